@@ -1,0 +1,86 @@
+# Every target sets up .venv first; tools/set_up.sh is done at once when nothing has changed.
+
+VENV ?= .venv
+export VENV
+PYTHON_IN := $(VENV)/bin/python
+PYTEST := $(PYTHON_IN) -m pytest -q
+CHECKED := src tests benchmarks tools
+# What starts no JVM.
+UNIT := tests --ignore=tests/kafka --ignore=tests/spark
+WORKERS ?= 2
+REF ?= main
+ARGS ?=
+
+.PHONY: help
+help:  ## List the targets
+	@sed -n 's/^\([a-z][a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do \
+	    printf '  make %-16s %s\n' "$$name" "$$text"; done
+
+.PHONY: demo
+demo: set-up  ## Build a damaged log directory and find the damage with Spark (ARGS="--size 1GB")
+	$(VENV)/bin/stratalog demo $(ARGS)
+
+.PHONY: quick
+quick: check quick-tests  ## Before each commit: ruff, mypy, unit tests, a few examples of each property; no JVM
+
+.PHONY: check
+check: set-up  ## Ruff and mypy only
+	$(PYTHON_IN) -m ruff check $(CHECKED)
+	$(PYTHON_IN) -m ruff format --check $(CHECKED)
+	$(PYTHON_IN) -m mypy
+
+.PHONY: quick-tests
+quick-tests: set-up
+	STRATALOG_PROFILE=quick $(PYTEST) -n $(WORKERS) $(UNIT) $(ARGS)
+
+.PHONY: test
+test: quick test-seeded test-uncompiled test-kafka test-spark  ## All of it: quick, seeded properties, real Kafka, Spark
+
+.PHONY: test-seeded
+test-seeded: set-up  ## Unit tests again with a tenth of the deep counts, and the coverage they reach
+	rm -f .coverage .coverage.*
+	STRATALOG_PROFILE=ci $(PYTHON_IN) -m coverage run --parallel-mode -m pytest -q -n $(WORKERS) $(UNIT)
+
+.PHONY: test-uncompiled
+test-uncompiled: set-up  ## The kernels as plain Python, which the bytes are the same for and coverage sees into
+	NUMBA_DISABLE_JIT=1 STRATALOG_PROFILE=quick $(PYTHON_IN) -m coverage run --parallel-mode \
+	    -m pytest -q tests/records/kernels
+	$(PYTHON_IN) -m coverage combine --quiet
+	$(PYTHON_IN) -m coverage report --skip-covered --skip-empty | tail -n 40
+
+.PHONY: test-kafka
+test-kafka: set-up  ## Against a real Kafka from Maven Central
+	STRATALOG_PROFILE=ci $(PYTEST) tests/kafka
+
+.PHONY: test-spark
+test-spark: set-up  ## On embedded Spark
+	STRATALOG_PROFILE=ci $(PYTEST) tests/spark
+
+.PHONY: test-deep
+test-deep: check  ## Everything with the full counts; hours
+	STRATALOG_PROFILE=deep $(PYTEST) -n $(WORKERS) $(UNIT)
+	NUMBA_DISABLE_JIT=1 STRATALOG_PROFILE=ci $(PYTEST) -n $(WORKERS) tests/records/kernels
+	STRATALOG_PROFILE=deep $(PYTEST) tests/kafka
+	STRATALOG_PROFILE=deep $(PYTEST) tests/spark
+
+.PHONY: bench-smoke
+bench-smoke: set-up  ## Run every benchmark on a hundredth of its data: does it run, not how fast
+	$(PYTHON_IN) tools/bench.py smoke $(ARGS)
+
+.PHONY: bench-compare
+bench-compare: set-up  ## Benchmarks of REF=main and of this tree, by turns on this machine (ARGS=walk)
+	$(PYTHON_IN) tools/bench.py compare $(REF) $(ARGS)
+
+.PHONY: warm
+warm: set-up  ## Compile the kernels ahead of time
+	$(VENV)/bin/stratalog warm
+
+.PHONY: set-up
+set-up:  ## Create .venv with the pinned versions
+	@sh tools/set_up.sh
+
+.PHONY: clean
+clean:  ## Remove .venv and what the tools left; caches in the home directory stay
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.* build dist \
+	    spark-warehouse demo-logs src/*.egg-info
+	find src tests benchmarks tools -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,31 @@
+"""What every test shares: the Hypothesis profiles, and the tests that wait for `make test-deep`."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from tests import profile
+
+# Derandomised, so that a red run is red again on the next machine. No deadline: the first example of a
+# test may compile a kernel. `too_slow` measures the machine, which may be busy with something else.
+_SHARED = {
+    "derandomize": True,
+    "deadline": None,
+    "database": None,
+    "suppress_health_check": [HealthCheck.too_slow],
+    "print_blob": False,
+}
+settings.register_profile(profile.QUICK, max_examples=profile.HANDFUL, **_SHARED)
+settings.register_profile(profile.CI, max_examples=100, **_SHARED)
+settings.register_profile(profile.DEEP, max_examples=1000, **_SHARED)
+settings.load_profile(profile.current())
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what is marked deep, unless this is the deep run."""
+    if profile.current() == profile.DEEP:
+        return
+    for item in items:
+        if item.get_closest_marker("deep"):
+            item.add_marker(pytest.mark.skip(reason="runs in `make test-deep`"))
