@@ -1,0 +1,259 @@
+"""A real Kafka broker of one node on loopback ports, to be started, stopped, killed and started again.
+
+    with Broker(resolve(), work, properties={"log.index.interval.bytes": "512"}) as broker:
+        create_topic(broker.bootstrap, "t")
+        broker.kill()       # SIGKILL: the directories are as a crash leaves them
+        broker.start()      # recovers; broker.log_lines("LogLoader") tells how
+        broker.stop()       # SIGTERM: controlled shutdown, clean marker
+
+Releases from 3.3 on run in KRaft mode, broker and controller in one process; older ones get a ZooKeeper of
+their own (zookeeper.py).
+"""
+
+from __future__ import annotations
+
+import atexit
+import base64
+import os
+import re
+import signal
+import subprocess
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.kafka.jars import KafkaJars
+from tests.kafka.ports import free_ports
+from tests.kafka.tools import FAST_START, KafkaError, java_command, log_flags, properties_text, run_tool
+from tests.kafka.zookeeper import ZooKeeper
+
+# After a SIGKILL the controller, or ZooKeeper, refuses the same broker id until its former session has run
+# out: 9 s (18 s) by default, a long wait in a test. With less than 4 s a loaded machine loses live sessions.
+_SESSION_MS = 4000
+
+_STARTED = r"\] started \(kafka\.server|Kafka Server started"
+
+
+class Broker:
+    """One broker over given log directories; `close`, or the end of a `with`, kills it if it still runs."""
+
+    def __init__(
+        self,
+        jars: KafkaJars,
+        work: Path,
+        *,
+        log_dirs: Sequence[Path] = (),
+        properties: Mapping[str, str] | None = None,
+        jvm: Sequence[str] = FAST_START,
+    ) -> None:
+        work.mkdir(parents=True, exist_ok=True)
+        self.jars = jars
+        self.log_dirs = list(log_dirs) or [work / "logs"]
+        self.start_s = 0.0  # how long the latest start took
+        self._work = work
+        self._output = work / "broker.log"
+        self._own_properties = dict(properties or {})
+        self._jvm = tuple(jvm)
+        self._port, self._controller_port = free_ports(2)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._zookeeper: ZooKeeper | None = None
+        self._run_position = 0  # where the lines of the latest start begin in the output file
+        self._new_archive: Path | None = None
+        atexit.register(self.close)  # no broker outlives the test run, whatever ends it
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self._port}"
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process else None
+
+    @property
+    def log_dir(self) -> Path:
+        """The only log directory, or the first."""
+        return self.log_dirs[0]
+
+    def start(self, timeout_s: float = 300) -> None:
+        """Format the log directories if they are new, start, and wait until the broker serves."""
+        if self._process:
+            raise KafkaError("the broker is already running")
+        config = self._work / "server.properties"
+        config.write_text(properties_text(self._properties()))
+        self._prepare(config)
+        self._run_position = self._output.stat().st_size if self._output.exists() else 0
+        began = time.monotonic()
+        self._process = self._spawn(config)
+        while not self.log_lines(_STARTED):
+            if self._process.poll() is not None or time.monotonic() - began > timeout_s:
+                last_lines = "\n".join(self.log_lines()[-40:])
+                self.kill()
+                raise KafkaError(f"the broker did not start:\n{last_lines}")
+            time.sleep(0.02)
+        self.start_s = time.monotonic() - began
+
+    def stop(self, timeout_s: float = 120) -> None:
+        """SIGTERM: controlled shutdown, everything flushed, clean-shutdown marker written."""
+        self._end(signal.SIGTERM, timeout_s)
+        if self._new_archive and self._new_archive.exists():
+            self._new_archive.replace(self._archive)
+
+    def kill(self) -> None:
+        """SIGKILL: nothing is flushed, trimmed or marked."""
+        self._end(signal.SIGKILL, timeout_s=30)
+        if self._zookeeper:
+            # A KRaft broker asks again until it is let in; one that talks to ZooKeeper gives up at once.
+            time.sleep(1.5 * _SESSION_MS / 1000)
+
+    def restart(self) -> None:
+        """A clean stop and a start; leaves every partition two leader epochs on."""
+        self.stop()
+        self.start()
+
+    def close(self) -> None:
+        """Kill what still runs; may be called twice."""
+        if self._process:
+            self._end(signal.SIGKILL, timeout_s=30)
+        if self._zookeeper:
+            self._zookeeper.close()
+            self._zookeeper = None
+        atexit.unregister(self.close)
+
+    def log_lines(self, pattern: str = "") -> list[str]:
+        """The lines logged since the latest start that match a regular expression anywhere."""
+        with self._output.open("rb") as file:
+            file.seek(self._run_position)
+            lines = file.read().decode(errors="replace").splitlines()
+        return [line for line in lines if re.search(pattern, line)]
+
+    def wait_for_line(self, pattern: str, *, count: int = 1, timeout_s: float = 60) -> list[str]:
+        """The lines since the latest start that match, as soon as there are `count` of them."""
+        end = time.monotonic() + timeout_s
+        while len(found := self.log_lines(pattern)) < count:
+            if time.monotonic() > end:
+                raise KafkaError(
+                    f"{len(found)} instead of {count} lines like {pattern!r} within {timeout_s} s"
+                )
+            time.sleep(0.05)
+        return found
+
+    def tool(
+        self, tool: str, *arguments: str, stdin: str | None = None, check: bool = True, timeout_s: float = 300
+    ) -> subprocess.CompletedProcess[str]:
+        """run_tool, told this broker's address."""
+        return run_tool(
+            self.jars,
+            tool,
+            *arguments,
+            bootstrap=self.bootstrap,
+            stdin=stdin,
+            check=check,
+            timeout_s=timeout_s,
+        )
+
+    def __enter__(self) -> Self:
+        if not self._process:
+            self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def _kraft(self) -> bool:
+        return self.jars.numbers >= (3, 3)
+
+    def _properties(self) -> dict[str, str]:
+        """Small internal topics, loopback addresses only: the machine's name must not end up in the logs."""
+        common = {
+            "log.dirs": ",".join(map(str, self.log_dirs)),
+            "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
+            "offsets.topic.num.partitions": "1",
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.num.partitions": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "group.initial.rebalance.delay.ms": "0",
+        }
+        own = self._kraft_properties() if self._kraft else self._zookeeper_properties()
+        return common | own | self._own_properties
+
+    def _kraft_properties(self) -> dict[str, str]:
+        controller = f"127.0.0.1:{self._controller_port}"
+        return {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://{controller}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": f"1@{controller}",
+            "broker.session.timeout.ms": str(_SESSION_MS),
+            "broker.heartbeat.interval.ms": "500",
+            "share.coordinator.state.topic.num.partitions": "1",
+            "share.coordinator.state.topic.replication.factor": "1",
+            "share.coordinator.state.topic.min.isr": "1",
+        }
+
+    def _zookeeper_properties(self) -> dict[str, str]:
+        return {
+            "broker.id": "1",
+            "listeners": f"PLAINTEXT://{self.bootstrap}",
+            "zookeeper.connect": f"127.0.0.1:{self._controller_port}",
+            "zookeeper.session.timeout.ms": str(_SESSION_MS),
+        }
+
+    def _prepare(self, config: Path) -> None:
+        for folder in self.log_dirs:
+            folder.mkdir(parents=True, exist_ok=True)
+        if not self._kraft:
+            if not self._zookeeper:
+                self._zookeeper = ZooKeeper(
+                    self.jars, self._work, self._controller_port, tick_ms=_SESSION_MS // 4
+                )
+        elif not (self.log_dir / "meta.properties").exists():
+            run_tool(
+                self.jars, "storage", "format", "--ignore-formatted", "-c", str(config), "-t", _cluster_id()
+            )
+
+    @property
+    def _archive(self) -> Path:
+        collector = "g1" if "-XX:+UseG1GC" in self._jvm else "serial"
+        return self.jars.folder / f"broker-{collector}.jsa"
+
+    def _spawn(self, config: Path) -> subprocess.Popen[bytes]:
+        flags = [*self._archive_flags(), *log_flags(self.jars, self._work, level="INFO", target="out")]
+        command = [*java_command(self.jars, self._jvm, flags), "kafka.Kafka", str(config)]
+        with self._output.open("ab") as sink:
+            return subprocess.Popen(
+                command, cwd=self._work, stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT
+            )
+
+    def _archive_flags(self) -> list[str]:
+        """Application class data sharing halves the start: 2.3 s without, 1.3 s with it, on an idle machine.
+
+        The first broker that is stopped leaves the archive, under a name of its own until it is complete. A
+        JVM that cannot use it, being of another version, goes on without.
+        """
+        if self._archive.exists():
+            return [f"-XX:SharedArchiveFile={self._archive}"]
+        self._new_archive = self._archive.with_suffix(f".{os.getpid()}-{self._port}")
+        return [f"-XX:ArchiveClassesAtExit={self._new_archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
+
+    def _end(self, number: signal.Signals, timeout_s: float) -> None:
+        if not self._process:
+            raise KafkaError("the broker is not running")
+        self._process.send_signal(number)
+        self._process.wait(timeout_s)
+        self._process = None
+
+
+def _cluster_id() -> str:
+    """A random id as Kafka writes it; one that begins with `-` would be taken for an option."""
+    while (name := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
+        pass
+    return name

@@ -1,0 +1,59 @@
+"""Topics, and records produced through librdkafka."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+# librdkafka goes on complaining on stderr when the broker is killed, as tests here do.
+QUIET = {"log_level": 0}
+
+
+def create_topic(
+    bootstrap: str, name: str, *, partitions: int = 1, config: Mapping[str, str] | None = None
+) -> None:
+    """Create a topic of one replica and wait until the controller has it."""
+    topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
+    admin = _admin(bootstrap)  # held: the futures of a client that is collected fail
+    for created in admin.create_topics([topic]).values():
+        created.result(30)
+
+
+def delete_records(bootstrap: str, topic: str, partition: int, before_offset: int) -> None:
+    """Move the log start offset up, as retention would."""
+    admin = _admin(bootstrap)
+    for deleted in admin.delete_records([TopicPartition(topic, partition, before_offset)]).values():
+        deleted.result(30)
+
+
+def producer(bootstrap: str, **config: Any) -> Producer:
+    """A librdkafka producer that sends at once; `compression_type="lz4"` sets `compression.type`."""
+    settings = {"bootstrap.servers": bootstrap, "linger.ms": 0, **QUIET}
+    return Producer(settings | {key.replace("_", "."): value for key, value in config.items()})
+
+
+def produce(
+    client: Producer, topic: str, records: Iterable[Mapping[str, Any]], *, partition: int = 0, batch: int = 0
+) -> None:
+    """Send records (the keyword arguments of Producer.produce) and wait for them.
+
+    With `batch` each so many records are flushed together, which makes them one record batch as long as they
+    fit into the client's `batch.num.messages` and were queued within its `linger.ms`.
+    """
+    for number, record in enumerate(records, start=1):
+        client.produce(topic, partition=partition, **record)
+        if batch and number % batch == 0:
+            _flush(client)
+    _flush(client)
+
+
+def _flush(client: Producer) -> None:
+    left = client.flush(60)
+    assert left == 0, f"{left} records were not delivered within a minute"
+
+
+def _admin(bootstrap: str) -> AdminClient:
+    return AdminClient({"bootstrap.servers": bootstrap, **QUIET})

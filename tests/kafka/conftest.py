@@ -1,0 +1,72 @@
+"""Kafka for tests: jars, brokers and the Java oracle.
+
+Where Kafka cannot be had the tests that want it are skipped with the reason, or fail with it if
+STRATALOG_REQUIRE_KAFKA=1.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import pytest
+
+from tests.kafka.broker import Broker
+from tests.kafka.jars import NEWEST, KafkaJars, KafkaUnavailableError, resolve
+from tests.kafka.oracle import RecordsOracle
+
+T = TypeVar("T")
+
+
+class MakeBroker(Protocol):
+    """Start a broker for this test alone; takes what Broker takes, and a release."""
+
+    def __call__(self, *, release: str = NEWEST, **options: Any) -> Broker: ...
+
+
+@pytest.fixture(scope="session")
+def kafka_jars() -> KafkaJars:
+    """The jars of the newest release."""
+    return had(resolve)
+
+
+@pytest.fixture(scope="session")
+def broker(kafka_jars: KafkaJars, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """One broker for all tests that neither stop it nor look at its directories as a whole."""
+    with Broker(kafka_jars, tmp_path_factory.mktemp("broker")) as shared:
+        yield shared
+
+
+@pytest.fixture
+def make_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeBroker]:
+    """Brokers of the test's own, to stop, kill and restart; those left running are killed at its end."""
+    made: list[Broker] = []
+
+    def make(*, release: str = NEWEST, **options: Any) -> Broker:
+        work = options.pop("work", None) or tmp_path_factory.mktemp(f"kafka-{release}-")
+        made.append(Broker(had(lambda: resolve(release)), Path(work), **options))
+        made[-1].start()
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+@pytest.fixture(scope="session")
+def oracle(kafka_jars: KafkaJars) -> Iterator[RecordsOracle]:
+    """Kafka's record classes, asked over a pipe."""
+    with had(lambda: RecordsOracle(kafka_jars)) as records_oracle:
+        yield records_oracle
+
+
+def had(get: Callable[[], T]) -> T:
+    """What `get` gets; skips the test, or fails it where Kafka is required, if there is none."""
+    try:
+        return get()
+    except KafkaUnavailableError as error:
+        if os.environ.get("STRATALOG_REQUIRE_KAFKA") == "1":
+            pytest.fail(f"Kafka is required and cannot be had: {error}", pytrace=False)
+        pytest.skip(f"Kafka cannot be had: {error}")

@@ -1,0 +1,146 @@
+"""Kafka's command line tools, run as a shell script would run them, one JVM each."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.kafka.jars import KafkaJars
+
+# A JVM that lives for seconds starts soonest with the serial collector and only the C1 compiler.
+FAST_START = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+# What kafka-run-class.sh passes, for timed comparisons.
+AS_SHIPPED = (
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-Xms1g",
+    "-Xmx1g",
+)
+# Text is UTF-8 whatever the locale of the machine; Java 17 knows the second name, newer ones the third.
+_UTF8 = ("-Dfile.encoding=UTF-8", "-Dsun.stdout.encoding=UTF-8", "-Dstdout.encoding=UTF-8")
+
+_DUMPED_SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint")
+
+
+class KafkaError(RuntimeError):
+    """A broker or a tool did not do what was asked; the message ends with its last output."""
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A tool's main class in 4.x and, where it moved, in 2.x; whether it is told the broker's address."""
+
+    name: str
+    name_before_4: str = ""
+    asks_broker: bool = True
+
+
+_NEW, _OLD, _ADMIN = "org.apache.kafka.tools.", "kafka.tools.", "kafka.admin."
+TOOLS = {
+    "storage": Tool(_OLD + "StorageTool", asks_broker=False),
+    "dump-log": Tool(_NEW + "DumpLogSegments", _OLD + "DumpLogSegments", asks_broker=False),
+    "producer-perf": Tool(_NEW + "ProducerPerformance", asks_broker=False),
+    "console-producer": Tool(_NEW + "ConsoleProducer", _OLD + "ConsoleProducer"),
+    "console-consumer": Tool(_NEW + "consumer.ConsoleConsumer", _OLD + "ConsoleConsumer"),
+    "console-share-consumer": Tool(_NEW + "consumer.ConsoleShareConsumer"),
+    "topics": Tool(_NEW + "TopicCommand", _ADMIN + "TopicCommand"),
+    "configs": Tool(_ADMIN + "ConfigCommand"),
+    "consumer-groups": Tool(_NEW + "consumer.group.ConsumerGroupCommand", _ADMIN + "ConsumerGroupCommand"),
+    "get-offsets": Tool(_NEW + "GetOffsetShell", _OLD + "GetOffsetShell"),
+    "delete-records": Tool(_NEW + "DeleteRecordsCommand", _ADMIN + "DeleteRecordsCommand"),
+    "transactions": Tool(_NEW + "TransactionsCommand"),
+    "log-dirs": Tool(_NEW + "LogDirsCommand", _ADMIN + "LogDirsCommand"),
+    "features": Tool(_NEW + "FeatureCommand"),
+}
+
+
+def run_tool(
+    jars: KafkaJars,
+    tool: str,
+    *arguments: str,
+    bootstrap: str | None = None,
+    stdin: str | None = None,
+    check: bool = True,
+    timeout_s: float = 300,
+) -> subprocess.CompletedProcess[str]:
+    """Run a tool by its name in TOOLS; KafkaError if it fails, unless `check` is off.
+
+    Bytes that are not UTF-8, as a dump of binary values may hold, come back as U+FFFD.
+    """
+    known = TOOLS[tool]
+    main = known.name if jars.numbers >= (4, 0) else known.name_before_4 or known.name
+    where = ["--bootstrap-server", bootstrap] if bootstrap and known.asks_broker else []
+    flags = log_flags(jars, jars.folder, level="WARN", target="err")
+    done = subprocess.run(
+        [*java_command(jars, FAST_START, flags), main, *where, *arguments],
+        input=stdin,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        timeout=timeout_s,
+        check=False,
+    )
+    if check and done.returncode != 0:
+        raise KafkaError(f"{main} ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return done
+
+
+def dump_log(jars: KafkaJars, files: Sequence[Path], *options: str) -> subprocess.CompletedProcess[str]:
+    """What Kafka's dump tool says of segment files, indexes and snapshots, with record contents.
+
+    Data is on stdout, complaints are on stderr, and the exit status is 0 even with mismatches. A decoder
+    option such as --offsets-decoder implies the contents, which are asked for if none is given.
+    """
+    wanted = options or ("--print-data-log",)
+    return run_tool(jars, "dump-log", *wanted, "--files", ",".join(map(str, files)), check=False)
+
+
+def dumpable_files(partition: Path) -> list[Path]:
+    """The files of a partition directory that the dump tool understands, in the order of their names."""
+    return sorted(file for file in partition.iterdir() if file.suffix in _DUMPED_SUFFIXES)
+
+
+def java_command(jars: KafkaJars, jvm: Sequence[str], flags: Sequence[str], *folders: Path) -> list[str]:
+    """The start of a command line that runs a class out of the jars, and of further class folders."""
+    class_path = os.pathsep.join([*map(str, folders), jars.class_path])
+    return [str(jars.java), *jvm, *_UTF8, *flags, "-Djava.awt.headless=true", "-cp", class_path]
+
+
+def log_flags(jars: KafkaJars, folder: Path, *, level: str, target: str) -> list[str]:
+    """JVM flags that make Kafka log to stdout ("out") or stderr ("err"); `folder` gets the settings."""
+    pattern = "[%d] %p %m (%c)%n"
+    if jars.numbers >= (4, 0):
+        file, option = folder / f"log4j2-{level}.properties", "-Dlog4j2.configurationFile="
+        settings = {
+            "appender.a.type": "Console",
+            "appender.a.name": "A",
+            "appender.a.target": f"SYSTEM_{target.upper()}",
+            "appender.a.layout.type": "PatternLayout",
+            "appender.a.layout.pattern": pattern,
+            "rootLogger.level": level,
+            "rootLogger.appenderRef.a.ref": "A",
+        }
+    else:
+        file, option = folder / f"log4j-{level}.properties", "-Dlog4j.configuration=file:"
+        settings = {
+            "log4j.rootLogger": f"{level},A",
+            "log4j.appender.A": "org.apache.log4j.ConsoleAppender",
+            "log4j.appender.A.target": f"System.{target}",
+            "log4j.appender.A.layout": "org.apache.log4j.PatternLayout",
+            "log4j.appender.A.layout.ConversionPattern": pattern,
+        }
+    if not file.exists():
+        # Renamed into place: the cache folder is shared, and another process may be reading it right now.
+        partial = file.with_suffix(f".{os.getpid()}")
+        partial.write_text(properties_text(settings))
+        partial.replace(file)
+    return [f"{option}{file}"]
+
+
+def properties_text(settings: dict[str, str]) -> str:
+    return "".join(f"{key}={value}\n" for key, value in settings.items())
