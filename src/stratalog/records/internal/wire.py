@@ -1,0 +1,162 @@
+"""The primitive types of Kafka's messages: buffer and position in, value and next position out.
+
+type                    plain form                       compact form (flexible versions)
+bool int8 .. float64    big endian, 1 to 8 bytes         the same
+uuid                    16 bytes                         the same
+string                  int16 length, UTF-8              unsigned varint of length + 1, UTF-8
+bytes, records          int32 length, bytes              unsigned varint of length + 1, bytes
+array                   int32 count, elements            unsigned varint of count + 1, elements
+
+A null string, bytes or array has length -1, which is the varint 0 in the compact form.
+
+Every length is compared with the bytes that are left before it is believed, so nothing here allocates more
+than the buffer it was given. Whatever the bytes say, the only error is InvalidRecordError.
+
+Kafka: ByteBufferAccessor.java, ByteUtils.java
+"""
+
+from __future__ import annotations
+
+import base64
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from stratalog.errors import InvalidRecordError
+
+Buffer = bytes | memoryview
+# What a message holds: int, float, bool, str, bytes, None, and lists and dicts of these.
+Value = Any
+Reader = Callable[[Buffer, int], tuple[Value, int]]
+
+INT32_MAX = 2**31 - 1
+STRING_MAX = 2**15 - 1
+NULL = -1
+
+
+def _fixed(layout: struct.Struct, name: str) -> Reader:
+    def read(buffer: Buffer, position: int) -> tuple[Value, int]:
+        end = position + layout.size
+        if end > len(buffer):
+            raise InvalidRecordError(
+                f"{name} needs {layout.size} bytes, {len(buffer) - position} are left", position=position
+            )
+        return layout.unpack_from(buffer, position)[0], end
+
+    return read
+
+
+read_int8 = _fixed(struct.Struct(">b"), "int8")
+read_int16 = _fixed(struct.Struct(">h"), "int16")
+read_int32 = _fixed(struct.Struct(">i"), "int32")
+_read_uuid_bytes = _fixed(struct.Struct(">16s"), "uuid")
+
+
+def read_uuid(buffer: Buffer, position: int) -> tuple[str, int]:
+    """A uuid as Kafka prints it everywhere, also in partition.metadata: 22 characters of base64url."""
+    raw, position = _read_uuid_bytes(buffer, position)
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode("ascii"), position
+
+
+def read_unsigned_varint(buffer: Buffer, position: int) -> tuple[int, int]:
+    """A number of 0 to 2^31 - 1, seven bits a byte, the lowest first."""
+    value = 0
+    for index in range(5):
+        if position + index >= len(buffer):
+            raise InvalidRecordError("the bytes end inside a varint", position=position)
+        byte = buffer[position + index]
+        value |= (byte & 0x7F) << (7 * index)
+        if byte < 0x80:
+            if value > INT32_MAX:
+                raise InvalidRecordError(f"varint {value} is no length, tag or count", position=position)
+            return value, position + index + 1
+    raise InvalidRecordError("varint is longer than 5 bytes", position=position)
+
+
+def read_compact_length(buffer: Buffer, position: int) -> tuple[int, int]:
+    """A length or count in the compact form; NULL for null."""
+    value, position = read_unsigned_varint(buffer, position)
+    return value - 1, position
+
+
+def read_slice(buffer: Buffer, position: int, size: int) -> tuple[bytes, int]:
+    if size > len(buffer) - position:
+        raise InvalidRecordError(
+            f"{size} bytes are announced, {len(buffer) - position} are left", position=position
+        )
+    return bytes(buffer[position : position + size]), position + size
+
+
+def string_reader(*, compact: bool, nullable: bool) -> Reader:
+    read_length = read_compact_length if compact else read_int16
+
+    def read(buffer: Buffer, position: int) -> tuple[str | None, int]:
+        size, start = read_length(buffer, position)
+        if size < 0:
+            _check_nullable("string", position, nullable)
+            return None, start
+        if size > STRING_MAX:
+            raise InvalidRecordError(f"string of {size} bytes, {STRING_MAX} is the most", position=position)
+        raw, end = read_slice(buffer, start, size)
+        # Kafka replaces what is not UTF-8 too, so that a client's odd name cannot hide a record.
+        return raw.decode("utf-8", "replace"), end
+
+    return read
+
+
+def bytes_reader(*, compact: bool, nullable: bool) -> Reader:
+    read_length = read_compact_length if compact else read_int32
+
+    def read(buffer: Buffer, position: int) -> tuple[bytes | None, int]:
+        size, start = read_length(buffer, position)
+        if size < 0:
+            _check_nullable("bytes", position, nullable)
+            return None, start
+        return read_slice(buffer, start, size)
+
+    return read
+
+
+def array_reader(element: Reader, *, compact: bool, nullable: bool) -> Reader:
+    read_count = read_compact_length if compact else read_int32
+
+    def read(buffer: Buffer, position: int) -> tuple[list[Value] | None, int]:
+        count, end = read_count(buffer, position)
+        if count < 0:
+            _check_nullable("array", position, nullable)
+            return None, end
+        # No element is shorter than a byte, save a struct without fields: Kafka refuses more of those, too.
+        if count > len(buffer) - end:
+            raise InvalidRecordError(
+                f"array of {count} elements, {len(buffer) - end} bytes are left", position=position
+            )
+        values = []
+        for _ in range(count):
+            value, end = element(buffer, end)
+            values.append(value)
+        return values, end
+
+    return read
+
+
+def _check_nullable(what: str, position: int, nullable: bool) -> None:
+    if not nullable:
+        raise InvalidRecordError(f"null where a {what} must be", position=position)
+
+
+def _read_bool(buffer: Buffer, position: int) -> tuple[bool, int]:
+    value, position = read_int8(buffer, position)
+    return value != 0, position
+
+
+FIXED_READERS: dict[str, Reader] = {
+    "bool": _read_bool,
+    "int8": read_int8,
+    "int16": read_int16,
+    "uint16": _fixed(struct.Struct(">H"), "uint16"),
+    "int32": read_int32,
+    "uint32": _fixed(struct.Struct(">I"), "uint32"),
+    "int64": _fixed(struct.Struct(">q"), "int64"),
+    "float64": _fixed(struct.Struct(">d"), "float64"),
+    "uuid": read_uuid,
+}
