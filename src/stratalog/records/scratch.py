@@ -1,0 +1,44 @@
+"""Reused memory that batches are decompressed into."""
+
+from __future__ import annotations
+
+import mmap
+
+import numpy as np
+import zstandard
+from numpy.typing import NDArray
+
+_GROWTH_CAP = 16 << 20
+
+
+class Scratch:
+    """Memory for decompressed bytes that is used again for batch after batch; it belongs to one thread.
+
+    `array[:used]` is the caller's: decompressing writes behind it and leaves moving `used` to the caller.
+    `array` is replaced when it grows, so take it anew after each call. The memory is an anonymous map: it
+    starts on a page, costs nothing until it is touched, and is kept, since a fresh `np.empty` of this size
+    would be handed back to the system after each use and pay its page faults every time.
+    """
+
+    __slots__ = ("array", "used", "view", "zstd")
+
+    def __init__(self, capacity: int = 1 << 20) -> None:
+        self.used = 0
+        # A zstd context takes longer to make than a batch to decode, and is no more shared than this is.
+        self.zstd = zstandard.ZstdDecompressor()
+        self._replace(capacity)
+
+    def reserve(self, size: int, *, written: int = 0) -> None:
+        """Make room for `size` bytes behind `used`, of which the first `written` are there already."""
+        needed = self.used + size
+        if needed > self.array.size:
+            previous, kept = self.view, self.used + written
+            # Doubling keeps the copies few; the cap keeps a large scratch from doubling past its need.
+            self._replace(max(needed, min(2 * self.array.size, needed + _GROWTH_CAP)))
+            self.view[:kept] = previous[:kept]
+
+    def _replace(self, capacity: int) -> None:
+        whole_pages = -(-max(capacity, 1) // mmap.PAGESIZE) * mmap.PAGESIZE
+        memory = mmap.mmap(-1, whole_pages)
+        self.array: NDArray[np.uint8] = np.frombuffer(memory, dtype=np.uint8)
+        self.view = memoryview(memory)
