@@ -1,0 +1,180 @@
+"""`SparkEngine`: a job's tasks on Spark, wherever its executors are.
+
+The tasks travel inside the mapped function and a range of numbers, one to a partition, says which pack
+of them a Spark task runs. That gives exactly as many Spark tasks as packs, without a shuffle, and needs
+nothing but `mapInArrow`, which Spark Connect has as well (an RDD it has not).
+
+A Spark task costs 11 to 25 ms before it does anything, so there are a few for each core and each runs
+several of ours.
+"""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+from stratalog.errors import StratalogError
+from stratalog.jobs.engine import OnProgress, Progress, pack, task_weights
+from stratalog.spark.session import no_warning_of_pandas
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+PACKS_PER_CORE = 4
+POLL_SECONDS = 0.1
+# What setJobGroup changes in the caller's session, and what is put back behind the map.
+GROUP_PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
+# Where Spark does not say how many cores it has (Connect).
+ASSUMED_CORES = 8
+
+
+class SparkEngine:
+    """Maps on the executors of a session. Workers need this package installed, and see the same files."""
+
+    def __init__(self, spark: SparkSession, *, packs_per_core: int = PACKS_PER_CORE) -> None:
+        self._spark = spark
+        self._context = _context(spark)
+        cores = self._context.defaultParallelism if self._context else ASSUMED_CORES
+        self._packs_count = max(1, cores * packs_per_core)
+
+    def map(
+        self,
+        function: Callable[[Task], Result],
+        tasks: Sequence[Task],
+        *,
+        weights: Sequence[int] | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> list[Result]:
+        if not tasks:
+            return []
+        costs = task_weights(len(tasks), weights)
+        packs = pack(costs, self._packs_count)
+        work = [[(index, tasks[index]) for index in members] for members in packs]
+        numbers = self._spark.range(0, len(packs), 1, len(packs))
+        with no_warning_of_pandas():
+            frame = numbers.mapInArrow(_runner(function, work), "outcome binary")
+        with self._reporting(on_progress, [len(members) for members in packs], sum(costs)):
+            rows = frame.collect()
+        return _results_in_order([pickle.loads(row.outcome) for row in rows])
+
+    @contextmanager
+    def _reporting(
+        self, on_progress: OnProgress | None, tasks_in_packs: list[int], weight_total: int
+    ) -> Iterator[None]:
+        """Call `on_progress` from a thread while the block runs, and once more when it is through."""
+        if on_progress is None:
+            yield
+            return
+        tasks_count = sum(tasks_in_packs)
+        packs_count = len(tasks_in_packs)
+
+        def report(packs_done: int) -> None:
+            # Spark counts finished tasks but does not name them: packs are of about equal weight.
+            on_progress(
+                Progress(
+                    tasks_done=tasks_count * packs_done // packs_count,
+                    tasks_count=tasks_count,
+                    weight_done=weight_total * packs_done // packs_count,
+                    weight_total=weight_total,
+                )
+            )
+
+        report(0)
+        if self._context is None:
+            yield
+        else:
+            with _polling(self._context, report):
+                yield
+        report(packs_count)
+
+
+def _runner(
+    function: Callable[[Task], Result], work: list[list[tuple[int, Task]]]
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """What a worker runs: numbers of packs in, one pickled outcome for each pack out."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow
+
+        for batch in batches:
+            outcomes = [
+                pickle.dumps(run_pack(function, work[number])) for number in batch.column(0).to_pylist()
+            ]
+            yield pyarrow.RecordBatch.from_arrays(
+                [pyarrow.array(outcomes, pyarrow.binary())], names=["outcome"]
+            )
+
+    return run
+
+
+def run_pack(
+    function: Callable[[Task], Result], members: Sequence[tuple[int, Task]]
+) -> list[tuple[int, Result]] | StratalogError:
+    """The result of each task with its number, or our own error that one of them raised.
+
+    Spark hands over only the text of an exception; ours carry facts, so they travel as values.
+    """
+    try:
+        return [(index, function(task)) for index, task in members]
+    except StratalogError as error:
+        return error
+
+
+def _results_in_order(outcomes: Iterable[list[tuple[int, Result]] | StratalogError]) -> list[Result]:
+    results: dict[int, Result] = {}
+    for outcome in outcomes:
+        if isinstance(outcome, StratalogError):
+            raise outcome
+        results.update(outcome)
+    return [results[index] for index in range(len(results))]
+
+
+def _context(spark: SparkSession) -> SparkContext | None:
+    """The context that knows cores and progress; None under Spark Connect, which has none."""
+    return None if type(spark).__module__.startswith("pyspark.sql.connect") else spark.sparkContext
+
+
+@contextmanager
+def _polling(context: SparkContext, report: Callable[[int], None]) -> Iterator[None]:
+    """Report the finished Spark tasks of the jobs that the block starts, as their number grows."""
+    group = f"stratalog-{uuid.uuid4().hex}"
+    finished = threading.Event()
+
+    def poll() -> None:
+        seen = 0
+        while not finished.wait(POLL_SECONDS):
+            done = _completed_tasks(context, group)
+            if done > seen:
+                report(seen := done)
+
+    thread = threading.Thread(target=poll, name="stratalog-progress", daemon=True)
+    before = {key: context.getLocalProperty(key) for key in GROUP_PROPERTIES}
+    context.setJobGroup(group, "stratalog", interruptOnCancel=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        finished.set()
+        thread.join()
+        for key, value in before.items():
+            context.setLocalProperty(key, value)  # type: ignore[arg-type]  # None removes it
+
+
+def _completed_tasks(context: SparkContext, group: str) -> int:
+    tracker = context.statusTracker()
+    done = 0
+    for job_id in tracker.getJobIdsForGroup(group):
+        job = tracker.getJobInfo(job_id)
+        for stage_id in job.stageIds if job else ():
+            stage = tracker.getStageInfo(stage_id)
+            done += stage.numCompletedTasks if stage else 0
+    return done

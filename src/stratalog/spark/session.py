@@ -1,0 +1,118 @@
+"""A SparkSession with the settings that Kafka logs need; embedded in this process unless told otherwise.
+
+    with session("audit") as spark:
+        spark.range(3).show()
+
+Starting one takes seconds, so a command starts one and passes it on.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import re
+import sys
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stratalog.errors import MissingDependencyError
+from stratalog.spark.java import java_variables
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+OLDEST_PYSPARK = (4, 3)
+
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # Any other zone changes the Arrow type of timestamps on the way through Python.
+    "spark.sql.session.timeZone": "UTC",
+    # Spark measures a batch after every row to keep this limit, which is quadratic for a column of NULL
+    # arrays, as Kafka's headers mostly are. Batches are bounded by their rows instead.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
+    # Half the cost of a task: with TCP both sides mostly wait.
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.sql.shuffle.partitions": "8",
+    # A second attempt of a task that changes files must never run beside the first.
+    "spark.speculation": "false",
+}
+
+
+@contextmanager
+def session(
+    app_name: str, *, master: str = "local[*]", settings: Mapping[str, str] | None = None
+) -> Iterator[SparkSession]:
+    """A session for the length of a `with` block; `settings` win over the ones above.
+
+    Raises MissingDependencyError, with what to install, where pyspark, pandas or a Java is missing.
+    """
+    require_pyspark()
+    embedded = master.startswith("local")
+    os.environ.update(_variables(embedded=embedded))
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName(app_name).master(master)
+    for key, value in {**SETTINGS, **_quiet(embedded=embedded), **(settings or {})}.items():
+        builder = builder.config(key, value)
+    with no_warning_of_pandas():
+        spark = builder.getOrCreate()
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def require_pyspark() -> None:
+    """Raise MissingDependencyError unless a pyspark that is new enough, and pandas, are installed."""
+    how = "pip install 'stratalog[spark]'"
+    try:
+        version = importlib.metadata.version("pyspark")
+    except importlib.metadata.PackageNotFoundError:
+        raise MissingDependencyError(f"this needs Spark, and pyspark is not installed: {how}") from None
+    if version_of(version) < OLDEST_PYSPARK:
+        oldest = ".".join(map(str, OLDEST_PYSPARK))
+        raise MissingDependencyError(
+            f"pyspark {version} is installed, and {oldest} or newer is needed: {how}"
+        )
+    try:
+        importlib.metadata.version("pandas")
+    except importlib.metadata.PackageNotFoundError:
+        # pyspark asks for it before it maps a function over Arrow batches, though it does not use it there.
+        raise MissingDependencyError(f"pyspark needs pandas beside it: {how}") from None
+
+
+@contextmanager
+def no_warning_of_pandas() -> Iterator[None]:
+    """Keep quiet what pyspark 4.3 says about pandas 3 wherever it looks for it: nothing here uses pandas."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+        yield
+
+
+def version_of(text: str) -> tuple[int, int]:
+    """Major and minor of a release name such as 4.3.0 or 4.3.0.dev1."""
+    match = re.match(r"(\d+)\.(\d+)", text)
+    return (int(match[1]), int(match[2])) if match else (0, 0)
+
+
+def _variables(*, embedded: bool) -> dict[str, str]:
+    """Environment variables for the JVM and the workers. What the user has set stays, but for Java."""
+    # Workers would take the first python3 on PATH, which need not have this package.
+    variables = {"PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable)}
+    if embedded:
+        # Without an address Spark looks up the host's name and warns when that is a loopback one.
+        variables["SPARK_LOCAL_IP"] = os.environ.get("SPARK_LOCAL_IP", "127.0.0.1")
+        variables |= java_variables(os.environ)
+    return variables
+
+
+def _quiet(*, embedded: bool) -> dict[str, str]:
+    if not embedded:
+        return {}
+    # By a file, as a level set later comes after the lines that Spark logs while it starts.
+    log4j = Path(__file__).with_name("log4j2.properties").as_uri()
+    return {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log4j}"}

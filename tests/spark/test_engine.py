@@ -1,0 +1,79 @@
+"""The Spark engine keeps the promises of the seam; tests/jobs/test_engine.py says them of threads."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from stratalog.errors import CorruptRecordError
+from stratalog.jobs.engine import Progress
+from stratalog.spark.engine import SparkEngine
+
+
+def fail_on_three(task: int) -> int:
+    if task == 3:
+        raise CorruptRecordError("planted", position=7, path=Path("dir") / "a.log")
+    return task
+
+
+def divide(task: int) -> float:
+    return 1 / task
+
+
+def test_results_come_in_the_order_of_the_tasks(spark: SparkSession) -> None:
+    results = SparkEngine(spark).map(math.factorial, list(range(30)), weights=list(range(30)))
+
+    assert results == [math.factorial(task) for task in range(30)]
+
+
+def test_no_tasks_give_no_results(spark: SparkSession) -> None:
+    assert SparkEngine(spark).map(math.factorial, []) == []
+
+
+def test_tasks_are_packed_to_a_few_for_each_core(spark: SparkSession) -> None:
+    def partition(_task: int) -> int:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        return -1 if context is None else context.partitionId()
+
+    partitions = SparkEngine(spark, packs_per_core=3).map(partition, list(range(100)))
+
+    assert sorted(set(partitions)) == list(range(6))
+
+
+def test_our_errors_arrive_with_their_facts(spark: SparkSession) -> None:
+    with pytest.raises(CorruptRecordError) as caught:
+        SparkEngine(spark).map(fail_on_three, list(range(5)))
+
+    assert (caught.value.position, caught.value.path) == (7, "dir/a.log")
+
+
+def test_other_errors_end_the_map_as_sparks_own(spark: SparkSession) -> None:
+    from pyspark.errors import PythonException
+
+    with pytest.raises(PythonException, match="ZeroDivisionError"):
+        SparkEngine(spark).map(divide, [1, 0])
+
+
+def test_progress_grows_to_the_whole(spark: SparkSession) -> None:
+    seen: list[Progress] = []
+
+    SparkEngine(spark).map(math.factorial, list(range(20)), weights=[10] * 20, on_progress=seen.append)
+
+    done = [progress.weight_done for progress in seen]
+    assert done == sorted(done)
+    assert (seen[0].weight_done, seen[-1].weight_done, seen[-1].weight_total) == (0, 200, 200)
+    assert (seen[-1].tasks_done, seen[-1].tasks_count) == (20, 20)
+
+
+def test_the_callers_job_group_is_put_back(spark: SparkSession) -> None:
+    spark.sparkContext.setJobGroup("mine", "of the caller")
+
+    SparkEngine(spark).map(math.factorial, [1], on_progress=lambda _: None)
+
+    assert spark.sparkContext.getLocalProperty("spark.jobGroup.id") == "mine"
+    assert spark.sparkContext.getLocalProperty("spark.job.description") == "of the caller"
