@@ -239,7 +239,7 @@ def _field_reader(field: Field, version: int, flexible: bool) -> Reader:
 def _type_reader(kind: str, field: Field, version: int, flexible: bool, *, nullable: bool) -> Reader:
     if kind == "struct":
         reader = _struct_reader(field.fields, version, flexible=flexible)
-        return _nullable_struct_reader(reader) if nullable else reader
+        return _nullable_struct_reader(reader, tagged=version in field.tagged) if nullable else reader
     if kind == "string":
         return wire.string_reader(compact=flexible, nullable=nullable)
     if kind in ("bytes", "records"):
@@ -247,11 +247,13 @@ def _type_reader(kind: str, field: Field, version: int, flexible: bool, *, nulla
     return wire.FIXED_READERS[kind]
 
 
-def _nullable_struct_reader(reader: Reader) -> Reader:
-    """A struct that may be null has a byte before it: negative for null."""
+def _nullable_struct_reader(reader: Reader, *, tagged: bool) -> Reader:
+    """A struct that may be null has a marker before it: a byte, negative for null; a varint, 0 for null, if
+    the struct is a tagged field."""
+    read_marker = wire.read_compact_length if tagged else wire.read_int8
 
     def read(buffer: Buffer, position: int) -> tuple[dict[str, Value] | None, int]:
-        marker, position = wire.read_int8(buffer, position)
+        marker, position = read_marker(buffer, position)
         if marker < 0:
             return None, position
         return reader(buffer, position)

@@ -18,6 +18,7 @@ Kafka: ByteBufferAccessor.java, ByteUtils.java
 from __future__ import annotations
 
 import base64
+import re
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -32,6 +33,8 @@ Reader = Callable[[Buffer, int], tuple[Value, int]]
 INT32_MAX = 2**31 - 1
 STRING_MAX = 2**15 - 1
 NULL = -1
+_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
 
 
 def _fixed(layout: struct.Struct, name: str) -> Reader:
@@ -98,10 +101,18 @@ def string_reader(*, compact: bool, nullable: bool) -> Reader:
         if size > STRING_MAX:
             raise InvalidRecordError(f"string of {size} bytes, {STRING_MAX} is the most", position=position)
         raw, end = read_slice(buffer, start, size)
-        # Kafka replaces what is not UTF-8 too, so that a client's odd name cannot hide a record.
-        return raw.decode("utf-8", "replace"), end
+        return decode_text(raw), end
 
     return read
+
+
+def decode_text(raw: bytes) -> str:
+    """UTF-8 as Java reads it: what is none is replaced, so that a client's odd name cannot hide a record."""
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        # For an encoded surrogate Java has one U+FFFD, where Python has three.
+        return _SURROGATE.sub(_REPLACEMENT, raw).decode("utf-8", "replace")
 
 
 def bytes_reader(*, compact: bool, nullable: bool) -> Reader:
