@@ -1,0 +1,26 @@
+"""Records of Kafka's internal topics, decoded by their schemas."""
+
+from stratalog.records.internal.dump_text import Contents, control_contents, record_contents
+from stratalog.records.internal.json_text import to_json
+from stratalog.records.internal.schema import Schema, decode_message, find_schema, schema_named
+from stratalog.records.internal.topics import (
+    InternalRecord,
+    decode_control,
+    decode_internal,
+    is_internal,
+)
+
+__all__ = [
+    "Contents",
+    "InternalRecord",
+    "Schema",
+    "control_contents",
+    "decode_control",
+    "decode_internal",
+    "decode_message",
+    "find_schema",
+    "is_internal",
+    "record_contents",
+    "schema_named",
+    "to_json",
+]
