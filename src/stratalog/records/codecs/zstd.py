@@ -1,7 +1,8 @@
 """zstd: frames one after another, skippable ones between them. Kafka: ZstdCompression, zstd-jni.
 
-A frame that is cut off is refused wherever it stands; zstd-jni lets it pass where it is not the first one and
-came with the same 128 KiB read as the one before.
+Two things are refused here that zstd-jni lets pass: a frame that is cut off, where it is not the first one
+and came with the same 128 KiB read as the one before; and a declared size that is not the size, where the
+last block is empty.
 """
 
 from __future__ import annotations
@@ -86,7 +87,11 @@ def _read_frame(frame: memoryview, block_count: int, scratch: Scratch, produced:
             raise corrupt("zstd", f"promises {declared} bytes in {block_count} blocks")
         # The one-call decoder takes a declared size of 0 at its word and looks no further.
         if bound > _ONE_CALL_SIZE or declared == 0:
-            return _stream_frame(frame, scratch, produced, limit)
+            size = _stream_frame(frame, scratch, produced, limit)
+            # The streaming decoder does not compare them where the last block is empty.
+            if declared not in (-1, size):
+                raise corrupt("zstd", f"promises {declared} bytes and holds {size}")
+            return size
         plain = scratch.zstd.decompress(frame, bound)
     except zstandard.ZstdError as error:
         raise corrupt("zstd", f"is damaged: {error}") from None
