@@ -1,8 +1,6 @@
 """gzip: RFC 1952 members, read as Java's GZIPInputStream reads them. Kafka: GzipCompression.
 
-Members follow each other; what stands behind the last whole one and is no member is ignored. Java looks for
-the next member in what its 8 KiB buffer still holds, and so misses one that starts close to the buffer's
-end; that one is read here.
+Members follow each other; what stands behind the last whole one and is no member is ignored.
 """
 
 from __future__ import annotations
