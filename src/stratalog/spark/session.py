@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stratalog.errors import MissingDependencyError
+from stratalog.spark.archive import archive_options
 from stratalog.spark.java import java_variables
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def session(
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName(app_name).master(master)
-    for key, value in {**SETTINGS, **_quiet(embedded=embedded), **(settings or {})}.items():
+    for key, value in {**SETTINGS, **_jvm_options(embedded=embedded), **(settings or {})}.items():
         builder = builder.config(key, value)
     with no_warning_of_pandas():
         spark = builder.getOrCreate()
@@ -110,9 +111,10 @@ def _variables(*, embedded: bool) -> dict[str, str]:
     return variables
 
 
-def _quiet(*, embedded: bool) -> dict[str, str]:
+def _jvm_options(*, embedded: bool) -> dict[str, str]:
     if not embedded:
         return {}
     # By a file, as a level set later comes after the lines that Spark logs while it starts.
     log4j = Path(__file__).with_name("log4j2.properties").as_uri()
-    return {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log4j}"}
+    options = f"-Dlog4j2.configurationFile={log4j} {archive_options(os.environ)}"
+    return {"spark.driver.extraJavaOptions": options.strip()}
