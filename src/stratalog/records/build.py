@@ -1,0 +1,311 @@
+"""Builds v2 batches from records or from Arrow columns, as Kafka's own builder would.
+
+Kafka: MemoryRecordsBuilder.java
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stratalog.errors import InvalidBatchError
+from stratalog.records.batch import (
+    INT32_MAX,
+    LOG_OVERHEAD,
+    NO_PARTITION_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    RECORD_BATCH_OVERHEAD,
+    BatchHeader,
+    TimestampType,
+    attributes_of,
+    write_crc,
+)
+from stratalog.records.compression import Codec, compress
+from stratalog.records.kernels.encode import NEEDS_ROOM, RecordColumns, encode
+from stratalog.records.kernels.memory import Bytes, byte_array
+
+Header = tuple[str, bytes | None]
+DEFAULT_BATCH_SIZE = 16384  # the producer's own default, `batch.size`
+
+
+class Record(NamedTuple):
+    """One record. `timestamp` counts milliseconds, -1 is none."""
+
+    offset: int
+    timestamp: int = NO_TIMESTAMP
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: tuple[Header, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchOptions:
+    """What a batch has beside its records.
+
+    `log_append_time` makes it a LogAppendTime batch with that time. `delete_horizon_ms` takes the place of the base
+    timestamp, as compaction has it. `level` None is Kafka's default of the codec.
+    """
+
+    codec: Codec = Codec.NONE
+    level: int | None = None
+    log_append_time: int | None = None
+    partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_PRODUCER_EPOCH
+    base_sequence: int = NO_SEQUENCE
+    is_transactional: bool = False
+    is_control: bool = False
+    delete_horizon_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.is_transactional and self.producer_id == NO_PRODUCER_ID:
+            raise InvalidBatchError("a transactional batch needs a producer id.")
+        if self.producer_id != NO_PRODUCER_ID and not self.is_control:
+            if self.producer_epoch == NO_PRODUCER_EPOCH:
+                raise InvalidBatchError(f"producer id {self.producer_id} comes without a producer epoch.")
+            if self.base_sequence < 0:
+                raise InvalidBatchError(f"producer id {self.producer_id} comes without a base sequence.")
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        return TimestampType.CREATE_TIME if self.log_append_time is None else TimestampType.LOG_APPEND_TIME
+
+
+def build_batch(records: Iterable[Record], options: BatchOptions = BatchOptions()) -> bytes:  # noqa: B008
+    """One batch of these records, whose offsets must ascend; the first one's is its base offset."""
+    columns = _columns_of_records(list(records))
+    count = len(columns.offsets)
+    if not count:
+        raise InvalidBatchError("a batch needs at least one record; only compaction leaves empty ones.")
+    _check(columns)
+    header = _header_of(columns, 0, count, options)
+    return encode_batch(header, columns, level=options.level)
+
+
+def build_batches(
+    table: pa.Table | pa.RecordBatch,
+    options: BatchOptions = BatchOptions(),  # noqa: B008
+    *,
+    base_offset: int = 0,
+    batch_size: int = DEFAULT_BATCH_SIZE,
+) -> Iterator[bytes]:
+    """Batches of the rows of an Arrow table, each closed when its records reach batch_size bytes.
+
+    Columns: `value`, and if there are such `key`, `timestamp` (a timestamp, or an integer of milliseconds), `headers`
+    (list of struct of key and value) and `offset` (ascending; else they count from base_offset). A base sequence goes
+    on from batch to batch.
+    """
+    sequence = options.base_sequence
+    for part in table.to_batches() if isinstance(table, pa.Table) else [table]:
+        columns = _columns_of_arrow(part, base_offset)
+        base_offset += part.num_rows
+        _check(columns)
+        start = 0
+        while start < part.num_rows:
+            this = replace(options, base_sequence=sequence)
+            stop, section = _encode_section(columns, start, part.num_rows, this, batch_size)
+            yield _close(_header_of(columns, start, stop, this), section, options.level)
+            if sequence >= 0:
+                sequence = (
+                    sequence + int(columns.offsets[stop - 1] - columns.offsets[start]) + 1
+                ) & INT32_MAX
+            start = stop
+
+
+def encode_batch(
+    header: BatchHeader, records: Sequence[Record] | RecordColumns, *, level: int | None = None
+) -> bytes:
+    """A batch with these header fields; length, CRC and count are computed.
+
+    For whoever rewrites a batch: base offset, base timestamp and last offset delta stay what they are, whatever
+    the records say, so decoding an uncompressed batch and encoding it again gives the same bytes.
+    """
+    columns = records if isinstance(records, RecordColumns) else _columns_of_records(records)
+    count = len(columns.offsets)
+    section = _encode(columns, 0, count, header.base_offset, header.base_timestamp, INT32_MAX)[1]
+    return _close(header._replace(records_count=count), section, level)
+
+
+def _header_of(columns: RecordColumns, start: int, stop: int, options: BatchOptions) -> BatchHeader:
+    base_offset, last_offset = int(columns.offsets[start]), int(columns.offsets[stop - 1])
+    if last_offset - base_offset > INT32_MAX:
+        raise InvalidBatchError(
+            f"offsets {base_offset} to {last_offset} do not fit one batch (at most 2^31)."
+        )
+    max_timestamp = options.log_append_time
+    if max_timestamp is None:
+        max_timestamp = int(columns.timestamps[start:stop].max())
+    return BatchHeader(
+        base_offset=base_offset,
+        batch_length=0,
+        partition_leader_epoch=options.partition_leader_epoch,
+        magic=2,
+        crc=0,
+        attributes=attributes_of(
+            options.codec,
+            options.timestamp_type,
+            is_transactional=options.is_transactional,
+            is_control=options.is_control,
+            has_delete_horizon=options.delete_horizon_ms is not None,
+        ),
+        last_offset_delta=last_offset - base_offset,
+        base_timestamp=_base_timestamp(columns, start, options),
+        max_timestamp=max_timestamp,
+        producer_id=options.producer_id,
+        producer_epoch=options.producer_epoch,
+        base_sequence=options.base_sequence,
+        records_count=stop - start,
+    )
+
+
+def _base_timestamp(columns: RecordColumns, start: int, options: BatchOptions) -> int:
+    return int(columns.timestamps[start]) if options.delete_horizon_ms is None else options.delete_horizon_ms
+
+
+def _encode_section(
+    columns: RecordColumns, start: int, stop: int, options: BatchOptions, batch_size: int
+) -> tuple[int, Bytes]:
+    base_timestamp = _base_timestamp(columns, start, options)
+    room = max(1, batch_size - RECORD_BATCH_OVERHEAD)
+    return _encode(columns, start, stop, int(columns.offsets[start]), base_timestamp, room)
+
+
+def _encode(
+    columns: RecordColumns, start: int, stop: int, base_offset: int, base_timestamp: int, max_size: int
+) -> tuple[int, Bytes]:
+    """(the first record left out, a buffer with room for the header and then the section)."""
+    room = min(max_size, 1 << 16)
+    while True:
+        out = np.empty(RECORD_BATCH_OVERHEAD + room, np.uint8)
+        done, found = encode(
+            columns, start, stop, base_offset, base_timestamp, out, RECORD_BATCH_OVERHEAD, max_size
+        )
+        if done != NEEDS_ROOM:
+            return done, out[:found]
+        room = max(2 * room, found)
+
+
+def _close(header: BatchHeader, batch: Bytes, level: int | None) -> bytes:
+    """Put the header before its section, compressed if it says so."""
+    if header.codec is not Codec.NONE:
+        section = compress(header.codec, memoryview(batch)[RECORD_BATCH_OVERHEAD:], level=level)
+        whole = bytearray(RECORD_BATCH_OVERHEAD + len(section))
+        whole[RECORD_BATCH_OVERHEAD:] = section
+    else:
+        whole = bytearray(batch)
+    if len(whole) > INT32_MAX:
+        raise InvalidBatchError(
+            f"the batch would have {len(whole)} bytes; the length field ends at 2^31 - 1."
+        )
+    whole[:RECORD_BATCH_OVERHEAD] = header._replace(batch_length=len(whole) - LOG_OVERHEAD).pack()
+    write_crc(whole, 0, len(whole))
+    return bytes(whole)
+
+
+def _check(columns: RecordColumns) -> None:
+    """What Kafka's builder refuses. Kafka: MemoryRecordsBuilder.appendWithOffset."""
+    if columns.offsets.size and (columns.offsets[0] < 0 or (np.diff(columns.offsets) <= 0).any()):
+        raise InvalidBatchError("offsets must be 0 or more and ascend from record to record.")
+    if columns.timestamps.size and columns.timestamps.min() < NO_TIMESTAMP:
+        raise InvalidBatchError(f"timestamp {columns.timestamps.min()} is negative; -1 means none.")
+
+
+def _columns_of_records(records: Sequence[Record]) -> RecordColumns:
+    headers = [header for record in records for header in record.headers]
+    try:
+        offsets = np.array([record.offset for record in records], np.int64)
+        timestamps = np.array([record.timestamp for record in records], np.int64)
+        return RecordColumns(
+            offsets,
+            timestamps,
+            *_joined([record.key for record in records]),
+            *_joined([record.value for record in records]),
+            _ends([len(record.headers) for record in records]),
+            *_joined([key.encode() for key, _ in headers])[:2],
+            *_joined([value for _, value in headers]),
+        )
+    except OverflowError:
+        raise InvalidBatchError(
+            "an offset or timestamp does not fit 64 bits, or keys or values 2 GiB."
+        ) from None
+
+
+def _joined(parts: Sequence[bytes | None]) -> tuple[Bytes, NDArray[np.int32], NDArray[np.bool_]]:
+    """(all bytes, ends, which are not null)."""
+    valid = np.array([part is not None for part in parts], np.bool_)
+    return (
+        byte_array(b"".join(part or b"" for part in parts)),
+        _ends([len(part or b"") for part in parts]),
+        valid,
+    )
+
+
+def _ends(sizes: Sequence[int]) -> NDArray[np.int32]:
+    return np.array([0, *accumulate(sizes)], np.int32)
+
+
+def _columns_of_arrow(batch: pa.RecordBatch, base_offset: int) -> RecordColumns:
+    rows, names = batch.num_rows, set(batch.schema.names)
+    unknown = names - {"key", "value", "timestamp", "headers", "offset"}
+    if "value" not in names or unknown:
+        raise InvalidBatchError(
+            f"columns {sorted(names)}: `value` is needed; key, timestamp, headers and offset are known besides."
+        )
+    nulls = pa.nulls(rows, pa.binary())
+    offsets = np.arange(base_offset, base_offset + rows, dtype=np.int64)
+    if "offset" in names:
+        offsets = batch.column("offset").cast(pa.int64()).to_numpy(zero_copy_only=False)
+    timestamps = np.full(rows, NO_TIMESTAMP, np.int64)
+    if "timestamp" in names:
+        column = batch.column("timestamp")
+        if pa.types.is_timestamp(column.type):
+            column = column.cast(pa.timestamp("ms", column.type.tz), safe=False)
+        timestamps = column.cast(pa.int64()).fill_null(NO_TIMESTAMP).to_numpy(zero_copy_only=False)
+    return RecordColumns(
+        np.ascontiguousarray(offsets),
+        np.ascontiguousarray(timestamps),
+        *_binary_parts(batch.column("key") if "key" in names else nulls),
+        *_binary_parts(batch.column("value")),
+        *_header_parts(batch.column("headers") if "headers" in names else None, rows),
+    )
+
+
+def _binary_parts(column: pa.Array) -> tuple[Bytes, NDArray[np.int32], NDArray[np.bool_]]:
+    column = column.cast(pa.binary())
+    _, ends, data = column.buffers()
+    every = (
+        np.frombuffer(ends, np.int32)[column.offset : column.offset + len(column) + 1]
+        if len(column)
+        else _ends([])
+    )
+    valid = column.is_valid().to_numpy(zero_copy_only=False)
+    return byte_array(data if data is not None else b""), _writable(every), _writable(valid)
+
+
+def _header_parts(
+    column: pa.Array | None, rows: int
+) -> tuple[NDArray[np.int32], Bytes, NDArray[np.int32], Bytes, NDArray[np.int32], NDArray[np.bool_]]:
+    if column is None:
+        empty = pa.array([], pa.binary())
+        return np.zeros(rows + 1, np.int32), *_binary_parts(empty)[:2], *_binary_parts(empty)
+    sizes = column.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+    pairs = column.flatten()  # leaves out what lies behind null lists
+    if pairs.field("key").null_count:
+        raise InvalidBatchError("a header needs a key; only its value may be null.")
+    ends = np.zeros(rows + 1, np.int32)
+    np.cumsum(sizes, out=ends[1:])
+    return ends, *_binary_parts(pairs.field("key"))[:2], *_binary_parts(pairs.field("value"))
+
+
+def _writable(array: NDArray[np.generic]) -> NDArray[np.generic]:
+    """Numba compiles a kernel once more for read-only arrays: hand it one kind only."""
+    return array if array.flags.writeable else array.copy()

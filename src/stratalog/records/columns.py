@@ -1,0 +1,299 @@
+"""Batches to Arrow columns: the one bulk decoder, used by all readers.
+
+The columns are those of Spark's own Kafka source, so that a query moves between the two, and on request what
+only the log knows of a batch. What is not asked for is not copied: a query of offsets touches no value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stratalog.errors import CorruptRecordError, UsageError
+from stratalog.records.batch import Attributes
+from stratalog.records.compression import CODEC_MASK, DEFAULT_LIMIT, Codec, Scratch
+from stratalog.records.kernels import decode as decoding
+from stratalog.records.kernels.crc32c import crc32_zlib, crc32c
+from stratalog.records.kernels.gather import KEY, VALUE, gather, gather_headers, gather_micros
+from stratalog.records.kernels.memory import Bytes, byte_array
+from stratalog.records.kernels.walk import BatchTable
+from stratalog.records.unpack import Run, invalid_record, next_run
+from stratalog.records.walk import Stop, explain_stop, new_table, walk_batches
+
+HEADERS_TYPE = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+TYPES: dict[str, pa.DataType] = {
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestampType": pa.int32(),
+    "headers": HEADERS_TYPE,
+    # Of the batch that a record came in, and its place in it.
+    "leaderEpoch": pa.int32(),
+    "producerId": pa.int64(),
+    "producerEpoch": pa.int16(),
+    "sequence": pa.int32(),
+    "isTransactional": pa.bool_(),
+    "isControl": pa.bool_(),
+    "codec": pa.string(),
+    "position": pa.int64(),
+}
+KAFKA_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
+ALL_COLUMNS = tuple(TYPES)
+
+# 4,000 to 10,000 rows and 1 to 8 MB are what Spark takes fastest, and what stays in the CPU's caches here.
+DEFAULT_MAX_ROWS = 8192
+DEFAULT_MAX_BYTES = 4 << 20
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+
+
+def arrow_schema(columns: Sequence[str] = KAFKA_COLUMNS) -> pa.Schema:
+    """The Arrow schema of these columns; an unknown name is a UsageError that lists the known ones."""
+    unknown = [name for name in columns if name not in TYPES]
+    if unknown:
+        raise UsageError(f"unknown columns {', '.join(unknown)}; there are {', '.join(TYPES)}.")
+    return pa.schema([(name, TYPES[name]) for name in columns])
+
+
+def read_columns(buffer: Any, **options: Any) -> Iterator[pa.RecordBatch]:
+    """The records of a buffer of batches, as Arrow; the options are those of `ColumnReader`."""
+    return ColumnReader(**options).read(buffer)
+
+
+class ColumnReader:
+    """Decodes buffer after buffer of one partition, with memory of its own that is used again each time.
+
+    It belongs to one thread. Each Arrow batch has at most `max_rows` rows, and ends with the record that brings its
+    records to `max_bytes`. Records outside [start_offset, end_offset) are left out, control records too
+    unless `include_control`. `limit` bounds what one compressed batch may unpack to.
+    """
+
+    def __init__(
+        self,
+        *,
+        columns: Sequence[str] = KAFKA_COLUMNS,
+        topic: str = "",
+        partition: int = 0,
+        start_offset: int = INT64_MIN,
+        end_offset: int = INT64_MAX,
+        include_control: bool = False,
+        check_crc: bool = True,
+        max_rows: int = DEFAULT_MAX_ROWS,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        limit: int = DEFAULT_LIMIT,
+    ) -> None:
+        if not 0 < max_rows < 2**31 or not 0 < max_bytes < 2**30:
+            raise UsageError(
+                f"max_rows {max_rows} or max_bytes {max_bytes} is outside 1 to 2^31 - 1 or 2^30 - 1."
+            )
+        if not columns:
+            raise UsageError(
+                "no columns are asked for; to count records, add up the headers of `walk_batches`."
+            )
+        self.schema = arrow_schema(columns)
+        self.stop = Stop.END
+        self.next_position = 0
+        self._offsets = (start_offset, end_offset)
+        self._include_control = include_control
+        self._check_crc = check_crc
+        self._max_rows, self._max_bytes, self._limit = max_rows, max_bytes, limit
+        self._table = new_table()
+        self._rows = np.zeros(max_rows, decoding.RECORD)
+        self._scratch = Scratch()
+        self._makers = [self._maker(name, topic, partition) for name in columns]
+
+    def read(self, buffer: Any, *, start: int = 0, end: int | None = None) -> Iterator[pa.RecordBatch]:
+        """The records of buffer[start:end], which holds whole batches.
+
+        A batch that is corrupt is a CorruptRecordError, told after everything before it. A torn tail is not: the reading ends
+        before it. Afterwards `next_position` and `stop` say where and why it ended.
+        """
+        data = byte_array(buffer)
+        end = data.size if end is None else end
+        self.next_position, self.stop = start, Stop.TABLE_FULL
+        while self.stop is Stop.TABLE_FULL:
+            walk = walk_batches(
+                data, start=self.next_position, end=end, table=self._table, check_crc=self._check_crc
+            )
+            yield from self._read_walked(data, walk.headers)
+            self.next_position, self.stop = walk.next_position, walk.stop
+        if self.stop not in (Stop.END, Stop.TORN_TAIL):
+            raise CorruptRecordError(
+                explain_stop(data, self.next_position, end, self.stop), position=self.next_position
+            )
+
+    def _read_walked(self, data: Bytes, headers: BatchTable) -> Iterator[pa.RecordBatch]:
+        bad = np.flatnonzero(~headers["valid"])
+        good = headers[: int(bad[0])] if bad.size else headers
+        wanted = self._wanted(good)
+        done = 0
+        while done < len(wanted):
+            run = next_run(data, wanted, done, self._scratch, self._limit)
+            yield from self._read_run(run)
+            if run.problem is not None:
+                raise run.problem
+            done += len(run.batches)
+        if bad.size:
+            raise wrong_crc(data, headers[int(bad[0])])
+
+    def _wanted(self, headers: BatchTable) -> BatchTable:
+        start_offset, end_offset = self._offsets
+        keep = headers["last_offset"] >= start_offset
+        # The first offset of a legacy wrapper is inside it.
+        keep &= (headers["base_offset"] < end_offset) | (headers["magic"] < 2)
+        if not self._include_control:
+            keep &= (headers["attributes"] & Attributes.CONTROL == 0) | (headers["magic"] < 2)
+        return headers if keep.all() else headers[keep]
+
+    def _read_run(self, run: Run) -> Iterator[pa.RecordBatch]:
+        decode = decoding.decode_legacy if run.is_legacy else decoding.decode
+        at, outcome = (0, 0, 0), decoding.MORE
+        while outcome == decoding.MORE:
+            count, outcome, at = decode(
+                run.data, run.batches, self._rows, at, self._max_bytes, *self._offsets
+            )
+            if count:
+                rows = self._rows[:count]
+                arrays = [make(run.data, rows, run.batches) for make in self._makers]
+                yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        if outcome != decoding.DONE:
+            raise invalid_record(run.batches[at[0]], outcome)
+
+    def _maker(
+        self, name: str, topic: str, partition: int
+    ) -> Callable[[Bytes, BatchTable, BatchTable], pa.Array]:
+        if name in ("topic", "partition"):
+            constant = topic if name == "topic" else partition
+            column = pa.repeat(pa.scalar(constant, TYPES[name]), self._max_rows)
+            return lambda data, rows, batches: column.slice(0, len(rows))  # noqa: ARG005
+        return _MAKERS[name]
+
+
+def wrong_crc(data: Bytes, row: np.void) -> CorruptRecordError:
+    """The error for a batch whose checksum does not hold."""
+    kind, start = ("CRC-32C", 21) if row["magic"] == 2 else ("CRC-32", 16)
+    position = int(row["position"])
+    compute = crc32c if row["magic"] == 2 else crc32_zlib
+    found = int(compute(data, position + start, position + int(row["size"])))
+    return CorruptRecordError(
+        f"batch {kind} is {found:#010x}, its header says {int(row['crc']):#010x}.", position=position
+    )
+
+
+def _key(data: Bytes, rows: BatchTable, batches: BatchTable) -> pa.Array:  # noqa: ARG001
+    return _binary(data, rows, KEY, decoding.sums(rows)[0])
+
+
+def _value(data: Bytes, rows: BatchTable, batches: BatchTable) -> pa.Array:  # noqa: ARG001
+    return _binary(data, rows, VALUE, decoding.sums(rows)[1])
+
+
+def _binary(data: Bytes, rows: BatchTable, which: int, size: int) -> pa.Array:
+    ends, out, validity = _Out(4 * (len(rows) + 1)), _Out(size), _Out(-(-len(rows) // 8))
+    nulls = gather(data, rows, which, ends.array.view(np.int32), out.array, validity.array)
+    buffers = [validity.buffer if nulls else None, ends.buffer, out.buffer]
+    return pa.Array.from_buffers(TYPES["value"], len(rows), buffers, nulls)
+
+
+def _offset(data: Bytes, rows: BatchTable, batches: BatchTable) -> pa.Array:  # noqa: ARG001
+    return pa.array(np.ascontiguousarray(rows["offset"]))
+
+
+def _timestamp(data: Bytes, rows: BatchTable, batches: BatchTable) -> pa.Array:  # noqa: ARG001
+    out = _Out(8 * len(rows))
+    gather_micros(rows, out.array.view(np.int64))
+    return pa.Array.from_buffers(TYPES["timestamp"], len(rows), [None, out.buffer], 0)
+
+
+def _timestamp_type(data: Bytes, rows: BatchTable, batches: BatchTable) -> pa.Array:  # noqa: ARG001
+    bits = (batches["attributes"] & Attributes.LOG_APPEND_TIME != 0).astype(np.int32)
+    return pa.array(np.where(batches["magic"] == 0, np.int32(-1), bits)[rows["batch"]])
+
+
+def _headers(data: Bytes, rows: BatchTable, batches: BatchTable) -> pa.Array:  # noqa: ARG001
+    _, _, count, size = decoding.sums(rows)
+    ends, key_ends, value_ends = _Out(4 * (len(rows) + 1)), _Out(4 * (count + 1)), _Out(4 * (count + 1))
+    validity, value_validity = _Out(-(-len(rows) // 8)), _Out(-(-count // 8))
+    keys, values = _Out(size), _Out(size)
+    bare, nulls, ascii_keys = gather_headers(
+        data,
+        rows,
+        ends.array.view(np.int32),
+        validity.array,
+        key_ends.array.view(np.int32),
+        keys.array,
+        value_ends.array.view(np.int32),
+        values.array,
+        value_validity.array,
+    )
+    key_column = pa.Array.from_buffers(pa.binary(), count, [None, key_ends.buffer, keys.buffer], 0)
+    if ascii_keys:
+        key_column = key_column.view(pa.string())
+    else:  # Java replaces what is no UTF-8, and an Arrow string must be UTF-8
+        key_column = pa.array([key.decode("utf-8", "replace") for key in key_column.to_pylist()], pa.string())
+    value_buffers = [value_validity.buffer if nulls else None, value_ends.buffer, values.buffer]
+    value_column = pa.Array.from_buffers(pa.binary(), count, value_buffers, nulls)
+    pairs = pa.StructArray.from_arrays([key_column, value_column], fields=list(HEADERS_TYPE.value_type))
+    list_buffers = [validity.buffer if bare else None, ends.buffer]
+    return pa.Array.from_buffers(HEADERS_TYPE, len(rows), list_buffers, bare, children=[pairs])
+
+
+def _of_batch(field: str) -> Callable[[Bytes, BatchTable, BatchTable], pa.Array]:
+    return lambda data, rows, batches: pa.array(batches[field][rows["batch"]])  # noqa: ARG005
+
+
+def _flag(bit: Attributes) -> Callable[[Bytes, BatchTable, BatchTable], pa.Array]:
+    def make(data: Bytes, rows: BatchTable, batches: BatchTable) -> pa.Array:  # noqa: ARG001
+        return pa.array(((batches["attributes"] & bit != 0) & (batches["magic"] == 2))[rows["batch"]])
+
+    return make
+
+
+def _sequence(data: Bytes, rows: BatchTable, batches: BatchTable) -> pa.Array:  # noqa: ARG001
+    base = batches["base_sequence"][rows["batch"]].astype(np.int64)
+    sequence = (base + rows["offset"] - batches["base_offset"][rows["batch"]]) & 0x7FFFFFFF
+    return pa.array(np.where(base < 0, -1, sequence).astype(np.int32))
+
+
+_CODEC_NAMES = pa.array([codec.kafka_name for codec in Codec], pa.string())
+
+
+def _codec(data: Bytes, rows: BatchTable, batches: BatchTable) -> pa.Array:  # noqa: ARG001
+    return _CODEC_NAMES.take(pa.array((batches["attributes"] & CODEC_MASK)[rows["batch"]]))
+
+
+_MAKERS: dict[str, Callable[[Bytes, BatchTable, BatchTable], pa.Array]] = {
+    "key": _key,
+    "value": _value,
+    "offset": _offset,
+    "timestamp": _timestamp,
+    "timestampType": _timestamp_type,
+    "headers": _headers,
+    "leaderEpoch": _of_batch("partition_leader_epoch"),
+    "producerId": _of_batch("producer_id"),
+    "producerEpoch": _of_batch("producer_epoch"),
+    "sequence": _sequence,
+    "isTransactional": _flag(Attributes.TRANSACTIONAL),
+    "isControl": _flag(Attributes.CONTROL),
+    "codec": _codec,
+    "position": _of_batch("position"),
+}
+
+
+class _Out:
+    """A buffer from Arrow's pool, which keeps its memory mapped, and the array that a kernel fills."""
+
+    __slots__ = ("array", "buffer")
+
+    def __init__(self, size: int) -> None:
+        self.buffer = pa.allocate_buffer(size)
+        self.array: NDArray[np.uint8] = np.frombuffer(self.buffer, np.uint8) if size else _NOTHING
+
+
+_NOTHING = np.empty(0, np.uint8)

@@ -1,0 +1,187 @@
+"""CRC-32C (Castagnoli), as v2 batches carry it, and CRC-32 (zlib), as v0 and v1 messages do.
+
+x86-64 and ARM64 have an instruction that takes eight bytes in three cycles but can start one every cycle.
+So a long range is cut into three equal streams that run side by side, and their checksums are joined: the
+checksum of A followed by B is crc(A) moved over len(B) zero bytes, xor crc(B). That move is linear, hence four
+look-ups in a table made for one stream length. Two lengths serve: long ones for batches of many kilobytes, short ones for
+what is left. Below that one stream is enough, as the CPU overlaps neighbouring batches by itself.
+Without the instruction, eight tables take eight bytes at a time.
+"""
+
+from __future__ import annotations
+
+import platform
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratalog.records.kernels.jit import INTERPRETED, compiled_features, kernel
+from stratalog.records.kernels.memory import Bytes, load_u8, load_u64_le, prefetch
+
+CASTAGNOLI = 0x82F63B78
+ZLIB = 0xEDB88320
+LONG_STREAM_SIZE = 512
+SHORT_STREAM_SIZE = 64
+# The hardware prefetcher stops at the end of each 4 KiB page; asking one page ahead makes 1 GiB of 16 KiB
+# batches 1.6 times faster (measured: 8.4 -> 13.6 GB/s).
+AHEAD_SIZE = 4096
+
+Table = NDArray[np.uint32]
+
+
+def _byte_tables(polynomial: int) -> Table:
+    """tables[k][b]: the checksum of byte b followed by k zero bytes."""
+    tables = np.zeros((8, 256), np.uint32)
+    for byte in range(256):
+        value = byte
+        for _ in range(8):
+            value = (value >> 1) ^ (polynomial if value & 1 else 0)
+        tables[0, byte] = value
+    for k in range(1, 8):
+        before = tables[k - 1]
+        tables[k] = (before >> np.uint32(8)) ^ tables[0][before & np.uint32(0xFF)]
+    return tables
+
+
+def _zeros_table(size: int) -> Table:
+    """table[k][b]: what byte k of a checksum becomes when `size` zero bytes follow."""
+    images = np.left_shift(
+        np.uint32(1), np.arange(32, dtype=np.uint32)
+    )  # of each bit, moved so far by 0 bytes
+    low = CASTAGNOLI_TABLES[0]
+    for _ in range(size):
+        images = (images >> np.uint32(8)) ^ low[images & np.uint32(0xFF)]
+    table = np.zeros((4, 256), np.uint32)
+    for k in range(4):
+        for bit in range(8):
+            has_bit = (np.arange(256) >> bit & 1).astype(bool)
+            table[k, has_bit] ^= images[8 * k + bit]
+    return table
+
+
+CASTAGNOLI_TABLES = _byte_tables(CASTAGNOLI)
+ZLIB_TABLES = _byte_tables(ZLIB)
+LONG_ZEROS = _zeros_table(LONG_STREAM_SIZE)
+SHORT_ZEROS = _zeros_table(SHORT_STREAM_SIZE)
+
+
+def _instruction() -> str | None:
+    """The LLVM name of the CPU's CRC-32C instruction for eight bytes, if the compiler may use it."""
+    machine, features = platform.machine().lower(), compiled_features()
+    if machine in ("x86_64", "amd64") and "sse4.2" in features:
+        return "llvm.x86.sse42.crc32.64.64"
+    if machine in ("aarch64", "arm64") and "crc" in features:
+        return "llvm.aarch64.crc32cx"
+    return None
+
+
+INSTRUCTION = _instruction()
+
+if INSTRUCTION is None:
+
+    @kernel
+    def _crc_word(crc: Any, word: Any) -> Any:
+        """Eight bytes, little-endian in `word`, through eight tables."""
+        mixed = np.uint64(crc) ^ word
+        value = np.uint32(0)
+        for k in range(8):
+            byte = (mixed >> np.uint64(8 * k)) & np.uint64(0xFF)
+            value ^= CASTAGNOLI_TABLES[7 - k, byte]
+        return value
+
+else:
+    from llvmlite import ir
+    from numba import types
+    from numba.extending import intrinsic
+
+    @intrinsic  # type: ignore[untyped-decorator]  # numba has no types
+    def _crc_word(typing_context: Any, crc: Any, word: Any) -> Any:
+        """Eight bytes by the CPU's instruction."""
+        del typing_context, crc, word
+        x86 = INSTRUCTION.startswith("llvm.x86")
+        width = ir.IntType(64 if x86 else 32)
+
+        def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            del context, signature
+            function_type = ir.FunctionType(width, [width, ir.IntType(64)])
+            function = builder.module.globals.get(INSTRUCTION) or ir.Function(
+                builder.module, function_type, name=INSTRUCTION
+            )
+            crc, word = arguments
+            if x86:
+                wide = builder.call(function, [builder.zext(crc, width), word])
+                return builder.trunc(wide, ir.IntType(32))
+            return builder.call(function, [crc, word])
+
+        return types.uint32(types.uint32, types.uint64), codegen
+
+
+@kernel
+def _moved(table: Table, crc: Any) -> Any:
+    return (
+        table[0, crc & np.uint32(0xFF)]
+        ^ table[1, (crc >> np.uint32(8)) & np.uint32(0xFF)]
+        ^ table[2, (crc >> np.uint32(16)) & np.uint32(0xFF)]
+        ^ table[3, crc >> np.uint32(24)]
+    )
+
+
+@kernel
+def _three_streams(data: Bytes, position: int, size: int, zeros: Table, crc: Any) -> Any:
+    """The checksum of three ranges of `size` bytes, one behind the other."""
+    second, third = np.uint32(0), np.uint32(0)
+    for line in range(position, position + size, 64):
+        prefetch(data, line + AHEAD_SIZE)
+        prefetch(data, line + size + AHEAD_SIZE)
+        prefetch(data, line + 2 * size + AHEAD_SIZE)
+        for at in range(line, line + 64, 8):
+            crc = _crc_word(crc, load_u64_le(data, at))
+            second = _crc_word(second, load_u64_le(data, at + size))
+            third = _crc_word(third, load_u64_le(data, at + 2 * size))
+    return _moved(zeros, _moved(zeros, crc) ^ second) ^ third
+
+
+@kernel
+def crc32c(data: Bytes, start: int, end: int) -> Any:
+    """CRC-32C of data[start:end], which the caller has found to lie inside the array."""
+    crc = np.uint32(0xFFFFFFFF)
+    position = start
+    while end - position >= 3 * LONG_STREAM_SIZE:
+        crc = _three_streams(data, position, LONG_STREAM_SIZE, LONG_ZEROS, crc)
+        position += 3 * LONG_STREAM_SIZE
+    while end - position >= 3 * SHORT_STREAM_SIZE:
+        crc = _three_streams(data, position, SHORT_STREAM_SIZE, SHORT_ZEROS, crc)
+        position += 3 * SHORT_STREAM_SIZE
+    while end - position >= 8:
+        crc = _crc_word(crc, load_u64_le(data, position))
+        position += 8
+    while position < end:
+        crc = CASTAGNOLI_TABLES[0, (crc ^ np.uint32(load_u8(data, position))) & np.uint32(0xFF)] ^ (
+            crc >> np.uint32(8)
+        )
+        position += 1
+    return crc ^ np.uint32(0xFFFFFFFF)
+
+
+@kernel
+def crc32_zlib(data: Bytes, start: int, end: int) -> Any:
+    """CRC-32 of data[start:end] as zlib computes it; v0 and v1 messages carry it."""
+    crc = np.uint32(0xFFFFFFFF)
+    position = start
+    while end - position >= 8:
+        mixed = np.uint64(crc) ^ load_u64_le(data, position)
+        crc = np.uint32(0)
+        for k in range(8):
+            crc ^= ZLIB_TABLES[7 - k, (mixed >> np.uint64(8 * k)) & np.uint64(0xFF)]
+        position += 8
+    while position < end:
+        crc = ZLIB_TABLES[0, (crc ^ np.uint32(load_u8(data, position))) & np.uint32(0xFF)] ^ (
+            crc >> np.uint32(8)
+        )
+        position += 1
+    return crc ^ np.uint32(0xFFFFFFFF)
+
+
+if INTERPRETED:  # NumPy warns of the wrap-around that unsigned arithmetic means here
+    np.seterr(over="ignore")

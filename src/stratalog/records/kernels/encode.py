@@ -1,0 +1,153 @@
+"""Columns into the records section of a v2 batch: the decoder's mirror."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratalog.records.kernels.jit import inlined, kernel
+from stratalog.records.kernels.memory import Bytes, copy_bytes
+
+NEEDS_ROOM = -1
+
+
+class RecordColumns(NamedTuple):
+    """Records as flat arrays, Arrow's layout with a byte for each validity bit.
+
+    The key of record i is keys[key_ends[i]:key_ends[i + 1]], its headers are numbers header_ends[i] to
+    header_ends[i + 1] - 1.
+    """
+
+    offsets: NDArray[np.int64]
+    timestamps: NDArray[np.int64]
+    keys: Bytes
+    key_ends: NDArray[np.int32]
+    key_valid: NDArray[np.bool_]
+    values: Bytes
+    value_ends: NDArray[np.int32]
+    value_valid: NDArray[np.bool_]
+    header_ends: NDArray[np.int32]
+    header_keys: Bytes
+    header_key_ends: NDArray[np.int32]
+    header_values: Bytes
+    header_value_ends: NDArray[np.int32]
+    header_value_valid: NDArray[np.bool_]
+
+
+@inlined
+def _varint_size(value: int) -> int:
+    left = np.uint64((value << 1) ^ (value >> 63))
+    size = 1
+    while left >= np.uint64(0x80):
+        left >>= np.uint64(7)
+        size += 1
+    return size
+
+
+@inlined
+def _put_varint(out: Bytes, position: int, value: int) -> int:
+    left = np.uint64((value << 1) ^ (value >> 63))
+    while left >= np.uint64(0x80):
+        out[position] = np.uint8((left & np.uint64(0x7F)) | np.uint64(0x80))
+        left >>= np.uint64(7)
+        position += 1
+    out[position] = np.uint8(left)
+    return position + 1
+
+
+@inlined
+def _field_size(start: int, end: int, valid: bool) -> int:
+    return _varint_size(np.int64(end) - np.int64(start)) + (end - start) if valid else 1
+
+
+@inlined
+def _put_field(out: Bytes, position: int, data: Bytes, start: int, end: int, valid: bool) -> int:
+    if not valid:
+        return _put_varint(out, position, np.int64(-1))
+    size = np.int64(end) - np.int64(start)
+    position = _put_varint(out, position, size)
+    copy_bytes(out, position, data, start, size)
+    return position + size
+
+
+@kernel
+def _body_size(columns: Any, i: int, timestamp_delta: int, offset_delta: int) -> int:
+    """Bytes of record i behind its length field."""
+    size = 1 + _varint_size(timestamp_delta) + _varint_size(offset_delta)
+    size += _field_size(columns.key_ends[i], columns.key_ends[i + 1], columns.key_valid[i])
+    size += _field_size(columns.value_ends[i], columns.value_ends[i + 1], columns.value_valid[i])
+    first, last = columns.header_ends[i], columns.header_ends[i + 1]
+    size += _varint_size(np.int64(last - first))
+    for h in range(first, last):
+        size += _field_size(columns.header_key_ends[h], columns.header_key_ends[h + 1], True)
+        size += _field_size(
+            columns.header_value_ends[h], columns.header_value_ends[h + 1], columns.header_value_valid[h]
+        )
+    return size
+
+
+@kernel
+def encode(
+    columns: RecordColumns,
+    start: int,
+    stop: int,
+    base_offset: int,
+    base_timestamp: int,
+    out: Bytes,
+    position: int,
+    max_size: int,
+) -> tuple[int, int]:
+    """Write records [start, stop) to out[position:], as many as max_size bytes hold but at least one.
+
+    Returns (the first record that was not written, the position behind the last), or (NEEDS_ROOM, bytes that
+    the next record needs in `out` from `position` on) before anything is lost: call again with a larger `out`.
+    """
+    begin = position
+    i = start
+    while i < stop:
+        timestamp_delta = columns.timestamps[i] - base_timestamp
+        offset_delta = columns.offsets[i] - base_offset
+        body_size = np.int64(_body_size(columns, i, timestamp_delta, offset_delta))
+        size = _varint_size(body_size) + body_size
+        if i > start and position - begin + size > max_size:
+            break
+        if size > len(out) - position:
+            return NEEDS_ROOM, position - begin + size
+        position = _put_varint(out, position, body_size)
+        out[position] = 0
+        position = _put_varint(out, position + 1, timestamp_delta)
+        position = _put_varint(out, position, offset_delta)
+        position = _put_field(
+            out, position, columns.keys, columns.key_ends[i], columns.key_ends[i + 1], columns.key_valid[i]
+        )
+        position = _put_field(
+            out,
+            position,
+            columns.values,
+            columns.value_ends[i],
+            columns.value_ends[i + 1],
+            columns.value_valid[i],
+        )
+        first, last = columns.header_ends[i], columns.header_ends[i + 1]
+        position = _put_varint(out, position, np.int64(last - first))
+        for h in range(first, last):
+            position = _put_field(
+                out,
+                position,
+                columns.header_keys,
+                columns.header_key_ends[h],
+                columns.header_key_ends[h + 1],
+                True,
+            )
+            position = _put_field(
+                out,
+                position,
+                columns.header_values,
+                columns.header_value_ends[h],
+                columns.header_value_ends[h + 1],
+                columns.header_value_valid[h],
+            )
+        i += 1
+    return i, position

@@ -1,0 +1,124 @@
+"""Keys, values and headers from where they lie into Arrow's buffers: 32-bit offsets, bytes, validity bits.
+
+The caller has sized the outputs from the decoder's cursor; positions and sizes are the decoder's, so every
+range lies inside `data`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratalog.records.kernels.decode import RecordTable, varint
+from stratalog.records.kernels.jit import kernel
+from stratalog.records.kernels.memory import Bytes, copy_bytes
+
+Offsets = NDArray[np.int32]
+
+KEY, VALUE = 0, 1
+MAX_MS = (2**63 - 1) // 1000
+
+
+@kernel
+def gather(data: Bytes, rows: RecordTable, which: int, ends: Offsets, out: Bytes, validity: Bytes) -> int:
+    """Copy the key or the value of each row to `out`; returns how many are null.
+
+    `ends` gets Arrow's n + 1 offsets, `validity` its bits (it is as long as the rows need).
+    """
+    written = 0
+    nulls = 0
+    ends[0] = 0
+    bits = np.uint8(0)
+    for i in range(len(rows)):
+        row = rows[i]
+        if which == KEY:
+            position, size = row.key_position, row.key_size
+        else:
+            position, size = row.value_position, row.value_size
+        if size >= 0:
+            bits |= np.uint8(1 << (i & 7))
+            copy_bytes(out, written, data, position, size)
+            written += size
+        else:
+            nulls += 1
+        ends[i + 1] = written
+        if i & 7 == 7:
+            validity[i >> 3] = bits
+            bits = np.uint8(0)
+    if len(rows) & 7:
+        validity[len(rows) >> 3] = bits
+    return nulls
+
+
+@kernel
+def gather_headers(
+    data: Bytes,
+    rows: RecordTable,
+    ends: Offsets,
+    validity: Bytes,
+    key_ends: Offsets,
+    keys: Bytes,
+    value_ends: Offsets,
+    values: Bytes,
+    value_validity: Bytes,
+) -> tuple[int, int, bool]:
+    """Copy the headers of all rows; returns (rows without any, null values, all keys are ASCII).
+
+    Spark's Kafka source gives null, not an empty list, to a record without headers, and so do we. The decoder
+    has walked over these very bytes, so the numbers hold.
+    """
+    count = 0
+    bare = 0
+    nulls = 0
+    key_bytes = 0
+    value_bytes = 0
+    high = np.uint8(0)
+    ends[0] = 0
+    key_ends[0] = 0
+    value_ends[0] = 0
+    for i in range(len(validity)):
+        validity[i] = 0
+    for i in range(len(value_validity)):
+        value_validity[i] = 0
+    for i in range(len(rows)):
+        row = rows[i]
+        position = row.headers_position
+        end = len(data)
+        if row.headers_count > 0:
+            validity[i >> 3] |= np.uint8(1 << (i & 7))
+        else:
+            bare += 1
+        for _ in range(row.headers_count):
+            size, position = varint(data, position, end)
+            copy_bytes(keys, key_bytes, data, position, size)
+            for k in range(key_bytes, key_bytes + size):
+                high |= keys[k]
+            key_bytes += size
+            position += size
+            size, position = varint(data, position, end)
+            if size >= 0:
+                value_validity[count >> 3] |= np.uint8(1 << (count & 7))
+                copy_bytes(values, value_bytes, data, position, size)
+                value_bytes += size
+                position += size
+            else:
+                nulls += 1
+            count += 1
+            key_ends[count] = key_bytes
+            value_ends[count] = value_bytes
+        ends[i + 1] = count
+    return bare, nulls, high < 0x80
+
+
+@kernel
+def gather_micros(rows: RecordTable, out: NDArray[np.int64]) -> None:
+    """Timestamps in microseconds; milliseconds that would overflow stop at the edge of int64."""
+    for i in range(len(rows)):
+        value: Any = rows[i].timestamp
+        if value > MAX_MS:
+            value = MAX_MS
+        elif value < -MAX_MS:
+            value = -MAX_MS
+        out[i] = value * 1000

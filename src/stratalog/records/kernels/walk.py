@@ -1,0 +1,142 @@
+"""The walk: from batch to batch through a buffer, header by header, every checksum checked on the way.
+
+Kafka's own walk is `FileLogInputStream.nextBatch` and `RecordBatch.ensureValid`; the rules are in
+docs/formats/record-batch.md. The result is one row of `BATCH` for each whole batch.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratalog.records.kernels.crc32c import crc32_zlib, crc32c
+from stratalog.records.kernels.jit import kernel
+from stratalog.records.kernels.memory import Bytes, load_i16, load_i32, load_i64, load_u8
+
+# A row for each batch; the names are Kafka's. `position` is where the batch starts in the buffer, `size` counts
+# its twelve leading bytes too. What the format of the batch does not have is -1 (leader epoch, producer, sequence).
+# A v0 or v1 wrapper tells neither its first offset nor its count without being unpacked: base_offset is then
+# its (last) offset and records_count is -1.
+BATCH = np.dtype(
+    [
+        ("position", np.int64),
+        ("base_offset", np.int64),
+        ("last_offset", np.int64),
+        ("base_timestamp", np.int64),
+        ("max_timestamp", np.int64),
+        ("producer_id", np.int64),
+        ("records_position", np.int64),
+        ("records_end", np.int64),
+        ("size", np.int32),
+        ("partition_leader_epoch", np.int32),
+        ("base_sequence", np.int32),
+        ("records_count", np.int32),
+        ("crc", np.uint32),
+        ("attributes", np.int16),
+        ("producer_epoch", np.int16),
+        ("magic", np.int8),
+        ("valid", np.bool_),
+    ],
+    align=True,
+)
+
+# Why a walk stopped.
+END = 0  # exactly behind the last batch
+TORN = 1  # the last batch is not whole, or fewer bytes are left than any batch has
+BAD_LENGTH = 2  # a length that no batch can have; zeros end up here
+BAD_MAGIC = 3  # neither 0, 1 nor 2
+FULL = 4  # no row is left in the table; go on from the position returned
+
+LOG_OVERHEAD = 12
+MAGIC_AT = 16
+HEADER_SIZE_UP_TO_MAGIC = 17
+SMALLEST_V0 = 14
+SMALLEST_V1 = 22
+SMALLEST_V2 = 49  # the 61 bytes of the header less the twelve that the length does not count
+CODEC_MASK = 7
+
+BatchTable = NDArray[np.void]
+
+
+@kernel
+def walk(data: Bytes, start: int, end: int, table: BatchTable, check_crc: bool) -> tuple[int, int, int]:
+    """Write a row to `table` for each whole batch in data[start:end].
+
+    Returns (rows written, position just past the last batch, why it stopped). A batch with a wrong checksum has
+    valid = False and is walked over: its length was credible. With check_crc off every batch counts as valid.
+    """
+    count = 0
+    position = start
+    while True:
+        if position == end:
+            return count, position, END
+        # Kafka parses nothing when exactly 17 bytes are left, though a header up to magic would fit.
+        if end - position <= HEADER_SIZE_UP_TO_MAGIC:
+            return count, position, TORN
+        length = load_i32(data, position + 8)
+        if length < SMALLEST_V0:
+            return count, position, BAD_LENGTH
+        magic = load_u8(data, position + MAGIC_AT)
+        if magic > 2:
+            return count, position, BAD_MAGIC
+        if (magic == 2 and length < SMALLEST_V2) or (magic == 1 and length < SMALLEST_V1):
+            return count, position, BAD_LENGTH
+        if length > end - position - LOG_OVERHEAD:
+            return count, position, TORN
+        if count == len(table):
+            return count, position, FULL
+        row = table[count]
+        row.position = position
+        row.size = length + LOG_OVERHEAD
+        row.magic = magic
+        row.records_end = position + LOG_OVERHEAD + length
+        if magic == 2:
+            _read_v2(data, position, row)
+        else:
+            _read_legacy(data, position, magic, row)
+        if check_crc:
+            row.valid = row.crc == (
+                crc32c(data, position + 21, row.records_end)
+                if magic == 2
+                else crc32_zlib(data, position + 16, row.records_end)
+            )
+        else:
+            row.valid = True
+        count += 1
+        position += length + LOG_OVERHEAD
+
+
+@kernel
+def _read_v2(data: Bytes, position: int, row: np.void) -> None:
+    base_offset = load_i64(data, position)
+    row.base_offset = base_offset
+    row.partition_leader_epoch = load_i32(data, position + 12)
+    row.crc = np.uint32(load_i32(data, position + 17))
+    row.attributes = load_i16(data, position + 21)
+    row.last_offset = base_offset + load_i32(data, position + 23)
+    row.base_timestamp = load_i64(data, position + 27)
+    row.max_timestamp = load_i64(data, position + 35)
+    row.producer_id = load_i64(data, position + 43)
+    row.producer_epoch = load_i16(data, position + 51)
+    row.base_sequence = load_i32(data, position + 53)
+    row.records_count = load_i32(data, position + 57)
+    row.records_position = position + 61
+
+
+@kernel
+def _read_legacy(data: Bytes, position: int, magic: int, row: np.void) -> None:
+    offset = load_i64(data, position)
+    attributes = load_u8(data, position + 17)
+    timestamp = load_i64(data, position + 18) if magic == 1 else np.int64(-1)
+    row.base_offset = offset
+    row.last_offset = offset
+    row.partition_leader_epoch = -1
+    row.crc = np.uint32(load_i32(data, position + 12))
+    row.attributes = attributes
+    row.base_timestamp = timestamp
+    row.max_timestamp = timestamp
+    row.producer_id = -1
+    row.producer_epoch = -1
+    row.base_sequence = -1
+    row.records_count = 1 if attributes & CODEC_MASK == 0 else -1
+    row.records_position = position  # the decoder reads the whole entry, its offset included
