@@ -26,6 +26,13 @@ class MakeBroker(Protocol):
     def __call__(self, *, release: str = NEWEST, **options: Any) -> Broker: ...
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test in this folder `kafka`."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.kafka)
+
+
 @pytest.fixture(scope="session")
 def kafka_jars() -> KafkaJars:
     """The jars of the newest release."""

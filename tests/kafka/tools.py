@@ -24,7 +24,8 @@ AS_SHIPPED = (
 # Text is UTF-8 whatever the locale of the machine; Java 17 knows the second name, newer ones the third.
 _UTF8 = ("-Dfile.encoding=UTF-8", "-Dsun.stdout.encoding=UTF-8", "-Dstdout.encoding=UTF-8")
 
-_DUMPED_SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint")
+# Segments first: at the preallocated index of an empty log the tool fails, and leaves out the files behind.
+_DUMPED_SUFFIXES = (".log", ".checkpoint", ".snapshot", ".txnindex", ".timeindex", ".index")
 
 
 class KafkaError(RuntimeError):
@@ -76,18 +77,15 @@ def run_tool(
     main = known.name if jars.numbers >= (4, 0) else known.name_before_4 or known.name
     where = ["--bootstrap-server", bootstrap] if bootstrap and known.asks_broker else []
     flags = log_flags(jars, jars.folder, level="WARN", target="err")
+    command = [*java_command(jars, FAST_START, flags), main, *where, *arguments]
     done = subprocess.run(
-        [*java_command(jars, FAST_START, flags), main, *where, *arguments],
-        input=stdin,
-        capture_output=True,
-        encoding="utf-8",
-        errors="replace",
-        timeout=timeout_s,
-        check=False,
+        command, input=(stdin or "").encode(), capture_output=True, timeout=timeout_s, check=False
     )
+    # Decoded here: subprocess would turn a carriage return, which a dumped value may hold, into a line feed.
+    stdout, stderr = (output.decode(errors="replace") for output in (done.stdout, done.stderr))
     if check and done.returncode != 0:
-        raise KafkaError(f"{main} ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-    return done
+        raise KafkaError(f"{main} ended with {done.returncode}:\n{stdout[-2000:]}{stderr[-2000:]}")
+    return subprocess.CompletedProcess(command, done.returncode, stdout, stderr)
 
 
 def dump_log(jars: KafkaJars, files: Sequence[Path], *options: str) -> subprocess.CompletedProcess[str]:
@@ -101,8 +99,8 @@ def dump_log(jars: KafkaJars, files: Sequence[Path], *options: str) -> subproces
 
 
 def dumpable_files(partition: Path) -> list[Path]:
-    """The files of a partition directory that the dump tool understands, in the order of their names."""
-    return sorted(file for file in partition.iterdir() if file.suffix in _DUMPED_SUFFIXES)
+    """The files of a partition directory that the dump tool understands, segments first."""
+    return [file for suffix in _DUMPED_SUFFIXES for file in sorted(partition.glob(f"*{suffix}"))]
 
 
 def java_command(jars: KafkaJars, jvm: Sequence[str], flags: Sequence[str], *folders: Path) -> list[str]:
