@@ -1,0 +1,233 @@
+"""Every name in a log directory: what it means, how it is built, and what a broker makes of a wrong one.
+
+<log.dir>/
+  .lock  meta.properties  .kafka_cleanshutdown  bootstrap.checkpoint
+  recovery-point-offset-checkpoint  log-start-offset-checkpoint
+  replication-offset-checkpoint  cleaner-offset-checkpoint
+  remote-log-index-cache/                      tiered storage; no partition
+  <topic>-<partition>/                         and .<32 hex>-delete, -future or -stray behind that
+    %020d.log .index .timeindex .txnindex .snapshot     and .deleted, .cleaned or .swap behind that
+    leader-epoch-checkpoint  partition.metadata
+  __cluster_metadata-0/                        a partition directory that the log manager leaves alone
+    %020d-%010d.checkpoint  quorum-state
+
+Nothing here touches a disk. Kafka: LogFileUtils, LocalLog, Snapshots.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from typing import NamedTuple
+
+from stratalog.errors import InvalidNameError
+
+LOCK = ".lock"
+META_PROPERTIES = "meta.properties"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
+LOG_START_OFFSET_CHECKPOINT = "log-start-offset-checkpoint"
+REPLICATION_OFFSET_CHECKPOINT = "replication-offset-checkpoint"
+CLEANER_OFFSET_CHECKPOINT = "cleaner-offset-checkpoint"
+REMOTE_LOG_INDEX_CACHE = "remote-log-index-cache"
+LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
+PARTITION_METADATA = "partition.metadata"
+QUORUM_STATE = "quorum-state"
+TEMPORARY_SUFFIX = ".tmp"  # of a small file that is being replaced
+
+CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+CONSUMER_OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTION_STATE_TOPIC = "__transaction_state"
+
+MAX_TOPIC_LENGTH = 249
+MAX_DIRECTORY_LENGTH = 255  # what common file systems allow for one name
+INT32_MAX = (1 << 31) - 1
+INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
+
+# Java's \S knows ASCII white space only; its parseInt and parseLong take a sign and digits of any script.
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]+")
+_MARKED_DIRECTORY = re.compile(r"(\S+)-(\S+)\.(\S+)-(delete|future|stray)", re.ASCII)
+_NUMBER = re.compile(r"[+-]?\d+")
+_UNIQUE_ID = re.compile(r"[0-9a-f]{32}")
+_KRAFT_SNAPSHOT = re.compile(r"(\d{20})-(\d{10})\.checkpoint(\.deleted)?", re.ASCII)
+
+
+class TopicPartition(NamedTuple):
+    """A topic and one of its partitions; as text `topic-partition`, which is its directory's name too."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+def check_topic_name(topic: str) -> None:
+    """InvalidNameError unless a broker would create this topic. Kafka: Topic.validate."""
+    if not topic:
+        raise InvalidNameError(topic, "a topic's name is not empty.")
+    if topic in (".", ".."):
+        raise InvalidNameError(topic, "a topic is not called . or .., which are directories.")
+    if len(topic) > MAX_TOPIC_LENGTH:
+        raise InvalidNameError(topic, f"a topic's name has at most {MAX_TOPIC_LENGTH} characters.")
+    if not _TOPIC.fullmatch(topic):
+        raise InvalidNameError(topic, "a topic's name has ASCII letters, digits, '.', '_' and '-' only.")
+
+
+class FileKind(Enum):
+    """What a file of a segment is for; the value is its suffix."""
+
+    LOG = ".log"
+    OFFSET_INDEX = ".index"
+    TIME_INDEX = ".timeindex"
+    TXN_INDEX = ".txnindex"
+    PRODUCER_SNAPSHOT = ".snapshot"
+
+
+class FileState(Enum):
+    """Where a file of a segment is in its life; the value is the suffix behind its name."""
+
+    LIVE = ""
+    DELETED = ".deleted"  # renamed, to be removed when file.delete.delay.ms has passed
+    CLEANED = ".cleaned"  # being written by the cleaner or by a split; worthless after a crash
+    SWAP = ".swap"  # complete, about to take the place of what it was made from
+
+
+class SegmentFile(NamedTuple):
+    """The name of one file of a segment, taken apart.
+
+    The offset of a producer snapshot is the end (exclusive) of the state in it, which after a roll is also
+    the base offset of the next segment.
+    """
+
+    offset: int
+    kind: FileKind
+    state: FileState = FileState.LIVE
+
+    @property
+    def name(self) -> str:
+        return f"{self.offset:020d}{self.kind.value}{self.state.value}"
+
+
+def segment_file_name(offset: int, kind: FileKind, state: FileState = FileState.LIVE) -> str:
+    """The name Kafka gives to this file: twenty digits, so that names sort as their offsets do."""
+    if not 0 <= offset <= INT64_MAX:
+        raise InvalidNameError(str(offset), "an offset in a file's name is from 0 to 2^63-1.")
+    return SegmentFile(offset, kind, state).name
+
+
+def parse_segment_file(name: str) -> SegmentFile | None:
+    """The parts of the name of a segment's file; None for any other name, which a broker does not look at.
+
+    A name with one of the suffixes but no offset before its first dot is an InvalidNameError.
+    """
+    state = next((state for state in _MARKED_STATES if name.endswith(state.value)), FileState.LIVE)
+    stem = name.removesuffix(state.value)
+    kind = next((kind for kind in FileKind if stem.endswith(kind.value)), None)
+    if kind is None:
+        return None
+    offset = _parse_number(name[: name.index(".")], INT64_MIN, INT64_MAX)
+    if offset is None:
+        raise InvalidNameError(
+            name,
+            f"a {kind.value} file starts with its offset, as in {segment_file_name(0, kind)}. A broker "
+            "fails to load the partition over such a name: move the file away.",
+        )
+    return SegmentFile(offset, kind, state)
+
+
+_MARKED_STATES = (FileState.DELETED, FileState.CLEANED, FileState.SWAP)
+
+
+class KRaftSnapshotFile(NamedTuple):
+    """A snapshot of the cluster's metadata: everything below `end_offset`, the last of it from `epoch`."""
+
+    end_offset: int
+    epoch: int
+    deleted: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.end_offset:020d}-{self.epoch:010d}.checkpoint{'.deleted' if self.deleted else ''}"
+
+
+def parse_kraft_snapshot_file(name: str) -> KRaftSnapshotFile | None:
+    """The parts of such a name, or None."""
+    match = _KRAFT_SNAPSHOT.fullmatch(name)
+    return None if match is None else KRaftSnapshotFile(int(match[1]), int(match[2]), bool(match[3]))
+
+
+class DirectoryState(Enum):
+    """What a broker does with a partition directory; the value ends its name."""
+
+    LIVE = ""
+    DELETE = "-delete"  # to be removed when file.delete.delay.ms has passed
+    FUTURE = "-future"  # being copied here from another log directory, to take the place of the live one
+    STRAY = "-stray"  # not this broker's any more; kept until someone removes it
+
+
+class PartitionDirectory(NamedTuple):
+    """The name of a partition's directory, taken apart.
+
+    The topic of a directory marked -delete or -stray may have been cut to fit 255 characters.
+    """
+
+    topic_partition: TopicPartition
+    state: DirectoryState = DirectoryState.LIVE
+
+
+def parse_partition_directory(name: str) -> PartitionDirectory:
+    """The parts of a partition directory's name. Kafka: LocalLog.parseTopicPartitionName.
+
+    Any other name is an InvalidNameError: a broker that finds such a directory (`lost+found`, say) does not
+    start. `remote-log-index-cache` is not a partition either; a broker skips it, and so should the caller.
+    """
+    state = next((state for state in _MARKED_DIRECTORIES if name.endswith(state.value)), DirectoryState.LIVE)
+    stem = name
+    if state is not DirectoryState.LIVE:
+        if not _MARKED_DIRECTORY.fullmatch(name):
+            raise _no_partition(name)
+        stem = name[: name.rindex(".")]
+    topic, dash, number = stem.rpartition("-")
+    partition = _parse_number(number, -INT32_MAX - 1, INT32_MAX)
+    if not dash or not topic or partition is None:
+        raise _no_partition(name)
+    return PartitionDirectory(TopicPartition(topic, partition), state)
+
+
+_MARKED_DIRECTORIES = (DirectoryState.DELETE, DirectoryState.FUTURE, DirectoryState.STRAY)
+
+
+def partition_directory_name(
+    topic_partition: TopicPartition, state: DirectoryState = DirectoryState.LIVE, unique_id: str = ""
+) -> str:
+    """The directory's name. A marked one needs a `unique_id`: a random UUID as 32 lower-case hex digits.
+
+    The topic is cut where -delete or -stray would make the name longer than 255 characters; -future is not
+    capped, so the file system may refuse it, as it does for Kafka. Kafka: LocalLog.logDeleteDirName.
+    """
+    if state is DirectoryState.LIVE:
+        return str(topic_partition)
+    if not _UNIQUE_ID.fullmatch(unique_id):
+        raise InvalidNameError(unique_id, "the id in a directory's name is 32 lower-case hex digits.")
+    suffix = f"-{topic_partition.partition}.{unique_id}{state.value}"
+    if state is DirectoryState.FUTURE:
+        return topic_partition.topic + suffix
+    return topic_partition.topic[: MAX_DIRECTORY_LENGTH - len(suffix)] + suffix
+
+
+def _parse_number(text: str, lowest: int, highest: int) -> int | None:
+    """What Java's parseInt or parseLong reads; int() alone would also take blanks and underscores."""
+    # No number of Java's has more digits, leading zeros apart; int() refuses absurd ones with a ValueError.
+    if not _NUMBER.fullmatch(text) or len(text.lstrip("+-").lstrip("0")) > 19:
+        return None
+    number = int(text)
+    return number if lowest <= number <= highest else None
+
+
+def _no_partition(name: str) -> InvalidNameError:
+    return InvalidNameError(
+        name,
+        "this is not topic-partition, nor topic-partition.id-delete, -future or -stray. A broker does not "
+        "start with such a directory in its log.dirs: move it away.",
+    )
