@@ -1,0 +1,162 @@
+"""The door to the disk, on a real one."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stratalog.errors import DiskError
+from stratalog.files.disk import Disk, EntryKind, aligned_buffer, read_by_seeking
+
+disk = Disk()
+BYTES = bytes(range(256)) * 40
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(BYTES)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("position", "size"), [(0, 10), (5, 4096), (0, len(BYTES)), (len(BYTES) - 3, 3), (7, 0)]
+)
+def test_the_buffer_is_filled_from_the_position(file: Path, position: int, size: int) -> None:
+    buffer = aligned_buffer(size)
+
+    assert disk.read_into(file, buffer, position) == size
+    assert buffer.tobytes() == BYTES[position : position + size]
+
+
+def test_fewer_bytes_than_asked_for_are_the_end_of_the_file(file: Path) -> None:
+    buffer = aligned_buffer(100)
+
+    assert disk.read_into(file, buffer, len(BYTES) - 30) == 30
+    assert disk.read_into(file, buffer, len(BYTES)) == 0
+    assert disk.read_into(file, buffer, len(BYTES) + 1000) == 0
+
+
+def test_threads_share_an_open_file(file: Path) -> None:
+    wrong: list[int] = []
+
+    with disk.open_read(file) as source:
+
+        def work(position: int) -> None:
+            buffer = aligned_buffer(50)
+            for _ in range(300):
+                disk.read_into(source, buffer, position)
+                if buffer.tobytes() != BYTES[position : position + 50]:
+                    wrong.append(position)
+
+        threads = [threading.Thread(target=work, args=(n * 37,)) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    assert wrong == []
+
+
+def test_a_plain_memoryview_serves_as_a_buffer(file: Path) -> None:
+    target = bytearray(20)
+
+    assert disk.read_into(file, memoryview(target)[5:15], 3) == 10
+    assert target == bytes(5) + BYTES[3:13] + bytes(5)
+
+
+def test_reading_by_seeking_gives_the_same(file: Path) -> None:
+    view = memoryview(bytearray(64))
+
+    with disk.open_read(file) as source:
+        assert read_by_seeking(source.descriptor, view, len(BYTES) - 40) == 40
+
+    assert view[:40] == BYTES[-40:]
+
+
+def test_an_aligned_buffer_starts_on_a_page() -> None:
+    for size in (0, 1, 4096, 5000):
+        buffer = aligned_buffer(size)
+
+        assert buffer.ctypes.data % 4096 == 0
+        assert buffer.size == size
+        assert buffer.dtype == np.uint8
+
+
+def test_closing_twice_closes_nothing_else(file: Path) -> None:
+    source = disk.open_read(file)
+    source.close()
+    with disk.open_read(file) as other:
+        source.close()
+
+        assert disk.size(other) == len(BYTES)
+
+
+def test_an_open_file_is_not_inherited_by_other_programs(file: Path) -> None:
+    with disk.open_read(file) as source:
+        assert not os.get_inheritable(source.descriptor)
+
+
+def test_appending_says_where_it_starts(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+
+    assert disk.append(path, b"one") == 0
+    assert disk.append(path, memoryview(b"three")) == 3
+    assert disk.append(path, b"") == 8
+    assert path.read_bytes() == b"onethree"
+    assert disk.size(path) == 8
+
+
+def test_a_listing_tells_kind_size_inode_and_links(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"12345")
+    (tmp_path / "b").mkdir()
+    (tmp_path / "c").symlink_to("a")
+    (tmp_path / "d").symlink_to("nowhere")
+    os.mkfifo(tmp_path / "e")
+    listing = disk.list_directory(tmp_path)
+
+    assert [(entry.name, entry.kind, entry.is_symlink) for entry in listing] == [
+        ("a", EntryKind.FILE, False),
+        ("b", EntryKind.DIRECTORY, False),
+        ("c", EntryKind.FILE, True),
+        ("d", EntryKind.OTHER, True),
+        ("e", EntryKind.OTHER, False),
+    ]
+    assert listing[0].size == listing[2].size == 5
+    assert listing[0].inode == listing[2].inode == (tmp_path / "a").stat().st_ino
+
+
+def test_a_refusal_says_what_where_why_and_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "gone"
+
+    with pytest.raises(DiskError, match=r"gone: could not open it: No such file.*Check the path") as caught:
+        disk.open_read(path)
+
+    assert caught.value.path == str(path)
+    assert isinstance(caught.value.__cause__, FileNotFoundError)
+
+
+def test_every_refusal_of_the_system_is_ours(tmp_path: Path) -> None:
+    with pytest.raises(DiskError, match="read at byte 7 of"):
+        disk.read_into(tmp_path, aligned_buffer(10), 7)  # a directory opens, but does not read
+    with pytest.raises(DiskError, match="get the size of"):
+        disk.size(tmp_path / "gone")
+    with pytest.raises(DiskError, match="append to"):
+        disk.append(tmp_path, b"x")
+    with pytest.raises(DiskError, match="list"):
+        disk.list_directory(tmp_path / "gone")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_a_full_device_is_named_as_such() -> None:
+    with pytest.raises(DiskError, match=r"No space left on device\. Free some space"):
+        disk.append("/dev/full", b"x")
+
+
+def test_a_disk_travels_to_other_processes(file: Path) -> None:
+    assert pickle.loads(pickle.dumps(disk)).size(file) == len(BYTES)
