@@ -6,7 +6,7 @@ at  size  field
 12     4  partition_leader_epoch   outside the CRC, so that a leader can set it without recomputing
 16     1  magic                    at the same place in v0 and v1
 17     4  crc                      CRC-32C of everything from `attributes` on
-21     2  attributes               bits: 0-2 codec, 3 log append time, 4 transactional, 5 control, 6 delete horizon
+21     2  attributes               bits 0-2 codec, 3 log append time, 4 transactional, 5 control, 6 horizon
 23     4  last_offset_delta        kept by compaction, so it may be more than records_count - 1
 27     8  base_timestamp           or the delete horizon, if attribute bit 6 is set
 35     8  max_timestamp
@@ -132,7 +132,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When the tombstones and markers in this batch may go; compaction puts it in the place of base_timestamp."""
+        """When tombstones and markers in this batch may go; compaction puts it in base_timestamp's place."""
         return self.base_timestamp if self.attributes & Attributes.DELETE_HORIZON else None
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +34,7 @@ from stratalog.records.kernels.encode import NEEDS_ROOM, RecordColumns, encode
 from stratalog.records.kernels.memory import Bytes, byte_array
 
 Header = tuple[str, bytes | None]
+_T = TypeVar("_T", bound=np.generic)
 DEFAULT_BATCH_SIZE = 16384  # the producer's own default, `batch.size`
 
 
@@ -51,8 +52,8 @@ class Record(NamedTuple):
 class BatchOptions:
     """What a batch has beside its records.
 
-    `log_append_time` makes it a LogAppendTime batch with that time. `delete_horizon_ms` takes the place of the base
-    timestamp, as compaction has it. `level` None is Kafka's default of the codec.
+    `log_append_time` makes it a LogAppendTime batch with that time. `delete_horizon_ms` takes the place of
+    the base timestamp, as compaction has it. `level` None is Kafka's default of the codec.
     """
 
     codec: Codec = Codec.NONE
@@ -100,9 +101,9 @@ def build_batches(
 ) -> Iterator[bytes]:
     """Batches of the rows of an Arrow table, each closed when its records reach batch_size bytes.
 
-    Columns: `value`, and if there are such `key`, `timestamp` (a timestamp, or an integer of milliseconds), `headers`
-    (list of struct of key and value) and `offset` (ascending; else they count from base_offset). A base sequence goes
-    on from batch to batch.
+    Columns: `value`, and if there are such `key`, `timestamp` (a timestamp, or an integer of milliseconds),
+    `headers` (list of struct of key and value) and `offset` (ascending; else they count from base_offset).
+    A base sequence goes on from batch to batch.
     """
     sequence = options.base_sequence
     for part in table.to_batches() if isinstance(table, pa.Table) else [table]:
@@ -126,8 +127,8 @@ def encode_batch(
 ) -> bytes:
     """A batch with these header fields; length, CRC and count are computed.
 
-    For whoever rewrites a batch: base offset, base timestamp and last offset delta stay what they are, whatever
-    the records say, so decoding an uncompressed batch and encoding it again gives the same bytes.
+    For whoever rewrites a batch: base offset, base timestamp and last offset delta stay what they are,
+    whatever the records say, so decoding an uncompressed batch and encoding it again gives the same bytes.
     """
     columns = records if isinstance(records, RecordColumns) else _columns_of_records(records)
     count = len(columns.offsets)
@@ -197,7 +198,7 @@ def _encode(
 def _close(header: BatchHeader, batch: Bytes, level: int | None) -> bytes:
     """Put the header before its section, compressed if it says so."""
     if header.codec is not Codec.NONE:
-        section = compress(header.codec, memoryview(batch)[RECORD_BATCH_OVERHEAD:], level=level)
+        section = compress(header.codec, batch[RECORD_BATCH_OVERHEAD:].data, level=level)
         whole = bytearray(RECORD_BATCH_OVERHEAD + len(section))
         whole[RECORD_BATCH_OVERHEAD:] = section
     else:
@@ -222,16 +223,16 @@ def _check(columns: RecordColumns) -> None:
 def _columns_of_records(records: Sequence[Record]) -> RecordColumns:
     headers = [header for record in records for header in record.headers]
     try:
-        offsets = np.array([record.offset for record in records], np.int64)
-        timestamps = np.array([record.timestamp for record in records], np.int64)
-        return RecordColumns(
-            offsets,
-            timestamps,
-            *_joined([record.key for record in records]),
-            *_joined([record.value for record in records]),
-            _ends([len(record.headers) for record in records]),
-            *_joined([key.encode() for key, _ in headers])[:2],
-            *_joined([value for _, value in headers]),
+        return RecordColumns._make(
+            (
+                np.array([record.offset for record in records], np.int64),
+                np.array([record.timestamp for record in records], np.int64),
+                *_joined([record.key for record in records]),
+                *_joined([record.value for record in records]),
+                _ends([len(record.headers) for record in records]),
+                *_joined([key.encode() for key, _ in headers])[:2],
+                *_joined([value for _, value in headers]),
+            )
         )
     except OverflowError:
         raise InvalidBatchError(
@@ -258,7 +259,7 @@ def _columns_of_arrow(batch: pa.RecordBatch, base_offset: int) -> RecordColumns:
     unknown = names - {"key", "value", "timestamp", "headers", "offset"}
     if "value" not in names or unknown:
         raise InvalidBatchError(
-            f"columns {sorted(names)}: `value` is needed; key, timestamp, headers and offset are known besides."
+            f"columns {sorted(names)}: value is needed, and key, timestamp, headers, offset are known."
         )
     nulls = pa.nulls(rows, pa.binary())
     offsets = np.arange(base_offset, base_offset + rows, dtype=np.int64)
@@ -270,23 +271,23 @@ def _columns_of_arrow(batch: pa.RecordBatch, base_offset: int) -> RecordColumns:
         if pa.types.is_timestamp(column.type):
             column = column.cast(pa.timestamp("ms", column.type.tz), safe=False)
         timestamps = column.cast(pa.int64()).fill_null(NO_TIMESTAMP).to_numpy(zero_copy_only=False)
-    return RecordColumns(
-        np.ascontiguousarray(offsets),
-        np.ascontiguousarray(timestamps),
-        *_binary_parts(batch.column("key") if "key" in names else nulls),
-        *_binary_parts(batch.column("value")),
-        *_header_parts(batch.column("headers") if "headers" in names else None, rows),
+    return RecordColumns._make(
+        (
+            _writable(offsets),
+            _writable(timestamps),
+            *_binary_parts(batch.column("key") if "key" in names else nulls),
+            *_binary_parts(batch.column("value")),
+            *_header_parts(batch.column("headers") if "headers" in names else None, rows),
+        )
     )
 
 
 def _binary_parts(column: pa.Array) -> tuple[Bytes, NDArray[np.int32], NDArray[np.bool_]]:
     column = column.cast(pa.binary())
     _, ends, data = column.buffers()
-    every = (
-        np.frombuffer(ends, np.int32)[column.offset : column.offset + len(column) + 1]
-        if len(column)
-        else _ends([])
-    )
+    every = np.zeros(1, np.int32)
+    if len(column):
+        every = np.frombuffer(ends, np.int32)[column.offset : column.offset + len(column) + 1]
     valid = column.is_valid().to_numpy(zero_copy_only=False)
     return byte_array(data if data is not None else b""), _writable(every), _writable(valid)
 
@@ -306,6 +307,6 @@ def _header_parts(
     return ends, *_binary_parts(pairs.field("key"))[:2], *_binary_parts(pairs.field("value"))
 
 
-def _writable(array: NDArray[np.generic]) -> NDArray[np.generic]:
-    """Numba compiles a kernel once more for read-only arrays: hand it one kind only."""
-    return array if array.flags.writeable else array.copy()
+def _writable(array: NDArray[_T]) -> NDArray[_T]:
+    """Numba compiles a kernel once more for read-only or strided arrays: hand it one kind only."""
+    return array if array.flags.writeable and array.flags.c_contiguous else array.copy()

@@ -69,9 +69,9 @@ def read_columns(buffer: Any, **options: Any) -> Iterator[pa.RecordBatch]:
 class ColumnReader:
     """Decodes buffer after buffer of one partition, with memory of its own that is used again each time.
 
-    It belongs to one thread. Each Arrow batch has at most `max_rows` rows, and ends with the record that brings its
-    records to `max_bytes`. Records outside [start_offset, end_offset) are left out, control records too
-    unless `include_control`. `limit` bounds what one compressed batch may unpack to.
+    It belongs to one thread. Each Arrow batch has at most `max_rows` rows, and ends with the record that
+    brings its records to `max_bytes`. Records outside [start_offset, end_offset) are left out, control
+    records too unless `include_control`. `limit` bounds what one compressed batch may unpack to.
     """
 
     def __init__(
@@ -111,8 +111,8 @@ class ColumnReader:
     def read(self, buffer: Any, *, start: int = 0, end: int | None = None) -> Iterator[pa.RecordBatch]:
         """The records of buffer[start:end], which holds whole batches.
 
-        A batch that is corrupt is a CorruptRecordError, told after everything before it. A torn tail is not: the reading ends
-        before it. Afterwards `next_position` and `stop` say where and why it ended.
+        A batch that is corrupt is a CorruptRecordError, told after everything before it. A torn tail is not:
+        the reading ends before it. Afterwards `next_position` and `stop` say where and why it ended.
         """
         data = byte_array(buffer)
         end = data.size if end is None else end

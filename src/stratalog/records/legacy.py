@@ -55,7 +55,7 @@ def _unpack_wrapper(entry: memoryview, row: np.void, codec: int, scratch: Scratc
     if inner_count <= 0:
         reason = "holds no whole message" if inner_count == 0 else "holds bytes that are no message"
         raise InvalidRecordError(f"the compressed message at offset {wrapper_offset} {reason}.")
-    # Some old librdkafka left the wrapper at 0; its inner offsets count from 0 then. Kafka: DeepRecordsIterator.
+    # Some old librdkafka left the wrapper at 0; inner offsets count from 0 then. Kafka: DeepRecordsIterator.
     if magic == 0 or wrapper_offset == 0:
         row["base_offset"] = 0
     elif wrapper_offset < last_inner_offset:

@@ -62,7 +62,7 @@ class RecordBatch:
     @property
     def raw(self) -> memoryview:
         """The batch as it stands in the buffer."""
-        return memoryview(self._data)[self.facts.position : self.facts.position + self.facts.size]
+        return self._data[self.facts.position : self.facts.position + self.facts.size].data
 
     @property
     def codec(self) -> Codec:
@@ -88,8 +88,8 @@ class RecordBatch:
     def records(self, *, stored_timestamps: bool = False) -> Iterator[Record]:
         """The records as a consumer sees them.
 
-        In a LogAppendTime batch all have the time of the append; with `stored_timestamps` each has the one that
-        its producer gave it, which is still there below and which rewriting the batch needs.
+        In a LogAppendTime batch all have the time of the append; with `stored_timestamps` each has the one
+        that its producer gave it, which is still there below and which rewriting the batch needs.
         """
         row = self._row.copy()
         if stored_timestamps:
@@ -116,7 +116,7 @@ def read_batches(
     check_crc: bool = True,
     limit: int = DEFAULT_LIMIT,
 ) -> Iterator[RecordBatch]:
-    """The batches of buffer[start:end]; a corrupt one is a CorruptRecordError, a torn tail is where it ends."""
+    """The batches of buffer[start:end]; a corrupt one is a CorruptRecordError, a torn tail is the end."""
     data = byte_array(buffer)
     end = data.size if end is None else end
     table = new_table(64)

@@ -1,8 +1,8 @@
 """Makes the records of a run of batches readable in one array, whatever their codec and format.
 
 A run without compression stays where it is. Where one batch of a run is compressed, all of them go into the
-scratch, one behind the other, so that a decoder always reads from a single array: copying the few plain batches
-of a mixed run costs less than a decoder that looks up its source for each record.
+scratch, one behind the other, so that a decoder always reads from a single array: copying the few plain
+batches of a mixed run costs less than a decoder that looks up its source for each record.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from stratalog.errors import CorruptRecordError, InvalidRecordError
 from stratalog.records import legacy
-from stratalog.records.compression import CODEC_MASK, Codec, Scratch, decompress_into
+from stratalog.records.compression import CODEC_MASK, Scratch, decompress_into
 from stratalog.records.kernels.memory import Bytes
 from stratalog.records.kernels.walk import BatchTable
 
@@ -50,7 +50,7 @@ def next_run(data: Bytes, headers: BatchTable, start: int, scratch: Scratch, lim
             batches["base_offset"] = 0
         return Run(data=data, batches=batches, is_legacy=is_legacy)
     scratch.used = 0
-    view = memoryview(data)
+    view = data.data
     for index in range(start, stop):
         if scratch.used >= RUN_SIZE:
             stop = index

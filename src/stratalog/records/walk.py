@@ -57,7 +57,7 @@ def walk_batches(
 ) -> Walk:
     """Walk buffer[start:end] until it ends, breaks, or the table is full.
 
-    A batch whose checksum is wrong has `valid` False, and the walk goes on behind it: its length was credible.
+    A batch whose checksum is wrong has `valid` False, and the walk goes on: its length was credible.
     """
     data = byte_array(buffer)
     end = data.size if end is None else end

@@ -1,4 +1,4 @@
-"""Compiles every kernel ahead of its first use, by putting one small batch of each kind through the readers."""
+"""Compiles every kernel ahead of its first use: one small batch of each kind goes through the readers."""
 
 from __future__ import annotations
 

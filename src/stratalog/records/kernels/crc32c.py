@@ -2,9 +2,9 @@
 
 x86-64 and ARM64 have an instruction that takes eight bytes in three cycles but can start one every cycle.
 So a long range is cut into three equal streams that run side by side, and their checksums are joined: the
-checksum of A followed by B is crc(A) moved over len(B) zero bytes, xor crc(B). That move is linear, hence four
-look-ups in a table made for one stream length. Two lengths serve: long ones for batches of many kilobytes, short ones for
-what is left. Below that one stream is enough, as the CPU overlaps neighbouring batches by itself.
+checksum of A followed by B is crc(A) moved over len(B) zero bytes, xor crc(B). That move is linear, hence
+four look-ups in a table made for one stream length. Two lengths serve: long ones for batches of kilobytes,
+short ones for what is left. Below that one stream is enough: the CPU overlaps neighbouring batches by itself.
 Without the instruction, eight tables take eight bytes at a time.
 """
 
@@ -95,11 +95,11 @@ else:
     from numba import types
     from numba.extending import intrinsic
 
-    @intrinsic  # type: ignore[untyped-decorator]  # numba has no types
+    @intrinsic
     def _crc_word(typing_context: Any, crc: Any, word: Any) -> Any:
         """Eight bytes by the CPU's instruction."""
         del typing_context, crc, word
-        x86 = INSTRUCTION.startswith("llvm.x86")
+        x86 = "x86" in str(INSTRUCTION)
         width = ir.IntType(64 if x86 else 32)
 
         def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

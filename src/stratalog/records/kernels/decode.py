@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stratalog.records.kernels.jit import kernel
+from stratalog.records.kernels.jit import kernel, rows_of
 from stratalog.records.kernels.memory import Bytes, load_i32, load_i64, load_u8
 from stratalog.records.kernels.walk import BatchTable
 
-RECORD = np.dtype(
+RECORD = rows_of(
     [
         ("offset", np.int64),
         ("timestamp", np.int64),
@@ -35,7 +35,6 @@ RECORD = np.dtype(
         ),  # of the whole section, lengths included: an upper bound for what is in it
         ("batch", np.int32),  # row of the batch in its table
     ],
-    align=True,
 )
 
 # What came of it.
@@ -57,7 +56,7 @@ RecordTable = NDArray[np.void]
 
 
 @kernel
-def varint(data: Bytes, position: int, end: int) -> tuple[int, int]:
+def varint(data: Bytes, position: int, end: int) -> tuple[Any, int]:
     """A zigzag number of at most five bytes at `position`; returns (value, next position), or (0, -1)."""
     if position < end:
         first = np.uint32(load_u8(data, position))
@@ -70,7 +69,7 @@ def varint(data: Bytes, position: int, end: int) -> tuple[int, int]:
 
 
 @kernel
-def varlong(data: Bytes, position: int, end: int) -> tuple[int, int]:
+def varlong(data: Bytes, position: int, end: int) -> tuple[Any, int]:
     """A zigzag number of at most ten bytes at `position`; returns (value, next position), or (0, -1)."""
     value, position = _unsigned(data, position, end, 70)
     return np.int64((value >> np.uint64(1)) ^ -(value & np.uint64(1))), position
@@ -229,7 +228,7 @@ def decode_legacy(
     start_offset: int,
     end_offset: int,
 ) -> tuple[int, int, tuple[int, int, int]]:
-    """The same for v0 and v1: each batch is a run of uncompressed entries from records_position to records_end.
+    """The same for v0 and v1: each batch is a run of plain entries from records_position to records_end.
 
     A plain message is a run of one. For an unpacked wrapper the reader has set base_offset to what must be
     added to the inner offsets (for a plain message that is 0), and max_timestamp to the wrapper's own time.
@@ -279,11 +278,11 @@ def decode_legacy(
 
 
 @kernel
-def legacy_entry(data: Bytes, position: int, end: int) -> tuple[int, int, int, int, int]:
+def legacy_entry(data: Bytes, position: int, end: int) -> tuple[Any, int, Any, int, Any]:
     """One v0 or v1 entry: (size, key position, key size, value position, value size), or (-problem, ...)."""
     if end - position < 26:
         return -BAD_SIZE, 0, 0, 0, 0
-    size = np.int64(load_i32(data, position + 8))
+    size: Any = np.int64(load_i32(data, position + 8))
     magic = load_u8(data, position + 16)
     if magic > 1:
         return -BAD_MAGIC, 0, 0, 0, 0
@@ -291,26 +290,26 @@ def legacy_entry(data: Bytes, position: int, end: int) -> tuple[int, int, int, i
         return -BAD_SIZE, 0, 0, 0, 0
     entry_end = position + 12 + size
     key_position = position + (30 if magic == 1 else 22)
-    key_size = np.int64(load_i32(data, key_position - 4))
+    key_size: Any = np.int64(load_i32(data, key_position - 4))
     value_position = key_position + max(key_size, 0) + 4
     if value_position > entry_end:
         return -BAD_SIZE, 0, 0, 0, 0
-    value_size = np.int64(load_i32(data, value_position - 4))
+    value_size: Any = np.int64(load_i32(data, value_position - 4))
     if value_size > entry_end - value_position:  # Kafka does not mind bytes behind the value
         return -BAD_SIZE, 0, 0, 0, 0
     return 12 + size, key_position, key_size, value_position, value_size
 
 
 @kernel
-def inner_messages(data: Bytes, position: int, end: int) -> tuple[int, int, int]:
-    """(whole messages, offset of the last one, its end) of an unpacked wrapper; a negative count is a problem.
+def inner_messages(data: Bytes, position: int, end: int) -> tuple[int, Any, int]:
+    """(whole messages, offset of the last, its end) of an unpacked wrapper; a negative count is a problem.
 
     As in Kafka's DataLogInputStream a cut last message is not one, and that is no error.
     """
     count = 0
-    last_offset = np.int64(-1)
+    last_offset: Any = np.int64(-1)
     while end - position >= 12:
-        size = np.int64(load_i32(data, position + 8))
+        size: Any = np.int64(load_i32(data, position + 8))
         if size < 14:
             return -1, last_offset, position
         if size > end - position - 12:

@@ -37,7 +37,7 @@ class RecordColumns(NamedTuple):
 
 
 @inlined
-def _varint_size(value: int) -> int:
+def _varint_size(value: Any) -> int:
     left = np.uint64((value << 1) ^ (value >> 63))
     size = 1
     while left >= np.uint64(0x80):
@@ -47,7 +47,7 @@ def _varint_size(value: int) -> int:
 
 
 @inlined
-def _put_varint(out: Bytes, position: int, value: int) -> int:
+def _put_varint(out: Bytes, position: int, value: Any) -> int:
     left = np.uint64((value << 1) ^ (value >> 63))
     while left >= np.uint64(0x80):
         out[position] = np.uint8((left & np.uint64(0x7F)) | np.uint64(0x80))
@@ -66,10 +66,11 @@ def _field_size(start: int, end: int, valid: bool) -> int:
 def _put_field(out: Bytes, position: int, data: Bytes, start: int, end: int, valid: bool) -> int:
     if not valid:
         return _put_varint(out, position, np.int64(-1))
-    size = np.int64(end) - np.int64(start)
+    size: Any = np.int64(end) - np.int64(start)
     position = _put_varint(out, position, size)
     copy_bytes(out, position, data, start, size)
-    return position + size
+    position += size
+    return position
 
 
 @kernel
@@ -101,15 +102,15 @@ def encode(
 ) -> tuple[int, int]:
     """Write records [start, stop) to out[position:], as many as max_size bytes hold but at least one.
 
-    Returns (the first record that was not written, the position behind the last), or (NEEDS_ROOM, bytes that
-    the next record needs in `out` from `position` on) before anything is lost: call again with a larger `out`.
+    Returns (the first record that was not written, the position behind the last), or (NEEDS_ROOM, bytes
+    needed from `position` on so far): call again with a larger `out`.
     """
     begin = position
     i = start
     while i < stop:
-        timestamp_delta = columns.timestamps[i] - base_timestamp
-        offset_delta = columns.offsets[i] - base_offset
-        body_size = np.int64(_body_size(columns, i, timestamp_delta, offset_delta))
+        timestamp_delta: Any = columns.timestamps[i] - base_timestamp
+        offset_delta: Any = columns.offsets[i] - base_offset
+        body_size: Any = np.int64(_body_size(columns, i, timestamp_delta, offset_delta))
         size = _varint_size(body_size) + body_size
         if i > start and position - begin + size > max_size:
             break

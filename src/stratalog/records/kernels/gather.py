@@ -63,7 +63,7 @@ def gather_headers(
     value_ends: Offsets,
     values: Bytes,
     value_validity: Bytes,
-) -> tuple[int, int, bool]:
+) -> tuple[int, int, Any]:
     """Copy the headers of all rows; returns (rows without any, null values, all keys are ASCII).
 
     Spark's Kafka source gives null, not an empty list, to a record without headers, and so do we. The decoder

@@ -1,8 +1,8 @@
 """SipHash-2-4 with 128 bits of output: the keyed hash of record keys.
 
-Compaction keeps one slot for each key and knows keys by their hash alone, so whoever could make two keys collide
-could have another's record compacted away. A keyed hash with a fresh random key leaves no way to
-try. Reference: J.-P. Aumasson and D. J. Bernstein, "SipHash: a fast short-input PRF".
+Compaction keeps one slot for each key and knows keys by their hash alone, so whoever could make two keys
+collide could have another's record compacted away. A keyed hash with a fresh random key leaves no way to try.
+Reference: J.-P. Aumasson and D. J. Bernstein, "SipHash: a fast short-input PRF".
 """
 
 from __future__ import annotations

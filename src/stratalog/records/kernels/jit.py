@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
+import numpy as np
+from numba.core import config
 from numba.core.registry import cpu_target
 
 logger = logging.getLogger(__name__)
@@ -23,8 +25,16 @@ logger = logging.getLogger(__name__)
 P = ParamSpec("P")
 R = TypeVar("R")
 
-INTERPRETED = bool(numba.config.DISABLE_JIT)
+INTERPRETED = bool(getattr(config, "DISABLE_JIT", False))
 """NUMBA_DISABLE_JIT=1: kernels run as plain Python, so that coverage and debuggers see inside them."""
+
+
+def rows_of(fields: list[tuple[str, type[np.generic]]]) -> np.dtype[np.void]:
+    """The dtype of a table whose rows a kernel reads and writes as `row.field`.
+
+    A record, not a plain structured type: that is what lets the same code run as plain Python.
+    """
+    return np.dtype((np.record, np.dtype(fields, align=True)))
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
@@ -43,8 +53,8 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
 def inlined(function: Callable[P, R]) -> Callable[P, R]:
     """A small function that becomes part of each kernel that calls it.
 
-    For what runs once for every key or value: a call that passes arrays counts references, atomically, and that
-    costs more than copying sixteen bytes (measured: gathering keys took 10.6 ns each, inlined 3.6).
+    For what runs once for every key or value: a call that passes arrays counts references, atomically, and
+    that costs more than copying sixteen bytes (measured: gathering keys took 10.6 ns each, inlined 2.8).
     """
     if INTERPRETED:
         return function

@@ -1,4 +1,4 @@
-"""Loads, stores and copies at a byte's position in a uint8 array: what the other kernels are made of.
+"""Loads and copies at a byte's position in a uint8 array: what the other kernels are made of.
 
 Numba compiles `data[i]` to single-byte loads and a byte loop to a byte loop. Each function here is one or two
 machine instructions instead (unaligned, byte-swapped, or a vector copy), and none of them checks a bound: the
@@ -27,14 +27,14 @@ if INTERPRETED:
     def load_i32(data: Bytes, position: int) -> int:
         return int.from_bytes(data[position : position + 4].tobytes(), "big", signed=True)
 
+    def load_u32(data: Bytes, position: int) -> int:
+        return int.from_bytes(data[position : position + 4].tobytes(), "big")
+
     def load_i64(data: Bytes, position: int) -> int:
         return int.from_bytes(data[position : position + 8].tobytes(), "big", signed=True)
 
     def load_u64_le(data: Bytes, position: int) -> Any:  # Any: np.uint64, which mypy does not take for an int
         return np.uint64(int.from_bytes(data[position : position + 8].tobytes(), "little"))
-
-    def store_i32(data: Bytes, position: int, value: int) -> None:
-        data[position : position + 4] = np.frombuffer(int(value).to_bytes(4, "big", signed=True), np.uint8)
 
     def prefetch(data: Bytes, position: int) -> None:
         del data, position
@@ -65,7 +65,7 @@ else:
         """An intrinsic that loads an integer of so many bits from any byte position."""
 
         def typing(typing_context: Any, data: Any, position: Any) -> Any:
-            del typing_context
+            del typing_context, position
 
             def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
                 address = _address(context, builder, signature.args[0], *arguments)
@@ -81,7 +81,7 @@ else:
         """An intrinsic that copies exactly `size` bytes as one vector."""
 
         def typing(typing_context: Any, to: Any, to_position: Any, data: Any, position: Any) -> Any:
-            del typing_context
+            del typing_context, to_position, position
 
             def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
                 vector = ir.VectorType(ir.IntType(8), size).as_pointer()
@@ -98,13 +98,14 @@ else:
     load_u8 = _loader(8, types.uint8, swap=False)
     load_i16 = _loader(16, types.int16, swap=True)
     load_i32 = _loader(32, types.int32, swap=True)
+    load_u32 = _loader(32, types.uint32, swap=True)
     load_i64 = _loader(64, types.int64, swap=True)
     load_u64_le = _loader(64, types.uint64, swap=False)
     _move8 = _mover(8)
     _move16 = _mover(16)
     _move32 = _mover(32)
 
-    @intrinsic  # type: ignore[untyped-decorator]  # numba has no types
+    @intrinsic
     def prefetch(typing_context: Any, data: Any, position: Any) -> Any:
         """Ask for a cache line ahead of its use. Any address will do: a prefetch never faults."""
         del typing_context, position
@@ -122,29 +123,19 @@ else:
 
         return types.void(data, types.intp), codegen
 
-    @intrinsic  # type: ignore[untyped-decorator]  # numba has no types
+    @intrinsic
     def _move(typing_context: Any, to: Any, to_position: Any, data: Any, position: Any, size: Any) -> Any:
         del typing_context, to_position, position, size
 
         def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             target = _address(context, builder, signature.args[0], arguments[0], arguments[1])
             source = _address(context, builder, signature.args[2], arguments[2], arguments[3])
-            cgutils.raw_memcpy(builder, target, source, arguments[4], 1)
+            cgutils.raw_memcpy(  # type: ignore[no-untyped-call]
+                builder, target, source, arguments[4], 1
+            )
             return context.get_dummy_value()
 
         return types.void(to, types.intp, data, types.intp, types.intp), codegen
-
-    @intrinsic  # type: ignore[untyped-decorator]  # numba has no types
-    def store_i32(typing_context: Any, data: Any, position: Any, value: Any) -> Any:
-        del typing_context, position, value
-
-        def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            address = _address(context, builder, signature.args[0], arguments[0], arguments[1])
-            pointer = builder.bitcast(address, ir.IntType(32).as_pointer())
-            builder.store(builder.bswap(arguments[2]), pointer, align=1)
-            return context.get_dummy_value()
-
-        return types.void(data, types.intp, types.int32), codegen
 
 
 @inlined

@@ -6,18 +6,20 @@ docs/formats/record-batch.md. The result is one row of `BATCH` for each whole ba
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from stratalog.records.kernels.crc32c import crc32_zlib, crc32c
-from stratalog.records.kernels.jit import kernel
-from stratalog.records.kernels.memory import Bytes, load_i16, load_i32, load_i64, load_u8
+from stratalog.records.kernels.jit import kernel, rows_of
+from stratalog.records.kernels.memory import Bytes, load_i16, load_i32, load_i64, load_u8, load_u32
 
-# A row for each batch; the names are Kafka's. `position` is where the batch starts in the buffer, `size` counts
-# its twelve leading bytes too. What the format of the batch does not have is -1 (leader epoch, producer, sequence).
+# A row for each batch; the names are Kafka's. `position` is where the batch starts in the buffer, `size`
+# counts its twelve leading bytes too. What a format does not have is -1 (leader epoch, producer, sequence).
 # A v0 or v1 wrapper tells neither its first offset nor its count without being unpacked: base_offset is then
 # its (last) offset and records_count is -1.
-BATCH = np.dtype(
+BATCH = rows_of(
     [
         ("position", np.int64),
         ("base_offset", np.int64),
@@ -37,7 +39,6 @@ BATCH = np.dtype(
         ("magic", np.int8),
         ("valid", np.bool_),
     ],
-    align=True,
 )
 
 # Why a walk stopped.
@@ -62,8 +63,8 @@ BatchTable = NDArray[np.void]
 def walk(data: Bytes, start: int, end: int, table: BatchTable, check_crc: bool) -> tuple[int, int, int]:
     """Write a row to `table` for each whole batch in data[start:end].
 
-    Returns (rows written, position just past the last batch, why it stopped). A batch with a wrong checksum has
-    valid = False and is walked over: its length was credible. With check_crc off every batch counts as valid.
+    Returns (rows written, position just past the last batch, why it stopped). A batch with a wrong checksum
+    has valid = False and is walked over: its length was credible. With check_crc off every batch is valid.
     """
     count = 0
     position = start
@@ -85,7 +86,7 @@ def walk(data: Bytes, start: int, end: int, table: BatchTable, check_crc: bool) 
             return count, position, TORN
         if count == len(table):
             return count, position, FULL
-        row = table[count]
+        row: Any = table[count]  # a record with fields to Numba, which mypy does not know
         row.position = position
         row.size = length + LOG_OVERHEAD
         row.magic = magic
@@ -107,11 +108,11 @@ def walk(data: Bytes, start: int, end: int, table: BatchTable, check_crc: bool) 
 
 
 @kernel
-def _read_v2(data: Bytes, position: int, row: np.void) -> None:
+def _read_v2(data: Bytes, position: int, row: Any) -> None:
     base_offset = load_i64(data, position)
     row.base_offset = base_offset
     row.partition_leader_epoch = load_i32(data, position + 12)
-    row.crc = np.uint32(load_i32(data, position + 17))
+    row.crc = load_u32(data, position + 17)
     row.attributes = load_i16(data, position + 21)
     row.last_offset = base_offset + load_i32(data, position + 23)
     row.base_timestamp = load_i64(data, position + 27)
@@ -124,14 +125,14 @@ def _read_v2(data: Bytes, position: int, row: np.void) -> None:
 
 
 @kernel
-def _read_legacy(data: Bytes, position: int, magic: int, row: np.void) -> None:
+def _read_legacy(data: Bytes, position: int, magic: int, row: Any) -> None:
     offset = load_i64(data, position)
     attributes = load_u8(data, position + 17)
     timestamp = load_i64(data, position + 18) if magic == 1 else np.int64(-1)
     row.base_offset = offset
     row.last_offset = offset
     row.partition_leader_epoch = -1
-    row.crc = np.uint32(load_i32(data, position + 12))
+    row.crc = load_u32(data, position + 12)
     row.attributes = attributes
     row.base_timestamp = timestamp
     row.max_timestamp = timestamp
