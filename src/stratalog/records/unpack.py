@@ -10,9 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stratalog.errors import CorruptRecordError, InvalidRecordError
 from stratalog.records import legacy
+from stratalog.records.batch import RECORD_BATCH_OVERHEAD
 from stratalog.records.compression import CODEC_MASK, Scratch, decompress_into
 from stratalog.records.kernels.memory import Bytes
 from stratalog.records.kernels.walk import BatchTable
@@ -35,48 +37,63 @@ class Run:
 
 
 def next_run(data: Bytes, headers: BatchTable, start: int, scratch: Scratch, limit: int) -> Run:
-    """The longest run from row `start` on; overwrites where its rows say that the records lie."""
+    """The longest run from row `start` on; overwrites where its rows say that the records lie.
+
+    Nothing bounds a run that stays where it is but the walk that found it.
+    """
     magic = headers["magic"]
     is_legacy = bool(magic[start] < 2)
     other = np.flatnonzero((magic[start:] < 2) != is_legacy)
     stop = start + int(other[0]) if other.size else len(headers)
     codecs = headers["attributes"][start:stop] & CODEC_MASK
     if not codecs.any():
-        sizes = np.cumsum(headers["size"][start:stop], dtype=np.int64)
-        stop = start + max(1, int(np.searchsorted(sizes, RUN_SIZE)))
         batches = headers[start:stop]
         if is_legacy:
             # The decoder adds the base to each inner offset, and a plain message carries its own.
             batches["base_offset"] = 0
         return Run(data=data, batches=batches, is_legacy=is_legacy)
     scratch.used = 0
+    unpack = _unpack_legacy if is_legacy else _unpack
+    return unpack(data, headers[start:stop], codecs, scratch, limit)
+
+
+def _unpack(data: Bytes, batches: BatchTable, codecs: NDArray[np.int16], scratch: Scratch, limit: int) -> Run:
+    """Decompress v2 batches one behind the other; plain lists, as a row's fields cost more than a call."""
     view = data.data
-    for index in range(start, stop):
+    places, problem = [0], None
+    sections = zip(
+        codecs.tolist(), batches["records_position"].tolist(), batches["records_end"].tolist(), strict=True
+    )
+    for codec, start, end in sections:
         if scratch.used >= RUN_SIZE:
-            stop = index
             break
-        row = headers[index]
         try:
-            _unpack(view, row, int(codecs[index - start]), scratch, limit)
+            # No bytes are no stream; if the header counts records, the decoder finds that they are missing.
+            size = decompress_into(codec, view[start:end], scratch, limit=limit) if end > start else 0
         except CorruptRecordError as error:
-            problem = error.at(position=int(row["position"]))
-            return Run(data=scratch.array, batches=headers[start:index], is_legacy=is_legacy, problem=problem)
-    return Run(data=scratch.array, batches=headers[start:stop], is_legacy=is_legacy)
+            problem = error.at(position=start - RECORD_BATCH_OVERHEAD)
+            break
+        scratch.used += size
+        places.append(scratch.used)
+    unpacked = batches[: len(places) - 1]
+    unpacked["records_position"] = places[:-1]
+    unpacked["records_end"] = places[1:]
+    return Run(data=scratch.array, batches=unpacked, is_legacy=False, problem=problem)
 
 
-def _unpack(view: memoryview, row: np.void, codec: int, scratch: Scratch, limit: int) -> None:
-    """Put the records of one batch behind what the scratch holds, and tell its row."""
-    if row["magic"] < 2:
-        legacy.unpack(view, row, codec, scratch, limit)
-        return
-    start, end = int(row["records_position"]), int(row["records_end"])
-    if codec and start == end and row["records_count"] == 0:
-        size = 0  # compaction leaves empty batches without a codec, but an empty stream is harmless
-    else:
-        size = decompress_into(codec, view[start:end], scratch, magic=2, limit=limit)
-    row["records_position"] = scratch.used
-    scratch.used += size
-    row["records_end"] = scratch.used
+def _unpack_legacy(
+    data: Bytes, batches: BatchTable, codecs: NDArray[np.int16], scratch: Scratch, limit: int
+) -> Run:
+    view = data.data
+    for index, codec in enumerate(codecs.tolist()):
+        if scratch.used >= RUN_SIZE:
+            return Run(data=scratch.array, batches=batches[:index], is_legacy=True)
+        try:
+            legacy.unpack(view, batches[index], codec, scratch, limit)
+        except CorruptRecordError as error:
+            problem = error.at(position=int(batches[index]["position"]))
+            return Run(data=scratch.array, batches=batches[:index], is_legacy=True, problem=problem)
+    return Run(data=scratch.array, batches=batches, is_legacy=True)
 
 
 PROBLEMS = {

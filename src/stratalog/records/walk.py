@@ -16,6 +16,7 @@ from stratalog.records.kernels import walk as kernel
 from stratalog.records.kernels.memory import Bytes, byte_array
 from stratalog.records.kernels.walk import BATCH, BatchTable
 
+INT64_MAX = 2**63 - 1
 DEFAULT_ROWS = 1024  # of 104 bytes: stays in the CPU's second cache beside the batches
 
 
@@ -54,8 +55,9 @@ def walk_batches(
     end: int | None = None,
     table: BatchTable | None = None,
     check_crc: bool = True,
+    max_size: int = INT64_MAX,
 ) -> Walk:
-    """Walk buffer[start:end] until it ends, breaks, or the table is full.
+    """Walk buffer[start:end] until it ends, breaks, the table is full or max_size bytes are behind it.
 
     A batch whose checksum is wrong has `valid` False, and the walk goes on: its length was credible.
     """
@@ -64,7 +66,7 @@ def walk_batches(
     if not 0 <= start <= end <= data.size:
         raise IndexError(f"[{start}, {end}) is not inside a buffer of {data.size} bytes")
     table = new_table() if table is None else table
-    count, position, stop = kernel.walk(data, start, end, table, check_crc)
+    count, position, stop = kernel.walk(data, start, end, table, check_crc, max_size)
     return Walk(headers=table[:count], next_position=position, stop=Stop(stop))
 
 

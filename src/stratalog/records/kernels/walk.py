@@ -46,7 +46,7 @@ END = 0  # exactly behind the last batch
 TORN = 1  # the last batch is not whole, or fewer bytes are left than any batch has
 BAD_LENGTH = 2  # a length that no batch can have; zeros end up here
 BAD_MAGIC = 3  # neither 0, 1 nor 2
-FULL = 4  # no row is left in the table; go on from the position returned
+FULL = 4  # no row is left in the table, or enough bytes are walked; go on from the position returned
 
 LOG_OVERHEAD = 12
 MAGIC_AT = 16
@@ -60,7 +60,9 @@ BatchTable = NDArray[np.void]
 
 
 @kernel
-def walk(data: Bytes, start: int, end: int, table: BatchTable, check_crc: bool) -> tuple[int, int, int]:
+def walk(
+    data: Bytes, start: int, end: int, table: BatchTable, check_crc: bool, max_size: int
+) -> tuple[int, int, int]:
     """Write a row to `table` for each whole batch in data[start:end].
 
     Returns (rows written, position just past the last batch, why it stopped). A batch with a wrong checksum
@@ -84,7 +86,7 @@ def walk(data: Bytes, start: int, end: int, table: BatchTable, check_crc: bool) 
             return count, position, BAD_LENGTH
         if length > end - position - LOG_OVERHEAD:
             return count, position, TORN
-        if count == len(table):
+        if count == len(table) or position - start >= max_size:
             return count, position, FULL
         row: Any = table[count]  # a record with fields to Numba, which mypy does not know
         row.position = position

@@ -1,0 +1,89 @@
+"""How fast do batches become Arrow columns, checksums checked?
+
+Records of a 16-byte key and a 100-byte JSON-like value, in 16 KiB batches, to key, value, offset and
+timestamp. The rival is aiokafka's compiled reader, which makes a Python object of each record, and nobody
+looks at them; its own consumer checks the CRC by default, so it does here. What bounds us is a pass over the
+bytes for the CRC, one for the varints and one copy of keys and values; with a codec, the codec.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pyarrow as pa
+from aiokafka.record.default_records import DefaultRecordBatch
+
+from benchmarks.rounds import Rounds
+from stratalog.records.build import BatchOptions, build_batches
+from stratalog.records.columns import ColumnReader
+from stratalog.records.compression import Codec
+
+RECORDS = 1_000_000
+COLUMNS = ("key", "value", "offset", "timestamp")
+
+
+def records(count: int) -> pa.Table:
+    """Keys and values from a fixed seed; the values compress about 3.5 times with zstd, as JSON does."""
+    rng = random.Random(1)
+    value = [_value(rng, i) for i in range(count)]
+    return pa.table(
+        {
+            "key": [rng.randbytes(16) for _ in range(count)],
+            "value": value,
+            "timestamp": pa.array([1_700_000_000_000 + i for i in range(count)], pa.timestamp("ms")),
+        }
+    )
+
+
+def _value(rng: random.Random, i: int) -> bytes:
+    fields = {
+        "id": i,
+        "user": f"user-{rng.randrange(10_000)}",
+        "amount": rng.randrange(10**6) / 100,
+        "page": "home",
+    }
+    return json.dumps(fields).encode().ljust(100)[:100]
+
+
+def decode(data: bytes) -> int:
+    return sum(batch.num_rows for batch in ColumnReader(columns=COLUMNS).read(data))
+
+
+def rival(batches: list[bytes]) -> int:
+    count = 0
+    for batch in batches:
+        reader = DefaultRecordBatch(batch)
+        assert reader.validate_crc()
+        for _record in reader:
+            count += 1
+    return count
+
+
+def main() -> None:
+    rounds = Rounds(__doc__ or "")
+    count = int(RECORDS * rounds.scale)
+    table = records(count)
+    for figure, codec, floor in (
+        ("decode_none", Codec.NONE, 4.0),
+        ("decode_zstd", Codec.ZSTD, 1.6),
+        ("decode_lz4", Codec.LZ4, 1.8),
+        ("decode_snappy", Codec.SNAPPY, 1.0),
+        ("decode_gzip", Codec.GZIP, 1.0),
+    ):
+        batches = list(build_batches(table, BatchOptions(codec=codec), batch_size=16 << 10))
+        data = b"".join(batches)
+        assert decode(data) == rival(batches) == count
+        rounds.compare(
+            figure,
+            ours=lambda data=data: decode(data),
+            rival=lambda batches=batches: rival(batches),
+            floor=floor,
+            work="records",
+            amount=count,
+        )
+    rounds.end()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""Rivals side by side: interleaved rounds, the best of each, and their ratio as the figure.
+
+This machine is never quiet: what is measured in turns suffers the same neighbours, and the best of several
+rounds is what the work costs. A figure is the rival's best time over ours: above 1, we are faster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from statistics import median
+
+SMOKE_SCALE = 0.01
+
+
+class Rounds:
+    """One benchmark's run; `end` prints the figures and exits 1 if one is below its floor."""
+
+    def __init__(self, question: str) -> None:
+        parser = argparse.ArgumentParser(description=question)
+        parser.add_argument(
+            "--smoke", action="store_true", help="a hundredth of the data: does it run at all"
+        )
+        parser.add_argument("--rounds", type=int, default=9, help="how often each rival runs (default 9)")
+        options = parser.parse_args()
+        self.scale = SMOKE_SCALE if options.smoke else 1.0
+        self._smoke = options.smoke
+        self._rounds = 1 if options.smoke else max(5, options.rounds)
+        self._figures: list[tuple[str, float, float, float]] = []
+        print(question.strip().splitlines()[0])
+
+    def compare(
+        self,
+        figure: str,
+        *,
+        ours: Callable[[], object],
+        rival: Callable[[], object],
+        floor: float,
+        work: str,
+        amount: float,
+    ) -> None:
+        """Run both in turns; `amount` of `work` (bytes, records) is what each call does."""
+        ours(), rival()  # compile, load, fault the pages in
+        times: list[tuple[float, float]] = []
+        for _ in range(self._rounds):
+            times.append((_seconds(rival), _seconds(ours)))
+        best_rival, best_ours = min(t[0] for t in times), min(t[1] for t in times)
+        self._figures.append((figure, best_rival / best_ours, median(r / o for r, o in times), floor))
+        print(f"{figure}: rival {amount / best_rival:,.0f} {work}/s, ours {amount / best_ours:,.0f} {work}/s")
+
+    def end(self) -> None:
+        """Print `figure: ratio` for each, and exit."""
+        for name, ratio, middle, floor in self._figures:
+            print(f"{name}: {ratio:.2f}  (median {middle:.2f}, floor {floor})")
+        missed = [name for name, ratio, _, floor in self._figures if ratio < floor]
+        sys.exit(1 if missed and not self._smoke else 0)
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began

@@ -1,0 +1,62 @@
+"""How fast can batch headers be walked, with every CRC-32C checked?
+
+The walk reads each byte once, for its checksum. The rival is the least that can cost: one call of the crc32c
+package over the same 1 GiB, with no batch boundaries in it. So 1.0 is the limit of that package, 16 KiB
+batches should come close, and at 300 bytes the 13 loads of a header and the row written for it show.
+"""
+
+from __future__ import annotations
+
+import crc32c as package
+import numpy as np
+
+from benchmarks.rounds import Rounds
+from stratalog.records.batch import LOG_OVERHEAD, RECORD_BATCH_OVERHEAD, BatchHeader
+from stratalog.records.kernels.memory import Bytes
+from stratalog.records.walk import Stop, new_table, walk_batches
+
+SIZE = 1 << 30
+
+
+def batches(batch_size: int, total_size: int) -> Bytes:
+    """Batches of random bytes with right checksums, from a fixed seed."""
+    count = total_size // batch_size
+    data = np.random.default_rng(1).integers(0, 256, (count, batch_size), dtype=np.uint8)
+    header = BatchHeader(0, batch_size - LOG_OVERHEAD, 0, 2, 0, 0, 0, 0, 0, -1, -1, -1, 1).pack()
+    data[:, :RECORD_BATCH_OVERHEAD] = np.frombuffer(header, np.uint8)
+    for batch in data:
+        batch[17:21] = np.frombuffer(package.crc32c(batch[21:]).to_bytes(4, "big"), np.uint8)
+    return data.reshape(-1)
+
+
+def walk(data: Bytes) -> int:
+    """Walk all of it; returns the batches found, all valid."""
+    table = new_table()
+    position, found, stop = 0, 0, Stop.TABLE_FULL
+    while stop is Stop.TABLE_FULL:
+        step = walk_batches(data, start=position, table=table)
+        assert step.headers["valid"].all()
+        position, stop = step.next_position, step.stop
+        found += len(step.headers)
+    assert stop is Stop.END
+    return found
+
+
+def main() -> None:
+    rounds = Rounds(__doc__ or "")
+    for figure, batch_size, floor in (("walk_16k", 16 << 10, 0.7), ("walk_300", 300, 0.4)):
+        data = batches(batch_size, int(SIZE * rounds.scale))
+        assert walk(data) == data.size // batch_size
+        rounds.compare(
+            figure,
+            ours=lambda data=data: walk(data),
+            rival=lambda data=data: package.crc32c(data.data),
+            floor=floor,
+            work="bytes",
+            amount=data.size,
+        )
+    rounds.end()
+
+
+if __name__ == "__main__":
+    main()
