@@ -1,0 +1,123 @@
+"""Damage for `stratalog demo` to find: what crashes, disks and people do to log files.
+
+This changes files behind the back of `stratalog.files`, as damage does.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from stratalog.jobs.walk import SegmentWalk, WalkTask
+
+ZEROS_SIZE = 64 << 10
+CUT_SIZE = 1000
+FOREIGN = b"2026-03-01 04:12:09,113 WARN the file system was full and this line went somewhere else\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planted:
+    """A damage that was done: to which file, from which byte on, and what."""
+
+    path: str
+    position: int
+    what: str
+
+
+def plant(segments: Sequence[WalkTask]) -> list[Planted]:
+    """Damage five of the segments, each in its own way, each in another topic where there are five."""
+    ways: list[Callable[[str], Planted]] = [
+        flip_a_bit,
+        tear_the_tail,
+        append_zeros,
+        cut_the_middle,
+        overwrite,
+    ]
+    topics = sorted({segment.topic for segment in segments})
+    planted = []
+    for number, way in enumerate(ways):
+        topic = topics[number % len(topics)]
+        own = [segment for segment in segments if segment.topic == topic]
+        # Torn tails and zeros are found where a broker was writing when it died: in the last segment.
+        planted.append(way(own[-1].path if way in (tear_the_tail, append_zeros) else own[len(own) // 2].path))
+    return planted
+
+
+def flip_a_bit(path: str) -> Planted:
+    """A bit that the disk gave back wrong, inside the records of a batch in the middle of the file."""
+    position, size = _middle_batch(path)
+    with Path(path).open("r+b") as file:
+        file.seek(position + size - 1)
+        last = file.read(1)[0]
+        file.seek(position + size - 1)
+        file.write(bytes([last ^ 0x10]))
+    return Planted(path=path, position=position, what="one bit flipped")
+
+
+def tear_the_tail(path: str) -> Planted:
+    """A broker killed in the middle of a write: the last batch is there in part."""
+    position, size = _batches(path)[-1]
+    os.truncate(path, position + size // 2)
+    return Planted(path=path, position=position, what="last batch torn")
+
+
+def append_zeros(path: str) -> Planted:
+    """A power cut: the file system had made the file longer, and the data never arrived."""
+    position = Path(path).stat().st_size
+    os.truncate(path, position + ZEROS_SIZE)
+    return Planted(path=path, position=position, what="zeros appended")
+
+
+def cut_the_middle(path: str) -> Planted:
+    """A copy that lost a piece: all that follows stands too early."""
+    position, _size = _middle_batch(path)
+    with Path(path).open("r+b") as file:
+        file.seek(position + CUT_SIZE * 2)
+        rest = file.read()
+        file.seek(position + CUT_SIZE)
+        file.write(rest)
+        file.truncate()
+    return Planted(path=path, position=position, what=f"{CUT_SIZE} bytes cut out")
+
+
+def overwrite(path: str) -> Planted:
+    """Somebody else's bytes where a batch should start."""
+    position, _size = _middle_batch(path)
+    with Path(path).open("r+b") as file:
+        file.seek(position)
+        file.write(FOREIGN)
+    return Planted(path=path, position=position, what="foreign bytes")
+
+
+def unexpected(planted: Sequence[Planted], walks: Sequence[SegmentWalk]) -> list[str]:
+    """Where what was found differs from what was planted, in words; empty if nothing does."""
+    found = {(damage.path, damage.position) for walk in walks for damage in walk.damages}
+    done = {(damage.path, damage.position): damage.what for damage in planted}
+    missed = [
+        f"{done[place]} in {place[0]} at byte {place[1]} was not found"
+        for place in sorted(done.keys() - found)
+    ]
+    extra = [
+        f"{place[0]} at byte {place[1]} was found and not planted" for place in sorted(found - done.keys())
+    ]
+    return missed + extra
+
+
+def _middle_batch(path: str) -> tuple[int, int]:
+    batches = _batches(path)
+    return batches[len(batches) // 2]
+
+
+def _batches(path: str) -> list[tuple[int, int]]:
+    """Position and size of each batch: the lengths lead from one to the next."""
+    batches = []
+    with Path(path).open("rb") as file:
+        position = 0
+        while len(start := file.read(12)) == 12:
+            size = 12 + int.from_bytes(start[8:12], "big")
+            batches.append((position, size))
+            position += size
+            file.seek(position)
+    return batches

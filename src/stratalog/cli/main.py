@@ -1,0 +1,64 @@
+"""`stratalog`: the command line. Commands live in files of their own; only `main` catches errors."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import click
+
+from stratalog.cli.demo import demo
+from stratalog.cli.output import ExitCode, Output
+from stratalog.cli.warm import warm
+from stratalog.errors import StratalogError, UsageError
+from stratalog.version import __version__
+
+# What a shell reports for a process that Ctrl-C or a closed pipe ended.
+INTERRUPTED = 130
+PIPE_CLOSED = 141
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="stratalog", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Read, check and write Kafka log directories, without a broker.
+
+    Exit status: 0 all is well, 1 something was found, 2 wrong usage, 3 refused or failed.
+    """
+
+
+cli.add_command(demo)
+cli.add_command(warm)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command and leave with its exit status."""
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """The exit status of a command."""
+    output = Output()
+    try:
+        # Not standalone: click would leave with 1 after Ctrl-C, which here says that something was found.
+        status = cli.main(args=list(arguments), prog_name="stratalog", obj=output, standalone_mode=False)
+    except UsageError as error:
+        output.error(error)
+        return ExitCode.USAGE
+    except StratalogError as error:
+        output.error(error)
+        return ExitCode.FAILED
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.Abort:
+        click.echo("stratalog: stopped", err=True)
+        return INTERRUPTED
+    except SystemExit:
+        # No command of ours does this: click does when the reader has gone (`| head`), with 1 for a status.
+        return PIPE_CLOSED
+    return int(status or 0)
+
+
+if __name__ == "__main__":
+    main()

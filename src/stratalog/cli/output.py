@@ -1,0 +1,148 @@
+"""What commands print: data on stdout, as text or as JSON; words, progress and errors on stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import IntEnum
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from stratalog.jobs.engine import OnProgress, Progress
+
+Command = TypeVar("Command", bound=Callable[..., object])
+
+# What a table may take where nobody is watching: a pipe has no width of its own.
+WIDTH_OF_A_PIPE = 160
+
+
+class ExitCode(IntEnum):
+    """What a command tells the shell."""
+
+    FINE = 0
+    FINDINGS = 1
+    USAGE = 2
+    FAILED = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table in words: columns whose name starts with `>` are set to the right."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(slots=True)
+class Output:
+    """Where a command hands its values; `as_json` is set by the `--json` option."""
+
+    as_json: bool = False
+    _consoles: dict[bool, Console] = field(default_factory=dict)
+
+    def say(self, words: str) -> None:
+        """A sentence for the person who waits."""
+        self._console(stderr=True).print(words, markup=False, highlight=False, soft_wrap=True)
+
+    def error(self, error: Exception) -> None:
+        """Why the command stopped."""
+        if self.as_json:
+            click.echo(json.dumps({"error": type(error).__name__, "message": str(error)}), err=True)
+        else:
+            click.echo(f"stratalog: {error}", err=True)
+
+    def show(self, document: Mapping[str, object], *tables: Table) -> None:
+        """A result: the document if JSON was asked for, the tables otherwise."""
+        if self.as_json:
+            click.echo(json.dumps(document, indent=2))
+            return
+        for table in tables:
+            self._print_table(table)
+
+    @contextmanager
+    def progress(self, words: str, *, unit: str = "bytes") -> Iterator[OnProgress]:
+        """A bar with rate and time left on a terminal, and nothing where nobody watches."""
+        from rich import progress as rich
+
+        rate: list[rich.ProgressColumn] = (
+            [rich.DownloadColumn(), rich.TransferSpeedColumn()]
+            if unit == "bytes"
+            else [rich.MofNCompleteColumn()]
+        )
+        columns = [
+            rich.TextColumn("{task.description}"),
+            rich.BarColumn(),
+            rich.TaskProgressColumn(),
+            *rate,
+            rich.TimeRemainingColumn(),
+        ]
+        console = self._console(stderr=True)
+        with rich.Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+            shown = bar.add_task(words, total=None)
+
+            def on_progress(progress: Progress) -> None:
+                bar.update(shown, completed=progress.weight_done, total=progress.weight_total)
+
+            yield on_progress
+
+    def _print_table(self, table: Table) -> None:
+        from rich.table import Table as RichTable
+
+        shown = RichTable(title=table.title, title_justify="left")
+        for column in table.columns:
+            shown.add_column(column.removeprefix(">"), justify="right" if column.startswith(">") else "left")
+        for row in table.rows:
+            shown.add_row(*row)
+        self._console(stderr=False).print(shown)
+
+    def _console(self, *, stderr: bool) -> Console:
+        if stderr not in self._consoles:
+            from rich.console import Console
+
+            stream = sys.stderr if stderr else sys.stdout
+            width = None if stream.isatty() else WIDTH_OF_A_PIPE
+            self._consoles[stderr] = Console(stderr=stderr, width=width, markup=False, highlight=False)
+        return self._consoles[stderr]
+
+
+def json_option(command: Command) -> Command:
+    """Adds `--json` to a command whose result has a JSON form."""
+
+    def remember(context: click.Context, _option: click.Parameter, value: bool) -> None:
+        context.ensure_object(Output).as_json = value
+
+    option = click.option(
+        "--json",
+        is_flag=True,
+        expose_value=False,
+        callback=remember,
+        help="Print the result as JSON on stdout.",
+    )
+    return option(command)
+
+
+def size_text(size: int) -> str:
+    """1234567 as 1.2 MB: powers of ten, as disks are sold and Kafka's metrics are read."""
+    value = float(size)
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 1000:
+            return f"{size} B" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:.1f} TB"
+
+
+def time_text(timestamp_ms: int) -> str:
+    """A Kafka timestamp in UTC; `-` for -1, which is Kafka's word for none."""
+    if timestamp_ms < 0:
+        return "-"
+    moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
+    return moment.strftime("%Y-%m-%d %H:%M:%S")

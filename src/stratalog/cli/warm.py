@@ -1,0 +1,75 @@
+"""`stratalog warm`: compile the kernels ahead of time, and let Spark start faster."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pkgutil
+import time
+from dataclasses import asdict, dataclass
+
+import click
+
+from stratalog.cli.output import Output, Table, json_option
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmKernel:
+    """A kernel that is ready: compiled just now, or loaded from the cache folder."""
+
+    name: str
+    compiled_count: int
+    loaded_count: int
+
+
+@click.command()
+@click.option("--spark", is_flag=True, help="Also keep Spark's classes, so that it starts in half the time.")
+@json_option
+@click.pass_obj
+def warm(output: Output, *, spark: bool) -> None:
+    """Compile the kernels ahead of time.
+
+    The first use of a kernel compiles it, which takes seconds; the machine code is then kept in a cache
+    folder. Run this once after installing, as the user who will run the other commands.
+    """
+    output.say("Compiling kernels ...")
+    began = time.perf_counter()
+    from stratalog.records.warm import warm as warm_kernels
+
+    warm_kernels()
+    kernels = ready_kernels()
+    document: dict[str, object] = {
+        "kernels": [asdict(kernel) for kernel in kernels],
+        "kernels_seconds": round(time.perf_counter() - began, 3),
+    }
+    if spark:
+        output.say("Keeping Spark's classes ...")
+        began = time.perf_counter()
+        from stratalog.spark.archive import write_archive
+
+        document["spark_archive"] = str(write_archive(os.environ))
+        document["spark_seconds"] = round(time.perf_counter() - began, 3)
+
+    rows = [[kernel.name, f"{kernel.compiled_count}", f"{kernel.loaded_count}"] for kernel in kernels]
+    output.show(document, Table(title="Kernels", columns=["kernel", ">compiled", ">from cache"], rows=rows))
+    output.say(f"{len(kernels)} kernels are ready after {document['kernels_seconds']} s.")
+    if spark:
+        output.say(f"Spark's classes are in {document['spark_archive']} after {document['spark_seconds']} s.")
+
+
+def ready_kernels() -> list[WarmKernel]:
+    """The kernels that machine code was made or loaded for in this process, by name."""
+    from stratalog.records import kernels
+
+    ready = {}
+    for module in pkgutil.iter_modules(kernels.__path__):
+        members = vars(importlib.import_module(f"{kernels.__name__}.{module.name}"))
+        for member in members.values():
+            # A dispatcher of Numba's; plain functions under NUMBA_DISABLE_JIT have no such thing.
+            stats = getattr(member, "stats", None)
+            if stats is None or not getattr(member, "signatures", None):
+                continue
+            name = f"{member.py_func.__module__.rpartition('.')[2]}.{member.py_func.__name__}"
+            compiled_count, loaded_count = sum(stats.cache_misses.values()), sum(stats.cache_hits.values())
+            ready[name] = WarmKernel(name=name, compiled_count=compiled_count, loaded_count=loaded_count)
+    return [ready[name] for name in sorted(ready)]

@@ -1,0 +1,354 @@
+"""Walk every segment of log directories: each batch header read, each checksum checked.
+
+Plan: list the segments. Task: walk one, in bounded memory. Result: a few numbers for each segment and
+the stretches that cannot be read; `by_topic` adds them up. Nothing is written anywhere.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratalog.errors import CorruptRecordError, InvalidNameError
+from stratalog.files.disk import Disk, EntryKind, ReadFile, aligned_buffer
+from stratalog.files.names import (
+    DirectoryState,
+    FileKind,
+    FileState,
+    TopicPartition,
+    parse_partition_directory,
+    parse_segment_file,
+)
+from stratalog.jobs.damage import Damage, DamageKind, merge_adjacent
+from stratalog.jobs.engine import Engine, OnProgress
+from stratalog.records.batch import LOG_OVERHEAD, Attributes
+from stratalog.records.columns import ColumnReader, wrong_crc
+from stratalog.records.compression import CODEC_MASK, Codec
+from stratalog.records.kernels.memory import Bytes
+from stratalog.records.kernels.walk import BatchTable
+from stratalog.records.walk import Stop, Walk, explain_stop, new_table, walk_batches
+
+CHUNK_SIZE = 4 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WalkTask:
+    """One segment to walk."""
+
+    path: str
+    topic: str
+    partition: int
+    base_offset: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentWalk:
+    """What a walk saw of one segment. Offsets and timestamps are -1 where no batch could be read.
+
+    `records_count` counts control records too. The first time is that of the first record of some batch: a
+    later record of a batch may have an earlier one.
+    """
+
+    path: str
+    topic: str
+    partition: int
+    base_offset: int
+    size: int
+    batches_count: int
+    records_count: int
+    codecs: tuple[str, ...]
+    first_offset: int
+    last_offset: int
+    first_timestamp: int
+    last_timestamp: int
+    damages: tuple[Damage, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicWalk:
+    """The segments of one topic, added up."""
+
+    topic: str
+    partitions_count: int
+    segments_count: int
+    size: int
+    batches_count: int
+    records_count: int
+    codecs: tuple[str, ...]
+    first_offset: int
+    last_offset: int
+    first_timestamp: int
+    last_timestamp: int
+    damages: tuple[Damage, ...]
+
+
+def walk_logs(
+    engine: Engine,
+    disk: Disk,
+    log_dirs: Iterable[str | os.PathLike[str]],
+    *,
+    on_progress: OnProgress | None = None,
+) -> list[SegmentWalk]:
+    """Walk every segment below the given log directories; results by topic, partition and base offset."""
+    tasks = plan_walk(disk, log_dirs)
+    return engine.map(walk_segment, tasks, weights=[task.size for task in tasks], on_progress=on_progress)
+
+
+def plan_walk(disk: Disk, log_dirs: Iterable[str | os.PathLike[str]]) -> list[WalkTask]:
+    """A task for each .log file of each partition, by topic, partition and base offset.
+
+    What a broker is about to delete, copies or would not know is left out, and so is a name that no
+    broker gives: this only reads, and a stray file is no reason not to.
+    """
+    tasks = [
+        task
+        for log_dir in log_dirs
+        for topic_partition, folder in _partitions(disk, Path(log_dir))
+        for task in _segments(disk, topic_partition, folder)
+    ]
+    return sorted(tasks, key=lambda task: (task.topic, task.partition, task.base_offset, task.path))
+
+
+def walk_segment(task: WalkTask) -> SegmentWalk:
+    """Walk one segment, with a buffer of CHUNK_SIZE that grows only for a batch that is larger.
+
+    A file that grows meanwhile, under a live broker, is read up to the size it had at first.
+    """
+    disk = Disk()
+    tally = _Tally(task.path)
+    damages: list[Damage] = []
+    with disk.open_read(task.path) as file:
+        size = disk.size(file)
+        for part in _walk_parts(disk, file, size):
+            damages += tally.add(part)
+            damages += _wrong_checksums(task.path, part)
+            if part.is_last and part.walk.stop is not Stop.END:
+                damages.append(_broken_end(disk, file, task.path, part, size))
+    return SegmentWalk(
+        path=task.path,
+        topic=task.topic,
+        partition=task.partition,
+        base_offset=task.base_offset,
+        size=size,
+        batches_count=tally.batches_count,
+        records_count=tally.records_count,
+        codecs=tally.codecs,
+        first_offset=tally.first_offset,
+        last_offset=tally.last_offset,
+        first_timestamp=tally.first_timestamp,
+        last_timestamp=tally.last_timestamp,
+        damages=tuple(merge_adjacent(sorted(damages, key=lambda damage: damage.position))),
+    )
+
+
+def wake_worker(_task: int) -> None:
+    """Load the walk's kernels, so that the first real task of a worker does not wait for it."""
+    walk_batches(b"")
+
+
+def by_topic(segments: Iterable[SegmentWalk]) -> list[TopicWalk]:
+    """One line for each topic, in the order of their names."""
+    topics: defaultdict[str, list[SegmentWalk]] = defaultdict(list)
+    for segment in segments:
+        topics[segment.topic].append(segment)
+    return [_topic(name, topics[name]) for name in sorted(topics)]
+
+
+def _topic(topic: str, segments: Sequence[SegmentWalk]) -> TopicWalk:
+    # A segment without a readable batch has -1 for its offsets and times, which count for nothing.
+    read = [segment for segment in segments if segment.first_offset >= 0]
+    timed = [segment for segment in read if segment.first_timestamp >= 0]
+    return TopicWalk(
+        topic=topic,
+        partitions_count=len({segment.partition for segment in segments}),
+        segments_count=len(segments),
+        size=sum(segment.size for segment in segments),
+        batches_count=sum(segment.batches_count for segment in segments),
+        records_count=sum(segment.records_count for segment in segments),
+        codecs=tuple(sorted({codec for segment in segments for codec in segment.codecs})),
+        first_offset=min((segment.first_offset for segment in read), default=-1),
+        last_offset=max((segment.last_offset for segment in read), default=-1),
+        first_timestamp=min((segment.first_timestamp for segment in timed), default=-1),
+        last_timestamp=max((segment.last_timestamp for segment in timed), default=-1),
+        damages=tuple(damage for segment in segments for damage in segment.damages),
+    )
+
+
+def _partitions(disk: Disk, log_dir: Path) -> Iterator[tuple[TopicPartition, Path]]:
+    for entry in disk.list_directory(log_dir):
+        try:
+            directory = parse_partition_directory(entry.name)
+        except InvalidNameError:
+            continue
+        if entry.kind is EntryKind.DIRECTORY and directory.state is DirectoryState.LIVE:
+            yield directory.topic_partition, log_dir / entry.name
+
+
+def _segments(disk: Disk, topic_partition: TopicPartition, folder: Path) -> Iterator[WalkTask]:
+    for entry in disk.list_directory(folder):
+        try:
+            file = parse_segment_file(entry.name)
+        except InvalidNameError:
+            continue
+        if file and file.kind is FileKind.LOG and file.state is FileState.LIVE:
+            yield WalkTask(
+                path=str(folder / entry.name),
+                topic=topic_partition.topic,
+                partition=topic_partition.partition,
+                base_offset=file.offset,
+                size=entry.size,
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """A walk through what is in the buffer, which begins at byte `position` of the file."""
+
+    data: Bytes
+    position: int
+    walk: Walk
+    is_last: bool
+
+
+def _walk_parts(disk: Disk, file: ReadFile, size: int) -> Iterator[_Part]:
+    """Walk a file piece by piece. A part, and the headers in it, hold until the next one is asked for."""
+    table = new_table()
+    buffer = aligned_buffer(CHUNK_SIZE)
+    position = 0
+    while position < size:
+        wanted = min(len(buffer), size - position)
+        filled = disk.read_into(file, buffer[:wanted], position)
+        start, stop = 0, Stop.TABLE_FULL
+        while stop is Stop.TABLE_FULL:
+            walk = walk_batches(buffer, start=start, end=filled, table=table)
+            start, stop = walk.next_position, walk.stop
+            # A batch that is torn here goes on in the next piece, unless this one ends with the file.
+            goes_on = stop is Stop.TABLE_FULL or (
+                stop in (Stop.END, Stop.TORN_TAIL) and position + filled < size
+            )
+            is_last = not goes_on or filled < wanted
+            yield _Part(
+                data=buffer, position=position, walk=walk, is_last=is_last and stop is not Stop.TABLE_FULL
+            )
+        if is_last:
+            return
+        position += start
+        if start == 0:
+            # Not one batch fits: make room for this one, as far as the file can hold what its length says.
+            needed = int.from_bytes(buffer[8:12].tobytes(), "big") + LOG_OVERHEAD
+            buffer = aligned_buffer(min(needed, size - position))
+
+
+class _Tally:
+    """The sums over the batches whose checksum holds."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self.batches_count = self.records_count = 0
+        self.first_offset = self.last_offset = self.first_timestamp = self.last_timestamp = -1
+        self._codecs = 0
+
+    def add(self, part: _Part) -> list[Damage]:
+        """Count a part's batches; what could not be counted though its checksum holds comes back."""
+        good = part.walk.headers[part.walk.headers["valid"]]
+        if not len(good):
+            return []
+        self.batches_count += len(good)
+        self.records_count += int(np.maximum(good["records_count"], 0).sum())
+        self._see_offsets(int(good["base_offset"][0]), int(good["last_offset"].max()))
+        self._see_times(good)
+        for number in np.unique(good["attributes"] & CODEC_MASK):
+            self._codecs |= 1 << int(number)
+        return [damage for row in good[good["records_count"] < 0] for damage in self._unpack(part, row)]
+
+    def _see_offsets(self, first: int, last: int) -> None:
+        self.first_offset = first if self.first_offset < 0 else min(self.first_offset, first)
+        self.last_offset = max(self.last_offset, last)
+
+    def _see_times(self, good: BatchTable) -> None:
+        # Under LogAppendTime the records have the batch's largest time, and a delete horizon takes the place
+        # of the first one's; then the largest stands for both. Old formats use neither bit for anything.
+        overruled = good["attributes"] & (Attributes.LOG_APPEND_TIME | Attributes.DELETE_HORIZON) != 0
+        self._see_first_times(np.where(overruled, good["max_timestamp"], good["base_timestamp"]))
+        self.last_timestamp = max(self.last_timestamp, int(good["max_timestamp"].max()))
+
+    def _see_first_times(self, times: NDArray[np.int64]) -> None:
+        # An emptied batch has -1 here, and so has every message of the oldest format.
+        known = times[times >= 0]
+        if known.size:
+            earliest = int(known.min())
+            self.first_timestamp = (
+                earliest if self.first_timestamp < 0 else min(self.first_timestamp, earliest)
+            )
+
+    def _unpack(self, part: _Part, row: np.void) -> Iterator[Damage]:
+        """A compressed message of an old format tells its count and first offset only from inside."""
+        start, size = int(row["position"]), int(row["size"])
+        reader = ColumnReader(columns=["offset", "timestamp"], check_crc=False)
+        try:
+            for records in reader.read(part.data, start=start, end=start + size):
+                self.records_count += records.num_rows
+                self._see_offsets(records.column(0)[0].as_py(), int(row["last_offset"]))
+                self._see_first_times(records.column(1).cast("int64").to_numpy() // 1000)
+        except CorruptRecordError as error:
+            yield Damage(
+                path=self._path,
+                position=part.position + start,
+                kind=DamageKind.INVALID_RECORDS,
+                reason=error.reason,
+                lost_size=size,
+            )
+
+    @property
+    def codecs(self) -> tuple[str, ...]:
+        """Kafka's names of the codecs seen, in the order of their numbers."""
+        return tuple(codec.kafka_name for codec in Codec if self._codecs >> codec & 1)
+
+
+def _wrong_checksums(path: str, part: _Part) -> Iterator[Damage]:
+    headers = part.walk.headers
+    for row in headers[~headers["valid"]]:
+        yield Damage(
+            path=path,
+            position=part.position + int(row["position"]),
+            kind=DamageKind.WRONG_CRC,
+            reason=wrong_crc(part.data, row).reason,
+            lost_size=int(row["size"]),
+        )
+
+
+def _broken_end(disk: Disk, file: ReadFile, path: str, part: _Part, size: int) -> Damage:
+    """From where no batch could be read up to the end of the file."""
+    at = part.walk.next_position
+    position = part.position + at
+    kind = _KINDS[part.walk.stop]
+    reason = explain_stop(part.data, at, at + size - position, part.walk.stop)
+    if kind is DamageKind.BAD_LENGTH and _only_zeros(disk, file, position, size):
+        kind = DamageKind.ZEROS
+    return Damage(path=path, position=position, kind=kind, reason=reason, lost_size=size - position)
+
+
+_KINDS = {
+    Stop.TORN_TAIL: DamageKind.TORN_TAIL,
+    Stop.BAD_LENGTH: DamageKind.BAD_LENGTH,
+    Stop.BAD_MAGIC: DamageKind.BAD_MAGIC,
+}
+
+
+def _only_zeros(disk: Disk, file: ReadFile, position: int, size: int) -> bool:
+    buffer = aligned_buffer(CHUNK_SIZE)
+    while position < size:
+        filled = disk.read_into(file, buffer[: min(len(buffer), size - position)], position)
+        if buffer[:filled].any():
+            return False
+        if not filled:
+            break
+        position += filled
+    return True

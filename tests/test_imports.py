@@ -1,0 +1,38 @@
+"""`import stratalog` and `stratalog --help` stay light: nothing compiled, no Arrow, no Spark."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ["numba", "numpy", "pyarrow", "pyspark"]
+REPORT = (
+    f"import atexit, sys; atexit.register(lambda: print('heavy:', sorted(set({HEAVY}) & set(sys.modules))))"
+)
+
+
+def run_and_report(statement: str, *arguments: str) -> str:
+    """What a fresh interpreter prints that runs `statement` and then names what heavy modules it has."""
+    command = [sys.executable, "-c", f"{REPORT}\n{statement}", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+@pytest.mark.parametrize(
+    "module", ["stratalog", "stratalog.errors", "stratalog.cli.main", "stratalog.spark.java"]
+)
+def test_importing_stays_light(module: str) -> None:
+    assert run_and_report(f"import {module}") == "heavy: []\n"
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["demo", "--help"], ["warm", "--help"]])
+def test_help_stays_light(arguments: list[str]) -> None:
+    printed = run_and_report("from stratalog.cli.main import main; main()", *arguments)
+
+    assert printed.startswith(("Usage: stratalog", "stratalog "))
+    assert printed.endswith("heavy: []\n")
+
+
+def test_the_report_names_what_is_heavy() -> None:
+    assert run_and_report("import numpy") == "heavy: ['numpy']\n"
