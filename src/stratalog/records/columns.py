@@ -7,17 +7,18 @@ only the log knows of a batch. What is not asked for is not copied: a query of o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from stratalog.errors import CorruptRecordError, UsageError
-from stratalog.records.batch import Attributes
+from stratalog.records.batch import INT32_MAX, Attributes
 from stratalog.records.compression import CODEC_MASK, DEFAULT_LIMIT, Codec, Scratch
 from stratalog.records.kernels import decode as decoding
 from stratalog.records.kernels.crc32c import crc32_zlib, crc32c
+from stratalog.records.kernels.decode import RecordTable
 from stratalog.records.kernels.gather import KEY, VALUE, gather, gather_headers, gather_micros
 from stratalog.records.kernels.memory import Bytes, byte_array
 from stratalog.records.kernels.walk import BatchTable
@@ -52,6 +53,23 @@ ALL_COLUMNS = tuple(TYPES)
 DEFAULT_MAX_ROWS = 16384
 DEFAULT_MAX_BYTES = 4 << 20
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+
+
+class Chunk(NamedTuple):
+    """Decoded rows that become one Arrow batch, where their bytes lie, and the sums that size its buffers."""
+
+    data: Bytes
+    rows: RecordTable
+    batches: BatchTable
+    sums: tuple[int, int, int, int]
+
+    def of_batch(self, column: NDArray[Any]) -> NDArray[Any]:
+        """For each row the entry of its batch."""
+        taken: NDArray[Any] = column[self.rows["batch"]]
+        return taken
+
+
+Maker = Callable[[Chunk], pa.Array]
 
 
 def arrow_schema(columns: Sequence[str] = KAFKA_COLUMNS) -> pa.Schema:
@@ -150,9 +168,11 @@ class ColumnReader:
 
     def _wanted(self, headers: BatchTable) -> BatchTable:
         start_offset, end_offset = self._offsets
-        keep = headers["last_offset"] >= start_offset
-        # The first offset of a legacy wrapper is inside it.
-        keep &= (headers["base_offset"] < end_offset) | (headers["magic"] < 2)
+        keep = np.ones(len(headers), np.bool_)
+        if start_offset > INT64_MIN:
+            keep &= headers["last_offset"] >= start_offset
+        if end_offset < INT64_MAX:  # a legacy wrapper has its first offset inside
+            keep &= (headers["base_offset"] < end_offset) | (headers["magic"] < 2)
         if not self._include_control:
             keep &= (headers["attributes"] & Attributes.CONTROL == 0) | (headers["magic"] < 2)
         return headers if keep.all() else headers[keep]
@@ -166,18 +186,17 @@ class ColumnReader:
             )
             if count:
                 rows = self._rows[:count]
-                arrays = [make(run.data, rows, run.batches) for make in self._makers]
+                chunk = Chunk(run.data, rows, run.batches, decoding.sums(rows))
+                arrays = [make(chunk) for make in self._makers]
                 yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
         if outcome != decoding.DONE:
             raise invalid_record(run.batches[at[0]], outcome)
 
-    def _maker(
-        self, name: str, topic: str, partition: int
-    ) -> Callable[[Bytes, BatchTable, BatchTable], pa.Array]:
+    def _maker(self, name: str, topic: str, partition: int) -> Maker:
         if name in ("topic", "partition"):
             constant = topic if name == "topic" else partition
             column = pa.repeat(pa.scalar(constant, TYPES[name]), self._max_rows)
-            return lambda data, rows, batches: column.slice(0, len(rows))  # noqa: ARG005
+            return lambda chunk: column.slice(0, len(chunk.rows))
         return _MAKERS[name]
 
 
@@ -192,44 +211,45 @@ def wrong_crc(data: Bytes, row: np.void) -> CorruptRecordError:
     )
 
 
-def _key(data: Bytes, rows: BatchTable, batches: BatchTable) -> pa.Array:  # noqa: ARG001
-    return _binary(data, rows, KEY, decoding.sums(rows)[0])
+def _key(chunk: Chunk) -> pa.Array:
+    return _binary(chunk, KEY, chunk.sums[0])
 
 
-def _value(data: Bytes, rows: BatchTable, batches: BatchTable) -> pa.Array:  # noqa: ARG001
-    return _binary(data, rows, VALUE, decoding.sums(rows)[1])
+def _value(chunk: Chunk) -> pa.Array:
+    return _binary(chunk, VALUE, chunk.sums[1])
 
 
-def _binary(data: Bytes, rows: BatchTable, which: int, size: int) -> pa.Array:
-    ends, out, validity = _Out(4 * (len(rows) + 1)), _Out(size), _Out(-(-len(rows) // 8))
-    nulls = gather(data, rows, which, ends.array.view(np.int32), out.array, validity.array)
+def _binary(chunk: Chunk, which: int, size: int) -> pa.Array:
+    count = len(chunk.rows)
+    ends, out, validity = _Out(4 * (count + 1)), _Out(size), _Out(-(-count // 8))
+    nulls = gather(chunk.data, chunk.rows, which, ends.array.view(np.int32), out.array, validity.array)
     buffers = [validity.buffer if nulls else None, ends.buffer, out.buffer]
-    return pa.Array.from_buffers(TYPES["value"], len(rows), buffers, nulls)
+    return pa.Array.from_buffers(TYPES["value"], count, buffers, nulls)
 
 
-def _offset(data: Bytes, rows: BatchTable, batches: BatchTable) -> pa.Array:  # noqa: ARG001
-    return pa.array(np.ascontiguousarray(rows["offset"]))
+def _offset(chunk: Chunk) -> pa.Array:
+    return pa.array(np.ascontiguousarray(chunk.rows["offset"]))
 
 
-def _timestamp(data: Bytes, rows: BatchTable, batches: BatchTable) -> pa.Array:  # noqa: ARG001
-    out = _Out(8 * len(rows))
-    gather_micros(rows, out.array.view(np.int64))
-    return pa.Array.from_buffers(TYPES["timestamp"], len(rows), [None, out.buffer], 0)
+def _timestamp(chunk: Chunk) -> pa.Array:
+    out = _Out(8 * len(chunk.rows))
+    gather_micros(chunk.rows, out.array.view(np.int64))
+    return pa.Array.from_buffers(TYPES["timestamp"], len(chunk.rows), [None, out.buffer], 0)
 
 
-def _timestamp_type(data: Bytes, rows: BatchTable, batches: BatchTable) -> pa.Array:  # noqa: ARG001
-    bits = (batches["attributes"] & Attributes.LOG_APPEND_TIME != 0).astype(np.int32)
-    return pa.array(np.where(batches["magic"] == 0, np.int32(-1), bits)[rows["batch"]])
+def _timestamp_type(chunk: Chunk) -> pa.Array:
+    bits = (chunk.batches["attributes"] & Attributes.LOG_APPEND_TIME != 0).astype(np.int32)
+    return pa.array(chunk.of_batch(np.where(chunk.batches["magic"] == 0, np.int32(-1), bits)))
 
 
-def _headers(data: Bytes, rows: BatchTable, batches: BatchTable) -> pa.Array:  # noqa: ARG001
-    _, _, count, size = decoding.sums(rows)
-    ends, key_ends, value_ends = _Out(4 * (len(rows) + 1)), _Out(4 * (count + 1)), _Out(4 * (count + 1))
-    validity, value_validity = _Out(-(-len(rows) // 8)), _Out(-(-count // 8))
+def _headers(chunk: Chunk) -> pa.Array:
+    rows, (_, _, count, size) = len(chunk.rows), chunk.sums
+    ends, key_ends, value_ends = _Out(4 * (rows + 1)), _Out(4 * (count + 1)), _Out(4 * (count + 1))
+    validity, value_validity = _Out(-(-rows // 8)), _Out(-(-count // 8))
     keys, values = _Out(size), _Out(size)
     bare, nulls, ascii_keys = gather_headers(
-        data,
-        rows,
+        chunk.data,
+        chunk.rows,
         ends.array.view(np.int32),
         validity.array,
         key_ends.array.view(np.int32),
@@ -247,34 +267,36 @@ def _headers(data: Bytes, rows: BatchTable, batches: BatchTable) -> pa.Array:  #
     value_column = pa.Array.from_buffers(pa.binary(), count, value_buffers, nulls)
     pairs = pa.StructArray.from_arrays([key_column, value_column], fields=list(HEADERS_TYPE.value_type))
     list_buffers = [validity.buffer if bare else None, ends.buffer]
-    return pa.Array.from_buffers(HEADERS_TYPE, len(rows), list_buffers, bare, children=[pairs])
+    return pa.Array.from_buffers(HEADERS_TYPE, rows, list_buffers, bare, children=[pairs])
 
 
-def _of_batch(field: str) -> Callable[[Bytes, BatchTable, BatchTable], pa.Array]:
-    return lambda data, rows, batches: pa.array(batches[field][rows["batch"]])  # noqa: ARG005
+def _of_batch(field: str) -> Maker:
+    return lambda chunk: pa.array(chunk.of_batch(chunk.batches[field]))
 
 
-def _flag(bit: Attributes) -> Callable[[Bytes, BatchTable, BatchTable], pa.Array]:
-    def make(data: Bytes, rows: BatchTable, batches: BatchTable) -> pa.Array:  # noqa: ARG001
-        return pa.array(((batches["attributes"] & bit != 0) & (batches["magic"] == 2))[rows["batch"]])
+def _flag(bit: Attributes) -> Maker:
+    def make(chunk: Chunk) -> pa.Array:
+        return pa.array(
+            chunk.of_batch((chunk.batches["attributes"] & bit != 0) & (chunk.batches["magic"] == 2))
+        )
 
     return make
 
 
-def _sequence(data: Bytes, rows: BatchTable, batches: BatchTable) -> pa.Array:  # noqa: ARG001
-    base = batches["base_sequence"][rows["batch"]].astype(np.int64)
-    sequence = (base + rows["offset"] - batches["base_offset"][rows["batch"]]) & 0x7FFFFFFF
+def _sequence(chunk: Chunk) -> pa.Array:
+    base = chunk.of_batch(chunk.batches["base_sequence"]).astype(np.int64)
+    sequence = (base + chunk.rows["offset"] - chunk.of_batch(chunk.batches["base_offset"])) & INT32_MAX
     return pa.array(np.where(base < 0, -1, sequence).astype(np.int32))
 
 
 _CODEC_NAMES = pa.array([codec.kafka_name for codec in Codec], pa.string())
 
 
-def _codec(data: Bytes, rows: BatchTable, batches: BatchTable) -> pa.Array:  # noqa: ARG001
-    return _CODEC_NAMES.take(pa.array((batches["attributes"] & CODEC_MASK)[rows["batch"]]))
+def _codec(chunk: Chunk) -> pa.Array:
+    return _CODEC_NAMES.take(pa.array(chunk.of_batch(chunk.batches["attributes"] & CODEC_MASK)))
 
 
-_MAKERS: dict[str, Callable[[Bytes, BatchTable, BatchTable], pa.Array]] = {
+_MAKERS: dict[str, Maker] = {
     "key": _key,
     "value": _value,
     "offset": _offset,

@@ -58,10 +58,6 @@ RecordTable = NDArray[np.void]
 @kernel
 def varint(data: Bytes, position: int, end: int) -> tuple[Any, int]:
     """A zigzag number of at most five bytes at `position`; returns (value, next position), or (0, -1)."""
-    if position < end:
-        first = np.uint32(load_u8(data, position))
-        if first < 0x80:  # nearly all of them: sizes below 64, deltas
-            return np.int64(np.int32((first >> np.uint32(1)) ^ -(first & np.uint32(1)))), position + 1
     value, position = _unsigned(data, position, end, 35)
     # Kafka keeps the low 32 bits, whatever a fifth byte brings.
     low = np.uint32(value & np.uint64(0xFFFFFFFF))
@@ -77,6 +73,14 @@ def varlong(data: Bytes, position: int, end: int) -> tuple[Any, int]:
 
 @kernel
 def _unsigned(data: Bytes, position: int, end: int, bits: int) -> tuple[Any, int]:
+    if position < end:  # nearly all numbers are sizes and deltas of one or two bytes
+        first = np.uint64(load_u8(data, position))
+        if first < np.uint64(0x80):
+            return first, position + 1
+        if position + 1 < end:
+            second = np.uint64(load_u8(data, position + 1))
+            if second < np.uint64(0x80):
+                return (first & np.uint64(0x7F)) | (second << np.uint64(7)), position + 2
     shift = 0
     value = np.uint64(0)
     while position < end and shift < bits:
