@@ -72,8 +72,8 @@ bench-compare: set-up  ## Benchmarks of REF=main and of this tree, by turns on t
 	$(PYTHON_IN) tools/bench.py compare $(REF) $(ARGS)
 
 .PHONY: warm
-warm: set-up  ## Compile the kernels ahead of time
-	$(VENV)/bin/stratalog warm
+warm: set-up  ## Compile the kernels and keep Spark's classes, so that commands start faster
+	$(VENV)/bin/stratalog warm --spark
 
 .PHONY: set-up
 set-up:  ## Create .venv with the pinned versions

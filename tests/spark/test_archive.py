@@ -1,0 +1,71 @@
+"""The archive of Spark's classes: written once, used by the next session, and never in the way."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from stratalog.errors import StratalogError
+from stratalog.spark.archive import archive_options, archive_path, write_archive
+
+SESSION = """
+from stratalog.spark.session import session
+with session("archived", master="local[1]") as spark:
+    options = spark.conf.get("spark.driver.extraJavaOptions")
+    print("-XX:SharedArchiveFile=" in options, spark.range(3).count())
+"""
+
+
+def test_without_an_archive_there_are_no_options(tmp_path: Path) -> None:
+    assert archive_options({**os.environ, "XDG_CACHE_HOME": str(tmp_path)}) == ""
+
+
+def test_another_java_has_another_archive(tmp_path: Path) -> None:
+    environ = {"XDG_CACHE_HOME": str(tmp_path), "PATH": ""}
+
+    paths = {archive_path({**environ, "JAVA_HOME": home}) for home in ("/opt/java-17", "/opt/java-21")}
+
+    assert len(paths) == 2
+
+
+def test_an_archive_is_written_whole_and_used(tmp_path: Path) -> None:
+    environ = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+
+    path = write_archive(environ)
+
+    assert path.stat().st_size > 10_000_000
+    assert [found.name for found in path.parent.iterdir()] == [path.name]
+    done = subprocess.run(
+        [sys.executable, "-c", SESSION], env=environ, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.stdout.splitlines() == ["True 3"], done.stderr
+
+
+def test_a_broken_archive_does_not_keep_spark_from_starting(tmp_path: Path) -> None:
+    environ = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    path = archive_path(environ)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"half of it")
+
+    done = subprocess.run(
+        [sys.executable, "-c", SESSION], env=environ, capture_output=True, text=True, timeout=300, check=False
+    )
+
+    assert done.stdout.splitlines() == ["True 3"], done.stderr
+
+
+def test_a_rehearsal_that_fails_is_told_and_leaves_nothing(tmp_path: Path) -> None:
+    java = tmp_path / "java" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text('#!/bin/sh\n[ "$1" = -version ] || exit 1\necho \'openjdk version "17.0.1"\' >&2\n')
+    java.chmod(0o755)
+    environ = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "JAVA_HOME": str(java.parent.parent)}
+
+    with pytest.raises(StratalogError, match="could not be kept"):
+        write_archive(environ)
+
+    assert list((tmp_path / "stratalog" / "spark").iterdir()) == []

@@ -1,0 +1,18 @@
+"""`stratalog demo` as users run it: in a process of its own, on embedded Spark."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+
+def test_spark_finds_exactly_the_planted_damage() -> None:
+    command = [sys.executable, "-m", "stratalog.cli.main", "demo", "--size", "20MB", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert len(result["damages"]) == len(result["planted"]) == 5
+    assert sum(topic["size"] for topic in result["topics"]) >= 20_000_000
+    assert "All 5 planted damages were found" in done.stderr

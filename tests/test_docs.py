@@ -1,0 +1,81 @@
+"""What the documents say is so: their code runs, their links lead somewhere, each command has its place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from stratalog.cli.main import cli
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+ANY_BLOCK = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
+
+
+def named(document: Path) -> str:
+    return str(document.relative_to(ROOT))
+
+
+def commands(group: click.Group, prefix: str = "") -> Iterator[tuple[str, click.Command]]:
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{prefix}{name} ")
+        else:
+            yield prefix + name, command
+
+
+COMMANDS = dict(commands(cli))
+
+
+def test_the_examples_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    blocks = PYTHON_BLOCK.findall((ROOT / "README.md").read_text("utf-8"))
+    names: dict[str, object] = {}
+
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), names)
+
+    assert blocks
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=named)
+def test_links_lead_somewhere(document: Path) -> None:
+    text = ANY_BLOCK.sub("", document.read_text("utf-8"))
+    targets = [target for target in LINK.findall(text) if "://" not in target]
+
+    assert [target for target in targets if not (document.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_command_has_help_and_a_place_in_the_documents(name: str) -> None:
+    text = (ROOT / "docs" / "cli.md").read_text("utf-8")
+    section = re.search(rf"^## `stratalog {name}.*?(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+
+    assert COMMANDS[name].help
+    assert section, f"docs/cli.md has no section for {name}"
+    options = [
+        parameter.opts[-1] for parameter in COMMANDS[name].params if isinstance(parameter, click.Option)
+    ]
+    assert [option for option in options if f"`{option}" not in section[0]] == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_command_has_its_test_file(name: str) -> None:
+    assert (ROOT / "tests" / "cli" / f"test_{name.replace(' ', '_').replace('-', '_')}.py").exists()
+
+
+def test_the_makefile_targets_that_documents_name_exist() -> None:
+    targets = set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    mentioned = {
+        target
+        for document in DOCUMENTS
+        for target in re.findall(r"`make ([a-z][a-z-]*)", document.read_text("utf-8"))
+    }
+
+    assert mentioned <= targets
