@@ -82,12 +82,7 @@ class BatchHeader(NamedTuple):
     @classmethod
     def unpack(cls, buffer: Buffer, position: int = 0) -> Self:
         """The header at `position`; a buffer too short for one is a CorruptRecordError."""
-        left = len(buffer) - position
-        if left < RECORD_BATCH_OVERHEAD or position < 0:
-            raise CorruptRecordError(
-                f"{max(left, 0)} bytes are left, a batch header has {RECORD_BATCH_OVERHEAD}.",
-                position=position,
-            )
+        _check_header(buffer, position)
         return cls._make(_LAYOUT.unpack_from(buffer, position))
 
     def pack(self) -> bytes:
@@ -163,18 +158,20 @@ def attributes_of(
 
 def set_base_offset(buffer: bytearray | memoryview, base_offset: int, position: int = 0) -> None:
     """Give the batch at `position` its offsets, as a leader does on append; the CRC does not cover them."""
-    struct.pack_into(">q", buffer, position, base_offset)
+    _check_header(buffer, position)
+    _pack(_INT64, buffer, position, "base offset", base_offset)
 
 
 def set_last_offset(buffer: bytearray | memoryview, last_offset: int, position: int = 0) -> None:
     """The same, from the other end. Kafka: DefaultRecordBatch.setLastOffset."""
-    (delta,) = struct.unpack_from(">i", buffer, position + LAST_OFFSET_DELTA_AT)
+    delta = BatchHeader.unpack(buffer, position).last_offset_delta
     set_base_offset(buffer, last_offset - delta, position)
 
 
 def set_partition_leader_epoch(buffer: bytearray | memoryview, epoch: int, position: int = 0) -> None:
     """The CRC does not cover it."""
-    struct.pack_into(">i", buffer, position + PARTITION_LEADER_EPOCH_AT, epoch)
+    _check_header(buffer, position)
+    _pack(_INT32, buffer, position + PARTITION_LEADER_EPOCH_AT, "leader epoch", epoch)
 
 
 def set_max_timestamp(
@@ -191,18 +188,42 @@ def set_max_timestamp(
         is_control=header.is_control,
         has_delete_horizon=header.delete_horizon_ms is not None,
     )
-    struct.pack_into(">h", buffer, position + ATTRIBUTES_AT, attributes)
-    struct.pack_into(">q", buffer, position + MAX_TIMESTAMP_AT, max_timestamp)
+    _check_batch(buffer, position, position + header.size)
+    _pack(_INT64, buffer, position + MAX_TIMESTAMP_AT, "max timestamp", max_timestamp)
+    _pack(_INT16, buffer, position + ATTRIBUTES_AT, "attributes", attributes)
     write_crc(buffer, position, position + header.size)
 
 
 def write_crc(buffer: bytearray | memoryview, position: int, end: int) -> None:
     """Compute the CRC of the batch in buffer[position:end] and put it in its place."""
-    if not position + RECORD_BATCH_OVERHEAD <= end <= len(buffer):
+    _check_batch(buffer, position, end)
+    crc = int(crc32c(byte_array(buffer), position + ATTRIBUTES_AT, end))
+    _pack(_UINT32, buffer, position + CRC_AT, "CRC", crc)
+
+
+_INT16, _INT32, _INT64, _UINT32 = (struct.Struct(form) for form in (">h", ">i", ">q", ">I"))
+
+
+def _check_header(buffer: Buffer, position: int) -> None:
+    left = len(buffer) - position
+    if left < RECORD_BATCH_OVERHEAD or position < 0:
+        raise CorruptRecordError(
+            f"{max(left, 0)} bytes are left, a batch header has {RECORD_BATCH_OVERHEAD}.", position=position
+        )
+
+
+def _check_batch(buffer: Buffer, position: int, end: int) -> None:
+    if not 0 <= position <= end - RECORD_BATCH_OVERHEAD <= len(buffer) - RECORD_BATCH_OVERHEAD:
         raise CorruptRecordError(
             f"a batch of {end - position} bytes does not lie in the {len(buffer)} bytes given.",
             position=position,
         )
-    struct.pack_into(
-        ">I", buffer, position + CRC_AT, int(crc32c(byte_array(buffer), position + ATTRIBUTES_AT, end))
-    )
+
+
+def _pack(form: struct.Struct, buffer: bytearray | memoryview, position: int, name: str, value: int) -> None:
+    try:
+        form.pack_into(buffer, position, value)
+    except struct.error:
+        raise InvalidBatchError(
+            f"{name} {value} does not fit its {form.size} bytes in a batch header."
+        ) from None

@@ -58,7 +58,7 @@ def _unpack_wrapper(entry: memoryview, row: np.void, codec: int, scratch: Scratc
     # Some old librdkafka left the wrapper at 0; inner offsets count from 0 then. Kafka: DeepRecordsIterator.
     if magic == 0 or wrapper_offset == 0:
         row["base_offset"] = 0
-    elif wrapper_offset < last_inner_offset:
+    elif not 0 <= last_inner_offset <= wrapper_offset:
         raise InvalidRecordError(
             f"the compressed message has offset {wrapper_offset}, its last inner one {last_inner_offset}."
         )
