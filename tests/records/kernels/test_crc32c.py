@@ -1,4 +1,4 @@
-"""The checksums, against the catalogued check values, a twin that goes bit by bit, and other people's code."""
+"""The checksums, against catalogued check values, a twin that goes bit by bit, and other people's code."""
 
 from __future__ import annotations
 

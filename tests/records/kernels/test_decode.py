@@ -85,8 +85,17 @@ def test_a_varlong_is_read_with_its_length(value: int) -> None:
 # Written out: a twin that had the same idea of zigzag would prove little.
 @pytest.mark.parametrize(
     ("encoded", "value"),
-    [("00", 0), ("01", -1), ("02", 1), ("7e", 63), ("8001", 64), ("7f", -64), ("d804", 300)]
-    + [("feffffff0f", 2**31 - 1), ("ffffffff0f", -(2**31))],
+    [
+        ("00", 0),
+        ("01", -1),
+        ("02", 1),
+        ("7e", 63),
+        ("8001", 64),
+        ("7f", -64),
+        ("d804", 300),
+        ("feffffff0f", 2**31 - 1),
+        ("ffffffff0f", -(2**31)),
+    ],
 )
 def test_known_varints_are_read(encoded: str, value: int) -> None:
     data = bytes.fromhex(encoded)

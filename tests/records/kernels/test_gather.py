@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -40,7 +42,7 @@ def bits(validity: Bytes, count: int) -> list[bool]:
 
 
 def slices(data: Bytes, ends: np.ndarray) -> list[bytes]:
-    return [data[start:end].tobytes() for start, end in zip(ends[:-1], ends[1:], strict=True)]
+    return [data[start:end].tobytes() for start, end in pairwise(ends)]
 
 
 SIZES = [*range(0, 70), 127, 128, 129, 1000]
