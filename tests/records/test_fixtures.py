@@ -1,0 +1,301 @@
+"""Every fixture decodes to exactly what Kafka says of it: its dump tool in text, its record classes in bytes.
+
+The text is compared as a whole: from what was decoded the dump is written again, and must be the tool's own
+down to the last character. Both readers have to pass: the one by one, and the one of columns.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from stratalog.records.build import encode_batch
+from stratalog.records.columns import ALL_COLUMNS, ColumnReader
+from stratalog.records.compression import CODEC_MASK, decompress
+from stratalog.records.control import ControlType, EndTxnMarker, parse_control_key
+from stratalog.records.internal import control_contents
+from stratalog.records.reader import RecordBatch, read_batches
+from tests import naive
+from tests.fixtures.catalog import Partition, partitions
+
+Json = dict[str, Any]
+Rows = dict[int, list[Json]]  # the records of each batch, by its position
+TIMESTAMP_TYPES = {-1: "NoTimestampType", 0: "CreateTime", 1: "LogAppendTime"}
+
+EVERY_PARTITION = pytest.mark.parametrize("partition", partitions(), ids=str)
+
+
+def rows_one_by_one(data: bytes, partition: Partition) -> Rows:  # noqa: ARG001
+    return {batch.facts.position: list(_rows_of(batch)) for batch in read_batches(data)}
+
+
+def _rows_of(batch: RecordBatch) -> Iterator[Json]:
+    facts = batch.facts
+    for record in batch:
+        sequence = (facts.base_sequence + record.offset - facts.base_offset) & 0x7FFFFFFF
+        yield {
+            "offset": record.offset,
+            "timestamp": record.timestamp,
+            "sequence": sequence if facts.base_sequence >= 0 else -1,
+            "key": _hex(record.key),
+            "value": _hex(record.value),
+            "headers": [[key, _hex(value)] for key, value in record.headers],
+        }
+
+
+def rows_of_columns(data: bytes, partition: Partition) -> Rows:
+    topic, _, number = partition.name.rpartition("-")
+    reader = ColumnReader(
+        columns=ALL_COLUMNS, topic=topic, partition=int(number), include_control=True, max_rows=7
+    )
+    batches = {batch.facts.position: batch for batch in read_batches(data)}
+    rows: Rows = defaultdict(list)
+    for part in reader.read(data):
+        times = part.column("timestamp").cast(pa.int64()).to_pylist()
+        for row, time in zip(part.to_pylist(), times, strict=True):
+            batch = batches[row["position"]]
+            assert _batch_columns(row) == _same_of_batch(batch)
+            assert (row["topic"], row["partition"]) == (topic, int(number))
+            rows[row["position"]].append(
+                {
+                    "offset": row["offset"],
+                    "timestamp": time // 1000,
+                    "sequence": row["sequence"],
+                    "key": _hex(row["key"]),
+                    "value": _hex(row["value"]),
+                    "headers": [[pair["key"], _hex(pair["value"])] for pair in row["headers"] or []],
+                }
+            )
+    return rows
+
+
+def _batch_columns(row: Json) -> tuple[object, ...]:
+    names = (
+        "timestampType",
+        "leaderEpoch",
+        "producerId",
+        "producerEpoch",
+        "isTransactional",
+        "isControl",
+        "codec",
+    )
+    return tuple(row[name] for name in names)
+
+
+def _same_of_batch(batch: RecordBatch) -> tuple[object, ...]:
+    return (
+        int(batch.timestamp_type),
+        batch.facts.partition_leader_epoch,
+        batch.facts.producer_id,
+        batch.facts.producer_epoch,
+        batch.is_transactional,
+        batch.is_control,
+        batch.codec.kafka_name,
+    )
+
+
+def described(data: bytes, rows: Rows) -> Iterator[Json]:
+    """The batches as Kafka's record classes describe them."""
+    for batch in read_batches(data):
+        facts = batch.facts
+        records = rows.get(facts.position, [])
+        is_legacy = facts.magic < 2
+        last_sequence, delete_horizon = -1, None
+        if not is_legacy:
+            last_sequence, delete_horizon = batch.header.last_sequence, batch.header.delete_horizon_ms
+        if is_legacy:
+            _add_message_checksums(batch, records)
+        if batch.is_control:
+            for record in records:
+                record["controlType"] = _control_type(record).name
+        yield {
+            "position": facts.position,
+            "size": facts.size,
+            "magic": facts.magic,
+            "crc": facts.crc,
+            "valid": facts.valid,
+            "attributes": facts.attributes,
+            "codec": batch.codec.kafka_name,
+            "timestampType": TIMESTAMP_TYPES[batch.timestamp_type],
+            "maxTimestamp": facts.max_timestamp,
+            "lastOffset": facts.last_offset,
+            "partitionLeaderEpoch": facts.partition_leader_epoch,
+            "producerId": facts.producer_id,
+            "producerEpoch": facts.producer_epoch,
+            "baseSequence": facts.base_sequence,
+            "lastSequence": last_sequence,
+            "isTransactional": batch.is_transactional,
+            "isControl": batch.is_control,
+            "deleteHorizonMs": delete_horizon,
+            **({} if is_legacy else {"baseTimestamp": facts.base_timestamp}),
+            "baseOffset": records[0]["offset"] if is_legacy else facts.base_offset,
+            "records": records,
+        }
+
+
+def _add_message_checksums(batch: RecordBatch, records: list[Json]) -> None:
+    """Each old message has a checksum of its own, also inside a wrapper; readers do not hand it out."""
+    (outer,) = naive.messages(bytes(batch.raw))
+    inner = [outer]
+    if batch.codec:
+        inner = list(naive.messages(decompress(batch.codec, outer.value or b"", magic=outer.magic)))
+    for record, message in zip(records, inner, strict=True):
+        record |= {"crc": message.crc, "valid": True}
+
+
+def _control_type(record: Json) -> ControlType:
+    _, control_type = parse_control_key(_bytes(record["key"]))
+    return ControlType(control_type)
+
+
+def dump_text(file: Path, partition: Partition, batches: list[Json]) -> str:
+    """What the dump tool prints of a segment or a snapshot with its contents."""
+    offset, _, epoch = file.stem.partition("-")
+    first = (
+        f"Snapshot end offset: {int(offset)}, epoch: {int(epoch)}"
+        if epoch
+        else f"Log starting offset: {int(offset)}"
+    )
+    lines = [f"Dumping {partition.name}/{file.name}", first]
+    for batch in batches:
+        lines.append(_batch_line(batch))
+        lines += [_record_line(batch, record) for record in batch["records"]]
+    return "".join(line + "\n" for line in lines)
+
+
+def _batch_line(batch: Json) -> str:
+    if batch["magic"] < 2:
+        front = f"offset: {batch['lastOffset']}"
+    else:
+        horizon = batch["deleteHorizonMs"]
+        front = (
+            f"baseOffset: {batch['baseOffset']} lastOffset: {batch['lastOffset']}"
+            f" count: {len(batch['records'])} baseSequence: {batch['baseSequence']} lastSequence: {batch['lastSequence']}"
+            f" producerId: {batch['producerId']} producerEpoch: {batch['producerEpoch']}"
+            f" partitionLeaderEpoch: {batch['partitionLeaderEpoch']}"
+            f" isTransactional: {_java(batch['isTransactional'])} isControl: {_java(batch['isControl'])}"
+            f" deleteHorizonMs: {'OptionalLong.empty' if horizon is None else f'OptionalLong[{horizon}]'}"
+        )
+    return (
+        f"{front} position: {batch['position']} {batch['timestampType']}: {batch['maxTimestamp']}"
+        f" size: {batch['size']} magic: {batch['magic']} compresscodec: {batch['codec']} crc: {batch['crc']}"
+        f" isvalid: {_java(batch['valid'])}"
+    )
+
+
+def _record_line(batch: Json, record: Json) -> str:
+    key, value = _bytes(record["key"]), _bytes(record["value"])
+    line = (
+        f"| offset: {record['offset']} {batch['timestampType']}: {record['timestamp']}"
+        f" keySize: {-1 if key is None else len(key)} valueSize: {-1 if value is None else len(value)}"
+    )
+    if batch["magic"] < 2:
+        line += f" isValid: {_java(record['valid'])} crc: {record['crc']}"
+    else:
+        header_keys = ",".join(key for key, _ in record["headers"])
+        line += f" sequence: {record['sequence']} headerKeys: [{header_keys}]"
+    if batch["isControl"]:
+        return line + _control_text(key, value)
+    if key is not None:
+        line += f" key: {_java_text(key)}"
+    if value is not None:
+        line += f" payload: {_java_text(value)}"
+    return line
+
+
+def _control_text(key: bytes | None, value: bytes | None) -> str:
+    contents = control_contents(key, value)
+    if contents is not None:
+        return f" {contents}"
+    marker = EndTxnMarker.parse(key, value)
+    return f" endTxnMarker: {marker.control_type.name} coordinatorEpoch: {marker.coordinator_epoch}"
+
+
+def _java(flag: bool) -> str:
+    return "true" if flag else "false"
+
+
+def _java_text(data: bytes) -> str:
+    return data.decode("utf-8", "java")
+
+
+def _replace_as_java(error: UnicodeError) -> tuple[str, int]:
+    """Java replaces an encoded surrogate, three bytes, by one character; Python would make three of it."""
+    assert isinstance(error, UnicodeDecodeError)
+    bad = error.object[error.start : error.start + 3]
+    if len(bad) == 3 and bad[0] == 0xED and bad[1] in range(0xA0, 0xC0) and bad[2] in range(0x80, 0xC0):
+        return "\ufffd", error.start + 3
+    return "\ufffd", error.end
+
+
+codecs.register_error("java", _replace_as_java)
+
+
+def _hex(data: bytes | None) -> str | None:
+    return None if data is None else data.hex()
+
+
+def _bytes(data: str | None) -> bytes | None:
+    return None if data is None else bytes.fromhex(data)
+
+
+BOTH_READERS = pytest.mark.parametrize("read", [rows_one_by_one, rows_of_columns])
+Read = Callable[[bytes, Partition], Rows]
+
+
+@EVERY_PARTITION
+@BOTH_READERS
+def test_every_batch_and_record_is_exactly_what_kafka_reads(partition: Partition, read: Read) -> None:
+    for file in [*partition.logs, *partition.checkpoints]:
+        data = file.read_bytes()
+        found = list(described(data, read(data, partition)))
+
+        assert found == [
+            {name: value for name, value in batch.items() if name != "file"}
+            for batch in partition.batches(file)
+        ]
+
+
+@EVERY_PARTITION
+@BOTH_READERS
+def test_the_dump_written_from_what_is_decoded_is_the_dump_tools(partition: Partition, read: Read) -> None:
+    written = ""
+    for file in [*partition.logs, *partition.checkpoints]:
+        data = file.read_bytes()
+        written += dump_text(file, partition, list(described(data, read(data, partition))))
+
+    printed = partition.dump.read_bytes().decode()
+    assert printed[: len(written)] == written
+    rest = printed[len(written) :]
+    assert not rest or rest.startswith("Dumping ")
+
+
+@EVERY_PARTITION
+def test_uncompressed_batches_are_encoded_again_to_the_same_bytes(partition: Partition) -> None:
+    for file in [*partition.logs, *partition.checkpoints]:
+        for batch in read_batches(file.read_bytes()):
+            if batch.facts.magic == 2 and not batch.codec:
+                records = list(batch.records(stored_timestamps=True))
+                assert encode_batch(batch.header, records) == batch.raw
+
+
+@EVERY_PARTITION
+def test_the_records_of_compressed_batches_are_encoded_again_to_the_same_bytes(partition: Partition) -> None:
+    for file in [*partition.logs, *partition.checkpoints]:
+        for batch in read_batches(file.read_bytes()):
+            if batch.facts.magic == 2 and batch.codec:
+                header = batch.header._replace(attributes=batch.header.attributes & ~CODEC_MASK)
+                records = list(batch.records(stored_timestamps=True))
+                assert encode_batch(header, records)[61:] == decompress(batch.codec, batch.raw[61:])
+
+
+def test_there_are_fixtures_of_both_releases_and_states() -> None:
+    found = {(partition.release, partition.state) for partition in partitions()}
+
+    assert found == {(release, state) for release in ("2.8.2", "4.3.1") for state in ("clean", "killed")}
