@@ -176,7 +176,8 @@ def _batch_line(batch: Json) -> str:
         horizon = batch["deleteHorizonMs"]
         front = (
             f"baseOffset: {batch['baseOffset']} lastOffset: {batch['lastOffset']}"
-            f" count: {len(batch['records'])} baseSequence: {batch['baseSequence']} lastSequence: {batch['lastSequence']}"
+            f" count: {len(batch['records'])}"
+            f" baseSequence: {batch['baseSequence']} lastSequence: {batch['lastSequence']}"
             f" producerId: {batch['producerId']} producerEpoch: {batch['producerEpoch']}"
             f" partitionLeaderEpoch: {batch['partitionLeaderEpoch']}"
             f" isTransactional: {_java(batch['isTransactional'])} isControl: {_java(batch['isControl'])}"

@@ -232,5 +232,13 @@ def test_a_header_key_that_is_no_utf8_is_read_with_replacements() -> None:
     assert record.headers == (("\ufffd(", b"x"),)
 
 
+def test_a_header_key_that_is_an_encoded_surrogate_becomes_what_java_makes_of_it() -> None:
+    inside = naive.Record(0, 0, None, b"v", ((b"\xed\xa0\x80", b"x"),))
+
+    (record,) = all_records(naive.encode_batch([inside]))
+
+    assert record.headers == (("\ufffd", b"x"),)
+
+
 def test_nothing_holds_no_batches() -> None:
     assert list(read_batches(b"")) == []
