@@ -1,7 +1,7 @@
 """aiokafka and kafka-python as peers: one way to let each build a batch, and to let each read one.
 
-aiokafka's record classes are the compiled ones where its wheel has them, kafka-python's are plain Python. Both
-were written after Kafka's Java, and neither shares a line with Stratalog.
+aiokafka's record classes are the compiled ones where its wheel has them, kafka-python's are plain Python.
+Both were written after Kafka's Java, and neither shares a line with Stratalog.
 """
 
 from __future__ import annotations

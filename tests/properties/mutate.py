@@ -1,0 +1,319 @@
+"""Damage: case `number` of `seed` is always the same bytes, so that a failure can be had again.
+
+Most cases get their checksum, and often their length, put right afterwards: otherwise every reader stops at
+the door, and nothing behind it is ever attacked.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+
+from tests import naive
+from tests.properties.corpus import Seed, corpus, set_crc, set_length
+
+INT16_EDGES = (0, 1, -1, 2**15 - 1, -(2**15), 0x07, 0x08, 0x10, 0x20, 0x38, 0x40)
+INT32_EDGES = (
+    0,
+    1,
+    -1,
+    -2,
+    2,
+    13,
+    14,
+    22,
+    49,
+    2**16,
+    2**24,
+    2**30,
+    2**31 - 1,
+    2**31 - 2,
+    -(2**31),
+    -(2**31) + 1,
+)
+INT64_EDGES = (
+    *INT32_EDGES,
+    2**31,
+    -(2**31) - 1,
+    2**53,
+    2**62,
+    2**63 - 1,
+    2**63 - 2,
+    2**63 - 2**31,
+    -(2**63),
+    -(2**63) + 1,
+)
+BYTES = (0x00, 0x01, 0x02, 0x7F, 0x80, 0x81, 0xFE, 0xFF)
+# Zigzag numbers that never end, end one byte late, are longer than they need to be, or hold more than fits.
+ODD_VARINTS = (
+    b"\x80",
+    b"\xff" * 4,
+    b"\xff" * 5,
+    b"\xff" * 10,
+    b"\xff" * 11,
+    b"\x80\x00",
+    b"\x82\x80\x80\x80\x00",
+    b"\x80\x80\x80\x80\x80\x00",
+    b"\xff\xff\xff\xff\x7f",
+    b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f",
+    b"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x00",
+)
+INT16_FIELDS = (21, 51)
+INT32_FIELDS = (8, 8, 12, 17, 23, 53, 57, 57)  # the lengths twice: they lead the furthest
+INT64_FIELDS = (0, 27, 35, 43)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """What the readers get, and in `plain` the records section or inner messages as a decoder gets them."""
+
+    number: int
+    name: str
+    data: bytes
+    head: bytes
+    magic: int
+    plain: bytes
+
+
+def mutated(seed: int, number: int) -> Case:
+    """Case `number` of this seed."""
+    rng = random.Random(f"{seed}/{number}")
+    victim = rng.choice(corpus())
+    head, plain = victim.head, victim.plain
+    if rng.random() < 0.55:  # before the compression, if there is one
+        plain = _damaged_records(rng, victim)
+        if victim.magic == 2 and rng.random() < 0.2:
+            head = bytes(_with_edge_in_header(rng, bytearray(head)))
+        batch = victim.assembled(head, plain)
+    else:
+        batch = _damaged_batch(rng, victim)
+    data = bytes(batch)
+    if rng.random() < 0.2:
+        data = rng.choice(corpus()).raw + data
+    if rng.random() < 0.2:
+        data += rng.choice(corpus()).raw
+    if rng.random() < 0.01:  # more than one table of the walk holds
+        data = next(seed for seed in corpus() if seed.name == "smallest").raw * 70 + data
+    return Case(number=number, name=victim.name, data=data, head=head, magic=victim.magic, plain=plain)
+
+
+def _damaged_batch(rng: random.Random, victim: Seed) -> bytearray:
+    batch = bytearray(victim.raw)
+    for _ in range(rng.choice((1, 1, 1, 2, 3))):
+        if batch:
+            batch = bytearray(rng.choice(_DAMAGES)(rng, batch))
+    if rng.random() < 0.6:
+        set_length(batch)
+    if rng.random() < 0.8:
+        set_crc(batch)
+    return batch
+
+
+def _damaged_records(rng: random.Random, victim: Seed) -> bytes:
+    section = bytearray(victim.plain)
+    find = _varints if victim.magic == 2 else _sizes
+    for _ in range(rng.choice((1, 1, 1, 2))):
+        if not section:
+            break
+        fields = find(bytes(section))
+        if fields and rng.random() < 0.7:
+            section = _with_edge_at(rng, section, rng.choice(fields), victim.magic)
+        else:
+            section = bytearray(rng.choice(_DAMAGES)(rng, section))
+    if victim.magic < 2 and rng.random() < 0.7:
+        section = _with_right_checksums(section)
+    return bytes(section)
+
+
+def _flip_bits(rng: random.Random, data: bytearray) -> bytearray:
+    for _ in range(rng.choice((1, 1, 2, 4, 16))):
+        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+    return data
+
+
+def _overwrite(rng: random.Random, data: bytearray) -> bytearray:
+    start = rng.randrange(len(data))
+    size = min(rng.choice((1, 1, 2, 4, 8, 40)), len(data) - start)
+    data[start : start + size] = _filling(rng, size)
+    return data
+
+
+def _cut(rng: random.Random, data: bytearray) -> bytearray:
+    return data[: rng.randrange(len(data))]
+
+
+def _cut_out(rng: random.Random, data: bytearray) -> bytearray:
+    start = rng.randrange(len(data))
+    del data[start : start + rng.choice((1, 1, 2, 5, 30))]
+    return data
+
+
+def _insert(rng: random.Random, data: bytearray) -> bytearray:
+    start = rng.randrange(len(data) + 1)
+    data[start:start] = _filling(rng, rng.choice((1, 1, 2, 8, 61, 300)))
+    return data
+
+
+def _splice(rng: random.Random, data: bytearray) -> bytearray:
+    other = rng.choice(corpus()).raw
+    return data[: rng.randrange(len(data))] + other[rng.randrange(len(other)) :]
+
+
+def _repeat(rng: random.Random, data: bytearray) -> bytearray:
+    start, end = sorted((rng.randrange(len(data)), rng.randrange(len(data))))
+    return data[:end] + data[start:]
+
+
+def _with_edge_in_header(rng: random.Random, data: bytearray) -> bytearray:
+    layout, places, edges = rng.choice(
+        (
+            (">h", INT16_FIELDS, INT16_EDGES),
+            (">i", INT32_FIELDS, INT32_EDGES),
+            (">q", INT64_FIELDS, INT64_EDGES),
+        )
+    )
+    place = rng.choice(places)
+    if len(data) >= place + struct.calcsize(layout):
+        struct.pack_into(layout, data, place, rng.choice(edges))
+    return data
+
+
+def _with_int32_anywhere(rng: random.Random, data: bytearray) -> bytearray:
+    edge = struct.pack(">i", rng.choice(INT32_EDGES))
+    start = rng.randrange(len(data))
+    data[start : start + 4] = edge[: len(data) - start]
+    return data
+
+
+def _with_other_magic_or_codec(rng: random.Random, data: bytearray) -> bytearray:
+    if len(data) > 22:
+        if rng.random() < 0.4:
+            data[16] = rng.choice((0, 1, 2, 2, 3, 127, 255))
+        at = 22 if data[16] == 2 else 17
+        data[at] = data[at] & ~0x07 | rng.randrange(8)
+    return data
+
+
+_DAMAGES: tuple[Callable[[random.Random, bytearray], bytearray], ...] = (
+    _flip_bits,
+    _overwrite,
+    _cut,
+    _cut_out,
+    _insert,
+    _splice,
+    _repeat,
+    _with_edge_in_header,
+    _with_edge_in_header,
+    _with_int32_anywhere,
+    _with_other_magic_or_codec,
+)
+
+
+def _filling(rng: random.Random, size: int) -> bytes:
+    if rng.random() < 0.5:
+        return rng.randbytes(size)
+    return bytes([rng.choice(BYTES)]) * size
+
+
+def _with_edge_at(rng: random.Random, data: bytearray, field: tuple[int, int], magic: int) -> bytearray:
+    """Put a number at the edge in the place of the one at this field."""
+    start, end = field
+    if magic < 2:
+        edges = INT64_EDGES if end - start == 8 else (*INT32_EDGES, end - start, len(data) - end)
+        data[start:end] = struct.pack(">q" if end - start == 8 else ">i", rng.choice(edges))
+        return data
+    draw = rng.random()
+    record = next((record for record in _records(bytes(data)) if record[1] <= start < record[2]), None)
+    if draw < 0.3:
+        number = rng.choice(ODD_VARINTS)
+    elif draw < 0.6:
+        number = naive.varint(rng.choice(INT32_EDGES))
+    elif draw < 0.8:
+        number = naive.varint(rng.choice(INT64_EDGES), 64)
+    else:  # off by a little, and exactly to the end
+        number = naive.varint(rng.choice((rng.randrange(-3, 130), len(data) - end)))
+    data[start:end] = number
+    if record is not None and rng.random() < 0.6:
+        # The record is as long as it says again, so that the decoder comes as far as the number.
+        length_at, body_at, record_end = record
+        data[length_at:body_at] = naive.varint(record_end - body_at + len(number) - (end - start))
+    return data
+
+
+def _records(section: bytes) -> list[tuple[int, int, int]]:
+    """(start of the length, start of the body, end) of each record of a section, as far as it can be read."""
+    cursor = naive.Cursor(section)
+    found = []
+    with suppress(naive.NaiveError):
+        while cursor.left:
+            start = cursor.position
+            size = cursor.varint()
+            found.append((start, cursor.position, cursor.position + size))
+            cursor.take(size)
+    return found
+
+
+def _varints(section: bytes) -> list[tuple[int, int]]:
+    """Where the numbers stand in a records section, as far as it can be read."""
+    cursor = naive.Cursor(section)
+    found: list[tuple[int, int]] = []
+
+    def number(bits: int = 32) -> int:
+        start = cursor.position
+        value = cursor.varint(bits)
+        found.append((start, cursor.position))
+        return value
+
+    with suppress(naive.NaiveError):  # damaged already: what was found before will do
+        while cursor.left:
+            number()  # the record's length
+            cursor.take(1)
+            number(64)  # of its timestamp
+            number()  # and of its offset
+            cursor.take(max(number(), 0))  # its key
+            cursor.take(max(number(), 0))  # and value
+            for _ in range(number()):
+                cursor.take(max(number(), 0))  # a header's key
+                cursor.take(max(number(), 0))  # and value
+    return found
+
+
+def _entries(section: bytes) -> list[int]:
+    """Where the messages of a v0 or v1 set start, as far as it can be read."""
+    starts, position = [], 0
+    while len(section) - position >= 26:
+        starts.append(position)
+        (size,) = struct.unpack_from(">i", section, position + 8)
+        if size < 14:
+            break
+        position += 12 + size
+    return starts
+
+
+def _sizes(section: bytes) -> list[tuple[int, int]]:
+    """Where offsets, times and sizes stand in a v0 or v1 message set."""
+    found = []
+    for start in _entries(section):
+        key_at = start + (26 if section[start + 16] == 1 else 18)
+        found += [(start, start + 8), (start + 8, start + 12)]
+        if key_at == start + 26:
+            found.append((start + 18, key_at))
+        (key_size,) = struct.unpack_from(">i", section.ljust(key_at + 4, b"\0"), key_at)
+        value_at = key_at + 4 + max(key_size, 0)
+        found += [(key_at, key_at + 4), (value_at, value_at + 4)]
+    return [(start, end) for start, end in found if end <= len(section)]
+
+
+def _with_right_checksums(section: bytearray) -> bytearray:
+    """Every message of the set with the checksum of what is in it now."""
+    starts = _entries(bytes(section))
+    fixed = bytearray()
+    for start, end in pairwise([*starts, len(section)]):
+        message = section[start:end]
+        set_crc(message)
+        fixed += message
+    return fixed
