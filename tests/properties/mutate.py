@@ -9,12 +9,11 @@ from __future__ import annotations
 import random
 import struct
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise
 
 from tests import naive
 from tests.properties.corpus import Seed, corpus, set_crc, set_length
+from tests.properties.fields import records, sizes, varints, with_right_checksums
 
 INT16_EDGES = (0, 1, -1, 2**15 - 1, -(2**15), 0x07, 0x08, 0x10, 0x20, 0x38, 0x40)
 INT32_EDGES = (
@@ -115,7 +114,7 @@ def _damaged_batch(rng: random.Random, victim: Seed) -> bytearray:
 
 def _damaged_records(rng: random.Random, victim: Seed) -> bytes:
     section = bytearray(victim.plain)
-    find = _varints if victim.magic == 2 else _sizes
+    find = varints if victim.magic == 2 else sizes
     for _ in range(rng.choice((1, 1, 1, 2))):
         if not section:
             break
@@ -125,7 +124,7 @@ def _damaged_records(rng: random.Random, victim: Seed) -> bytes:
         else:
             section = bytearray(rng.choice(_DAMAGES)(rng, section))
     if victim.magic < 2 and rng.random() < 0.7:
-        section = _with_right_checksums(section)
+        section = with_right_checksums(section)
     return bytes(section)
 
 
@@ -227,7 +226,7 @@ def _with_edge_at(rng: random.Random, data: bytearray, field: tuple[int, int], m
         data[start:end] = struct.pack(">q" if end - start == 8 else ">i", rng.choice(edges))
         return data
     draw = rng.random()
-    record = next((record for record in _records(bytes(data)) if record[1] <= start < record[2]), None)
+    record = next((record for record in records(bytes(data)) if record[1] <= start < record[2]), None)
     if draw < 0.3:
         number = rng.choice(ODD_VARINTS)
     elif draw < 0.6:
@@ -242,78 +241,3 @@ def _with_edge_at(rng: random.Random, data: bytearray, field: tuple[int, int], m
         length_at, body_at, record_end = record
         data[length_at:body_at] = naive.varint(record_end - body_at + len(number) - (end - start))
     return data
-
-
-def _records(section: bytes) -> list[tuple[int, int, int]]:
-    """(start of the length, start of the body, end) of each record of a section, as far as it can be read."""
-    cursor = naive.Cursor(section)
-    found = []
-    with suppress(naive.NaiveError):
-        while cursor.left:
-            start = cursor.position
-            size = cursor.varint()
-            found.append((start, cursor.position, cursor.position + size))
-            cursor.take(size)
-    return found
-
-
-def _varints(section: bytes) -> list[tuple[int, int]]:
-    """Where the numbers stand in a records section, as far as it can be read."""
-    cursor = naive.Cursor(section)
-    found: list[tuple[int, int]] = []
-
-    def number(bits: int = 32) -> int:
-        start = cursor.position
-        value = cursor.varint(bits)
-        found.append((start, cursor.position))
-        return value
-
-    with suppress(naive.NaiveError):  # damaged already: what was found before will do
-        while cursor.left:
-            number()  # the record's length
-            cursor.take(1)
-            number(64)  # of its timestamp
-            number()  # and of its offset
-            cursor.take(max(number(), 0))  # its key
-            cursor.take(max(number(), 0))  # and value
-            for _ in range(number()):
-                cursor.take(max(number(), 0))  # a header's key
-                cursor.take(max(number(), 0))  # and value
-    return found
-
-
-def _entries(section: bytes) -> list[int]:
-    """Where the messages of a v0 or v1 set start, as far as it can be read."""
-    starts, position = [], 0
-    while len(section) - position >= 26:
-        starts.append(position)
-        (size,) = struct.unpack_from(">i", section, position + 8)
-        if size < 14:
-            break
-        position += 12 + size
-    return starts
-
-
-def _sizes(section: bytes) -> list[tuple[int, int]]:
-    """Where offsets, times and sizes stand in a v0 or v1 message set."""
-    found = []
-    for start in _entries(section):
-        key_at = start + (26 if section[start + 16] == 1 else 18)
-        found += [(start, start + 8), (start + 8, start + 12)]
-        if key_at == start + 26:
-            found.append((start + 18, key_at))
-        (key_size,) = struct.unpack_from(">i", section.ljust(key_at + 4, b"\0"), key_at)
-        value_at = key_at + 4 + max(key_size, 0)
-        found += [(key_at, key_at + 4), (value_at, value_at + 4)]
-    return [(start, end) for start, end in found if end <= len(section)]
-
-
-def _with_right_checksums(section: bytearray) -> bytearray:
-    """Every message of the set with the checksum of what is in it now."""
-    starts = _entries(bytes(section))
-    fixed = bytearray()
-    for start, end in pairwise([*starts, len(section)]):
-        message = section[start:end]
-        set_crc(message)
-        fixed += message
-    return fixed

@@ -85,7 +85,7 @@ def test_no_kernel_indexes_outside_an_array(tmp_path: Path) -> None:
 
 PLANTED = """
 import sys
-from tests.properties import attack, mutate
+from tests.properties import arena, mutate
 from stratalog.records.kernels.jit import kernel
 from stratalog.records.kernels.memory import load_u8
 
@@ -95,10 +95,10 @@ def one_too_far(data, position):
     return load_u8(data, position)
 
 
-arena = attack.Arena()
-arena.reset(front=sys.argv[1] == "front")
-data = arena.holding(mutate.mutated(1, 1).data)
-outside = -1 if arena.front else data.size
+guarded = arena.Arena()
+guarded.reset(front=sys.argv[1] == "front")
+data = guarded.holding(mutate.mutated(1, 1).data)
+outside = -1 if guarded.front else data.size
 assert one_too_far(data, 0) == data[0]
 assert one_too_far(data, data.size - 1) == data[-1]
 print("inside", flush=True)
@@ -131,7 +131,7 @@ def forever(number):
 
 
 attack.SECONDS = 0.5
-attack.Attack.run = lambda self, case: forever(2) if case.number == 7 else None
+attack.Readers.run = lambda self, case: forever(2) if case.number == 7 else None
 attack.main(1, 5, 10, sys.argv[1])
 """
 
