@@ -17,7 +17,7 @@ help:  ## List the targets
 	    printf '  make %-16s %s\n' "$$name" "$$text"; done
 
 .PHONY: demo
-demo: set-up  ## Build a damaged log directory and find the damage with Spark (ARGS="--size 1GB")
+demo: warm-once  ## Build a damaged log directory and find the damage with Spark (ARGS="--size 1GB")
 	$(VENV)/bin/stratalog demo $(ARGS)
 
 .PHONY: quick
@@ -74,6 +74,12 @@ bench-compare: set-up  ## Benchmarks of REF=main and of this tree, by turns on t
 .PHONY: warm
 warm: set-up  ## Compile the kernels and keep Spark's classes, so that commands start faster
 	$(VENV)/bin/stratalog warm --spark
+	@touch $(VENV)/stratalog-warm
+
+# For whoever waits for Spark to start; tests of units need none of it.
+.PHONY: warm-once
+warm-once: set-up
+	@[ -e $(VENV)/stratalog-warm ] || { $(VENV)/bin/stratalog warm --spark >/dev/null && touch $(VENV)/stratalog-warm; }
 
 .PHONY: set-up
 set-up:  ## Create .venv with the pinned versions

@@ -18,6 +18,7 @@ from stratalog.errors import UsageError
 
 if TYPE_CHECKING:
     from stratalog.cli.demo_damage import Planted
+    from stratalog.jobs.damage import Damage
     from stratalog.jobs.engine import Engine
     from stratalog.jobs.walk import SegmentWalk, TopicWalk
 
@@ -69,10 +70,12 @@ def demo(
 
     problems = unexpected(planted, walks)
     topics = by_topic(walks)
+    damages = [damage for walk in walks for damage in walk.damages]
     output.show(
-        _document(topics, planted, problems, seconds),
+        _document(topics, damages, planted, problems, seconds),
         _topics_table(topics),
-        _damages_table(walks, planted, root),
+        _damages_table(damages, planted, root),
+        _advice_table(damages),
     )
     walked_size = sum(walk.size for walk in walks)
     rate = size_text(int(walked_size / seconds))
@@ -143,33 +146,16 @@ def _engine(output: Output, name: str, master: str) -> Iterator[Engine]:
 def _topics_table(topics: Sequence[TopicWalk]) -> Table:
     return Table(
         title="Topics",
-        columns=[
-            "topic",
-            "codec",
-            ">partitions",
-            ">segments",
-            ">batches",
-            ">records",
-            ">bytes",
-            ">first offset",
-            ">last offset",
-            "first time (UTC)",
-            "last time (UTC)",
-            ">damages",
-        ],
+        columns=["topic", "codec", ">segments", ">records", ">size", ">offsets", "!times (UTC)", ">damages"],
         rows=[
             [
                 topic.topic,
                 ", ".join(topic.codecs),
-                f"{topic.partitions_count}",
                 f"{topic.segments_count}",
-                f"{topic.batches_count:,}",
                 f"{topic.records_count:,}",
                 size_text(topic.size),
-                f"{topic.first_offset}",
-                f"{topic.last_offset}",
-                time_text(topic.first_timestamp),
-                time_text(topic.last_timestamp),
+                f"{topic.first_offset} - {topic.last_offset}",
+                f"{time_text(topic.first_timestamp)}\n{time_text(topic.last_timestamp)}",
                 f"{len(topic.damages)}",
             ]
             for topic in topics
@@ -177,30 +163,45 @@ def _topics_table(topics: Sequence[TopicWalk]) -> Table:
     )
 
 
-def _damages_table(walks: Sequence[SegmentWalk], planted: Sequence[Planted], root: Path) -> Table:
+def _damages_table(damages: Sequence[Damage], planted: Sequence[Planted], root: Path) -> Table:
     done = {(damage.path, damage.position): damage.what for damage in planted}
     return Table(
         title="Damage",
-        columns=["file", ">at byte", ">bytes lost", "planted", "found", "what to do"],
+        columns=["!file", ">at byte", ">bytes lost", "planted", "found"],
         rows=[
             [
                 str(Path(damage.path).relative_to(root)),
                 f"{damage.position}",
                 f"{damage.lost_size}",
-                done.get((damage.path, damage.position), "no"),
-                damage.reason,
-                damage.kind.advice,
+                done.get((damage.path, damage.position), "nothing"),
+                damage.kind.value,
             ]
-            for walk in walks
-            for damage in walk.damages
+            for damage in damages
+        ],
+    )
+
+
+def _advice_table(damages: Sequence[Damage]) -> Table:
+    return Table(
+        title="What to do",
+        columns=["!partition", "what was found, and what to do"],
+        rows=[
+            [
+                Path(damage.path).parent.name,
+                f"At byte {damage.position}: {damage.reason}\n{damage.kind.advice}",
+            ]
+            for damage in damages
         ],
     )
 
 
 def _document(
-    topics: Sequence[TopicWalk], planted: Sequence[Planted], problems: Sequence[str], seconds: float
+    topics: Sequence[TopicWalk],
+    damages: Sequence[Damage],
+    planted: Sequence[Planted],
+    problems: Sequence[str],
+    seconds: float,
 ) -> dict[str, object]:
-    damages = [damage for topic in topics for damage in topic.damages]
     return {
         "topics": [{**asdict(topic), "damages": len(topic.damages)} for topic in topics],
         "damages": [

@@ -35,7 +35,7 @@ class ExitCode(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A table in words: columns whose name starts with `>` are set to the right."""
+    """A table in words. `>` before a column's name sets it to the right, `!` keeps its lines unbroken."""
 
     title: str
     columns: Sequence[str]
@@ -99,7 +99,13 @@ class Output:
 
         shown = RichTable(title=table.title, title_justify="left")
         for column in table.columns:
-            shown.add_column(column.removeprefix(">"), justify="right" if column.startswith(">") else "left")
+            shown.add_column(
+                column.lstrip(">!"),
+                justify="right" if column.startswith(">") else "left",
+                no_wrap=column.startswith("!"),
+                # A file's name with an ellipsis in it is no use to anybody.
+                overflow="fold",
+            )
         for row in table.rows:
             shown.add_row(*row)
         self._console(stderr=False).print(shown)
