@@ -7,151 +7,19 @@ down to the last character. Both readers have to pass: the one by one, and the o
 from __future__ import annotations
 
 import codecs
-from collections import defaultdict
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from stratalog.records.build import encode_batch
-from stratalog.records.columns import ALL_COLUMNS, ColumnReader
 from stratalog.records.compression import CODEC_MASK, decompress
-from stratalog.records.control import ControlType, EndTxnMarker, parse_control_key
+from stratalog.records.control import EndTxnMarker
 from stratalog.records.internal import control_contents
-from stratalog.records.reader import RecordBatch, read_batches
-from tests import naive
+from stratalog.records.reader import read_batches
 from tests.fixtures.catalog import Partition, partitions
-
-Json = dict[str, Any]
-Rows = dict[int, list[Json]]  # the records of each batch, by its position
-TIMESTAMP_TYPES = {-1: "NoTimestampType", 0: "CreateTime", 1: "LogAppendTime"}
+from tests.records.described import Json, Read, described, rows_of_columns, rows_one_by_one
 
 EVERY_PARTITION = pytest.mark.parametrize("partition", partitions(), ids=str)
-
-
-def rows_one_by_one(data: bytes, partition: Partition) -> Rows:  # noqa: ARG001
-    return {batch.facts.position: list(_rows_of(batch)) for batch in read_batches(data)}
-
-
-def _rows_of(batch: RecordBatch) -> Iterator[Json]:
-    facts = batch.facts
-    for record in batch:
-        sequence = (facts.base_sequence + record.offset - facts.base_offset) & 0x7FFFFFFF
-        yield {
-            "offset": record.offset,
-            "timestamp": record.timestamp,
-            "sequence": sequence if facts.base_sequence >= 0 else -1,
-            "key": _hex(record.key),
-            "value": _hex(record.value),
-            "headers": [[key, _hex(value)] for key, value in record.headers],
-        }
-
-
-def rows_of_columns(data: bytes, partition: Partition) -> Rows:
-    topic, _, number = partition.name.rpartition("-")
-    reader = ColumnReader(
-        columns=ALL_COLUMNS, topic=topic, partition=int(number), include_control=True, max_rows=7
-    )
-    batches = {batch.facts.position: batch for batch in read_batches(data)}
-    rows: Rows = defaultdict(list)
-    for part in reader.read(data):
-        times = part.column("timestamp").cast(pa.int64()).to_pylist()
-        for row, time in zip(part.to_pylist(), times, strict=True):
-            batch = batches[row["position"]]
-            assert _batch_columns(row) == _same_of_batch(batch)
-            assert (row["topic"], row["partition"]) == (topic, int(number))
-            rows[row["position"]].append(
-                {
-                    "offset": row["offset"],
-                    "timestamp": time // 1000,
-                    "sequence": row["sequence"],
-                    "key": _hex(row["key"]),
-                    "value": _hex(row["value"]),
-                    "headers": [[pair["key"], _hex(pair["value"])] for pair in row["headers"] or []],
-                }
-            )
-    return rows
-
-
-def _batch_columns(row: Json) -> tuple[object, ...]:
-    names = (
-        "timestampType",
-        "leaderEpoch",
-        "producerId",
-        "producerEpoch",
-        "isTransactional",
-        "isControl",
-        "codec",
-    )
-    return tuple(row[name] for name in names)
-
-
-def _same_of_batch(batch: RecordBatch) -> tuple[object, ...]:
-    return (
-        int(batch.timestamp_type),
-        batch.facts.partition_leader_epoch,
-        batch.facts.producer_id,
-        batch.facts.producer_epoch,
-        batch.is_transactional,
-        batch.is_control,
-        batch.codec.kafka_name,
-    )
-
-
-def described(data: bytes, rows: Rows) -> Iterator[Json]:
-    """The batches as Kafka's record classes describe them."""
-    for batch in read_batches(data):
-        facts = batch.facts
-        records = rows.get(facts.position, [])
-        is_legacy = facts.magic < 2
-        last_sequence, delete_horizon = -1, None
-        if not is_legacy:
-            last_sequence, delete_horizon = batch.header.last_sequence, batch.header.delete_horizon_ms
-        if is_legacy:
-            _add_message_checksums(batch, records)
-        if batch.is_control:
-            for record in records:
-                record["controlType"] = _control_type(record).name
-        yield {
-            "position": facts.position,
-            "size": facts.size,
-            "magic": facts.magic,
-            "crc": facts.crc,
-            "valid": facts.valid,
-            "attributes": facts.attributes,
-            "codec": batch.codec.kafka_name,
-            "timestampType": TIMESTAMP_TYPES[batch.timestamp_type],
-            "maxTimestamp": facts.max_timestamp,
-            "lastOffset": facts.last_offset,
-            "partitionLeaderEpoch": facts.partition_leader_epoch,
-            "producerId": facts.producer_id,
-            "producerEpoch": facts.producer_epoch,
-            "baseSequence": facts.base_sequence,
-            "lastSequence": last_sequence,
-            "isTransactional": batch.is_transactional,
-            "isControl": batch.is_control,
-            "deleteHorizonMs": delete_horizon,
-            **({} if is_legacy else {"baseTimestamp": facts.base_timestamp}),
-            "baseOffset": records[0]["offset"] if is_legacy else facts.base_offset,
-            "records": records,
-        }
-
-
-def _add_message_checksums(batch: RecordBatch, records: list[Json]) -> None:
-    """Each old message has a checksum of its own, also inside a wrapper; readers do not hand it out."""
-    (outer,) = naive.messages(bytes(batch.raw))
-    inner = [outer]
-    if batch.codec:
-        inner = list(naive.messages(decompress(batch.codec, outer.value or b"", magic=outer.magic)))
-    for record, message in zip(records, inner, strict=True):
-        record |= {"crc": message.crc, "valid": True}
-
-
-def _control_type(record: Json) -> ControlType:
-    _, control_type = parse_control_key(_bytes(record["key"]))
-    return ControlType(control_type)
 
 
 def dump_text(file: Path, partition: Partition, batches: list[Json]) -> str:
@@ -238,16 +106,11 @@ def _replace_as_java(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error("java", _replace_as_java)
 
 
-def _hex(data: bytes | None) -> str | None:
-    return None if data is None else data.hex()
-
-
 def _bytes(data: str | None) -> bytes | None:
     return None if data is None else bytes.fromhex(data)
 
 
 BOTH_READERS = pytest.mark.parametrize("read", [rows_one_by_one, rows_of_columns])
-Read = Callable[[bytes, Partition], Rows]
 
 
 @EVERY_PARTITION
@@ -255,7 +118,7 @@ Read = Callable[[bytes, Partition], Rows]
 def test_every_batch_and_record_is_exactly_what_kafka_reads(partition: Partition, read: Read) -> None:
     for file in [*partition.logs, *partition.checkpoints]:
         data = file.read_bytes()
-        found = list(described(data, read(data, partition)))
+        found = list(described(data, read))
 
         assert found == [
             {name: value for name, value in batch.items() if name != "file"}
@@ -269,7 +132,7 @@ def test_the_dump_written_from_what_is_decoded_is_the_dump_tools(partition: Part
     written = ""
     for file in [*partition.logs, *partition.checkpoints]:
         data = file.read_bytes()
-        written += dump_text(file, partition, list(described(data, read(data, partition))))
+        written += dump_text(file, partition, list(described(data, read)))
 
     printed = partition.dump.read_bytes().decode()
     assert printed[: len(written)] == written
