@@ -1,14 +1,31 @@
 """Every error Stratalog raises on purpose.
 
 StratalogError
+├── AppendRefusedError               a log does not take this append, and nothing of it was written
+│   ├── InvalidProducerEpochError    a newer instance of this producer is known; .producer_id, .producer_epoch
+│   ├── InvalidTimestampError        timestamps that the topic does not take; .record_errors
+│   ├── InvalidTxnStateError         a write that does not fit the producer's transaction; .producer_id
+│   ├── OffsetsOutOfOrderError       the offsets of a replicated set do not ascend
+│   ├── OutOfOrderSequenceError      a batch of this producer is missing before this one; .sequence
+│   ├── RecordBatchTooLargeError     a set that no segment can hold; .size, .limit
+│   ├── TransactionCoordinatorFencedError  a marker by a coordinator that was replaced; .coordinator_epoch
+│   └── UnexpectedAppendOffsetError  a replicated set before the log's end; .first_offset, .last_offset
 ├── CorruptRecordError               bytes that no healthy broker wrote; .path, .position
 │   ├── InvalidRecordError           the batch is whole (its CRC holds), but what is inside it is not
+│   │   └── RecordValidationError    records that the topic does not take; .record_errors
 │   ├── CorruptCompressionError      a compressed stream that lies about itself or is cut off
 │   ├── RecordTooLargeError          more bytes than the caller's limit allows
 │   └── UnsupportedCompressionTypeError  codec bits that no Kafka release has given a meaning
+├── CorruptIndexError                an index that disagrees with its log; recovery rebuilds it; .path
+├── CorruptSnapshotError             a producer snapshot that cannot be believed; an older one is used; .path
+├── IndexFullError                   an index with no room for another entry: roll the segment; .path
 ├── InvalidBatchError                what the caller asked to be written cannot be written
 ├── InvalidNameError                 a file or directory name that no broker accepts; .name
-├── DiskError                        the system refused to read or write; .path
+├── DiskError                        the system refused to read or write; .path, .errno
+├── InvalidOffsetError               an offset that does not ascend where offsets must; .path, .offset
+├── OffsetOutOfRangeError            asked before the log's start or past its end; .offset, .valid
+├── PolicyViolationError             the topic's cleanup.policy does not allow it
+├── SegmentOffsetOverflowError       an offset too far from its segment's base; .base_offset, .offset
 ├── MissingDependencyError           an optional part (pyspark, Java) is not here, and how to get it
 └── UsageError                       arguments that contradict each other or name nothing
 
@@ -18,10 +35,93 @@ Facts are attributes, so that nobody has to parse a message.
 from __future__ import annotations
 
 import os
+from typing import NamedTuple
 
 
 class StratalogError(Exception):
     """The root: whoever catches this catches everything Stratalog raises on purpose."""
+
+
+class RecordError(NamedTuple):
+    """What is wrong with one record of a batch; `batch_index` counts from 0 within the batch."""
+
+    batch_index: int
+    reason: str
+
+
+class AppendRefusedError(StratalogError):
+    """A log does not take this append: nothing of it was written."""
+
+
+class InvalidProducerEpochError(AppendRefusedError):
+    """A newer instance of the producer has fenced this one. Kafka: InvalidProducerEpochException."""
+
+    def __init__(
+        self, reason: str, *, producer_id: int = -1, producer_epoch: int = -1, current_epoch: int = -1
+    ) -> None:
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.current_epoch = current_epoch
+        super().__init__(reason)
+
+
+class InvalidTimestampError(AppendRefusedError):
+    """Timestamps that the topic does not take. Kafka: InvalidTimestampException."""
+
+    def __init__(self, reason: str, *, record_errors: tuple[RecordError, ...] = ()) -> None:
+        self.record_errors = record_errors
+        super().__init__(reason)
+
+
+class InvalidTxnStateError(AppendRefusedError):
+    """A write that does not fit the state of the producer's transaction. Kafka: InvalidTxnStateException."""
+
+    def __init__(self, reason: str, *, producer_id: int = -1) -> None:
+        self.producer_id = producer_id
+        super().__init__(reason)
+
+
+class OffsetsOutOfOrderError(AppendRefusedError):
+    """The offsets of a set that brings its own do not ascend. Kafka: OffsetsOutOfOrderException."""
+
+
+class OutOfOrderSequenceError(AppendRefusedError):
+    """The batch before this one never came. Kafka: OutOfOrderSequenceException."""
+
+    def __init__(self, reason: str, *, producer_id: int = -1, sequence: int = -1) -> None:
+        self.producer_id = producer_id
+        self.sequence = sequence
+        super().__init__(reason)
+
+
+class RecordBatchTooLargeError(AppendRefusedError):
+    """A set of batches is larger than a whole segment may be. Kafka: RecordBatchTooLargeException."""
+
+    def __init__(self, reason: str, *, size: int = -1, limit: int = -1) -> None:
+        self.size = size
+        self.limit = limit
+        super().__init__(reason)
+
+
+class TransactionCoordinatorFencedError(AppendRefusedError):
+    """A transaction marker by a coordinator that another one has replaced since."""
+
+    def __init__(
+        self, reason: str, *, producer_id: int = -1, coordinator_epoch: int = -1, current_epoch: int = -1
+    ) -> None:
+        self.producer_id = producer_id
+        self.coordinator_epoch = coordinator_epoch
+        self.current_epoch = current_epoch
+        super().__init__(reason)
+
+
+class UnexpectedAppendOffsetError(AppendRefusedError):
+    """A set that brings its own offsets starts before the log's end."""
+
+    def __init__(self, reason: str, *, first_offset: int = -1, last_offset: int = -1) -> None:
+        self.first_offset = first_offset
+        self.last_offset = last_offset
+        super().__init__(reason)
 
 
 class CorruptRecordError(StratalogError):
@@ -55,6 +155,24 @@ class InvalidRecordError(CorruptRecordError):
     """The batch is whole, but a record in it contradicts itself. Kafka: InvalidRecordException."""
 
 
+class RecordValidationError(InvalidRecordError):
+    """Records that are well formed but not what the topic takes; each is named in `record_errors`."""
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        position: int = 0,
+        path: str | os.PathLike[str] | None = None,
+        record_errors: tuple[RecordError, ...] = (),
+    ) -> None:
+        self.record_errors = record_errors
+        super().__init__(reason, position=position, path=path)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return *super().__reduce__(), {"record_errors": self.record_errors}
+
+
 class CorruptCompressionError(CorruptRecordError):
     """A compressed stream that is cut off, damaged, or lies about its length."""
 
@@ -65,6 +183,45 @@ class RecordTooLargeError(CorruptRecordError):
 
 class UnsupportedCompressionTypeError(CorruptRecordError):
     """Codec bits 5 to 7: no Kafka release has given them a meaning."""
+
+
+class CorruptIndexError(StratalogError):
+    """An index that disagrees with its log, or with itself: recovery rebuilds it from the log."""
+
+    def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
+        self.path = os.fspath(path)
+        self.reason = reason
+        super().__init__(f"{os.path.basename(self.path)}: {reason}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.path, self.reason)
+
+
+class CorruptSnapshotError(StratalogError):
+    """A producer snapshot that cannot be believed: delete it, an older one or the log says the same."""
+
+    def __init__(self, reason: str, path: str | os.PathLike[str] | None = None) -> None:
+        self.reason = reason
+        self.path = None if path is None else os.fspath(path)
+        super().__init__(reason if self.path is None else f"{self.path}: {reason}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.reason, self.path)
+
+
+class IndexFullError(StratalogError):
+    """An index has no room for another entry; a segment is rolled before that happens."""
+
+    def __init__(self, path: str | os.PathLike[str], entry_count: int) -> None:
+        self.path = os.fspath(path)
+        self.entry_count = entry_count
+        super().__init__(
+            f"{os.path.basename(self.path)}: full with {entry_count} entries. Roll the segment, or raise "
+            "segment.index.bytes."
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.path, self.entry_count)
 
 
 class InvalidBatchError(StratalogError):
@@ -80,11 +237,61 @@ class InvalidNameError(StratalogError):
 
 
 class DiskError(StratalogError):
-    """The system refused to read or write a file."""
+    """The system refused to read or write a file. `errno` is the system's number, 0 where it gave none."""
 
-    def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
+    def __init__(self, path: str | os.PathLike[str], reason: str, errno: int = 0) -> None:
         self.path = os.fspath(path)
+        self.reason = reason
+        self.errno = errno
         super().__init__(f"{self.path}: {reason}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.path, self.reason, self.errno)
+
+
+class InvalidOffsetError(StratalogError):
+    """An offset that does not ascend where offsets must. Kafka: InvalidOffsetException."""
+
+    def __init__(self, path: str | os.PathLike[str], offset: int, last_offset: int) -> None:
+        self.path = os.fspath(path)
+        self.offset = offset
+        self.last_offset = last_offset
+        super().__init__(
+            f"{os.path.basename(self.path)}: offset {offset} cannot follow offset {last_offset}, the last one "
+            "that is indexed. The offsets of the log go backwards here."
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.path, self.offset, self.last_offset)
+
+
+class OffsetOutOfRangeError(StratalogError):
+    """Asked for an offset before log_start_offset or past log_end_offset; `valid` holds the two."""
+
+    def __init__(self, reason: str, *, offset: int = -1, valid: tuple[int, int] = (-1, -1)) -> None:
+        self.offset = offset
+        self.valid = valid
+        super().__init__(reason)
+
+
+class PolicyViolationError(StratalogError):
+    """The topic's cleanup.policy does not allow what was asked. Kafka: PolicyViolationException."""
+
+
+class SegmentOffsetOverflowError(StratalogError):
+    """An offset too far from its segment's base, or below it. Kafka: LogSegmentOffsetOverflowException."""
+
+    def __init__(self, path: str | os.PathLike[str], base_offset: int, offset: int) -> None:
+        self.path = os.fspath(path)
+        self.base_offset = base_offset
+        self.offset = offset
+        super().__init__(
+            f"{os.path.basename(self.path)}: offset {offset} is not from {base_offset} to "
+            f"{base_offset + 2**31 - 1}, which a segment with this base offset can hold."
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.path, self.base_offset, self.offset)
 
 
 class MissingDependencyError(StratalogError):
