@@ -4,162 +4,298 @@ Logs are read, not mapped: a mapped file that someone else truncates, or that me
 process by SIGBUS. Read into page-aligned memory that is used again (`aligned_buffer`): the kernel copies
 into a fresh or unaligned buffer at a fraction of the speed.
 
+A caller names files by path. Behind that at most 256 stay open (`descriptors.py`), so that a segment holds
+none. What one process renames, deletes or replaces here is seen at once by all users in it; a directory that
+a broker changes meanwhile is read through `open_read`, which always opens anew.
+
 What the system refuses is a DiskError that says what was tried, on which file, why, and what can be done;
-the OSError is its cause. What changes files beyond appending (truncate, replace, rename, sync) comes with
-the log that needs it.
+the OSError is its cause. Nothing reaches the device for certain before `sync`; no name before
+`sync_directory`.
 """
 
 from __future__ import annotations
 
-import errno
 import mmap
 import os
-import stat
-from enum import Enum
-from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING
 
-from stratalog.errors import DiskError
+from stratalog.files import descriptors
+from stratalog.files.entries import DirectoryEntry, EntryKind, FileStatus, Path, ReadFile, entry_of
+from stratalog.files.names import TEMPORARY_SUFFIX
+from stratalog.files.ownership import hand_over, ownership_for_directory, ownership_for_file
+from stratalog.files.refusals import Refusing, refused
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-Path = str | os.PathLike[str]
+    Data = bytes | bytearray | memoryview | NDArray[np.uint8]
+    Target = memoryview | NDArray[np.uint8]
 
-# What to do about the refusals that someone can do something about.
-_ADVICE = {
-    errno.EACCES: "Run as the user that owns the log directory.",
-    errno.EDQUOT: "Free some space or raise the quota, then run again.",
-    errno.EIO: "The device fails: copy what can be read to another one before anything else.",
-    errno.EMFILE: "Raise the limit of open files (ulimit -n).",
-    errno.ENOENT: "Check the path; if a broker uses the directory, it may just have deleted the file.",
-    errno.ENOSPC: "Free some space, then run again.",
-    errno.EPERM: "Run as the user that owns the log directory.",
-    errno.EROFS: "The file system is mounted read-only.",
-}
+__all__ = [
+    "DirectoryEntry",
+    "Disk",
+    "EntryKind",
+    "FileStatus",
+    "Path",
+    "ReadFile",
+    "aligned_buffer",
+    "byte_view",
+    "read_by_seeking",
+]
 
-
-class EntryKind(Enum):
-    """What stands behind a name in a directory, symbolic links followed."""
-
-    FILE = "file"
-    DIRECTORY = "directory"
-    OTHER = "other"  # a device, a socket, a pipe, or a link that leads nowhere
-
-
-class DirectoryEntry(NamedTuple):
-    """One name in a directory. Size and inode are those of what a symbolic link leads to."""
-
-    name: str
-    kind: EntryKind
-    size: int
-    inode: int
-    is_symlink: bool
-
-
-class ReadFile:
-    """A file open for reading; close it, or use it in a `with`. Made by `Disk.open_read`."""
-
-    __slots__ = ("descriptor", "path")
-
-    def __init__(self, path: str, descriptor: int) -> None:
-        self.path = path
-        self.descriptor = descriptor
-
-    def close(self) -> None:
-        """Close it. Closing twice does nothing, and never hits another file that got the same number."""
-        descriptor, self.descriptor = self.descriptor, -1
-        if descriptor >= 0:
-            os.close(descriptor)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+_FLAGS: int = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+# Never through a link: root repairs directories in which another user may have planted one.
+_CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | _FLAGS
 
 
 class Disk:
-    """The disk of this machine. Without any state: one serves all threads, and travels to other processes."""
+    """The disk of this machine. Without state of its own: one serves all threads and travels to processes.
+
+    `require_owner` makes it an error that a created file cannot be given to the owner it should have.
+    """
+
+    def __init__(self, *, require_owner: bool = False) -> None:
+        self._require_owner = require_owner
 
     def open_read(self, path: Path) -> ReadFile:
         """Open a file for reading, which creates, locks and changes nothing."""
         name = os.fspath(path)
-        try:
-            return ReadFile(name, os.open(name, os.O_RDONLY | _CLOSE_ON_EXEC | _BINARY))
-        except OSError as error:
-            raise _refused("open", name, error) from error
+        with Refusing("open", name):
+            return ReadFile(name, os.open(name, os.O_RDONLY | _FLAGS))
 
-    def read_into(
-        self, source: ReadFile | Path, buffer: memoryview | NDArray[np.uint8], position: int
-    ) -> int:
+    def read_into(self, source: ReadFile | Path, buffer: Target, position: int) -> int:
         """Fill `buffer` with the bytes from `position` on; returns how many there were.
 
         Fewer than the buffer holds means that the file ends there. `position` is no cursor, so threads can
         share a ReadFile.
         """
-        if not isinstance(source, ReadFile):
-            with self.open_read(source) as file:
-                return self.read_into(file, buffer, position)
         view = buffer if isinstance(buffer, memoryview) else buffer.data
-        done = 0
-        try:
-            while done < len(view):
-                got = _read_at(source.descriptor, view[done:], position + done)
-                if got == 0:
-                    break
-                done += got
-        except OSError as error:
-            raise _refused(f"read at byte {position + done} of", source.path, error) from error
-        return done
+        if isinstance(source, ReadFile):
+            return _read_all(source.descriptor, view, position, source.path)
+        name = os.fspath(source)
+        with self._use(name) as descriptor:
+            return _read_all(descriptor, view, position, name)
+
+    def read_at(self, path: Path, size: int, position: int) -> bytes:
+        """At most `size` bytes from `position` on; fewer where the file ends."""
+        name = os.fspath(path)
+        with self._use(name) as descriptor:
+            # One call for what is nearly always there in one piece, and without a second copy.
+            try:
+                data = _read_bytes(descriptor, size, position)
+            except OSError as error:
+                raise refused(f"read at byte {position} of", name, error) from error
+            if len(data) == size or not data:
+                return data
+            rest = memoryview(bytearray(size - len(data)))
+            got = _read_all(descriptor, rest, position + len(data), name)
+            return data + rest[:got]
 
     def size(self, source: ReadFile | Path) -> int:
         """How many bytes the file has now."""
-        try:
-            if isinstance(source, ReadFile):
+        if isinstance(source, ReadFile):
+            with Refusing("get the size of", source.path):
                 return os.fstat(source.descriptor).st_size
+        with Refusing("get the size of", os.fspath(source)):
             return os.stat(source).st_size  # noqa: PTH116 (a path is any os.PathLike here)
-        except OSError as error:
-            name = source.path if isinstance(source, ReadFile) else source
-            raise _refused("get the size of", name, error) from error
 
-    def append(self, path: Path, data: bytes | memoryview) -> int:
-        """Write `data` behind the end of the file, created if need be; returns the position it starts at.
-
-        Not synced to the device. A failure can leave a part of it: the file is then longer than before by
-        less than `data`, as after a crash.
-        """
-        name = os.fspath(path)
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | _CLOSE_ON_EXEC | _BINARY
-        try:
-            descriptor = os.open(name, flags, 0o644)
+    def status(self, path: Path) -> FileStatus | None:
+        """The facts of what is at `path`; None where nothing is."""
+        with Refusing("look at", os.fspath(path)):
             try:
-                rest = memoryview(data)
-                position = os.fstat(descriptor).st_size
-                while rest:
-                    rest = rest[os.write(descriptor, rest) :]
-            finally:
-                os.close(descriptor)
-        except OSError as error:
-            raise _refused("append to", name, error) from error
-        return position
+                return FileStatus.of(os.stat(path))  # noqa: PTH116
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+
+    def exists(self, path: Path) -> bool:
+        """Whether a file or directory is there; a link that leads nowhere is not."""
+        return self.status(path) is not None
 
     def list_directory(self, path: Path) -> list[DirectoryEntry]:
         """Everything in a directory, by name, but for what a live broker deletes meanwhile."""
         name = os.fspath(path)
         entries = []
-        try:
-            with os.scandir(name) as listing:
-                for found in listing:
-                    entry = _entry(found)
-                    if entry is not None:
-                        entries.append(entry)
-        except OSError as error:
-            raise _refused("list", name, error) from error
+        with Refusing("list", name), os.scandir(name) as listing:
+            for found in listing:
+                entry = entry_of(found)
+                if entry is not None:
+                    entries.append(entry)
         return sorted(entries)
+
+    def append(self, path: Path, data: Data) -> int:
+        """Write `data` behind the end of the file, created if need be; returns the position it starts at.
+
+        A failure can leave a part of it: the file is then longer than before by less than `data`, as after
+        a crash.
+        """
+        name = os.fspath(path)
+        with Refusing("append to", name):
+            try:
+                descriptor = os.open(name, os.O_WRONLY | os.O_APPEND | _FLAGS)
+            except FileNotFoundError:
+                self.create(name)
+                descriptor = os.open(name, os.O_WRONLY | os.O_APPEND | _FLAGS)
+            try:
+                rest = byte_view(data)
+                position = os.fstat(descriptor).st_size
+                while rest:
+                    rest = rest[os.write(descriptor, rest) :]
+            finally:
+                os.close(descriptor)
+        return position
+
+    def write_at(self, path: Path, data: Data, position: int) -> None:
+        """Write all of `data` from `position` on into a file that exists; it grows if need be.
+
+        A failure can leave a part of it, as `append` can.
+        """
+        name = os.fspath(path)
+        view = byte_view(data)
+        with self._use(name, writable=True) as descriptor:
+            done = 0
+            try:
+                while done < len(view):
+                    done += _write_at(descriptor, view[done:], position + done)
+            except OSError as error:
+                raise refused(f"write at byte {position + done} of", name, error) from error
+
+    def create(self, path: Path, size: int = 0) -> None:
+        """Create a file of `size` zeros, which take no room; DiskError with EEXIST if there is one."""
+        name = os.fspath(path)
+        with Refusing("create", name):
+            descriptor = self._create(name, name)
+            try:
+                if size:
+                    os.ftruncate(descriptor, size)
+            finally:
+                os.close(descriptor)
+
+    def truncate(self, path: Path, size: int) -> None:
+        """Make the file `size` bytes long: what is behind is cut off, what is missing is zeros."""
+        name = os.fspath(path)
+        with Refusing("truncate", name), self._use(name, writable=True) as descriptor:
+            os.ftruncate(descriptor, size)
+
+    def sync(self, path: Path) -> None:
+        """Return when the bytes and the size of the file are on the device."""
+        name = os.fspath(path)
+        with Refusing("sync", name), self._use(name) as descriptor:
+            os.fsync(descriptor)
+
+    def sync_directory(self, path: Path) -> None:
+        """Return when what was created, renamed and deleted in the directory is on the device."""
+        name = os.fspath(path)
+        with Refusing("sync", name):
+            descriptor = os.open(name, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _FLAGS)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Give a file or directory another name; a file that has it already is replaced, all at once."""
+        name, other = os.fspath(source), os.fspath(target)
+        with Refusing(f"rename to {other}", name):
+            os.replace(name, other)  # noqa: PTH105
+        descriptors.shared.forget(name)
+        descriptors.shared.forget(other)
+
+    def delete(self, path: Path) -> bool:
+        """Delete a file; False where there was none."""
+        name = os.fspath(path)
+        with Refusing("delete", name):
+            try:
+                os.unlink(name)  # noqa: PTH108
+            except FileNotFoundError:
+                return False
+            finally:
+                descriptors.shared.forget(name)
+        return True
+
+    def replace(self, path: Path, data: Data) -> None:
+        """Make `data` the whole of the file, or leave the file as it was; returns when it is on the device.
+
+        Written beside it under the name that Kafka uses, synced, renamed; then the directory is synced.
+        """
+        name = os.fspath(path)
+        temporary = name + TEMPORARY_SUFFIX
+        with Refusing("replace", name):
+            # One that a crash left behind, or that someone planted: never written through.
+            self.delete(temporary)
+            descriptor = self._create(temporary, name)
+            try:
+                rest = byte_view(data)
+                while rest:
+                    rest = rest[os.write(descriptor, rest) :]
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        self.rename(temporary, name)
+        self.sync_directory(os.path.dirname(name) or ".")  # noqa: PTH120
+
+    def make_directory(self, path: Path) -> bool:
+        """Create a directory; False where it was there already."""
+        name = os.fspath(path).rstrip(os.sep)
+        with Refusing("create the directory", name):
+            try:
+                os.mkdir(name)  # noqa: PTH102
+            except FileExistsError:
+                if os.path.isdir(name):  # noqa: PTH112
+                    return False
+                raise
+            if hasattr(os, "O_DIRECTORY"):
+                flags = os.O_RDONLY | os.O_DIRECTORY | getattr(os, "O_NOFOLLOW", 0) | _FLAGS
+                descriptor = os.open(name, flags)
+                try:
+                    wanted = ownership_for_directory(name)
+                    hand_over(descriptor, wanted, required=self._require_owner)
+                finally:
+                    os.close(descriptor)
+        return True
+
+    def remove_directory(self, path: Path) -> bool:
+        """Remove an empty directory; False where there was none."""
+        with Refusing("remove the directory", os.fspath(path)):
+            try:
+                os.rmdir(path)  # noqa: PTH106
+            except FileNotFoundError:
+                return False
+        return True
+
+    def set_modified(self, path: Path, mtime_ms: int) -> None:
+        """Set the time of the last change, which stands in for a segment's timestamp where it has none."""
+        name = os.fspath(path)
+        with Refusing("set the time of", name):
+            os.utime(name, ns=(os.stat(name).st_atime_ns, mtime_ms * 1_000_000))  # noqa: PTH116
+
+    def close(self) -> None:
+        """Close the files that are kept open; whoever uses one next opens it again."""
+        descriptors.shared.close()
+
+    def _use(self, name: str, *, writable: bool = False) -> descriptors.OpenFile:
+        try:
+            return descriptors.shared.use(name, writable=writable)
+        except OSError as error:
+            raise refused("open", name, error) from error
+
+    def _create(self, name: str, replaced: str) -> int:
+        """A new empty file, open, with the owner and mode of what is, or would be, at `replaced`."""
+        wanted = ownership_for_file(replaced)
+        descriptor = os.open(name, _CREATE, 0o644)
+        try:
+            hand_over(descriptor, wanted, required=self._require_owner)
+        except OSError:
+            os.close(descriptor)
+            os.unlink(name)  # noqa: PTH108
+            raise
+        return descriptor
+
+
+def byte_view(data: Data) -> memoryview:
+    """The bytes of `data`, uncopied."""
+    view = memoryview(data) if isinstance(data, bytes | bytearray | memoryview) else data.data
+    return view if view.format == "B" else view.cast("B")
 
 
 def aligned_buffer(size: int) -> NDArray[np.uint8]:
@@ -181,30 +317,29 @@ def _read_with_preadv(descriptor: int, view: memoryview, position: int) -> int:
     return os.preadv(descriptor, [view], position)
 
 
+def _read_bytes_by_seeking(descriptor: int, size: int, position: int) -> bytes:
+    os.lseek(descriptor, position, os.SEEK_SET)
+    return os.read(descriptor, size)
+
+
+def _write_by_seeking(descriptor: int, view: memoryview, position: int) -> int:
+    os.lseek(descriptor, position, os.SEEK_SET)
+    return os.write(descriptor, view)
+
+
 _read_at = _read_with_preadv if hasattr(os, "preadv") else read_by_seeking
-_CLOSE_ON_EXEC: int = getattr(os, "O_CLOEXEC", 0)
-_BINARY: int = getattr(os, "O_BINARY", 0)
+_read_bytes = os.pread if hasattr(os, "pread") else _read_bytes_by_seeking
+_write_at = os.pwrite if hasattr(os, "pwrite") else _write_by_seeking
 
 
-def _entry(found: os.DirEntry[str]) -> DirectoryEntry | None:
-    """What a listing says of one name; None where nothing has that name any more."""
-    is_symlink = found.is_symlink()
+def _read_all(descriptor: int, view: memoryview, position: int, path: str) -> int:
+    done = 0
     try:
-        status = os.stat(found.path)  # noqa: PTH116
-    except FileNotFoundError:
-        # A link that leads nowhere is there; a file that a broker has just deleted is not.
-        if not is_symlink:
-            return None
-        return DirectoryEntry(found.name, EntryKind.OTHER, 0, found.inode(), is_symlink)
-    kind = EntryKind.OTHER
-    if stat.S_ISREG(status.st_mode):
-        kind = EntryKind.FILE
-    elif stat.S_ISDIR(status.st_mode):
-        kind = EntryKind.DIRECTORY
-    return DirectoryEntry(found.name, kind, status.st_size, status.st_ino, is_symlink)
-
-
-def _refused(action: str, path: Path, error: OSError) -> DiskError:
-    reason = error.strerror or str(error)
-    advice = _ADVICE.get(error.errno or 0, "")
-    return DiskError(path, f"could not {action} it: {reason}. {advice}".rstrip())
+        while done < len(view):
+            got = _read_at(descriptor, view[done:], position + done)
+            if got == 0:
+                break
+            done += got
+    except OSError as error:
+        raise refused(f"read at byte {position + done} of", path, error) from error
+    return done

@@ -1,0 +1,100 @@
+"""What a disk says about files: their kinds, directory entries and facts; and files open for reading."""
+
+from __future__ import annotations
+
+import os
+import stat
+from enum import Enum
+from types import TracebackType
+from typing import NamedTuple, Self
+
+Path = str | os.PathLike[str]
+
+
+class EntryKind(Enum):
+    """What stands behind a name in a directory, symbolic links followed."""
+
+    FILE = "file"
+    DIRECTORY = "directory"
+    OTHER = "other"  # a device, a socket, a pipe, or a link that leads nowhere
+
+
+class DirectoryEntry(NamedTuple):
+    """One name in a directory. Size and inode are those of what a symbolic link leads to."""
+
+    name: str
+    kind: EntryKind
+    size: int
+    inode: int
+    is_symlink: bool
+
+
+class FileStatus(NamedTuple):
+    """The facts of one file or directory, symbolic links followed."""
+
+    kind: EntryKind
+    size: int
+    inode: int
+    device: int
+    mtime_ms: int
+    mode: int  # the permission bits alone
+    user: int
+    group: int
+
+    @classmethod
+    def of(cls, found: os.stat_result) -> Self:
+        """What the system said, in our terms."""
+        return cls(
+            kind=kind_of(found.st_mode),
+            size=found.st_size,
+            inode=found.st_ino,
+            device=found.st_dev,
+            mtime_ms=found.st_mtime_ns // 1_000_000,
+            mode=stat.S_IMODE(found.st_mode),
+            user=found.st_uid,
+            group=found.st_gid,
+        )
+
+
+class ReadFile:
+    """A file open for reading; close it, or use it in a `with`. Made by `Disk.open_read`."""
+
+    __slots__ = ("descriptor", "path")
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        self.path = path
+        self.descriptor = descriptor
+
+    def close(self) -> None:
+        """Close it. Closing twice does nothing, and never hits another file that got the same number."""
+        descriptor, self.descriptor = self.descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def kind_of(mode: int) -> EntryKind:
+    """The kind that a mode, as of `os.stat`, stands for."""
+    if stat.S_ISREG(mode):
+        return EntryKind.FILE
+    return EntryKind.DIRECTORY if stat.S_ISDIR(mode) else EntryKind.OTHER
+
+
+def entry_of(found: os.DirEntry[str]) -> DirectoryEntry | None:
+    """What a listing says of one name; None where nothing has that name any more."""
+    is_symlink = found.is_symlink()
+    try:
+        status = os.stat(found.path)  # noqa: PTH116
+    except FileNotFoundError:
+        # A link that leads nowhere is there; a file that a broker has just deleted is not.
+        if not is_symlink:
+            return None
+        return DirectoryEntry(found.name, EntryKind.OTHER, 0, found.inode(), is_symlink)
+    return DirectoryEntry(found.name, kind_of(status.st_mode), status.st_size, status.st_ino, is_symlink)

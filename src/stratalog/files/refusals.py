@@ -1,0 +1,47 @@
+"""What the system refuses, said as an error of ours: what was tried, on which file, why, and what to do."""
+
+from __future__ import annotations
+
+import errno
+import os
+from types import TracebackType
+
+from stratalog.errors import DiskError
+
+# What to do about the refusals that someone can do something about.
+_ADVICE = {
+    errno.EACCES: "Run as the user that owns the log directory.",
+    errno.EDQUOT: "Free some space or raise the quota, then run again.",
+    errno.EIO: "The device fails: copy what can be read to another one before anything else.",
+    errno.EMFILE: "Raise the limit of open files (ulimit -n).",
+    errno.ENOENT: "Check the path; if a broker uses the directory, it may just have deleted the file.",
+    errno.ENOSPC: "Free some space, then run again.",
+    errno.EPERM: "Run as the user that owns the log directory.",
+    errno.EROFS: "The file system is mounted read-only.",
+}
+
+
+def refused(action: str, path: str | os.PathLike[str], error: OSError) -> DiskError:
+    """The DiskError for an OSError; raise it `from` that one."""
+    reason = error.strerror or str(error)
+    number = error.errno or 0
+    return DiskError(path, f"could not {action} it: {reason}. {_ADVICE.get(number, '')}".rstrip(), number)
+
+
+class Refusing:
+    """`with Refusing("sync", path):` turns what the system refuses inside into a DiskError."""
+
+    __slots__ = ("_action", "_path")
+
+    def __init__(self, action: str, path: str) -> None:
+        self._action = action
+        self._path = path
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, OSError):
+            raise refused(self._action, self._path, error) from error
