@@ -203,6 +203,8 @@ def decode_v2(batch: Batch, section: bytes) -> Iterator[Record]:
     """The records of a v2 batch, whose records section has been decompressed."""
     if batch.records_count < 0:
         raise NaiveError("a count below zero")
+    if batch.records_count == 0:
+        return  # Kafka does not look into such a batch either
     cursor = Cursor(section)
     for _ in range(batch.records_count):
         body = Cursor(cursor.take(cursor.varint()))
@@ -219,7 +221,7 @@ def decode_v2(batch: Batch, section: bytes) -> Iterator[Record]:
         if batch.attributes & LOG_APPEND_TIME:
             timestamp = batch.max_timestamp
         yield Record(offset, timestamp, key, value, headers)
-    if cursor.left:
+    if cursor.left and batch.records_count:  # Kafka does not look into a batch that counts no records
         raise NaiveError("bytes behind the last record")
 
 

@@ -264,6 +264,10 @@ def _columns_of_arrow(batch: pa.RecordBatch, base_offset: int) -> RecordColumns:
     nulls = pa.nulls(rows, pa.binary())
     offsets = np.arange(base_offset, base_offset + rows, dtype=np.int64)
     if "offset" in names:
+        if batch.column("offset").null_count:
+            raise InvalidBatchError(
+                "the column offset has nulls; leave it out, or give every record its offset."
+            )
         offsets = batch.column("offset").cast(pa.int64()).to_numpy(zero_copy_only=False)
     timestamps = np.full(rows, NO_TIMESTAMP, np.int64)
     if "timestamp" in names:

@@ -23,6 +23,7 @@ from stratalog.records.kernels.gather import KEY, VALUE, gather, gather_headers,
 from stratalog.records.kernels.memory import Bytes, byte_array
 from stratalog.records.kernels.walk import BatchTable
 from stratalog.records.unpack import RUN_SIZE, Run, invalid_record, next_run
+from stratalog.records.utf8 import decode_text
 from stratalog.records.walk import Stop, explain_stop, new_table, walk_batches
 
 HEADERS_TYPE = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -100,7 +101,7 @@ class ColumnReader:
         topic: str = "",
         partition: int = 0,
         start_offset: int = INT64_MIN,
-        end_offset: int = INT64_MAX,
+        end_offset: int = INT64_MAX + 1,
         include_control: bool = False,
         check_crc: bool = True,
         max_rows: int = DEFAULT_MAX_ROWS,
@@ -118,7 +119,7 @@ class ColumnReader:
         self.schema = arrow_schema(columns)
         self.stop = Stop.END
         self.next_position = 0
-        self._offsets = (start_offset, end_offset)
+        self._offsets = (start_offset, end_offset - 1)
         self._include_control = include_control
         self._check_crc = check_crc
         self._max_rows, self._max_bytes, self._limit = max_rows, max_bytes, limit
@@ -167,12 +168,12 @@ class ColumnReader:
             raise wrong_crc(data, headers[int(bad[0])])
 
     def _wanted(self, headers: BatchTable) -> BatchTable:
-        start_offset, end_offset = self._offsets
+        start_offset, last_offset = self._offsets
         keep = np.ones(len(headers), np.bool_)
         if start_offset > INT64_MIN:
             keep &= headers["last_offset"] >= start_offset
-        if end_offset < INT64_MAX:  # a legacy wrapper has its first offset inside
-            keep &= (headers["base_offset"] < end_offset) | (headers["magic"] < 2)
+        if last_offset < INT64_MAX:  # a legacy wrapper has its first offset inside
+            keep &= (headers["base_offset"] <= last_offset) | (headers["magic"] < 2)
         if not self._include_control:
             keep &= (headers["attributes"] & Attributes.CONTROL == 0) | (headers["magic"] < 2)
         return headers if keep.all() else headers[keep]
@@ -262,7 +263,7 @@ def _headers(chunk: Chunk) -> pa.Array:
     if ascii_keys:
         key_column = key_column.view(pa.string())
     else:  # Java replaces what is no UTF-8, and an Arrow string must be UTF-8
-        key_column = pa.array([key.decode("utf-8", "replace") for key in key_column.to_pylist()], pa.string())
+        key_column = pa.array([decode_text(key) for key in key_column.to_pylist()], pa.string())
     value_buffers = [value_validity.buffer if nulls else None, value_ends.buffer, values.buffer]
     value_column = pa.Array.from_buffers(pa.binary(), count, value_buffers, nulls)
     pairs = pa.StructArray.from_arrays([key_column, value_column], fields=list(HEADERS_TYPE.value_type))

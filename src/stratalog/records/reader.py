@@ -16,6 +16,7 @@ from stratalog.records.kernels import decode as decoding
 from stratalog.records.kernels.memory import Bytes, byte_array
 from stratalog.records.kernels.walk import BatchTable
 from stratalog.records.unpack import invalid_record, next_run
+from stratalog.records.utf8 import decode_text
 from stratalog.records.walk import Stop, explain_stop, new_table, walk_batches
 
 _ROWS = 256
@@ -144,7 +145,7 @@ def _record(data: Bytes, row: tuple[Any, ...]) -> Record:
 def _headers(data: Bytes, position: int, count: int) -> Iterator[tuple[str, bytes | None]]:
     for _ in range(count):
         size, position = decoding.varint(data, position, data.size)
-        key = data[position : position + size].tobytes().decode("utf-8", "replace")
+        key = decode_text(data[position : position + size].tobytes())
         size, position = decoding.varint(data, position + size, data.size)
         yield key, _bytes(data, position, size)
         position += max(size, 0)

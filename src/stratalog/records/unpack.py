@@ -61,15 +61,14 @@ def _unpack(data: Bytes, batches: BatchTable, codecs: NDArray[np.int16], scratch
     """Decompress v2 batches one behind the other; plain lists, as a row's fields cost more than a call."""
     view = data.data
     places, problem = [0], None
-    sections = zip(
-        codecs.tolist(), batches["records_position"].tolist(), batches["records_end"].tolist(), strict=True
-    )
-    for codec, start, end in sections:
+    columns = (codecs, batches["records_position"], batches["records_end"], batches["records_count"])
+    for codec, start, end, count in zip(*(column.tolist() for column in columns), strict=True):
         if scratch.used >= RUN_SIZE:
             break
         try:
-            # No bytes are no stream; if the header counts records, the decoder finds that they are missing.
-            size = decompress_into(codec, view[start:end], scratch, limit=limit) if end > start else 0
+            # Without records Kafka looks at no byte. No bytes are no stream: the decoder misses the records.
+            readable = count and end > start
+            size = decompress_into(codec, view[start:end], scratch, limit=limit) if readable else 0
         except CorruptRecordError as error:
             problem = error.at(position=start - RECORD_BATCH_OVERHEAD)
             break

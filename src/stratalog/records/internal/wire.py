@@ -18,12 +18,12 @@ Kafka: ByteBufferAccessor.java, ByteUtils.java
 from __future__ import annotations
 
 import base64
-import re
 import struct
 from collections.abc import Callable
 from typing import Any
 
 from stratalog.errors import InvalidRecordError
+from stratalog.records.utf8 import decode_text
 
 Buffer = bytes | memoryview
 # What a message holds: int, float, bool, str, bytes, None, and lists and dicts of these.
@@ -33,8 +33,6 @@ Reader = Callable[[Buffer, int], tuple[Value, int]]
 INT32_MAX = 2**31 - 1
 STRING_MAX = 2**15 - 1
 NULL = -1
-_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
-_REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
 
 
 def _fixed(layout: struct.Struct, name: str) -> Reader:
@@ -104,15 +102,6 @@ def string_reader(*, compact: bool, nullable: bool) -> Reader:
         return decode_text(raw), end
 
     return read
-
-
-def decode_text(raw: bytes) -> str:
-    """UTF-8 as Java reads it: what is none is replaced, so that a client's odd name cannot hide a record."""
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError:
-        # For an encoded surrogate Java has one U+FFFD, where Python has three.
-        return _SURROGATE.sub(_REPLACEMENT, raw).decode("utf-8", "replace")
 
 
 def bytes_reader(*, compact: bool, nullable: bool) -> Reader:

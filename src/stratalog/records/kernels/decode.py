@@ -120,9 +120,9 @@ def decode(
     at: tuple[int, int, int],
     max_bytes: int,
     start_offset: int,
-    end_offset: int,
+    last_offset: int,
 ) -> tuple[int, int, tuple[int, int, int]]:
-    """Write a row for each record of these v2 batches with start_offset <= offset < end_offset.
+    """Write a row for each record of these v2 batches with start_offset <= offset <= last_offset.
 
     `at` is (batch, records of it that are done, position of its next record or 0), (0, 0, 0) to begin with.
     Returns (rows written, what came of it, at): with MORE it is where to go on, with a problem the bad batch,
@@ -143,6 +143,8 @@ def decode(
         records_count = np.int64(batch.records_count)
         if records_count < 0:
             return count, BAD_COUNT, (index, record, position)
+        if records_count == 0:
+            position = end  # Kafka does not look at the bytes of a batch that counts no records
         while record < records_count:
             here = (index, record, position)
             if count == len(rows) or total >= max_bytes:
@@ -186,7 +188,7 @@ def decode(
                 return count, TRAILING, here
             record += 1
             offset = base_offset + offset_delta
-            if offset < start_offset or offset >= end_offset:
+            if offset < start_offset or offset > last_offset:
                 continue
             row = rows[count]
             row.offset = offset
@@ -230,7 +232,7 @@ def decode_legacy(
     at: tuple[int, int, int],
     max_bytes: int,
     start_offset: int,
-    end_offset: int,
+    last_offset: int,
 ) -> tuple[int, int, tuple[int, int, int]]:
     """The same for v0 and v1: each batch is a run of plain entries from records_position to records_end.
 
@@ -260,7 +262,7 @@ def decode_legacy(
             timestamp = load_i64(data, position + 18) if magic == 1 else np.int64(-1)
             position += size
             record += 1
-            if offset < start_offset or offset >= end_offset:
+            if offset < start_offset or offset > last_offset:
                 continue
             row = rows[count]
             row.offset = offset

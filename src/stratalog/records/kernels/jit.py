@@ -44,7 +44,8 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     try:
         compiled = numba.njit(nogil=True, cache=True)(function)
     except RuntimeError as error:  # numba: "cannot cache function ...: no locator available"
-        _say_uncached(str(error))
+        logger.debug("%s", error)
+        _say_uncached()
         return cast(Callable[P, R], numba.njit(nogil=True)(function))
     _stamp(compiled)
     return cast(Callable[P, R], compiled)
@@ -74,11 +75,10 @@ def compiled_features() -> frozenset[str]:
 
 
 @cache
-def _say_uncached(reason: str) -> None:
+def _say_uncached() -> None:
     logger.warning(
-        "compiled kernels cannot be kept (%s): each process compiles them anew, which takes some seconds. "
-        "Set NUMBA_CACHE_DIR to a folder that this user can write.",
-        reason.split(":")[-1].strip(),
+        "compiled kernels cannot be kept: each process compiles them anew, which takes some seconds. "
+        "Set NUMBA_CACHE_DIR to a folder that this user can write."
     )
 
 

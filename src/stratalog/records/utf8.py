@@ -1,0 +1,17 @@
+"""Text as Kafka reads it: UTF-8, with Java's replacement for what is none."""
+
+from __future__ import annotations
+
+import re
+
+_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
+
+
+def decode_text(raw: bytes) -> str:
+    """UTF-8 as Java reads it: what is none is replaced, so that a client's odd name cannot hide a record."""
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        # For an encoded surrogate Java has one U+FFFD, where Python has three.
+        return _SURROGATE.sub(_REPLACEMENT, raw).decode("utf-8", "replace")
