@@ -6,7 +6,7 @@ import struct
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from stratalog.errors import CorruptRecordError, InvalidBatchError
@@ -343,6 +343,8 @@ def test_damaged_records_under_a_good_crc_get_kafkas_verdict(
     section = draw.draw(damaged(made.data[61:]))
     data = bytearray(made.data[:8] + struct.pack(">i", 49 + len(section)) + made.data[12:61] + section)
     data[27:43] = struct.pack(">qq", 1000, 2000)  # so that few timestamps pass what Arrow can hold
+    count = draw.draw(st.sampled_from([*[len(made.records)] * 5, 0, 1, -1, 2**31 - 1]))
+    data[57:61] = struct.pack(">i", count)
     write_crc(data, 0, len(data))
     expected = kafkas_verdict(oracle, bytes(data))
     if expected is not None and any(abs(r["timestamp"]) > 2**52 for b in expected for r in b["records"]):
@@ -372,3 +374,22 @@ def test_damaged_messages_in_a_wrapper_get_kafkas_verdict(
             record.pop("valid")  # of an inner checksum, which readers leave unread as Kafka's do
 
     assert found == expected
+
+
+# Bytes that begin, break off and forbid characters of every length; plain noise would seldom do so.
+odd_bytes = st.sampled_from(
+    [b"\xed\xa0\x80", b"\xc3", b"\xe2\x82", b"\xf0\x9f\xa6", b"\xf4\x90", b"\xc0\x80", b"a"]
+)
+
+
+@many
+@example(b"\xed\xa0\x80")
+@example(b"\xed\xa0")
+@example(b"\xed\xbf\xe2\x82\xed\xa0\x80")
+@given(st.lists(st.one_of(odd_bytes, st.binary(max_size=3)), max_size=5).map(b"".join))
+def test_a_header_key_of_any_bytes_is_the_text_that_kafka_takes_it_for(
+    oracle: RecordsOracle, key: bytes
+) -> None:
+    data = naive.encode_batch([naive.Record(0, 0, None, b"v", ((key, b"x"), (b"plain", None)))])
+
+    assert seen_by_us(data) == oracle.decode(data)

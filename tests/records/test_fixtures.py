@@ -95,11 +95,11 @@ def _java_text(data: bytes) -> str:
 
 
 def _replace_as_java(error: UnicodeError) -> tuple[str, int]:
-    """Java replaces an encoded surrogate, three bytes, by one character; Python would make three of it."""
+    """Java replaces an encoded surrogate, whole or cut, by one character; Python makes one of each byte."""
     assert isinstance(error, UnicodeDecodeError)
     bad = error.object[error.start : error.start + 3]
-    if len(bad) == 3 and bad[0] == 0xED and bad[1] in range(0xA0, 0xC0) and bad[2] in range(0x80, 0xC0):
-        return "\ufffd", error.start + 3
+    if len(bad) > 1 and bad[0] == 0xED and 0xA0 <= bad[1] <= 0xBF:
+        return "\ufffd", error.start + (3 if len(bad) > 2 and 0x80 <= bad[2] <= 0xBF else 2)
     return "\ufffd", error.end
 
 
