@@ -14,6 +14,7 @@ SOURCE = Path(stratalog.__file__).parent
 ORDER = [
     "version",
     "errors",
+    "clock",
     "config",
     "files",
     "records",
