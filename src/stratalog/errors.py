@@ -10,17 +10,20 @@ StratalogError
 │   ├── RecordBatchTooLargeError     a set that no segment can hold; .size, .limit
 │   ├── TransactionCoordinatorFencedError  a marker by a coordinator that was replaced; .coordinator_epoch
 │   └── UnexpectedAppendOffsetError  a replicated set before the log's end; .first_offset, .last_offset
+├── ConfigError                      a setting that Kafka would refuse; .key, .value
 ├── CorruptRecordError               bytes that no healthy broker wrote; .path, .position
 │   ├── InvalidRecordError           the batch is whole (its CRC holds), but what is inside it is not
 │   │   └── RecordValidationError    records that the topic does not take; .record_errors
 │   ├── CorruptCompressionError      a compressed stream that lies about itself or is cut off
 │   ├── RecordTooLargeError          more bytes than the caller's limit allows
 │   └── UnsupportedCompressionTypeError  codec bits that no Kafka release has given a meaning
+├── CorruptCheckpointError           a small text file that cannot be read; .path, .line
 ├── CorruptIndexError                an index that disagrees with its log; recovery rebuilds it; .path
 ├── CorruptSnapshotError             a producer snapshot that cannot be believed; an older one is used; .path
 ├── IndexFullError                   an index with no room for another entry: roll the segment; .path
 ├── InvalidBatchError                what the caller asked to be written cannot be written
 ├── InvalidNameError                 a file or directory name that no broker accepts; .name
+├── LogDirLockedError                another process holds the log directory; .path
 ├── DiskError                        the system refused to read or write; .path, .errno
 ├── InvalidOffsetError               an offset that does not ascend where offsets must; .path, .offset
 ├── OffsetOutOfRangeError            asked before the log's start or past its end; .offset, .valid
@@ -124,6 +127,19 @@ class UnexpectedAppendOffsetError(AppendRefusedError):
         super().__init__(reason)
 
 
+class ConfigError(StratalogError):
+    """A setting that Kafka would refuse; `key` is Kafka's name for it."""
+
+    def __init__(self, key: str, value: object, reason: str) -> None:
+        self.key = key
+        self.value = value
+        self.reason = reason
+        super().__init__(f"{key} = {value}: {reason}.")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.key, self.value, self.reason)
+
+
 class CorruptRecordError(StratalogError):
     """Bytes that no healthy broker wrote.
 
@@ -147,7 +163,9 @@ class CorruptRecordError(StratalogError):
         return _rebuild, (type(self), self.reason, self.position, self.path)
 
 
-def _rebuild(kind: type[CorruptRecordError], reason: str, position: int, path: str | None) -> CorruptRecordError:
+def _rebuild(
+    kind: type[CorruptRecordError], reason: str, position: int, path: str | None
+) -> CorruptRecordError:
     return kind(reason, position=position, path=path)
 
 
@@ -183,6 +201,19 @@ class RecordTooLargeError(CorruptRecordError):
 
 class UnsupportedCompressionTypeError(CorruptRecordError):
     """Codec bits 5 to 7: no Kafka release has given them a meaning."""
+
+
+class CorruptCheckpointError(StratalogError):
+    """A small text file that cannot be read; `line` counts from 1, and is 0 where no line is to blame."""
+
+    def __init__(self, path: str | os.PathLike[str], line: int, reason: str) -> None:
+        self.path = os.fspath(path)
+        self.line = line
+        self.reason = reason
+        super().__init__(f"{self.path}{f', line {line}' if line else ''}: {reason}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.path, self.line, self.reason)
 
 
 class CorruptIndexError(StratalogError):
@@ -292,6 +323,18 @@ class SegmentOffsetOverflowError(StratalogError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.path, self.base_offset, self.offset)
+
+
+class LogDirLockedError(StratalogError):
+    """Another process, a broker most likely, holds the log directory."""
+
+    def __init__(self, path: str | os.PathLike[str], reason: str = "") -> None:
+        self.path = os.fspath(path)
+        self.reason = reason or "a broker or another tool is using this directory: stop it, then run again."
+        super().__init__(f"{self.path}: {self.reason}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.path, self.reason)
 
 
 class MissingDependencyError(StratalogError):

@@ -1,0 +1,160 @@
+"""What a setting is: how its text is read, which values it takes, its names on a broker. Kafka: ConfigDef."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import Field, field, fields
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+from stratalog.errors import ConfigError
+
+INT32_MAX = (1 << 31) - 1
+INT64_MAX = (1 << 63) - 1
+MINUTE_MS = 60_000
+HOUR_MS = 60 * MINUTE_MS
+
+Value = str | int | float | bool | frozenset[str] | tuple[str, ...] | list[str] | None
+
+
+class ConfigKey(NamedTuple):
+    """What is known of one setting: how its text is read, what values it takes, what a broker calls it."""
+
+    kind: str  # int, long, double, boolean, string, list
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[str, ...] = ()
+    also: tuple[int, ...] = ()  # values outside the range that are taken all the same
+    broker: tuple[tuple[str, int], ...] = ()  # the broker's names, first one wins; and what to multiply by
+
+    @property
+    def range(self) -> str:
+        """The legal values in words."""
+        if self.choices:
+            listed = ", ".join(self.choices)
+            return f"a comma-separated list of {listed}" if self.kind == "list" else f"one of {listed}"
+        what = _WORDS[self.kind]
+        if self.low is not None and self.high is not None:
+            what += f" from {self.low} to {self.high}"
+        elif self.low is not None:
+            what += f" of at least {self.low}"
+        return what + "".join(f", or {value}" for value in self.also)
+
+
+_WORDS = {
+    "int": "a whole number of 32 bits",
+    "long": "a whole number of 64 bits",
+    "double": "a number",
+    "boolean": "true or false",
+    "string": "text",
+    "list": "a comma-separated list",
+}
+
+
+# `field` is of whatever type its default has, hence Any here as in the standard library's own stubs.
+def setting(default: Any, kind: str, *broker: str | tuple[str, int], **rest: Any) -> Any:
+    names = tuple((name, 1) if isinstance(name, str) else name for name in broker)
+    return field(default=default, metadata={"key": ConfigKey(kind, broker=names, **rest)})
+
+
+class Configuration(Protocol):
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+
+def config_keys(kind: type[Configuration]) -> dict[str, ConfigKey]:
+    """Kafka's name of each setting of a configuration class, and what is known of it."""
+    return {entry.name.replace("_", "."): entry.metadata["key"] for entry in fields(kind)}
+
+
+def parse_value(name: str, key: ConfigKey, value: Value) -> Any:
+    """The value as Kafka reads it from text, or as given if it has its type already; or ConfigError."""
+    refusal = ConfigError(name, value, f"it is {key.range}")
+    text = value.strip() if isinstance(value, str) else None
+    if key.kind == "boolean":
+        if isinstance(value, bool):
+            return value
+        if text is None or text.lower() not in ("true", "false"):
+            raise refusal
+        return text.lower() == "true"
+    if key.kind == "string":
+        if text is None or text not in key.choices:
+            raise refusal
+        return text
+    if key.kind == "list":
+        return _parse_list(key, value, refusal)
+    if isinstance(value, bool):
+        raise refusal
+    return _parse_number(key, value if text is None else text, refusal)
+
+
+def _parse_list(key: ConfigKey, value: Value, refusal: ConfigError) -> frozenset[str] | tuple[str, ...]:
+    if isinstance(value, str):
+        items = re.split(r"\s*,\s*", value.strip()) if value.strip() else []
+    elif isinstance(value, list | tuple | frozenset):
+        items = list(value)
+    else:
+        raise refusal
+    if not key.choices:
+        return tuple(dict.fromkeys(items))
+    if not set(items) <= set(key.choices):
+        raise refusal
+    return frozenset(items)
+
+
+def _parse_number(key: ConfigKey, value: Value, refusal: ConfigError) -> int | float:
+    number: int | float
+    try:
+        if key.kind == "double":
+            number = float(value) if isinstance(value, str | int | float) else math.nan
+        elif isinstance(value, str):
+            number = int(value) if re.fullmatch(r"[+-]?[0-9]{1,25}", value) else math.nan
+        else:
+            number = value if isinstance(value, int) else math.nan
+    except ValueError:
+        raise refusal from None
+    largest = {"int": INT32_MAX, "long": INT64_MAX, "double": math.inf}[key.kind]
+    low = -largest - 1 if key.low is None else key.low
+    high = largest if key.high is None else key.high
+    if number in key.also or low <= number <= min(high, largest):
+        return number
+    raise refusal
+
+
+def parse_all(kind: type[Configuration], settings: Mapping[str, Value]) -> dict[str, Any]:
+    known = config_keys(kind)
+    parsed: dict[str, Any] = {}
+    for name, value in settings.items():
+        if name not in known:
+            hint = _REMOVED.get(name, f"{kind.__name__} has no such setting")
+            raise ConfigError(name, value, hint)
+        if value is None and name == "internal.segment.bytes":
+            parsed["internal_segment_bytes"] = None
+            continue
+        parsed[name.replace(".", "_")] = parse_value(name, known[name], value)
+    return parsed
+
+
+def values_of(config: Configuration) -> dict[str, Any]:
+    return {entry.name: getattr(config, entry.name) for entry in fields(type(config))}
+
+
+def check_fields(config: Configuration) -> None:
+    """ConfigError for a field that was given to the constructor and is out of its range."""
+    for name, value in parse_all(
+        type(config), {kafka_name(k): v for k, v in values_of(config).items()}
+    ).items():
+        object.__setattr__(config, name, value)  # a list becomes what it is declared as
+
+
+def kafka_name(attribute: str) -> str:
+    return attribute.replace("_", ".")
+
+
+_REMOVED = {
+    "message.format.version": "Kafka 4.0 removed it: every leader writes the current format",
+    "message.timestamp.difference.max.ms": (
+        "Kafka 4.0 removed it: use message.timestamp.before.max.ms and message.timestamp.after.max.ms"
+    ),
+    "message.downconversion.enable": "Kafka 4.0 removed it",
+}

@@ -1,0 +1,87 @@
+"""A broker's server.properties, as far as it is about storage.
+
+The file holds the settings of everything else too, which are passed over and never shown: some are passwords.
+Values that were legal before 4.0 are taken, with a note.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from stratalog.config.keys import ConfigKey, Configuration, Value, config_keys, parse_value
+from stratalog.config.properties import parse_properties
+from stratalog.config.settings import LogConfig, ManagerConfig
+from stratalog.errors import ConfigError
+
+
+class ServerConfig(NamedTuple):
+    """What a server.properties says about storage; `notes` are sentences on what is no longer legal."""
+
+    manager: ManagerConfig
+    log: LogConfig
+    notes: tuple[str, ...]
+
+
+def read_server_properties(text: str) -> ServerConfig:
+    """The storage settings in a broker's server.properties. All others are passed over, and never shown."""
+    found = parse_properties(text)
+    notes: list[str] = []
+    log_settings = dict(_broker_settings(LogConfig, found))
+    log_settings.update(_older_settings(log_settings, found, notes))
+    manager = ManagerConfig.of(dict(_broker_settings(ManagerConfig, found)))
+    return ServerConfig(manager, LogConfig.of(log_settings), tuple(notes))
+
+
+def _broker_settings(kind: type[Configuration], found: Mapping[str, str]) -> Iterator[tuple[str, Value]]:
+    """What a broker's file says about each setting, under the topic's name and in its unit."""
+    for name, key in config_keys(kind).items():
+        given = next(((alias, unit) for alias, unit in key.broker if alias in found), None)
+        if given is None:
+            continue
+        alias, unit = given
+        if alias == "log.segment.bytes":
+            yield from _segment_bytes(found[alias], key)
+            continue
+        if unit != 1:
+            key = key._replace(kind="int")  # as the broker declares hours and minutes
+        if name == "retention.ms":
+            yield name, _broker_retention(alias, key, found[alias], unit)
+            continue
+        value = parse_value(alias, key, found[alias])
+        yield name, value if unit == 1 else value * unit
+
+
+def _segment_bytes(text: str, key: ConfigKey) -> Iterator[tuple[str, Value]]:
+    """log.segment.bytes, whose minimum was 14 before 4.0: a smaller one becomes internal.segment.bytes."""
+    size = parse_value("log.segment.bytes", key._replace(low=14), text)
+    assert key.low is not None
+    yield ("segment.bytes", size) if size >= key.low else ("internal.segment.bytes", size)
+
+
+def _broker_retention(alias: str, key: ConfigKey, text: str, unit: int) -> int:
+    value: int = parse_value(alias, key._replace(low=None), text)
+    if value == 0:
+        raise ConfigError(alias, value, "a broker's retention is -1 (unlimited) or at least 1")
+    return -1 if value < 0 else value * unit
+
+
+def _older_settings(
+    settings: Mapping[str, Value], found: Mapping[str, str], notes: list[str]
+) -> Iterator[tuple[str, Value]]:
+    """What releases before 4.0 knew: applied where it still means something, and always noted."""
+    if "internal.segment.bytes" in settings:
+        notes.append(
+            f"log.segment.bytes = {settings['internal.segment.bytes']} is legal up to Kafka 3.9 only, "
+            "4.0 wants at least 1048576; it is used as it stands."
+        )
+    difference = "log.message.timestamp.difference.max.ms"
+    if difference in found:
+        value = parse_value(difference, ConfigKey("long", low=0), found[difference])
+        notes.append(f"{difference} was removed in Kafka 4.0; it is used for what has no setting of its own.")
+        for name in ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms"):
+            if name not in settings:
+                yield name, value
+    for name in ("log.message.format.version", "log.message.downconversion.enable"):
+        if name in found:
+            notes.append(f"{name} was removed in Kafka 4.0 and is ignored.")
