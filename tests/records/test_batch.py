@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -198,8 +200,25 @@ def test_a_batch_whose_time_is_set_is_valid_and_otherwise_the_same(
 
 
 @pytest.mark.parametrize("size", [61, 96])
-def test_a_batch_that_is_not_whole_gets_no_time(size: int) -> None:
+def test_a_batch_that_is_not_whole_gets_no_time_and_stays_as_it_was(size: int) -> None:
     batch = bytearray(golden.TWO_RECORDS[:size])
 
     with pytest.raises(CorruptRecordError):
         set_max_timestamp(batch, TimestampType.LOG_APPEND_TIME, 5)
+
+    assert batch == golden.TWO_RECORDS[:size]
+
+
+@pytest.mark.parametrize("setter", [set_base_offset, set_last_offset, set_partition_leader_epoch])
+def test_a_buffer_too_short_for_a_header_is_refused(setter: Callable[..., None]) -> None:
+    with pytest.raises(CorruptRecordError):
+        setter(bytearray(60), 5)
+
+
+@pytest.mark.parametrize(
+    ("setter", "value"),
+    [(set_base_offset, 2**63), (set_last_offset, 2**63 + 1), (set_partition_leader_epoch, 2**31)],
+)
+def test_a_value_that_does_not_fit_is_refused(setter: Callable[..., None], value: int) -> None:
+    with pytest.raises(InvalidBatchError, match="does not fit"):
+        setter(bytearray(golden.TWO_RECORDS), value)

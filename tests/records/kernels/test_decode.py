@@ -15,6 +15,7 @@ from stratalog.records.kernels.memory import byte_array
 from stratalog.records.kernels.walk import BatchTable
 from stratalog.records.walk import walk_batches
 from tests import naive
+from tests.records import golden
 from tests.records.strategies import Encoded, damaged, records, v2_batches
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
@@ -188,12 +189,35 @@ def one_record(body: bytes, count: int = 1) -> tuple[bytes, BatchTable]:
         pytest.param("000000010100", 0, kernel.DONE, id="a batch that counts none is not looked into"),
         pytest.param("000000010100", 2, kernel.SHORT, id="a record that is missing"),
         pytest.param("", 1, kernel.BAD_SIZE, id="a record of no bytes"),
+        pytest.param("00", 1, kernel.BAD_VARINT, id="no timestamp delta"),
+        pytest.param("0000", 1, kernel.BAD_VARINT, id="no offset delta"),
+        pytest.param("000000", 1, kernel.BAD_VARINT, id="no size of a key"),
+        pytest.param("00000001", 1, kernel.BAD_VARINT, id="no size of a value"),
+        pytest.param("000000010400", 1, kernel.BAD_SIZE, id="a value longer than its record"),
+        pytest.param("000000010104ff80", 1, kernel.BAD_VARINT, id="a size of a header key that does not end"),
+        pytest.param("0000000101020461", 1, kernel.BAD_SIZE, id="a header key longer than its record"),
+        pytest.param("0000000101020261", 1, kernel.BAD_VARINT, id="no size of a header value"),
+        pytest.param("000000010102026104ff", 1, kernel.BAD_SIZE, id="a header value longer than its record"),
     ],
 )
 def test_each_fault_has_its_name(body: str, count: int, outcome: int) -> None:
     data, batches = one_record(bytes.fromhex(body), count)
 
     assert decoded(data, batches)[1] == outcome
+
+
+def test_bytes_behind_the_last_record_are_left_over() -> None:
+    data = golden.TWO_RECORDS + b"\0"
+    batches = batches_of(golden.TWO_RECORDS)
+    batches["records_end"] = len(data)
+
+    assert decoded(data, batches)[1] == kernel.LEFTOVER
+
+
+def test_a_length_of_a_record_that_does_not_end_is_a_bad_number() -> None:
+    data = golden.TWO_RECORDS[:61] + b"\xff" * 36
+
+    assert decoded(data, batches_of(data))[1] == kernel.BAD_VARINT
 
 
 def test_what_stands_before_a_bad_record_is_good() -> None:
@@ -249,6 +273,19 @@ def test_the_messages_in_a_wrapper_are_counted_without_a_cut_last_one() -> None:
 
 def test_bytes_in_a_wrapper_that_are_no_message_are_a_problem() -> None:
     assert kernel.inner_messages(byte_array(bytes(40)), 0, 40)[0] < 0
+
+
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        pytest.param(golden.V0_MESSAGE[:25], kernel.BAD_SIZE, id="cut"),
+        pytest.param(golden.V0_MESSAGE[:16] + b"\2" + golden.V0_MESSAGE[17:], kernel.BAD_MAGIC, id="magic 2"),
+        pytest.param(golden.V0_MESSAGE[:-1], kernel.BAD_SIZE, id="longer than its bytes"),
+        pytest.param(golden.V0_MESSAGE[:16] + b"\1" + golden.V0_MESSAGE[17:], kernel.BAD_SIZE, id="v0 as v1"),
+    ],
+)
+def test_an_entry_that_is_no_message_is_refused(entry: bytes, problem: int) -> None:
+    assert kernel.legacy_entry(byte_array(entry), 0, len(entry))[0] == -problem
 
 
 @given(v2_batches(codec=Codec.NONE))
