@@ -1,0 +1,87 @@
+"""tools/set_up.sh: what it says where it cannot go on, and that it does nothing twice."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """As much of the project as the script looks at."""
+    for name in ("pyproject.toml", "constraints.txt", "tools/set_up.sh"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    return tmp_path
+
+
+def program(path: Path, script: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
+
+
+def set_up(clone: Path, python: Path | str) -> subprocess.CompletedProcess[str]:
+    environ = {"PATH": "/usr/bin:/bin", "PYTHON": str(python)}
+    command = ["sh", str(clone / "tools" / "set_up.sh")]
+    return subprocess.run(command, env=environ, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_without_a_python_it_says_which_is_needed(clone: Path) -> None:
+    done = set_up(clone, "no-such-python")
+
+    assert done.returncode == 3
+    assert "Python 3.11 or newer" in done.stderr
+
+
+def test_a_python_without_ensurepip_is_told_with_the_package_that_has_it(clone: Path, tmp_path: Path) -> None:
+    script = """case "$2" in *ensurepip*) exit 1 ;; *print*) echo 3.12 ;; esac"""
+
+    done = set_up(clone, program(tmp_path / "python", script))
+
+    assert done.returncode == 3
+    assert "ensurepip" in done.stderr
+    assert "apt-get install python3.12-venv" in done.stderr
+
+
+def environment_of(clone: Path, tmp_path: Path) -> tuple[Path, Path]:
+    """A Python whose `venv` makes an environment that notes each install, and the file of the notes."""
+    notes = tmp_path / "notes"
+    inner = program(tmp_path / "inner", f'case "$*" in *"pip install"*) echo "$@" >>{notes} ;; esac')
+    venv = clone / ".venv" / "bin"
+    script = f'[ "$2" = venv ] && mkdir -p {venv} && cp {inner} {venv}/python; exit 0'
+    return program(tmp_path / "python", script), notes
+
+
+def test_a_second_run_installs_nothing(clone: Path, tmp_path: Path) -> None:
+    python, notes = environment_of(clone, tmp_path)
+
+    assert [set_up(clone, python).returncode for _ in range(3)] == [0, 0, 0]
+
+    (install,) = notes.read_text().splitlines()
+    assert "--constraint constraints.txt --editable .[spark,java,dev]" in install
+
+
+def test_a_changed_pin_is_installed_by_the_next_run(clone: Path, tmp_path: Path) -> None:
+    python, notes = environment_of(clone, tmp_path)
+    set_up(clone, python)
+    with (clone / "constraints.txt").open("a") as pins:
+        pins.write("something==1.0\n")
+
+    set_up(clone, python)
+
+    assert len(notes.read_text().splitlines()) == 2
+
+
+def test_an_install_that_failed_is_tried_again(clone: Path, tmp_path: Path) -> None:
+    python, notes = environment_of(clone, tmp_path)
+    program(tmp_path / "inner", f'case "$*" in *"pip install"*) echo "$@" >>{notes}; exit 1 ;; esac')
+
+    assert [set_up(clone, python).returncode for _ in range(2)] == [1, 1]
+    assert len(notes.read_text().splitlines()) == 2
