@@ -95,6 +95,8 @@ def mutated(seed: int, number: int) -> Case:
         data = rng.choice(corpus()).raw + data
     if rng.random() < 0.2:
         data += rng.choice(corpus()).raw
+    if rng.random() < 0.1:  # a torn tail, often of a few bytes only
+        data += rng.choice(corpus()).raw[: rng.randrange(75)]
     if rng.random() < 0.01:  # more than one table of the walk holds
         data = next(seed for seed in corpus() if seed.name == "smallest").raw * 70 + data
     return Case(number=number, name=victim.name, data=data, head=head, magic=victim.magic, plain=plain)
@@ -119,7 +121,12 @@ def _damaged_records(rng: random.Random, victim: Seed) -> bytes:
         if not section:
             break
         fields = find(bytes(section))
-        if fields and rng.random() < 0.7:
+        if fields and rng.random() < 0.15:
+            # Just behind a number, or a few bytes on: where one that was to be read is not all there.
+            section = section[
+                : rng.choice(fields)[rng.randrange(2)] + rng.choice((0, 0, 1, 2, 3, 7, 11, 13, 25))
+            ]
+        elif fields and rng.random() < 0.7:
             section = _with_edge_at(rng, section, rng.choice(fields), victim.magic)
         else:
             section = bytearray(rng.choice(_DAMAGES)(rng, section))
@@ -222,7 +229,8 @@ def _with_edge_at(rng: random.Random, data: bytearray, field: tuple[int, int], m
     """Put a number at the edge in the place of the one at this field."""
     start, end = field
     if magic < 2:
-        edges = INT64_EDGES if end - start == 8 else (*INT32_EDGES, end - start, len(data) - end)
+        to_the_end = len(data) - end - rng.randrange(6)
+        edges = INT64_EDGES if end - start == 8 else (*INT32_EDGES, *(to_the_end,) * 8)
         data[start:end] = struct.pack(">q" if end - start == 8 else ">i", rng.choice(edges))
         return data
     draw = rng.random()
@@ -234,7 +242,7 @@ def _with_edge_at(rng: random.Random, data: bytearray, field: tuple[int, int], m
     elif draw < 0.8:
         number = naive.varint(rng.choice(INT64_EDGES), 64)
     else:  # off by a little, and exactly to the end
-        number = naive.varint(rng.choice((rng.randrange(-3, 130), len(data) - end)))
+        number = naive.varint(rng.choice((rng.randrange(-3, 130), len(data) - end - rng.randrange(4))))
     data[start:end] = number
     if record is not None and rng.random() < 0.6:
         # The record is as long as it says again, so that the decoder comes as far as the number.
