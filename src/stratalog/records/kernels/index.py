@@ -1,0 +1,164 @@
+"""The rule by which a segment's indexes grow, and the search from a batch they point at to the one wanted.
+
+Kafka: LogSegment.append and LogSegment.recover have the rule, FileRecords.searchFor... the search.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratalog.records.kernels.jit import kernel, rows_of
+from stratalog.records.kernels.memory import Bytes, load_i32, load_u8
+from stratalog.records.kernels.walk import (
+    HEADER_SIZE_UP_TO_MAGIC,
+    LOG_OVERHEAD,
+    MAGIC_AT,
+    SMALLEST_V0,
+    SMALLEST_V1,
+    SMALLEST_V2,
+    BatchTable,
+    _read_legacy,
+    _read_v2,
+)
+
+# How far the indexes of a segment have come. Offsets are relative to the segment's base; of an index without
+# entries the last offset and timestamp are -1.
+PROGRESS = rows_of(
+    [
+        ("since_entry", np.int64),  # bytes behind the batch that got the last entry, that batch included
+        ("max_timestamp", np.int64),
+        ("max_timestamp_offset", np.int64),
+        ("last_offset", np.int64),
+        ("last_timestamp", np.int64),
+        ("last_timestamp_offset", np.int64),
+    ],
+)
+ProgressTable = NDArray[np.void]
+Entries = NDArray[np.int64]  # rows of two: (offset, position) or (timestamp, offset)
+
+# What came of indexing.
+INDEXED = 0
+OFFSET_OVERFLOW = 1  # the batch's last offset is below the base, or 2^31 or more above it
+NOT_ASCENDING = 2  # an entry is due, and its offset is not above the last entry's
+OFFSET_INDEX_FULL = 3
+TIME_INDEX_FULL = 4
+
+INT32_MAX = 2**31 - 1
+
+
+@kernel
+def index_batches(
+    headers: BatchTable,
+    shift: int,
+    base_offset: int,
+    interval: int,
+    room: tuple[int, int],
+    progress: ProgressTable,
+    offset_entries: Entries,
+    time_entries: Entries,
+) -> tuple[int, int, int, int]:
+    """The entries that these batches bring; `shift` added to a batch's position is its place in the file.
+
+    An entry is due for a batch if more than `interval` bytes lie between the start of the batch that got the
+    last one and its own: so the first batch of a segment never gets one. `room` is how many entries the
+    offset and the time index can still take. Returns (batches done, offset entries, time entries, outcome);
+    with a problem the batch behind those done has it.
+    """
+    at: Any = progress[0]
+    offset_count = 0
+    time_count = 0
+    for index in range(len(headers)):
+        batch: Any = headers[index]
+        relative = batch.last_offset - base_offset
+        if relative < 0 or relative > INT32_MAX:
+            return index, offset_count, time_count, OFFSET_OVERFLOW
+        if batch.max_timestamp > at.max_timestamp:
+            at.max_timestamp = batch.max_timestamp
+            at.max_timestamp_offset = relative
+        if at.since_entry > interval:
+            if offset_count == room[0]:
+                return index, offset_count, time_count, OFFSET_INDEX_FULL
+            if relative <= at.last_offset:
+                return index, offset_count, time_count, NOT_ASCENDING
+            offset_entries[offset_count, 0] = relative
+            offset_entries[offset_count, 1] = shift + batch.position
+            offset_count += 1
+            at.last_offset = relative
+            if time_count == room[1]:
+                return index, offset_count, time_count, TIME_INDEX_FULL
+            if at.max_timestamp_offset < at.last_timestamp_offset:
+                return index, offset_count, time_count, NOT_ASCENDING
+            if at.max_timestamp > at.last_timestamp:
+                time_entries[time_count, 0] = at.max_timestamp
+                time_entries[time_count, 1] = at.max_timestamp_offset
+                time_count += 1
+                at.last_timestamp = at.max_timestamp
+                at.last_timestamp_offset = at.max_timestamp_offset
+            at.since_entry = 0
+        at.since_entry += batch.size
+    return len(headers), offset_count, time_count, INDEXED
+
+
+# What a search looks for.
+OFFSET_AT_LEAST = 0  # the first batch whose last offset is not below the target
+TIMESTAMP_AT_LEAST = 1  # the first batch whose largest timestamp is not below the target
+LAST = 2  # the last whole batch
+LARGEST_TIMESTAMP = 3  # the first of those with the largest timestamp, if it is above the target
+
+# How it ended.
+FOUND = 0
+AT_END = 1  # behind the last whole batch; for the latter two kinds, found[0] is it if there is one
+NEEDS_BYTES = 2  # the next header is not in the buffer
+BROKEN = 3  # no batch starts here: a length or a magic that none has
+
+
+@kernel
+def seek(
+    data: Bytes, filled: int, end: int, kind: int, target: int, found: BatchTable
+) -> tuple[int, int, int]:
+    """Hop over headers from data[0] on; found[0] gets the batch that is looked for, found[1] is scratch.
+
+    data[:filled] has been read; the file goes on to `end`, counted from data[0]. Bodies need not be in the
+    buffer. The largest timestamp is one above found[0]'s. Returns (how it ended, position of the batch at
+    which it did, headers seen).
+    """
+    position = 0
+    count = 0
+    best: Any = found[0]
+    while True:
+        if end - position <= HEADER_SIZE_UP_TO_MAGIC:
+            return AT_END, position, count
+        if position + min(LOG_OVERHEAD + SMALLEST_V2, end - position) > filled:
+            return NEEDS_BYTES, position, count
+        length = load_i32(data, position + 8)
+        magic = load_u8(data, position + MAGIC_AT)
+        if length < SMALLEST_V0 or magic > 2:
+            return BROKEN, position, count
+        if (magic == 2 and length < SMALLEST_V2) or (magic == 1 and length < SMALLEST_V1):
+            return BROKEN, position, count
+        if length > end - position - LOG_OVERHEAD:
+            return AT_END, position, count
+        row: Any = found[1 if kind == LARGEST_TIMESTAMP else 0]
+        row.position = position
+        row.size = length + LOG_OVERHEAD
+        row.magic = magic
+        row.records_end = position + LOG_OVERHEAD + length
+        row.valid = True
+        if magic == 2:
+            _read_v2(data, position, row)
+        else:
+            _read_legacy(data, position, magic, row)
+        count += 1
+        if kind == OFFSET_AT_LEAST:
+            if row.last_offset >= target:
+                return FOUND, position, count
+        elif kind == TIMESTAMP_AT_LEAST:
+            if row.max_timestamp >= target:
+                return FOUND, position, count
+        elif kind == LARGEST_TIMESTAMP and row.max_timestamp > best.max_timestamp:
+            best.max_timestamp = row.max_timestamp
+            best.last_offset = row.last_offset
+        position += length + LOG_OVERHEAD

@@ -1,0 +1,348 @@
+"""What the indexes of a segment share: entries of one size, one behind the other, in a file without a header.
+
+While a segment is appended to, Kafka maps its offset and time index at full size, so the file is preallocated
+with zeros behind its entries; it is cut to them when the segment is rolled or closed. The same bytes are here
+at the same moments, by reading and writing: every entry is written as it comes, so what is in memory is a
+cache that may be dropped at any time.
+
+An index opens when it is first used. Kafka then takes every slot of the file for an entry, also the zeros
+that a crash left behind; here the zeros are told from entries (`docs/formats/offset-index.md`).
+
+One thread changes an index, any number look things up in it. They get hold of `Entries`, which never change:
+growing writes behind them, truncating starts new ones.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratalog.errors import CorruptIndexError, IndexFullError
+from stratalog.files.disk import Disk, Path
+from stratalog.segment import index_cache
+from stratalog.segment.index_cache import IndexCache
+
+_UNOPENED = -1
+_SMALLEST_CAPACITY = 64
+_READ_WHOLE = 64 << 10  # up to this size one read of the file costs less than looking for its last entry
+
+
+class Entries:
+    """The entries of an index at one moment: a column for each field, in the CPU's byte order.
+
+    `views` are the columns as memoryviews, which `bisect` and single look-ups read faster than arrays.
+    """
+
+    __slots__ = ("columns", "count", "views")
+
+    def __init__(self, count: int, columns: tuple[NDArray[Any], ...]) -> None:
+        self.count = count
+        self.columns = columns
+        self.views = tuple(column.data for column in columns)
+
+    @property
+    def size(self) -> int:
+        """Bytes of memory."""
+        return sum(column.nbytes for column in self.columns)
+
+
+class IndexFile:
+    """The file of an index. The subclasses say what its entries mean."""
+
+    ENTRY: ClassVar[np.dtype[np.void]]
+    IS_PREALLOCATED: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        disk: Disk,
+        path: Path,
+        base_offset: int,
+        *,
+        max_size: int,
+        exists: bool | None = None,
+        lock: Any = None,  # Any: a threading.RLock, which is a function up to Python 3.12
+        cache: IndexCache | None = None,
+    ) -> None:
+        self.path = str(path)
+        self.base_offset = base_offset
+        self.max_size = max_size
+        self._disk = disk
+        self._exists = exists
+        self._lock: Any = lock or threading.RLock()
+        self._cache = cache or index_cache.shared
+        self._count = _UNOPENED
+        self._length = 0  # of the file in bytes, used or not
+        self._last: tuple[int, ...] | None = None
+        self._entries: Entries | None = None
+        self._synced = False
+
+    @property
+    def entry_size(self) -> int:
+        return self.ENTRY.itemsize
+
+    @property
+    def entry_count(self) -> int:
+        """How many entries there are; zeros behind them are none."""
+        self._open()
+        return self._count
+
+    @property
+    def max_entries(self) -> int:
+        """How many entries the file has room for."""
+        self._open()
+        return self._length // self.entry_size
+
+    @property
+    def is_full(self) -> bool:
+        return self.entry_count >= self.max_entries
+
+    @property
+    def exists(self) -> bool:
+        self._open()
+        return bool(self._exists)
+
+    def create(self) -> None:
+        """Make sure that there is a file; a new one has its full size, in zeros."""
+        with self._lock:
+            self._open()
+            if not self._exists:
+                self._disk.create(self.path, self._length)
+                self._exists = True
+                self._synced = False
+
+    def resize(self, size: int) -> bool:
+        """Make the file as large as whole entries fit into `size` bytes, its entries kept; False if it is."""
+        with self._lock:
+            self.create()
+            length = max(size // self.entry_size, self._count) * self.entry_size
+            if length == self._length:
+                return False
+            self._disk.truncate(self.path, length)
+            self._length = length
+            self._synced = False
+            return True
+
+    def trim(self) -> None:
+        """Cut the file to its entries, as the segment is not appended to any more."""
+        with self._lock:
+            self._open()
+            if self._exists:
+                self.resize(self._count * self.entry_size)
+            else:
+                self._disk.create(self.path)
+                self._exists, self._length, self._synced = True, 0, False
+
+    def close(self) -> None:
+        """Cut the file to its entries if this index was used at all, and give back its memory."""
+        with self._lock:
+            try:
+                if self._count != _UNOPENED and self._exists:
+                    self.trim()
+            finally:
+                self.forget()
+
+    def flush(self) -> None:
+        """Return when all entries are on the device. Creates the file, as Kafka does."""
+        with self._lock:
+            self.create()
+            if not self._synced:
+                self._disk.sync(self.path)
+                self._synced = True
+
+    def rename_to(self, path: str) -> None:
+        """Give the file another name; an index that has no file yet just takes it."""
+        with self._lock:
+            if self._exists is not False and self._disk.exists(self.path):
+                self._disk.rename(self.path, path)
+            self.path = path
+
+    def delete(self) -> bool:
+        """Delete the file; False if there was none."""
+        with self._lock:
+            self.forget()
+            self._exists = False
+            return self._disk.delete(self.path)
+
+    def forget(self) -> None:
+        """Drop what is known of the file: it is looked at anew when it is used next."""
+        with self._lock:
+            self._count = _UNOPENED
+            self._last = None
+            self._exists = None
+            self._cache.discard(self)
+            self._entries = None
+
+    def forget_entries(self) -> None:
+        """Give back the memory of the entries. For the cache, from any thread: it takes no lock."""
+        self._entries = None
+
+    def truncate(self) -> None:
+        """Remove all entries; the file keeps its size."""
+        self._truncate_to_entries(0)
+
+    def reset(self) -> None:
+        """Remove all entries and give the file its full size, to build the index anew."""
+        self.truncate()
+        self.resize(self.max_size)
+
+    def check_length(self) -> None:
+        """CorruptIndexError unless the file holds whole entries and, behind them, nothing but zeros."""
+        self._open()
+        if not self._exists:
+            return
+        size = self._disk.size(self.path)
+        if size % self.entry_size:
+            raise CorruptIndexError(
+                self.path, f"{size} bytes are no multiple of {self.entry_size}, the size of an entry."
+            )
+        position = self._count * self.entry_size
+        while position < size:
+            padding = self._disk.read_at(self.path, min(1 << 20, size - position), position)
+            if not padding:
+                break
+            if padding.count(0) != len(padding):
+                raise CorruptIndexError(
+                    self.path, f"an entry stands behind the zeros that follow entry {self._count}."
+                )
+            position += len(padding)
+
+    def entries(self) -> Entries:
+        """All entries as they are now; read from the file unless they are in memory."""
+        entries = self._entries
+        if entries is None:
+            return self._load()
+        self._cache.keep(self, entries.size)
+        return entries
+
+    def _append(self, raw: NDArray[np.void]) -> None:
+        """Write entries behind the last one, with one write; the caller has checked that they ascend."""
+        with self._lock:
+            self.create()
+            if self._count + len(raw) > self.max_entries:
+                raise IndexFullError(self.path, self._count)
+            self._disk.write_at(self.path, raw.tobytes(), self._count * self.entry_size)
+            self._synced = False
+            entries = self._entries
+            if entries is not None:
+                self._entries = entries = _grown(entries, raw)
+                self._cache.keep(self, entries.size)
+            self._count += len(raw)
+            self._last = raw[-1].item()
+
+    def _truncate_to_entries(self, count: int) -> None:
+        with self._lock:
+            self._open()
+            if count >= self._count:
+                return
+            entries = self._entries
+            if self._exists:
+                # Twice, so that what was cut is zeros when the file has its size again.
+                self._disk.truncate(self.path, count * self.entry_size)
+                if self.IS_PREALLOCATED:
+                    self._disk.truncate(self.path, self._length)
+                else:
+                    self._length = count * self.entry_size
+                self._synced = False
+            if entries is not None:
+                # A copy: readers may still look into the entries that are about to be overwritten.
+                self._entries = Entries(count, tuple(column[:count].copy() for column in entries.columns))
+            self._count = count
+            self._last = None
+
+    def _last_entry(self) -> tuple[int, ...] | None:
+        """The fields of the last entry; None if there is none."""
+        with self._lock:
+            if self.entry_count and self._last is None:
+                self._last = self._slot(self._count - 1)
+            return self._last if self._count else None
+
+    def _open(self) -> None:
+        if self._count != _UNOPENED:
+            return
+        with self._lock:
+            if self._count != _UNOPENED:
+                return
+            status = None if self._exists is False else self._disk.status(self.path)
+            if status is None:
+                self._exists = False
+                self._length, count = self.max_size // self.entry_size * self.entry_size, 0
+            else:
+                self._exists = True
+                self._length = status.size
+                count = self._count_entries()
+            self._last = None
+            self._count = count
+
+    def _count_entries(self) -> int:
+        """How many slots are used: entries come first, then zeros, so that bisecting finds the border."""
+        return self._first_zero_slot(0)
+
+    def _first_zero_slot(self, start: int) -> int:
+        """The first slot of zeros from `start` on, if all behind it are zeros too."""
+        slots = self._length // self.entry_size
+        if slots * self.entry_size <= _READ_WHOLE:
+            data = self._disk.read_at(self.path, slots * self.entry_size, 0)
+            slots = len(data) // self.entry_size
+            used = len(data[: slots * self.entry_size].rstrip(b"\0"))
+            return max(start, -(-used // self.entry_size))
+        if self._is_used(slots - 1):
+            return slots
+        low, high = start, slots - 1  # `high` is a slot of zeros
+        while low < high:
+            middle = (low + high) // 2
+            if self._is_used(middle):
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def _is_used(self, slot: int) -> bool:
+        data = self._disk.read_at(self.path, self.entry_size, slot * self.entry_size)
+        return data.count(0) != len(data)
+
+    def _slot(self, slot: int) -> tuple[int, ...]:
+        data = self._disk.read_at(self.path, self.entry_size, slot * self.entry_size)
+        if len(data) < self.entry_size:
+            raise self._shrunk()
+        fields: tuple[int, ...] = np.frombuffer(data, self.ENTRY)[0].item()
+        return fields
+
+    def _load(self) -> Entries:
+        with self._lock:
+            self._open()
+            raw = np.empty(0, self.ENTRY)
+            if self._count:
+                data = self._disk.read_at(self.path, self._count * self.entry_size, 0)
+                if len(data) < self._count * self.entry_size:
+                    raise self._shrunk()
+                raw = np.frombuffer(data, self.ENTRY)
+            self._entries = entries = _native(raw, len(raw))
+            self._cache.keep(self, entries.size)
+            return entries
+
+    def _shrunk(self) -> CorruptIndexError:
+        return CorruptIndexError(self.path, f"the file has become shorter than its {self._count} entries.")
+
+
+def _native(raw: NDArray[np.void], capacity: int) -> Entries:
+    columns = []
+    for name in raw.dtype.names or ():
+        column = np.empty(capacity, raw.dtype[name].newbyteorder("="))
+        column[: len(raw)] = raw[name]
+        columns.append(column)
+    return Entries(len(raw), tuple(columns))
+
+
+def _grown(entries: Entries, raw: NDArray[np.void]) -> Entries:
+    """The entries with more behind them, in the same columns if those have room."""
+    count = entries.count + len(raw)
+    columns = entries.columns
+    if count > len(columns[0]):
+        capacity = max(_SMALLEST_CAPACITY, 2 * count)
+        columns = tuple(np.resize(column[: entries.count], capacity) for column in columns)
+    for column, name in zip(columns, raw.dtype.names or (), strict=True):
+        column[entries.count : count] = raw[name]
+    return Entries(count, columns)

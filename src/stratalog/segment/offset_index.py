@@ -1,0 +1,122 @@
+"""The offset index: from an offset to the byte at which a batch not far before it starts.
+
+at  size  field
+ 0     4  offset      relative to the segment's base: the last offset of a batch
+ 4     4  position    where in the .log that batch starts; never 0, the first batch has no entry
+
+Offsets and positions ascend. Kafka: OffsetIndex.java
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratalog.errors import (
+    CorruptIndexError,
+    IndexFullError,
+    InvalidOffsetError,
+    SegmentOffsetOverflowError,
+    UsageError,
+)
+from stratalog.segment.index_file import IndexFile
+
+ENTRY_SIZE = 8
+INT32_MAX = 2**31 - 1
+_ENTRY = np.dtype([("offset", ">i4"), ("position", ">i4")])
+assert _ENTRY.itemsize == ENTRY_SIZE
+
+
+class OffsetEntry(NamedTuple):
+    """An offset, and a position at or before which it lies."""
+
+    offset: int
+    position: int
+
+
+class OffsetIndex(IndexFile):
+    """The .index of a segment."""
+
+    ENTRY = _ENTRY
+
+    def lookup(self, offset: int) -> OffsetEntry:
+        """The last entry that is not above the offset; (base_offset, 0) where there is none."""
+        entries = self.entries()
+        offsets, positions = entries.views
+        slot = bisect_right(offsets, offset - self.base_offset, 0, entries.count) - 1
+        if slot < 0:
+            return OffsetEntry(self.base_offset, 0)
+        return OffsetEntry(self.base_offset + offsets[slot], positions[slot])
+
+    def upper_bound(self, position: int) -> OffsetEntry | None:
+        """The first entry at or behind a byte of the log. Kafka: OffsetIndex.fetchUpperBoundOffset"""
+        entries = self.entries()
+        offsets, positions = entries.views
+        slot = bisect_left(positions, position, 0, entries.count)
+        if slot == entries.count:
+            return None
+        return OffsetEntry(self.base_offset + offsets[slot], positions[slot])
+
+    def entry(self, number: int) -> OffsetEntry:
+        entries = self.entries()
+        if not 0 <= number < entries.count:
+            raise UsageError(f"{self.path} has {entries.count} entries, none with the number {number}.")
+        offsets, positions = entries.views
+        return OffsetEntry(self.base_offset + offsets[number], positions[number])
+
+    @property
+    def last_entry(self) -> OffsetEntry:
+        """(base_offset, 0) for an index without entries."""
+        last = self._last_entry() or (0, 0)
+        return OffsetEntry(self.base_offset + last[0], last[1])
+
+    def append(self, offset: int, position: int) -> None:
+        """Add an entry; its offset must be above the last one's."""
+        with self._lock:
+            if self.is_full:
+                raise IndexFullError(self.path, self.entry_count)
+            if not 0 <= offset - self.base_offset <= INT32_MAX:
+                raise SegmentOffsetOverflowError(self.path, self.base_offset, offset)
+            if self.entry_count and offset <= self.last_entry.offset:
+                raise InvalidOffsetError(self.path, offset, self.last_entry.offset)
+            self.append_checked(np.array([[offset - self.base_offset, position]], np.int64))
+
+    def append_checked(self, entries: NDArray[np.int64]) -> None:
+        """Add entries, rows of (relative offset, position), that the index rule has found to be in order."""
+        if len(entries):
+            self._append(to_entries(entries))
+
+    def truncate_to(self, offset: int) -> None:
+        """Keep the entries below the offset."""
+        entries = self.entries()
+        self._truncate_to_entries(bisect_left(entries.views[0], offset - self.base_offset, 0, entries.count))
+
+    def sanity_check(self, log_size: int) -> None:
+        """CorruptIndexError unless this can be the index of a log of `log_size` bytes.
+
+        Kafka's check compares the last entry with the base offset, which zeros pass and nothing fails.
+        """
+        self.check_length()
+        entries = self.entries()
+        offsets, positions = (column[: entries.count] for column in entries.columns)
+        if not entries.count:
+            return
+        if offsets[0] < 0 or (np.diff(offsets) <= 0).any():
+            raise CorruptIndexError(self.path, "its offsets do not ascend.")
+        if positions[0] <= 0 or (np.diff(positions) <= 0).any():
+            raise CorruptIndexError(self.path, "its positions do not ascend.")
+        if positions[-1] >= log_size:
+            raise CorruptIndexError(
+                self.path, f"its last entry points at byte {positions[-1]}; the log has {log_size} bytes."
+            )
+
+
+def to_entries(rows: NDArray[np.int64]) -> NDArray[np.void]:
+    """Rows of (relative offset, position) as they stand in the file."""
+    entries = np.empty(len(rows), _ENTRY)
+    entries["offset"] = rows[:, 0]
+    entries["position"] = rows[:, 1]
+    return entries

@@ -1,0 +1,68 @@
+"""The first record at or after a point in time, from the batch on that an index points at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from stratalog.records.columns import INT64_MAX
+from stratalog.records.compression import DEFAULT_LIMIT, Scratch
+from stratalog.records.kernels import decode as decoding
+from stratalog.records.kernels import index as kernel
+from stratalog.records.kernels.memory import byte_array
+from stratalog.records.reader import BatchRow
+from stratalog.records.unpack import invalid_record, next_run
+from stratalog.records.walk import new_table, walk_batches
+
+_ROWS = 256
+FindBatch = Callable[[int, int, int], BatchRow | None]
+ReadBytes = Callable[[int, int], bytes]
+
+
+class TimestampAndOffset(NamedTuple):
+    """A record's timestamp and offset, and the leader epoch of its batch; None where the batch has none."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int | None
+
+
+def find_record(
+    find_batch: FindBatch, read_bytes: ReadBytes, position: int, timestamp: int, start_offset: int
+) -> TimestampAndOffset | None:
+    """The first record from `position` on, and not below start_offset, that is not before the timestamp."""
+    while True:
+        batch = find_batch(position, kernel.TIMESTAMP_AT_LEAST, timestamp)
+        if batch is None:
+            return None
+        # A batch below start_offset may have the timestamp, and then none of its records will do.
+        if batch.last_offset >= start_offset:
+            found = _find_in_batch(read_bytes(batch.position, batch.size), timestamp, start_offset)
+            if found is not None:
+                epoch = batch.partition_leader_epoch
+                return TimestampAndOffset(*found, epoch if epoch >= 0 else None)
+        position = batch.position + batch.size
+
+
+def _find_in_batch(data: bytes, timestamp: int, start_offset: int) -> tuple[int, int] | None:
+    """(timestamp, offset) of the record."""
+    headers = walk_batches(data, table=new_table(1), check_crc=False).headers
+    if not len(headers):
+        return None  # the log was cut short meanwhile
+    run = next_run(byte_array(data), headers, 0, Scratch(), DEFAULT_LIMIT)
+    if run.problem is not None:
+        raise run.problem
+    decode = decoding.decode_legacy if run.is_legacy else decoding.decode
+    rows = np.zeros(_ROWS, decoding.RECORD)
+    at, outcome = (0, 0, 0), decoding.MORE
+    while outcome == decoding.MORE:
+        count, outcome, at = decode(run.data, run.batches, rows, at, INT64_MAX, start_offset, INT64_MAX)
+        late = np.flatnonzero(rows["timestamp"][:count] >= timestamp)
+        if late.size:
+            row = rows[int(late[0])]
+            return int(row["timestamp"]), int(row["offset"])
+    if outcome != decoding.DONE:
+        raise invalid_record(headers[0], outcome)
+    return None

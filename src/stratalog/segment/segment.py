@@ -1,0 +1,685 @@
+"""One segment of a log: the batches from a base offset on, and the indexes into them.
+
+A segment holds no descriptor and, until it is asked something, no index: a directory listing says all that
+is needed to open one. One thread changes a segment, any number read from it. Bytes are written before `size`
+tells of them, and `size` is told before an index points at them, so a reader never sees half a batch.
+Kafka: LogSegment.java
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+import numpy as np
+
+from stratalog.errors import (
+    CorruptIndexError,
+    CorruptRecordError,
+    DiskError,
+    IndexFullError,
+    InvalidBatchError,
+    InvalidOffsetError,
+    SegmentOffsetOverflowError,
+    StratalogError,
+    UsageError,
+)
+from stratalog.files.disk import Disk, Path, byte_view
+from stratalog.files.names import FileKind, FileState, parse_partition_directory
+from stratalog.records.kernels import index as kernel
+from stratalog.records.kernels.memory import Bytes, byte_array
+from stratalog.records.kernels.walk import CODEC_MASK, BatchTable
+from stratalog.records.reader import BatchRow, read_batches
+from stratalog.segment.headers import BatchChunk, find_batch, stream_batches
+from stratalog.segment.offset_index import OffsetIndex
+from stratalog.segment.search import TimestampAndOffset, find_record
+from stratalog.segment.time_index import NO_TIMESTAMP, TimeIndex
+from stratalog.segment.txn_index import AbortedTxn, TransactionIndex
+
+if TYPE_CHECKING:
+    from stratalog.clock import Clock
+    from stratalog.config import LogConfig
+    from stratalog.files.disk import Data
+
+logger = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+INT32_MAX = 2**31 - 1
+INT64_MIN = -(2**63)
+MAX_SIZE = INT32_MAX  # of a .log file: positions in an index have 32 bits
+_FILES = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
+
+
+class OffsetPosition(NamedTuple):
+    """The batch that holds an offset, or the first one behind it, and where it is in the file."""
+
+    base_offset: int
+    last_offset: int
+    position: int
+    size: int
+
+
+class FetchedRange(NamedTuple):
+    """What a read gives: bytes [position, position + size) of the file, which start with a whole batch.
+
+    `base_offset` is the first batch's. The range may end inside a batch; `first_entry_incomplete` says that
+    it ends inside the first one.
+    """
+
+    base_offset: int
+    position: int
+    size: int
+    first_entry_incomplete: bool
+
+
+class LogSegment:
+    """A .log file, its .index, .timeindex and .txnindex."""
+
+    __slots__ = (
+        "_disk",
+        "_first_timestamp",
+        "_has",
+        "_is_padded",
+        "_is_synced",
+        "_is_written",
+        "_lock",
+        "_max_timestamp",
+        "_offset_index",
+        "_since_entry",
+        "_time_index",
+        "_txn_index",
+        "base_offset",
+        "clock",
+        "config",
+        "created_ms",
+        "directory",
+        "roll_jitter_ms",
+        "size",
+        "suffix",
+    )
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: Path,
+        base_offset: int,
+        config: LogConfig,
+        clock: Clock,
+        *,
+        suffix: str = "",
+        size: int = 0,
+        has: tuple[bool | None, bool | None, bool | None] = (None, None, None),
+        roll_jitter_ms: int = 0,
+    ) -> None:
+        self._disk = disk
+        self.directory = os.fspath(directory)
+        self.base_offset = base_offset
+        self.config = config
+        self.clock = clock
+        self.suffix = suffix
+        self.size = size
+        self.created_ms = clock()
+        self.roll_jitter_ms = roll_jitter_ms
+        self._has = has
+        self._lock = threading.RLock()
+        self._offset_index: OffsetIndex | None = None
+        self._time_index: TimeIndex | None = None
+        self._txn_index: TransactionIndex | None = None
+        self._max_timestamp: tuple[int, int] | None = None  # and its offset; None: not looked up yet
+        self._first_timestamp: int | None = None
+        self._since_entry = 0
+        self._is_padded = False  # the file is longer than `size`: preallocated, or a write has failed
+        self._is_synced = False  # what is in the file is on the device for certain
+        self._is_written = False  # changed here since it was last synced
+
+    @classmethod
+    def create(
+        cls,
+        disk: Disk,
+        directory: Path,
+        base_offset: int,
+        config: LogConfig,
+        clock: Clock,
+        *,
+        suffix: str = "",
+        size: int = 0,
+        roll_jitter_ms: int = 0,
+    ) -> LogSegment:
+        """A new segment, of which only the .log is there as yet; `size` is how much of it is preallocated."""
+        segment = cls(
+            disk,
+            directory,
+            base_offset,
+            config,
+            clock,
+            suffix=suffix,
+            has=(False, False, False),
+            roll_jitter_ms=roll_jitter_ms,
+        )
+        disk.create(segment.log_path, size)
+        segment._is_padded = size > 0
+        segment._is_written = True
+        return segment
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        directory: Path,
+        base_offset: int,
+        config: LogConfig,
+        clock: Clock,
+        *,
+        suffix: str = "",
+        size: int | None = None,
+        has_index: bool | None = None,
+        has_time_index: bool | None = None,
+        has_txn_index: bool | None = None,
+        roll_jitter_ms: int = 0,
+    ) -> LogSegment:
+        """The segment whose files are there. What a listing said of them saves asking the disk again."""
+        segment = cls(
+            disk,
+            directory,
+            base_offset,
+            config,
+            clock,
+            suffix=suffix,
+            has=(has_index, has_time_index, has_txn_index),
+            roll_jitter_ms=roll_jitter_ms,
+        )
+        segment.size = disk.size(segment.log_path) if size is None else size
+        if segment.size > MAX_SIZE:
+            raise CorruptRecordError(
+                f"the file has {segment.size} bytes; a segment has at most 2^31 - 1.", path=segment.log_path
+            )
+        return segment
+
+    @property
+    def log_path(self) -> str:
+        return self._path(FileKind.LOG)
+
+    @property
+    def offset_index(self) -> OffsetIndex:
+        index = self._offset_index
+        if index is None:
+            with self._lock:
+                index = self._offset_index
+                if index is None:
+                    index = self._offset_index = OffsetIndex(
+                        self._disk,
+                        self._path(FileKind.OFFSET_INDEX),
+                        self.base_offset,
+                        max_size=self.config.segment_index_bytes,
+                        exists=self._has[0],
+                        lock=self._lock,
+                    )
+        return index
+
+    @property
+    def time_index(self) -> TimeIndex:
+        index = self._time_index
+        if index is None:
+            with self._lock:
+                index = self._time_index
+                if index is None:
+                    index = self._time_index = TimeIndex(
+                        self._disk,
+                        self._path(FileKind.TIME_INDEX),
+                        self.base_offset,
+                        max_size=self.config.segment_index_bytes,
+                        exists=self._has[1],
+                        lock=self._lock,
+                    )
+        return index
+
+    @property
+    def txn_index(self) -> TransactionIndex:
+        index = self._txn_index
+        if index is None:
+            with self._lock:
+                index = self._txn_index
+                if index is None:
+                    index = self._txn_index = TransactionIndex(
+                        self._disk,
+                        self._path(FileKind.TXN_INDEX),
+                        self.base_offset,
+                        exists=self._has[2],
+                        lock=self._lock,
+                    )
+        return index
+
+    def append(self, data: Data, batches: BatchTable, largest_offset: int) -> None:
+        """Write a set of batches; `batches` are its rows as a walk finds them, the last with largest_offset.
+
+        An index that fills up inside the set, or offsets in it that go backwards, are found when the bytes
+        are in the file already, as in Kafka: the caller asks `is_index_full` first.
+        """
+        if not len(batches):
+            return
+        if not 0 <= largest_offset - self.base_offset <= INT32_MAX:
+            raise SegmentOffsetOverflowError(self.log_path, self.base_offset, largest_offset)
+        position = self.size
+        set_size = len(byte_view(data))
+        if position + set_size > MAX_SIZE:
+            raise InvalidBatchError(
+                f"{set_size} bytes behind byte {position} make a segment larger than 2^31 - 1 bytes."
+            )
+        progress = self._progress()
+        self._is_written, self._is_synced = True, False
+        try:
+            self._disk.write_at(self.log_path, data, position)
+        except DiskError:
+            self._is_padded = True  # with a part of the set; the next append writes over it
+            raise
+        self.size = position + set_size
+        self._index(batches, position, progress)
+
+    @property
+    def max_timestamp(self) -> int:
+        """The largest timestamp of the segment so far; -1 where no record has one."""
+        return self._largest()[0]
+
+    @property
+    def offset_of_max_timestamp(self) -> int:
+        """The last offset of the first batch with the largest timestamp."""
+        return self._largest()[1]
+
+    @property
+    def largest_timestamp(self) -> int:
+        """The largest timestamp, or where there is none the time at which the file was last changed."""
+        timestamp = self.max_timestamp
+        return timestamp if timestamp >= 0 else self.modified_ms
+
+    @property
+    def modified_ms(self) -> int:
+        status = self._disk.status(self.log_path)
+        if status is None:
+            raise DiskError(self.log_path, "the file is gone.", errno.ENOENT)
+        return status.mtime_ms
+
+    def set_modified(self, mtime_ms: int) -> None:
+        """Set the time of change of the log and its indexes. Kafka: LogSegment.setLastModified"""
+        for kind in _FILES[:3]:
+            if self._disk.exists(self._path(kind)):
+                self._disk.set_modified(self._path(kind), mtime_ms)
+
+    def translate_offset(self, offset: int, starting_position: int = 0) -> OffsetPosition | None:
+        """The first batch, at or behind starting_position, whose last offset is not below the given one."""
+        start = max(self.offset_index.lookup(offset).position, starting_position)
+        batch = self._find(start, kernel.OFFSET_AT_LEAST, offset)
+        if batch is None:
+            return None
+        return OffsetPosition(self._first_offset(batch), batch.last_offset, batch.position, batch.size)
+
+    def read(
+        self,
+        start_offset: int,
+        max_size: int,
+        *,
+        max_position: int | None = None,
+        min_one_message: bool = False,
+    ) -> FetchedRange | None:
+        """The range to read from the batch that holds start_offset on; None if all offsets are below it.
+
+        It ends before max_position, which is the segment's size unless given; a range that would start there
+        or behind is empty. With min_one_message it has all of the first batch, whatever max_size says.
+        """
+        if max_size < 0:
+            raise UsageError(f"max_size {max_size} is below 0.")
+        end = self.size if max_position is None else max_position
+        start = self.translate_offset(start_offset)
+        if start is None:
+            return None
+        adjusted = max(max_size, start.size) if min_one_message else max_size
+        size = max(0, min(end - start.position, adjusted))
+        incomplete = size > 0 and adjusted < start.size
+        return FetchedRange(start.base_offset, start.position, size, incomplete)
+
+    def read_bytes(self, position: int, size: int) -> bytes:
+        """Bytes of the log; fewer where it ends."""
+        size = max(0, min(size, self.size - position))
+        return self._reading(lambda path: self._disk.read_at(path, size, position))
+
+    def read_into(self, buffer: Bytes, position: int) -> int:
+        """Fill a buffer with bytes of the log; returns how many there were."""
+        wanted = buffer[: max(0, self.size - position)]
+        return self._reading(lambda path: self._disk.read_into(path, wanted, position))
+
+    def batches(
+        self, start_position: int = 0, end_position: int | None = None, *, check_crc: bool = False
+    ) -> Iterator[BatchChunk]:
+        """The batches from a position on, chunk by chunk, in memory that is used again for the next one.
+
+        A torn tail is the end; what is no batch, or with check_crc a wrong checksum, a CorruptRecordError.
+        """
+        end = self.size if end_position is None else min(end_position, self.size)
+        return stream_batches(self.read_into, start_position, end, path=self.log_path, check_crc=check_crc)
+
+    def read_next_offset(self) -> int:
+        """The offset behind the last whole batch; the base offset where there is none."""
+        last = self.offset_index.last_entry
+        if last.position and last.position >= self.size:
+            raise CorruptIndexError(
+                self.offset_index.path,
+                f"its last entry points at byte {last.position}; the log has {self.size} bytes.",
+            )
+        batch = self._find(last.position, kernel.LAST, 0)
+        return self.base_offset if batch is None else batch.last_offset + 1
+
+    def find_offset_by_timestamp(self, timestamp: int, start_offset: int) -> TimestampAndOffset | None:
+        """The first record from start_offset on that is not before the timestamp."""
+        entry = self.time_index.lookup(timestamp)
+        position = self.offset_index.lookup(max(entry.offset, start_offset)).position
+        return find_record(self._find, self.read_bytes, position, timestamp, start_offset)
+
+    def find_max_timestamp(self) -> TimestampAndOffset | None:
+        """The first record with the largest timestamp; None where no record has a timestamp."""
+        timestamp, offset = self._largest()
+        if timestamp < 0:
+            return None
+        position = self.offset_index.lookup(offset).position
+        return find_record(self._find, self.read_bytes, position, timestamp, INT64_MIN)
+
+    def fetch_upper_bound_offset(self, position: int, size: int) -> int | None:
+        """An offset that no record in these bytes has or exceeds; None where the index does not say.
+
+        Kafka: LogSegment.fetchUpperBoundOffset
+        """
+        entry = self.offset_index.upper_bound(position + size)
+        return None if entry is None else entry.offset
+
+    def append_aborted(self, aborted: AbortedTxn) -> None:
+        """Note an aborted transaction whose marker is in this segment. Kafka: updateTxnIndex"""
+        self.txn_index.append(aborted)
+
+    def collect_aborted(self, fetch_offset: int, upper_bound: int) -> tuple[list[AbortedTxn], bool]:
+        """The aborted transactions that touch [fetch_offset, upper_bound), and whether these are all."""
+        return self.txn_index.collect(fetch_offset, upper_bound)
+
+    def truncate_to(self, offset: int) -> int:
+        """Cut off the batch that holds the offset, and all behind it; returns how many bytes that were.
+
+        The indexes are cut first: an entry without its batch would be worse than a batch without its entry.
+        They get their full size, as the segment is appended to from now on.
+        """
+        start = self.translate_offset(offset)
+        self.offset_index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        self.txn_index.truncate_to(offset)
+        self.resize_indexes(self.config.segment_index_bytes)
+        cut_size = 0
+        if start is not None:
+            cut_size = self.size - start.position
+            self._is_written, self._is_synced = True, False
+            self.size = start.position
+            self._disk.truncate(self.log_path, start.position)
+            self._is_padded = False
+        if self.size == 0:
+            self.created_ms = self.clock()
+            self._first_timestamp = None
+        self._since_entry = 0
+        if self._max_timestamp is not None:
+            self._max_timestamp = self._read_largest()
+        return cut_size
+
+    def resize_indexes(self, size: int) -> None:
+        """Give both indexes room for `size` bytes of entries: what is opened to be appended to needs it."""
+        self.offset_index.resize(size)
+        self.time_index.resize(size)
+
+    def on_become_inactive(self) -> None:
+        """The segment was rolled: its last time entry, then all files are cut to what is in them."""
+        timestamp, offset = self._largest()
+        self.time_index.append(timestamp, offset, skip_full_check=True)
+        self.offset_index.trim()
+        self.time_index.trim()
+        self._trim_log()
+
+    def flush(self) -> None:
+        """Return when everything is on the device, the log first. Creates the indexes, as Kafka does."""
+        if not self._is_synced:
+            self._is_written = False
+            try:
+                self._disk.sync(self.log_path)
+            except DiskError:
+                self._is_written = True
+                raise
+            self._is_synced = True
+        self.offset_index.flush()
+        self.time_index.flush()
+        self.txn_index.flush()
+
+    def close(self) -> None:
+        """Leave the files as a clean shutdown does: last time entry, indexes cut, the log synced.
+
+        Everything is tried; the first failure is raised at the end. Closing twice does nothing more. What was
+        never used since the segment was opened is not touched.
+        """
+        problems: list[DiskError] = []
+        if self._max_timestamp is not None and self._time_index is not None:
+            timestamp, offset = self._max_timestamp
+            try:
+                self.time_index.append(timestamp, offset, skip_full_check=True)
+            except StratalogError as error:  # the entry is a help, no need; Kafka goes on likewise
+                logger.warning("%s is closed without its last time entry: %s", self.log_path, error)
+        for index in (self._offset_index, self._time_index):
+            if index is not None:
+                _try(index.close, problems)
+        _try(self._close_log, problems)
+        self._forget()
+        if problems:
+            raise problems[0]
+
+    def close_handlers(self) -> None:
+        """Give back the memory without writing anything: the disk has failed."""
+        self._forget()
+
+    def change_suffixes(self, old: str, new: str) -> None:
+        """Rename all files, the log first; an index that is not there is passed over."""
+        if self.suffix != old:
+            raise UsageError(f"{self.log_path} does not end with {old!r}.")
+        self._move(self.directory, new, rename=True)
+
+    def update_directory(self, directory: Path) -> None:
+        """The directory has been renamed: look for the files there from now on."""
+        self._move(os.fspath(directory), self.suffix, rename=False)
+
+    def delete(self) -> None:
+        """Delete all files that are there."""
+        with self._lock:
+            self._forget()
+            for kind in _FILES:
+                if not self._disk.delete(self._path(kind)):
+                    self._delete_promoted(kind)
+
+    @property
+    def exists(self) -> bool:
+        return self._disk.exists(self.log_path)
+
+    def rolling_based_timestamp(self) -> int | None:
+        """The largest timestamp of the first batch, by which a segment's age counts; None without a batch."""
+        if self._first_timestamp is None:
+            first = self._find(0, kernel.OFFSET_AT_LEAST, INT64_MIN)
+            self._first_timestamp = None if first is None else first.max_timestamp
+        return self._first_timestamp
+
+    def waited_ms(self, now: int, max_timestamp: int) -> int:
+        """How old the segment is when a set with this largest timestamp comes. Kafka: timeWaitedForRoll"""
+        first = self.rolling_based_timestamp()
+        return now - self.created_ms if first is None or first < 0 else max_timestamp - first
+
+    @property
+    def is_index_full(self) -> bool:
+        """Whether one of the indexes has no room for another entry."""
+        return self.offset_index.is_full or self.time_index.is_full
+
+    def sanity_check(self) -> None:
+        """CorruptIndexError unless the indexes can be this log's; the bodies of batches are not read.
+
+        Entries are told from the zeros behind them, must ascend and lie inside the log, and the last one must
+        point at a batch that it can be about. A log with batches must have an offset index.
+        """
+        self._check_offset_index()
+        if self.time_index.exists:
+            self.time_index.sanity_check(self.read_next_offset() - 1)
+        self.txn_index.sanity_check()
+
+    def _check_offset_index(self) -> None:
+        index = self.offset_index
+        if not index.exists:
+            if self.size:
+                raise CorruptIndexError(index.path, "the file is missing.")
+            return
+        index.sanity_check(self.size)
+        last = index.last_entry
+        try:
+            batch = self._find(last.position, kernel.OFFSET_AT_LEAST, INT64_MIN) if last.position else None
+        except CorruptRecordError as error:
+            raise CorruptIndexError(index.path, f"its last entry points at no batch: {error}") from error
+        if last.position and (batch is None or not batch.base_offset <= last.offset):
+            found = "none" if batch is None else f"one that starts with {batch.base_offset}"
+            raise CorruptIndexError(
+                index.path, f"its last entry is about offset {last.offset}; the batch there is {found}."
+            )
+
+    def _path(self, kind: FileKind) -> str:
+        return f"{self.directory}{os.sep}{self.base_offset:020d}{kind.value}{self.suffix}"
+
+    def _progress(self) -> kernel.ProgressTable:
+        """How far the indexes have come; read before bytes are written, so that a failure changes nothing."""
+        timestamp, offset = self._largest()
+        base, offsets, times = self.base_offset, self.offset_index, self.time_index
+        last_offset = offsets.last_entry.offset - base if offsets.entry_count else -1
+        last_time = times.last_entry if times.entry_count else (NO_TIMESTAMP, base - 1)
+        # Kafka makes both files when it asks, before each append, whether they are full.
+        offsets.create()
+        times.create()
+        progress = np.zeros(1, kernel.PROGRESS)
+        progress[0] = (
+            self._since_entry, timestamp, offset - base, last_offset, last_time[0], last_time[1] - base
+        )  # fmt: skip
+        return progress
+
+    def _index(self, batches: BatchTable, position: int, progress: kernel.ProgressTable) -> None:
+        offsets, times = self.offset_index, self.time_index
+        offset_entries = np.empty((len(batches), 2), np.int64)
+        time_entries = np.empty((len(batches), 2), np.int64)
+        room = (offsets.max_entries - offsets.entry_count, times.max_entries - 1 - times.entry_count)
+        done, offset_count, time_count, outcome = kernel.index_batches(
+            batches,
+            position - int(batches[0]["position"]),
+            self.base_offset,
+            self.config.index_interval_bytes,
+            room,
+            progress,
+            offset_entries,
+            time_entries,
+        )
+        since_entry, timestamp, offset = progress[0].item()[:3]
+        offsets.append_checked(offset_entries[:offset_count])
+        times.append_checked(time_entries[:time_count])
+        self._since_entry = since_entry
+        self._max_timestamp = (timestamp, self.base_offset + offset)
+        if outcome != kernel.INDEXED:
+            raise self._not_indexed(outcome, int(batches[done]["last_offset"]))
+
+    def _not_indexed(
+        self, outcome: int, last_offset: int
+    ) -> SegmentOffsetOverflowError | IndexFullError | InvalidOffsetError:
+        if outcome == kernel.OFFSET_OVERFLOW:
+            return SegmentOffsetOverflowError(self.log_path, self.base_offset, last_offset)
+        if outcome == kernel.OFFSET_INDEX_FULL:
+            return IndexFullError(self.offset_index.path, self.offset_index.entry_count)
+        if outcome == kernel.TIME_INDEX_FULL:
+            return IndexFullError(self.time_index.path, self.time_index.entry_count)
+        return InvalidOffsetError(self.log_path, last_offset, self.offset_index.last_entry.offset)
+
+    def _largest(self) -> tuple[int, int]:
+        """The largest timestamp and its offset. Of a segment that was opened, the time index knows them."""
+        largest = self._max_timestamp
+        if largest is None:
+            largest = self._max_timestamp = self.time_index.last_entry
+        return largest
+
+    def _read_largest(self) -> tuple[int, int]:
+        """The same after a truncation: the last time entry's, or those of a batch behind it."""
+        entry = self.time_index.last_entry
+        start = self.offset_index.lookup(entry.offset).position
+        batch = self._find(start, kernel.LARGEST_TIMESTAMP, max(entry.timestamp, NO_TIMESTAMP))
+        return entry if batch is None else (batch.max_timestamp, batch.last_offset)
+
+    def _find(self, start: int, kind: int, target: int) -> BatchRow | None:
+        return find_batch(self.read_into, start, self.size, kind, target, path=self.log_path)
+
+    def _first_offset(self, batch: BatchRow) -> int:
+        """A compressed message of an old format has its first offset inside."""
+        if batch.magic == 2 or batch.attributes & CODEC_MASK == 0:
+            return batch.base_offset
+        data = self.read_bytes(batch.position, batch.size)
+        return next(iter(next(read_batches(byte_array(data), check_crc=False)))).offset
+
+    def _reading(self, read: Callable[[str], _T]) -> _T:
+        """Read the log, again if it got another name meanwhile: what is deleted is renamed first."""
+        path = self.log_path
+        try:
+            return read(path)
+        except DiskError as error:
+            if error.errno != errno.ENOENT:
+                raise
+            with self._lock:  # whoever renames the files holds it
+                renamed = self.log_path
+            if renamed == path:
+                raise
+        return read(renamed)
+
+    def _move(self, directory: str, suffix: str, *, rename: bool) -> None:
+        with self._lock:
+            indexes = (self._offset_index, self._time_index, self._txn_index)
+            paths = [self._path(kind) for kind in _FILES]
+            for path, index, kind in zip(paths, (None, *indexes), _FILES, strict=True):
+                target = f"{directory}{os.sep}{self.base_offset:020d}{kind.value}{suffix}"
+                if index is not None:
+                    if rename:
+                        index.rename_to(target)
+                    else:
+                        index.path = target
+                elif rename and (kind is FileKind.LOG or self._disk.exists(path)):
+                    self._disk.rename(path, target)
+            self.directory, self.suffix = directory, suffix
+
+    def _delete_promoted(self, kind: FileKind) -> None:
+        """A future log that was promoted meanwhile: its directory has lost its suffix."""
+        parent, name = os.path.split(self.directory)
+        if self.suffix != FileState.DELETED.value or not name.endswith("-future"):
+            return
+        plain = f"{parent}{os.sep}{parse_partition_directory(name).topic_partition}"
+        self._disk.delete(f"{plain}{os.sep}{self.base_offset:020d}{kind.value}{self.suffix}")
+
+    def _trim_log(self) -> None:
+        if self._is_padded:
+            self._disk.truncate(self.log_path, self.size)
+            self._is_padded, self._is_synced, self._is_written = False, False, True
+
+    def _close_log(self) -> None:
+        self._trim_log()
+        if self._is_written:
+            self._disk.sync(self.log_path)
+            self._is_written, self._is_synced = False, True
+
+    def _forget(self) -> None:
+        self._max_timestamp = None
+        for index in (self._offset_index, self._time_index, self._txn_index):
+            if index is not None:
+                index.forget()
+
+
+def _try(action: Callable[[], object], problems: list[DiskError]) -> None:
+    try:
+        action()
+    except DiskError as error:
+        problems.append(error)

@@ -1,0 +1,164 @@
+"""The transaction index: which transactions were aborted in a segment, so that readers leave them out.
+
+at  size  field
+ 0     2  version             0; Kafka looks at the first of its two bytes only
+ 2     8  producer_id
+10     8  first_offset        of the transaction; may lie in an earlier segment
+18     8  last_offset         of its abort marker, which is in this segment
+26     8  last_stable_offset  when the marker was written
+
+An entry for each aborted transaction, in the order of their markers. There is no file until there is an
+entry, and no preallocation. Kafka: TransactionIndex.java, AbortedTxn.java
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stratalog.errors import CorruptIndexError, InvalidOffsetError
+from stratalog.files.disk import Disk, Path
+from stratalog.segment.index_cache import IndexCache
+from stratalog.segment.index_file import Entries, IndexFile
+
+ENTRY_SIZE = 34
+CURRENT_VERSION = 0
+_ENTRY = np.dtype(
+    [
+        ("version", ">i2"),
+        ("producer_id", ">i8"),
+        ("first_offset", ">i8"),
+        ("last_offset", ">i8"),
+        ("last_stable_offset", ">i8"),
+    ]
+)
+assert _ENTRY.itemsize == ENTRY_SIZE
+
+
+class AbortedTxn(NamedTuple):
+    """An aborted transaction. Kafka: AbortedTxn"""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+    version: int = CURRENT_VERSION
+
+    def to_bytes(self) -> bytes:
+        """The entry as it stands in the file."""
+        return _row(self).tobytes()
+
+
+class TransactionIndex(IndexFile):
+    """The .txnindex of a segment."""
+
+    ENTRY = _ENTRY
+    IS_PREALLOCATED = False
+
+    def __init__(
+        self,
+        disk: Disk,
+        path: Path,
+        base_offset: int,
+        *,
+        exists: bool | None = None,
+        lock: Any = None,  # Any: as in IndexFile
+        cache: IndexCache | None = None,
+    ) -> None:
+        super().__init__(disk, path, base_offset, max_size=0, exists=exists, lock=lock, cache=cache)
+
+    @property
+    def is_empty(self) -> bool:
+        return self.entry_count == 0
+
+    @property
+    def last_offset(self) -> int | None:
+        """The last aborted transaction's marker."""
+        last = self._last_entry()
+        return None if last is None else last[3]
+
+    def append(self, aborted: AbortedTxn) -> None:
+        """Add an entry; its marker must be behind the last one's."""
+        with self._lock:
+            last_offset = self.last_offset
+            if last_offset is not None and aborted.last_offset <= last_offset:
+                raise InvalidOffsetError(self.path, aborted.last_offset, last_offset)
+            self.create()
+            # No preallocation: the file grows with each entry, over what a torn write may have left there.
+            self._length = (self._count + 1) * self.entry_size
+            self._append(_row(aborted))
+
+    def all_aborted(self) -> list[AbortedTxn]:
+        entries = self.entries()
+        return self._aborted(entries, np.arange(entries.count))
+
+    def collect(self, fetch_offset: int, upper_bound: int) -> tuple[list[AbortedTxn], bool]:
+        """The aborted transactions that touch [fetch_offset, upper_bound), and whether these are all.
+
+        They are if one was aborted when everything below the bound was decided; else later segments may
+        have more. Kafka: TransactionIndex.collectAbortedTxns
+        """
+        entries = self.entries()
+        _, _, first, last, stable = (column[: entries.count] for column in entries.columns)
+        decided = np.flatnonzero(stable >= upper_bound)
+        is_complete = bool(decided.size)
+        seen = int(decided[0]) + 1 if is_complete else entries.count
+        touching = np.flatnonzero((last[:seen] >= fetch_offset) & (first[:seen] < upper_bound))
+        return self._aborted(entries, touching), is_complete
+
+    def truncate_to(self, offset: int) -> None:
+        """Keep the entries whose marker is below the offset."""
+        if self.entry_count:
+            entries = self.entries()
+            cut = np.flatnonzero(entries.columns[3][: entries.count] >= offset)
+            if cut.size:
+                self._truncate_to_entries(int(cut[0]))
+
+    def reset(self) -> None:
+        """Remove all entries."""
+        if self.exists:
+            self.truncate()
+            self.trim()
+
+    def flush(self) -> None:
+        """Return when all entries are on the device. A file that is not there stays so."""
+        if self.exists:
+            super().flush()
+
+    def trim(self) -> None:
+        """Cut off what a torn write left behind the last whole entry."""
+        if self.exists:
+            super().trim()
+
+    def sanity_check(self) -> None:
+        """CorruptIndexError unless every entry can be one of this segment.
+
+        Kafka looks only whether a marker is below the base offset. A torn last entry is no harm: it is not
+        read, and the next one is written over it.
+        """
+        entries = self.entries()
+        version, _, first, last, _ = (column[: entries.count] for column in entries.columns)
+        if ((version >> 8) > CURRENT_VERSION).any():
+            raise CorruptIndexError(self.path, f"version {int(version.max()) >> 8} of an entry is unknown.")
+        if (last < self.base_offset).any():
+            raise CorruptIndexError(
+                self.path, f"a marker at offset {int(last.min())} is below the segment's {self.base_offset}."
+            )
+        if (np.diff(last) <= 0).any():
+            raise CorruptIndexError(self.path, "its markers do not ascend.")
+        if (first > last).any():
+            raise CorruptIndexError(self.path, "a transaction begins behind its marker.")
+
+    def _count_entries(self) -> int:
+        return self._length // self.entry_size
+
+    def _aborted(self, entries: Entries, slots: np.ndarray[Any, np.dtype[np.intp]]) -> list[AbortedTxn]:
+        version, *fields = (column[slots].tolist() for column in entries.columns)
+        if any(number >> 8 > CURRENT_VERSION for number in version):
+            raise CorruptIndexError(self.path, f"version {max(version) >> 8} of an entry is unknown.")
+        return [AbortedTxn(*row) for row in zip(*fields, version, strict=True)]
+
+
+def _row(aborted: AbortedTxn) -> np.ndarray[Any, np.dtype[np.void]]:
+    return np.array([(aborted.version, *aborted[:4])], _ENTRY)
