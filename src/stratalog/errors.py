@@ -18,6 +18,7 @@ StratalogError
 │   ├── RecordTooLargeError          more bytes than the caller's limit allows
 │   └── UnsupportedCompressionTypeError  codec bits that no Kafka release has given a meaning
 ├── CorruptCheckpointError           a small text file that cannot be read; .path, .line
+│   └── CheckpointNumberError        only a number in one of its lines is none: a broker starts from 0
 ├── CorruptIndexError                an index that disagrees with its log; recovery rebuilds it; .path
 ├── CorruptSnapshotError             a producer snapshot that cannot be believed; an older one is used; .path
 ├── IndexFullError                   an index with no room for another entry: roll the segment; .path
@@ -214,6 +215,14 @@ class CorruptCheckpointError(StratalogError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.path, self.line, self.reason)
+
+
+class CheckpointNumberError(CorruptCheckpointError):
+    """A line has its fields, but one of them is no number.
+
+    A broker forgives that in an offset checkpoint and goes on as if the file were empty; every other damage to
+    such a file takes its whole directory offline.
+    """
 
 
 class CorruptIndexError(StratalogError):

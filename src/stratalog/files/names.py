@@ -126,7 +126,7 @@ def parse_segment_file(name: str) -> SegmentFile | None:
     kind = next((kind for kind in FileKind if stem.endswith(kind.value)), None)
     if kind is None:
         return None
-    offset = _parse_number(name[: name.index(".")], INT64_MIN, INT64_MAX)
+    offset = parse_number(name[: name.index(".")], INT64_MIN, INT64_MAX)
     if offset is None:
         raise InvalidNameError(
             name,
@@ -189,7 +189,7 @@ def parse_partition_directory(name: str) -> PartitionDirectory:
             raise _no_partition(name)
         stem = name[: name.rindex(".")]
     topic, dash, number = stem.rpartition("-")
-    partition = _parse_number(number, -INT32_MAX - 1, INT32_MAX)
+    partition = parse_number(number, -INT32_MAX - 1, INT32_MAX)
     if not dash or not topic or partition is None:
         raise _no_partition(name)
     return PartitionDirectory(TopicPartition(topic, partition), state)
@@ -216,8 +216,8 @@ def partition_directory_name(
     return topic_partition.topic[: MAX_DIRECTORY_LENGTH - len(suffix)] + suffix
 
 
-def _parse_number(text: str, lowest: int, highest: int) -> int | None:
-    """What Java's parseInt or parseLong reads; int() alone would also take blanks and underscores."""
+def parse_number(text: str, lowest: int, highest: int) -> int | None:
+    """What Java's parseInt or parseLong reads, else None; int() also takes blanks and underscores."""
     # No number of Java's has more digits, leading zeros apart; int() refuses absurd ones with a ValueError.
     if not _NUMBER.fullmatch(text) or len(text.lstrip("+-").lstrip("0")) > 19:
         return None

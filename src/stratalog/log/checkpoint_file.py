@@ -1,0 +1,148 @@
+"""Checkpoints: offsets by partition, and leader epochs, in a text file that is replaced as a whole.
+
+0                     version
+2                     how many lines follow
+topic 0 17            topic, partition, offset; in leader-epoch-checkpoint: epoch, start offset
+other 3 5             each line ends with a newline, the last one too
+
+An offset checkpoint has its lines in any order. Written beside the file, synced and renamed, so that a crash
+leaves the old one or the new one. Kafka: CheckpointFile, OffsetCheckpointFile, LeaderEpochCheckpointFile.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
+from stratalog.errors import CheckpointNumberError, CorruptCheckpointError, DiskError
+from stratalog.files.disk import Disk, Path
+from stratalog.files.names import INT32_MAX, INT64_MAX, INT64_MIN, TopicPartition, parse_number
+
+VERSION = 0
+
+Entry = TypeVar("Entry")
+# The fields of one line to its entry; None for a wrong number of fields, ValueError for what is no number.
+ParseFields = Callable[[list[str]], Entry | None]
+
+# Java's \s and BufferedReader.readLine; Python's own know more white space and line ends.
+_BLANKS = re.compile(r"[ \t\n\x0b\f\r]+")
+_LINE_END = re.compile(r"\r\n|\r|\n")
+
+
+def read_checkpoint(disk: Disk, path: Path, parse: ParseFields[Entry]) -> list[Entry]:
+    """The entries of a checkpoint, in the file's order; none if there is no file. Reading creates nothing."""
+    status = disk.status(path)
+    if status is None:
+        return []
+    return parse_checkpoint(disk.read_at(path, status.size, 0), parse, path)
+
+
+def write_checkpoint(disk: Disk, path: Path, lines: Iterable[str]) -> None:
+    """Replace the checkpoint by one with these lines; on the device when this returns."""
+    disk.replace(path, format_checkpoint(lines))
+
+
+def format_checkpoint(lines: Iterable[str]) -> bytes:
+    """The bytes of a checkpoint. Without any line it is not empty: it says that there are none."""
+    body = list(lines)
+    return "".join(f"{line}\n" for line in [str(VERSION), str(len(body)), *body]).encode()
+
+
+def parse_checkpoint(data: bytes, parse: ParseFields[Entry], path: Path) -> list[Entry]:
+    """The entries in the bytes of a checkpoint; CorruptCheckpointError names the line that is wrong.
+
+    A file that is empty or ends behind its version has no entries: so a crash of old releases left them.
+    """
+    try:
+        lines = _LINE_END.split(data.decode())
+    except UnicodeDecodeError as error:
+        raise CorruptCheckpointError(path, 0, "it is not UTF-8.") from error
+    if lines[-1] == "":
+        lines.pop()
+    if not lines:
+        return []
+    version = parse_number(lines[0], -INT32_MAX - 1, INT32_MAX)
+    if version != VERSION:
+        raise CorruptCheckpointError(path, 1, f"the version is {lines[0]!r}, only {VERSION} is known.")
+    if len(lines) == 1:
+        return []
+    count = parse_number(lines[1], 0, INT32_MAX)
+    if count is None:
+        raise CorruptCheckpointError(path, 2, f"{lines[1]!r} is no number of entries.")
+    entries = [_parse_line(path, number, line, parse) for number, line in enumerate(lines[2:], 3)]
+    if len(entries) != count:
+        raise CorruptCheckpointError(path, 2, f"{count} entries are announced, {len(entries)} are there.")
+    return entries
+
+
+def _parse_line(path: Path, number: int, line: str, parse: ParseFields[Entry]) -> Entry:
+    fields = _BLANKS.split(line)
+    while fields and not fields[-1]:  # as Java's split: a blank at the end is nothing, one in front a field
+        fields.pop()
+    try:
+        entry = parse(fields)
+    except ValueError as error:
+        raise CheckpointNumberError(path, number, f"{line!r}: {error}") from error
+    if entry is None:
+        raise CorruptCheckpointError(path, number, f"{line!r} has not the fields it should have.")
+    return entry
+
+
+def int32_field(text: str) -> int:
+    """A number of 32 bits in a line; ValueError for anything else."""
+    return _number_field(text, -INT32_MAX - 1, INT32_MAX)
+
+
+def int64_field(text: str) -> int:
+    """A number of 64 bits in a line; ValueError for anything else."""
+    return _number_field(text, INT64_MIN, INT64_MAX)
+
+
+def _number_field(text: str, lowest: int, highest: int) -> int:
+    number = parse_number(text, lowest, highest)
+    if number is None:
+        raise ValueError(f"{text!r} is no number from {lowest} to {highest}.")
+    return number
+
+
+class OffsetCheckpointFile:
+    """One of the offset checkpoints of a log directory; safe from several threads."""
+
+    def __init__(self, disk: Disk, path: Path) -> None:
+        self.path = path
+        self._disk = disk
+        self._lock = threading.Lock()
+
+    def read(self) -> dict[TopicPartition, int]:
+        """The offset of each partition; of two lines for one partition the later one."""
+        with self._lock:
+            return dict(read_checkpoint(self._disk, self.path, _parse_offset))
+
+    def write(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Replace the file by these offsets; on the device when this returns."""
+        lines = [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]
+        with self._lock:
+            write_checkpoint(self._disk, self.path, lines)
+
+    def write_if_directory_exists(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """As `write`, but a directory that was removed meanwhile is no error."""
+        try:
+            self.write(offsets)
+        except DiskError:
+            if directory_exists(self._disk, self.path):
+                raise
+
+
+def directory_exists(disk: Disk, path: Path) -> bool:
+    """Whether the directory that the file is, or would be, in is there."""
+    return disk.exists(os.path.dirname(os.fspath(path)) or ".")  # noqa: PTH120
+
+
+def _parse_offset(fields: list[str]) -> tuple[TopicPartition, int] | None:
+    if len(fields) != 3:
+        return None
+    topic, partition, offset = fields
+    return TopicPartition(topic, int32_field(partition)), int64_field(offset)

@@ -1,0 +1,71 @@
+"""The mark that a log directory was closed in order: `.kafka_cleanshutdown`.
+
+{"version":0,"brokerEpoch":124}
+
+That the file is there is what counts: a broker then believes the ends of its logs, and deletes the file
+before it loads the first one. The epoch tells the controller whether the broker's last stop was the one it
+knows of. Releases before 3.7 left the file empty. Kafka: CleanShutdownFileHandler.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+from stratalog.errors import DiskError
+from stratalog.files.disk import Disk, Path
+from stratalog.files.names import CLEAN_SHUTDOWN, INT64_MAX, INT64_MIN
+
+VERSION = 0
+UNKNOWN_EPOCH = -1
+
+
+class CleanShutdownFile:
+    """The mark of one log directory, or of a lone partition directory."""
+
+    def __init__(self, disk: Disk, directory: Path) -> None:
+        self.path = os.path.join(os.fspath(directory), CLEAN_SHUTDOWN)  # noqa: PTH118
+        self._directory = os.fspath(directory)
+        self._disk = disk
+
+    def exists(self) -> bool:
+        return self._disk.exists(self.path)
+
+    def read(self) -> int | None:
+        """The broker's epoch; None where there is no mark, or none that says an epoch. Raises nothing."""
+        try:
+            status = self._disk.status(self.path)
+            data = b"" if status is None else self._disk.read_at(self.path, status.size, 0)
+        except DiskError:
+            return None
+        return parse_broker_epoch(data)
+
+    def write(self, broker_epoch: int = UNKNOWN_EPOCH) -> None:
+        """Leave the mark; on the device, name and all, when this returns."""
+        self._disk.replace(self.path, format_clean_shutdown(broker_epoch))
+
+    def delete(self) -> bool:
+        """Take the mark away, for good when this returns; False where there was none."""
+        found = self._disk.delete(self.path)
+        if found:
+            self._disk.sync_directory(self._directory)
+        return found
+
+
+def format_clean_shutdown(broker_epoch: int) -> bytes:
+    """The bytes of the mark."""
+    return f'{{"version":{VERSION},"brokerEpoch":{broker_epoch}}}'.encode()
+
+
+def parse_broker_epoch(data: bytes) -> int | None:
+    """The epoch in the bytes of a mark; None for whatever says none. Other fields are ignored."""
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict):
+        return None
+    epoch = found.get("brokerEpoch")
+    if not isinstance(epoch, int) or isinstance(epoch, bool) or not INT64_MIN <= epoch <= INT64_MAX:
+        return None
+    return epoch

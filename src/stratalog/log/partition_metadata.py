@@ -1,0 +1,128 @@
+"""partition.metadata: the id of the topic that a partition directory belongs to.
+
+version: 0
+topic_id: CVmmc5E3Svq-PtfZ062cfg      no newline behind it
+
+The id is 16 bytes in base64 for URLs, 22 characters without padding. A topic that is deleted and created
+again has the same name and another id, so a directory left over from the first is not taken for the second's.
+Kafka: PartitionMetadataFile, Uuid.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import threading
+import uuid
+
+from stratalog.errors import CorruptCheckpointError, UsageError
+from stratalog.files.disk import Disk, Path
+from stratalog.files.names import INT32_MAX, parse_number
+
+VERSION = 0
+ZERO_ID = uuid.UUID(int=0)
+
+_SEPARATOR = re.compile(r":[ \t\n\x0b\f\r]+")
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_MAX_ID_LENGTH = 24  # with padding
+
+
+def topic_id_to_text(topic_id: uuid.UUID) -> str:
+    """The 22 characters that Kafka prints for an id."""
+    return base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
+
+
+def topic_id_from_text(text: str) -> uuid.UUID:
+    """The id that Kafka reads in this text; ValueError if it reads none."""
+    if len(text) > _MAX_ID_LENGTH or not re.fullmatch(r"[A-Za-z0-9_-]*={0,2}", text):
+        raise ValueError(f"{text!r} is no id: 22 letters, digits, '-' and '_'")
+    bare = text.rstrip("=")
+    try:
+        data = base64.urlsafe_b64decode(bare + "=" * (-len(bare) % 4))
+    except binascii.Error as error:
+        raise ValueError(f"{text!r} is no id: {error}") from error
+    if len(data) != 16:
+        raise ValueError(f"{text!r} is no id: it has {len(data)} bytes instead of 16")
+    return uuid.UUID(bytes=data)
+
+
+def format_partition_metadata(topic_id: uuid.UUID) -> bytes:
+    """The bytes of the file."""
+    return f"version: {VERSION}\ntopic_id: {topic_id_to_text(topic_id)}".encode()
+
+
+def parse_partition_metadata(data: bytes, path: Path) -> uuid.UUID:
+    """The topic id in the bytes of the file. A version above 0 is read like 0, as Kafka does."""
+    try:
+        lines = _LINE_END.split(data.decode())
+    except UnicodeDecodeError as error:
+        raise CorruptCheckpointError(path, 0, "it is not UTF-8.") from error
+    version = parse_number(_field(path, lines, 0, "version"), -INT32_MAX - 1, INT32_MAX)
+    if version is None or version < VERSION:
+        raise CorruptCheckpointError(path, 1, f"{lines[0]!r} says no version that there is.")
+    text = _field(path, lines, 1, "topic_id")
+    try:
+        topic_id = topic_id_from_text(text)
+    except ValueError as error:
+        raise CorruptCheckpointError(path, 2, f"{error}.") from error
+    if topic_id == ZERO_ID:
+        raise CorruptCheckpointError(path, 2, "an id of zeros is no topic's.")
+    return topic_id
+
+
+def _field(path: Path, lines: list[str], at: int, name: str) -> str:
+    if at >= len(lines) or not lines[at]:
+        raise CorruptCheckpointError(path, at + 1, f"it ends before {name}.")
+    parts = _SEPARATOR.split(lines[at])
+    if len(parts) != 2:
+        raise CorruptCheckpointError(path, at + 1, f"{lines[at]!r} is not '{name}: value'.")
+    return parts[1]
+
+
+class PartitionMetadataFile:
+    """The file of one log. An id that is recorded is written by the next `flush`, before the first append."""
+
+    def __init__(self, disk: Disk, path: Path) -> None:
+        self.path = path
+        self._disk = disk
+        self._lock = threading.Lock()
+        self._recorded: uuid.UUID | None = None
+        self._is_written = False
+
+    def exists(self) -> bool:
+        return self._disk.exists(self.path)
+
+    def read(self) -> uuid.UUID | None:
+        """The topic id in the file; None if there is no file."""
+        with self._lock:
+            status = self._disk.status(self.path)
+            if status is None:
+                return None
+            return parse_partition_metadata(self._disk.read_at(self.path, status.size, 0), self.path)
+
+    def record(self, topic_id: uuid.UUID) -> None:
+        """Remember the id for the next `flush`; UsageError if another one was recorded before."""
+        if topic_id == ZERO_ID:
+            raise UsageError(f"{self.path}: an id of zeros is no topic's.")
+        with self._lock:
+            if self._recorded is not None and self._recorded != topic_id:
+                raise UsageError(
+                    f"{self.path}: the topic id is {topic_id_to_text(self._recorded)}, it cannot become "
+                    f"{topic_id_to_text(topic_id)}."
+                )
+            self._recorded = topic_id
+
+    def flush(self) -> None:
+        """Write the recorded id if it is not written yet; on the device when this returns."""
+        with self._lock:
+            if self._recorded is None or self._is_written:
+                return
+            self._disk.replace(self.path, format_partition_metadata(self._recorded))
+            self._is_written = True
+
+    def delete(self) -> bool:
+        """Delete the file; False where there was none."""
+        with self._lock:
+            self._is_written = False
+            return self._disk.delete(self.path)
