@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,7 +23,9 @@ pytestmark = pytest.mark.skipif(INTERPRETED, reason="NUMBA_DISABLE_JIT: nothing 
 NOBODY = 65534
 
 CHECKSUM = """
-import logging
+import logging, os
+import stratalog
+assert stratalog.__file__.startswith(os.environ["PYTHONPATH"]), stratalog.__file__
 logging.basicConfig(format="%(name)s %(levelname)s %(message)s")
 from stratalog.records.kernels.crc32c import crc32c
 from stratalog.records.kernels.memory import byte_array
@@ -32,7 +35,7 @@ print("from the cache:", sum(crc32c.stats.cache_hits.values()))
 ALL_KERNELS = CHECKSUM + "from stratalog.records.kernels import encode, gather, hash, walk\n"
 # Python itself may lie where only its owner can read. So what Numba loads at its first compilation is loaded
 # before the process becomes somebody else.
-AS_NOBODY = f"""
+BECOME_NOBODY = f"""
 import os, platform, hashlib, pathlib, logging
 import numba.extending, numpy
 numba.njit(lambda row: row.a + 1)(numpy.zeros(1, numpy.dtype((numpy.record, [("a", "i8")])))[0])
@@ -44,19 +47,19 @@ HOMELESS = {"HOME": "/nonexistent", "XDG_CACHE_HOME": "/nonexistent"}
 
 
 @pytest.fixture
-def package(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A copy of what kernels need of the package, readable for all, without compiled files."""
-    folder = tmp_path_factory.mktemp("source")
-    source = Path(stratalog.__file__).parent
-    copy = folder / "stratalog"
-    shutil.copytree(source, copy, ignore=shutil.ignore_patterns("__pycache__", "spark", "cli", "internal"))
-    for path in (folder, *folder.parents):  # pytest's own folders are for their user alone
-        if path.stat().st_uid == os.getuid() and path.name.startswith("pytest-"):
+def package() -> Iterator[Path]:
+    """A copy of what kernels need of the package, readable for all, without compiled files.
+
+    Not in pytest's own folders, which are for their user alone.
+    """
+    with tempfile.TemporaryDirectory(prefix="stratalog-kernels-") as name:
+        folder = Path(name)
+        ignored = shutil.ignore_patterns("__pycache__", "spark", "cli", "internal")
+        shutil.copytree(Path(stratalog.__file__).parent, folder / "stratalog", ignore=ignored)
+        folder.chmod(0o755)
+        yield folder
+        for path in (folder, *folder.rglob("*")):
             path.chmod(0o755)
-    folder.chmod(0o755)
-    yield folder
-    for path in (folder, *folder.rglob("*")):
-        path.chmod(0o755)
 
 
 def run(package: Path, program: str, **environment: str) -> tuple[str, str]:
@@ -107,11 +110,9 @@ print(f"{int(low):x}", sum(siphash128.stats.cache_hits.values()))
 
 
 def test_where_nothing_can_be_written_kernels_work_and_that_is_said_once(package: Path) -> None:
-    if os.getuid() != 0:
-        pytest.skip("only root can become a user without a home")
     _refuse_writing(package)
 
-    output, complaints = run(package, AS_NOBODY + ALL_KERNELS, **HOMELESS)
+    output, complaints = run(package, as_nobody(ALL_KERNELS), **HOMELESS)
 
     assert output == "e3069283\nfrom the cache: 0\n"
     (line,) = complaints.splitlines()
@@ -120,19 +121,24 @@ def test_where_nothing_can_be_written_kernels_work_and_that_is_said_once(package
 
 
 def test_a_folder_named_for_the_cache_is_used_by_a_user_without_a_home(package: Path) -> None:
-    if os.getuid() != 0:
-        pytest.skip("only root can become a user without a home")
-    _refuse_writing(package)
-    cache = package.parent / f"{package.name}-cache"
+    cache = package / "cache"
     cache.mkdir()
-    os.chown(cache, NOBODY, -1)
+    if os.getuid() == 0:
+        os.chown(cache, NOBODY, -1)
+    _refuse_writing(package, except_for=cache)
 
-    _, complaints = run(package, AS_NOBODY + CHECKSUM, NUMBA_CACHE_DIR=str(cache), **HOMELESS)
+    _, complaints = run(package, as_nobody(CHECKSUM), NUMBA_CACHE_DIR=str(cache), **HOMELESS)
 
     assert complaints == ""
     assert any(cache.iterdir())
 
 
-def _refuse_writing(package: Path) -> None:
+def as_nobody(program: str) -> str:
+    """Root may write anywhere, so it becomes somebody who may not; others are held off by the modes."""
+    return BECOME_NOBODY + program if os.getuid() == 0 else program
+
+
+def _refuse_writing(package: Path, *, except_for: Path | None = None) -> None:
     for path in (package, *package.rglob("*")):
-        path.chmod(0o555 if path.is_dir() else 0o444)
+        if path != except_for:
+            path.chmod(0o555 if path.is_dir() else 0o444)
