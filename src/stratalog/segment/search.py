@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -17,6 +18,18 @@ from stratalog.records.unpack import invalid_record, next_run
 from stratalog.records.walk import new_table, walk_batches
 
 _ROWS = 256
+
+
+class _Workspace(threading.local):
+    """Memory for one thread: making it anew would cost more than most look-ups."""
+
+    def __init__(self) -> None:
+        self.scratch = Scratch(64 << 10)
+        self.table = new_table(1)
+        self.rows = np.zeros(_ROWS, decoding.RECORD)
+
+
+_workspace = _Workspace()
 FindBatch = Callable[[int, int, int], BatchRow | None]
 ReadBytes = Callable[[int, int], bytes]
 
@@ -48,14 +61,15 @@ def find_record(
 
 def _find_in_batch(data: bytes, timestamp: int, start_offset: int) -> tuple[int, int] | None:
     """(timestamp, offset) of the record."""
-    headers = walk_batches(data, table=new_table(1), check_crc=False).headers
+    array = byte_array(data)
+    headers = walk_batches(array, table=_workspace.table, check_crc=False).headers
     if not len(headers):
         return None  # the log was cut short meanwhile
-    run = next_run(byte_array(data), headers, 0, Scratch(), DEFAULT_LIMIT)
+    run = next_run(array, headers, 0, _workspace.scratch, DEFAULT_LIMIT)
     if run.problem is not None:
         raise run.problem
     decode = decoding.decode_legacy if run.is_legacy else decoding.decode
-    rows = np.zeros(_ROWS, decoding.RECORD)
+    rows = _workspace.rows
     at, outcome = (0, 0, 0), decoding.MORE
     while outcome == decoding.MORE:
         count, outcome, at = decode(run.data, run.batches, rows, at, INT64_MAX, start_offset, INT64_MAX)

@@ -1,22 +1,20 @@
 """One segment of a log: the batches from a base offset on, and the indexes into them.
 
-A segment holds no descriptor and, until it is asked something, no index: a directory listing says all that
-is needed to open one. One thread changes a segment, any number read from it. Bytes are written before `size`
+One thread changes a segment, any number read from it. Bytes are written before `size`
 tells of them, and `size` is told before an index points at them, so a reader never sees half a batch.
 Kafka: LogSegment.java
 """
 
 from __future__ import annotations
 
-import errno
 import logging
-import os
-import threading
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from stratalog.clock import Clock
+from stratalog.config import LogConfig
 from stratalog.errors import (
     CorruptIndexError,
     CorruptRecordError,
@@ -29,29 +27,24 @@ from stratalog.errors import (
     UsageError,
 )
 from stratalog.files.disk import Disk, Path, byte_view
-from stratalog.files.names import FileKind, FileState, parse_partition_directory
 from stratalog.records.kernels import index as kernel
-from stratalog.records.kernels.memory import Bytes, byte_array
+from stratalog.records.kernels.memory import byte_array
 from stratalog.records.kernels.walk import CODEC_MASK, BatchTable
 from stratalog.records.reader import BatchRow, read_batches
 from stratalog.segment.headers import BatchChunk, find_batch, stream_batches
-from stratalog.segment.offset_index import OffsetIndex
 from stratalog.segment.search import TimestampAndOffset, find_record
-from stratalog.segment.time_index import NO_TIMESTAMP, TimeIndex
-from stratalog.segment.txn_index import AbortedTxn, TransactionIndex
+from stratalog.segment.segment_files import SegmentFiles
+from stratalog.segment.time_index import NO_TIMESTAMP
+from stratalog.segment.txn_index import AbortedTxn
 
 if TYPE_CHECKING:
-    from stratalog.clock import Clock
-    from stratalog.config import LogConfig
     from stratalog.files.disk import Data
 
 logger = logging.getLogger(__name__)
-_T = TypeVar("_T")
 
 INT32_MAX = 2**31 - 1
 INT64_MIN = -(2**63)
 MAX_SIZE = INT32_MAX  # of a .log file: positions in an index have 32 bits
-_FILES = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 
 
 class OffsetPosition(NamedTuple):
@@ -76,30 +69,19 @@ class FetchedRange(NamedTuple):
     first_entry_incomplete: bool
 
 
-class LogSegment:
+class LogSegment(SegmentFiles):
     """A .log file, its .index, .timeindex and .txnindex."""
 
     __slots__ = (
-        "_disk",
         "_first_timestamp",
-        "_has",
         "_is_padded",
         "_is_synced",
         "_is_written",
-        "_lock",
         "_max_timestamp",
-        "_offset_index",
         "_since_entry",
-        "_time_index",
-        "_txn_index",
-        "base_offset",
         "clock",
-        "config",
         "created_ms",
-        "directory",
         "roll_jitter_ms",
-        "size",
-        "suffix",
     )
 
     def __init__(
@@ -115,20 +97,10 @@ class LogSegment:
         has: tuple[bool | None, bool | None, bool | None] = (None, None, None),
         roll_jitter_ms: int = 0,
     ) -> None:
-        self._disk = disk
-        self.directory = os.fspath(directory)
-        self.base_offset = base_offset
-        self.config = config
+        super().__init__(disk, directory, base_offset, config, suffix=suffix, size=size, has=has)
         self.clock = clock
-        self.suffix = suffix
-        self.size = size
         self.created_ms = clock()
         self.roll_jitter_ms = roll_jitter_ms
-        self._has = has
-        self._lock = threading.RLock()
-        self._offset_index: OffsetIndex | None = None
-        self._time_index: TimeIndex | None = None
-        self._txn_index: TransactionIndex | None = None
         self._max_timestamp: tuple[int, int] | None = None  # and its offset; None: not looked up yet
         self._first_timestamp: int | None = None
         self._since_entry = 0
@@ -199,60 +171,6 @@ class LogSegment:
             )
         return segment
 
-    @property
-    def log_path(self) -> str:
-        return self._path(FileKind.LOG)
-
-    @property
-    def offset_index(self) -> OffsetIndex:
-        index = self._offset_index
-        if index is None:
-            with self._lock:
-                index = self._offset_index
-                if index is None:
-                    index = self._offset_index = OffsetIndex(
-                        self._disk,
-                        self._path(FileKind.OFFSET_INDEX),
-                        self.base_offset,
-                        max_size=self.config.segment_index_bytes,
-                        exists=self._has[0],
-                        lock=self._lock,
-                    )
-        return index
-
-    @property
-    def time_index(self) -> TimeIndex:
-        index = self._time_index
-        if index is None:
-            with self._lock:
-                index = self._time_index
-                if index is None:
-                    index = self._time_index = TimeIndex(
-                        self._disk,
-                        self._path(FileKind.TIME_INDEX),
-                        self.base_offset,
-                        max_size=self.config.segment_index_bytes,
-                        exists=self._has[1],
-                        lock=self._lock,
-                    )
-        return index
-
-    @property
-    def txn_index(self) -> TransactionIndex:
-        index = self._txn_index
-        if index is None:
-            with self._lock:
-                index = self._txn_index
-                if index is None:
-                    index = self._txn_index = TransactionIndex(
-                        self._disk,
-                        self._path(FileKind.TXN_INDEX),
-                        self.base_offset,
-                        exists=self._has[2],
-                        lock=self._lock,
-                    )
-        return index
-
     def append(self, data: Data, batches: BatchTable, largest_offset: int) -> None:
         """Write a set of batches; `batches` are its rows as a walk finds them, the last with largest_offset.
 
@@ -295,19 +213,6 @@ class LogSegment:
         timestamp = self.max_timestamp
         return timestamp if timestamp >= 0 else self.modified_ms
 
-    @property
-    def modified_ms(self) -> int:
-        status = self._disk.status(self.log_path)
-        if status is None:
-            raise DiskError(self.log_path, "the file is gone.", errno.ENOENT)
-        return status.mtime_ms
-
-    def set_modified(self, mtime_ms: int) -> None:
-        """Set the time of change of the log and its indexes. Kafka: LogSegment.setLastModified"""
-        for kind in _FILES[:3]:
-            if self._disk.exists(self._path(kind)):
-                self._disk.set_modified(self._path(kind), mtime_ms)
-
     def translate_offset(self, offset: int, starting_position: int = 0) -> OffsetPosition | None:
         """The first batch, at or behind starting_position, whose last offset is not below the given one."""
         start = max(self.offset_index.lookup(offset).position, starting_position)
@@ -339,16 +244,6 @@ class LogSegment:
         size = max(0, min(end - start.position, adjusted))
         incomplete = size > 0 and adjusted < start.size
         return FetchedRange(start.base_offset, start.position, size, incomplete)
-
-    def read_bytes(self, position: int, size: int) -> bytes:
-        """Bytes of the log; fewer where it ends."""
-        size = max(0, min(size, self.size - position))
-        return self._reading(lambda path: self._disk.read_at(path, size, position))
-
-    def read_into(self, buffer: Bytes, position: int) -> int:
-        """Fill a buffer with bytes of the log; returns how many there were."""
-        wanted = buffer[: max(0, self.size - position)]
-        return self._reading(lambda path: self._disk.read_into(path, wanted, position))
 
     def batches(
         self, start_position: int = 0, end_position: int | None = None, *, check_crc: bool = False
@@ -479,28 +374,6 @@ class LogSegment:
         """Give back the memory without writing anything: the disk has failed."""
         self._forget()
 
-    def change_suffixes(self, old: str, new: str) -> None:
-        """Rename all files, the log first; an index that is not there is passed over."""
-        if self.suffix != old:
-            raise UsageError(f"{self.log_path} does not end with {old!r}.")
-        self._move(self.directory, new, rename=True)
-
-    def update_directory(self, directory: Path) -> None:
-        """The directory has been renamed: look for the files there from now on."""
-        self._move(os.fspath(directory), self.suffix, rename=False)
-
-    def delete(self) -> None:
-        """Delete all files that are there."""
-        with self._lock:
-            self._forget()
-            for kind in _FILES:
-                if not self._disk.delete(self._path(kind)):
-                    self._delete_promoted(kind)
-
-    @property
-    def exists(self) -> bool:
-        return self._disk.exists(self.log_path)
-
     def rolling_based_timestamp(self) -> int | None:
         """The largest timestamp of the first batch, by which a segment's age counts; None without a batch."""
         if self._first_timestamp is None:
@@ -546,9 +419,6 @@ class LogSegment:
             raise CorruptIndexError(
                 index.path, f"its last entry is about offset {last.offset}; the batch there is {found}."
             )
-
-    def _path(self, kind: FileKind) -> str:
-        return f"{self.directory}{os.sep}{self.base_offset:020d}{kind.value}{self.suffix}"
 
     def _progress(self) -> kernel.ProgressTable:
         """How far the indexes have come; read before bytes are written, so that a failure changes nothing."""
@@ -623,43 +493,6 @@ class LogSegment:
         data = self.read_bytes(batch.position, batch.size)
         return next(iter(next(read_batches(byte_array(data), check_crc=False)))).offset
 
-    def _reading(self, read: Callable[[str], _T]) -> _T:
-        """Read the log, again if it got another name meanwhile: what is deleted is renamed first."""
-        path = self.log_path
-        try:
-            return read(path)
-        except DiskError as error:
-            if error.errno != errno.ENOENT:
-                raise
-            with self._lock:  # whoever renames the files holds it
-                renamed = self.log_path
-            if renamed == path:
-                raise
-        return read(renamed)
-
-    def _move(self, directory: str, suffix: str, *, rename: bool) -> None:
-        with self._lock:
-            indexes = (self._offset_index, self._time_index, self._txn_index)
-            paths = [self._path(kind) for kind in _FILES]
-            for path, index, kind in zip(paths, (None, *indexes), _FILES, strict=True):
-                target = f"{directory}{os.sep}{self.base_offset:020d}{kind.value}{suffix}"
-                if index is not None:
-                    if rename:
-                        index.rename_to(target)
-                    else:
-                        index.path = target
-                elif rename and (kind is FileKind.LOG or self._disk.exists(path)):
-                    self._disk.rename(path, target)
-            self.directory, self.suffix = directory, suffix
-
-    def _delete_promoted(self, kind: FileKind) -> None:
-        """A future log that was promoted meanwhile: its directory has lost its suffix."""
-        parent, name = os.path.split(self.directory)
-        if self.suffix != FileState.DELETED.value or not name.endswith("-future"):
-            return
-        plain = f"{parent}{os.sep}{parse_partition_directory(name).topic_partition}"
-        self._disk.delete(f"{plain}{os.sep}{self.base_offset:020d}{kind.value}{self.suffix}")
-
     def _trim_log(self) -> None:
         if self._is_padded:
             self._disk.truncate(self.log_path, self.size)
@@ -673,9 +506,7 @@ class LogSegment:
 
     def _forget(self) -> None:
         self._max_timestamp = None
-        for index in (self._offset_index, self._time_index, self._txn_index):
-            if index is not None:
-                index.forget()
+        self._forget_indexes()
 
 
 def _try(action: Callable[[], object], problems: list[DiskError]) -> None:
