@@ -1,0 +1,244 @@
+"""What a run of batches says about producers, transactions and leader epochs, gathered in one pass.
+
+Nearly every batch of today's producers has a producer id, so a list of them would be as long as the log. A
+row is kept for each producer instead, with its last five batches; only the starts and ends of transactions
+are listed one by one. Kafka: ProducerAppendInfo, as LogSegment.recover drives it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratalog.records.kernels.jit import kernel, rows_of
+from stratalog.records.kernels.memory import Bytes, load_i16, load_i32, load_u8
+from stratalog.records.kernels.walk import CODEC_MASK, BatchTable
+
+KEPT_BATCHES = 5
+
+# A producer as these batches alone tell of it; -1 is unknown. `first_epoch` is that of its first batch, and
+# `epoch_changed` says that another one followed, which makes a broker forget the batches before.
+PRODUCER = rows_of(
+    [
+        ("producer_id", np.int64),
+        ("last_timestamp", np.int64),
+        ("txn_first_offset", np.int64),
+        ("coordinator_epoch", np.int32),
+        ("batches_count", np.int32),
+        ("producer_epoch", np.int16),
+        ("first_epoch", np.int16),
+        ("epoch_changed", np.bool_),
+        ("ended_txn", np.bool_),  # a marker was seen: what was open before these batches is closed
+        ("plain_seen", np.bool_),
+    ],
+)
+# Fields of one of the last batches: rows of `recent`.
+LAST_SEQUENCE, LAST_OFFSET, OFFSET_DELTA, TIMESTAMP = 0, 1, 2, 3
+
+# The kinds of events, in the order of their batches.
+STARTED = 0  # the first batch of a transaction, unless one is open already
+COMMITTED = 1
+ABORTED = 2
+PLAIN = 3  # a batch outside of transactions, where one may be open: a broker refuses that
+EVENT = rows_of(
+    [
+        ("producer_id", np.int64),
+        ("offset", np.int64),
+        ("timestamp", np.int64),
+        ("coordinator_epoch", np.int32),
+        ("producer_epoch", np.int16),
+        ("kind", np.int8),
+    ],
+)
+
+# How far it came.
+DONE = 0
+NEEDS_ROOM = 1  # no room for another producer, event or epoch: grow or empty them and go on
+MARKER = 2  # a control batch that is not written the usual way: end_txn is to be called for it
+
+TRANSACTIONAL, CONTROL, LOG_APPEND_TIME = 1 << 4, 1 << 5, 1 << 3
+MARKER_SIZE = 17  # of the record in a marker's batch as every broker writes it
+SEQUENCE_MASK = 2**31 - 1
+
+Table = NDArray[np.void]
+
+
+@kernel
+def gather(
+    data: Bytes,
+    headers: BatchTable,
+    start: int,
+    counts: NDArray[np.int64],
+    slots: NDArray[np.int32],
+    producers: Table,
+    recent: NDArray[np.int64],
+    events: Table,
+    epochs: NDArray[np.int64],
+) -> tuple[int, int]:
+    """Take in the batches from row `start` on; returns (the first row that is not, how far it came).
+
+    `counts` holds how many producers, events and epochs there are, and the latest epoch. `slots` finds a
+    producer's row by its id: open addressing, its size a power of two above the number of producers.
+    """
+    for index in range(start, len(headers)):
+        batch: Any = headers[index]
+        if batch.magic < 2:
+            continue
+        if counts[0] == len(producers) or counts[1] + 1 >= len(events) or counts[2] == len(epochs):
+            return index, NEEDS_ROOM
+        if batch.partition_leader_epoch > counts[3]:
+            counts[3] = batch.partition_leader_epoch
+            epochs[counts[2], 0] = batch.partition_leader_epoch
+            epochs[counts[2], 1] = batch.base_offset
+            counts[2] += 1
+        if batch.producer_id < 0:
+            continue
+        if batch.attributes & CONTROL == 0:
+            _add_data(batch, counts, slots, producers, recent, events)
+            continue
+        position = batch.records_position
+        if not _is_usual_marker(data, position, batch):
+            return index, MARKER
+        timestamp = batch.max_timestamp if batch.attributes & LOG_APPEND_TIME else batch.base_timestamp
+        commits = load_i16(data, position + 7) == 1
+        end_txn(batch, commits, load_i32(data, position + 12), timestamp, counts, slots, producers, events)
+    return len(headers), DONE
+
+
+@kernel
+def _is_usual_marker(data: Bytes, position: int, batch: Any) -> bool:
+    """One record of 17 bytes: ABORT or COMMIT of version 0, no time nor offset after the batch's."""
+    return (
+        batch.records_count == 1
+        and batch.attributes & CODEC_MASK == 0
+        and batch.records_end - position == MARKER_SIZE
+        and load_u8(data, position) == 0x20
+        and load_u8(data, position + 2) == 0
+        and load_u8(data, position + 3) == 0
+        and load_u8(data, position + 4) == 8
+        and load_i16(data, position + 5) == 0
+        and (load_i16(data, position + 7) == 0 or load_i16(data, position + 7) == 1)
+        and load_u8(data, position + 9) == 12
+        and load_i16(data, position + 10) == 0
+        and load_u8(data, position + 16) == 0
+    )
+
+
+@kernel
+def _add_data(
+    batch: Any,
+    counts: NDArray[np.int64],
+    slots: NDArray[np.int32],
+    producers: Table,
+    recent: NDArray[np.int64],
+    events: Table,
+) -> None:
+    row_number = _row_of(batch.producer_id, batch.producer_epoch, counts, slots, producers)
+    producer: Any = producers[row_number]
+    _see_epoch(producer, batch.producer_epoch)
+    count = producer.batches_count
+    if count == KEPT_BATCHES:
+        for i in range(KEPT_BATCHES - 1):
+            for field in range(4):
+                recent[row_number, i, field] = recent[row_number, i + 1, field]
+        count -= 1
+    delta = batch.last_offset - batch.base_offset
+    sequence = batch.base_sequence
+    recent[row_number, count, LAST_SEQUENCE] = -1 if sequence == -1 else (sequence + delta) & SEQUENCE_MASK
+    recent[row_number, count, LAST_OFFSET] = batch.last_offset
+    recent[row_number, count, OFFSET_DELTA] = delta
+    recent[row_number, count, TIMESTAMP] = batch.max_timestamp
+    producer.batches_count = count + 1
+    producer.last_timestamp = batch.max_timestamp
+    if batch.attributes & TRANSACTIONAL:
+        if producer.txn_first_offset < 0:
+            producer.txn_first_offset = batch.base_offset
+            _add_event(events, counts, STARTED, batch, batch.max_timestamp, -1)
+    elif producer.txn_first_offset >= 0 or not (producer.ended_txn or producer.plain_seen):
+        producer.plain_seen = True
+        _add_event(events, counts, PLAIN, batch, batch.max_timestamp, -1)
+
+
+@kernel
+def end_txn(
+    batch: Any,
+    commits: bool,
+    coordinator_epoch: int,
+    timestamp: int,
+    counts: NDArray[np.int64],
+    slots: NDArray[np.int32],
+    producers: Table,
+    events: Table,
+) -> None:
+    """Take in a marker. There is room: `gather` looks before every batch."""
+    producer: Any = producers[_row_of(batch.producer_id, batch.producer_epoch, counts, slots, producers)]
+    _see_epoch(producer, batch.producer_epoch)
+    producer.coordinator_epoch = coordinator_epoch
+    producer.last_timestamp = timestamp
+    producer.txn_first_offset = -1
+    producer.ended_txn = True
+    _add_event(events, counts, COMMITTED if commits else ABORTED, batch, timestamp, coordinator_epoch)
+
+
+@kernel
+def _see_epoch(producer: Any, epoch: int) -> None:
+    if epoch != producer.producer_epoch:
+        producer.producer_epoch = epoch
+        producer.epoch_changed = True
+        producer.batches_count = 0
+
+
+@kernel
+def _add_event(
+    events: Table, counts: NDArray[np.int64], kind: int, batch: Any, timestamp: int, coordinator_epoch: int
+) -> None:
+    event: Any = events[counts[1]]
+    event.kind = kind
+    event.producer_id = batch.producer_id
+    event.producer_epoch = batch.producer_epoch
+    event.offset = batch.base_offset
+    event.timestamp = timestamp
+    event.coordinator_epoch = coordinator_epoch
+    counts[1] += 1
+
+
+@kernel
+def _row_of(
+    producer_id: int, epoch: int, counts: NDArray[np.int64], slots: NDArray[np.int32], producers: Table
+) -> int:
+    """The producer's row, a new one if need be. Brokers hand out ids one by one, so an id is its own hash."""
+    mask = len(slots) - 1
+    slot = producer_id & mask
+    while slots[slot] >= 0:
+        if producers[slots[slot]].producer_id == producer_id:
+            return int(slots[slot])
+        slot = (slot + 1) & mask
+    row_number = int(counts[0])
+    slots[slot] = row_number
+    producer: Any = producers[row_number]
+    producer.producer_id = producer_id
+    producer.producer_epoch = epoch
+    producer.first_epoch = epoch
+    producer.coordinator_epoch = -1
+    producer.txn_first_offset = -1
+    producer.last_timestamp = -1
+    producer.batches_count = 0
+    producer.epoch_changed = False
+    producer.ended_txn = False
+    producer.plain_seen = False
+    counts[0] += 1
+    return row_number
+
+
+@kernel
+def fill_slots(producers: Table, count: int, slots: NDArray[np.int32]) -> None:
+    """Enter the first `count` producers into new slots."""
+    mask = len(slots) - 1
+    slots[:] = -1
+    for row_number in range(count):
+        slot = producers[row_number].producer_id & mask
+        while slots[slot] >= 0:
+            slot = (slot + 1) & mask
+        slots[slot] = row_number

@@ -1,0 +1,174 @@
+"""What a segment tells of producers and transactions, as a scan gathers it batch by batch."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+
+from stratalog.records.control import ControlType, EndTxnMarker
+from stratalog.records.kernels import scan as kernel
+from stratalog.records.kernels.memory import Bytes
+from stratalog.records.kernels.walk import BatchTable
+from stratalog.records.reader import read_batches
+
+_PRODUCERS, _EVENTS, _EPOCHS = 64, 1024, 64
+
+
+class BatchMetadata(NamedTuple):
+    """One of a producer's last batches."""
+
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+
+class ScannedProducer(NamedTuple):
+    """A producer as one segment alone tells of it.
+
+    `batches` are the last five at most, of the last epoch. They go behind those known before the segment if
+    the epoch known then is `first_epoch` and `epoch_changed` is not set; else they replace them.
+    `coordinator_epoch` is -1 without a marker. `txn_first_offset` is where the transaction began, as far as
+    this segment knows, that is open at its end; without `ended_txn`, one open before the segment still is.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    first_epoch: int
+    epoch_changed: bool
+    coordinator_epoch: int
+    last_timestamp: int
+    txn_first_offset: int | None
+    ended_txn: bool
+    batches: tuple[BatchMetadata, ...]
+
+
+class TxnEventKind(IntEnum):
+    """What happened to a producer's transaction."""
+
+    STARTED = kernel.STARTED
+    """The first transactional batch since the producer's last marker; it may go on with what was open."""
+    COMMITTED = kernel.COMMITTED
+    ABORTED = kernel.ABORTED
+    PLAIN = kernel.PLAIN
+    """A batch outside of transactions, where one is open or may be from before: an error if it is."""
+
+
+class TxnEvent(NamedTuple):
+    """A start or an end, at the base offset of its batch. The coordinator's epoch is -1 but for an end."""
+
+    kind: TxnEventKind
+    producer_id: int
+    producer_epoch: int
+    offset: int
+    timestamp: int
+    coordinator_epoch: int
+
+
+class ProducerScan:
+    """Gathers producers, transaction events and leader epochs; its memory grows with their number only."""
+
+    def __init__(self) -> None:
+        self._counts = np.array([0, 0, 0, -1], np.int64)
+        self._slots = np.full(4 * _PRODUCERS, -1, np.int32)
+        self._producers = np.zeros(_PRODUCERS, kernel.PRODUCER)
+        self._recent = np.zeros((_PRODUCERS, kernel.KEPT_BATCHES, 4), np.int64)
+        self._events = np.zeros(_EVENTS, kernel.EVENT)
+        self._epochs = np.zeros((_EPOCHS, 2), np.int64)
+        self._done_events: list[TxnEvent] = []
+
+    def add(self, data: Bytes, headers: BatchTable) -> None:
+        """Take in whole batches with good checksums.
+
+        A control batch that is no transaction marker, though it has a producer, is an InvalidRecordError
+        with its position in `data`; all before it is taken in.
+        """
+        row = 0
+        while row < len(headers):
+            row, outcome = kernel.gather(
+                data,
+                headers,
+                row,
+                self._counts,
+                self._slots,
+                self._producers,
+                self._recent,
+                self._events,
+                self._epochs,
+            )
+            if outcome == kernel.NEEDS_ROOM:
+                self._make_room()
+            elif outcome == kernel.MARKER:
+                self._add_marker(data, headers[row])
+                row += 1
+
+    def producers(self) -> tuple[ScannedProducer, ...]:
+        """In the order of their first batch."""
+        found = []
+        for row, batches in zip(self._producers[: self._counts[0]], self._recent, strict=False):
+            first = int(row["txn_first_offset"])
+            kept = batches[: int(row["batches_count"])].tolist()
+            found.append(
+                ScannedProducer(
+                    producer_id=int(row["producer_id"]),
+                    producer_epoch=int(row["producer_epoch"]),
+                    first_epoch=int(row["first_epoch"]),
+                    epoch_changed=bool(row["epoch_changed"]),
+                    coordinator_epoch=int(row["coordinator_epoch"]),
+                    last_timestamp=int(row["last_timestamp"]),
+                    txn_first_offset=first if first >= 0 else None,
+                    ended_txn=bool(row["ended_txn"]),
+                    batches=tuple(BatchMetadata._make(batch) for batch in kept),
+                )
+            )
+        return tuple(found)
+
+    def events(self) -> tuple[TxnEvent, ...]:
+        self._empty_events()
+        return tuple(self._done_events)
+
+    def epoch_starts(self) -> tuple[tuple[int, int], ...]:
+        """(leader epoch, offset of its first batch), each epoch above those before it."""
+        return tuple((epoch, offset) for epoch, offset in self._epochs[: self._counts[2]].tolist())
+
+    def _add_marker(self, data: Bytes, batch: np.record) -> None:
+        """The long way, for a marker that compaction has given a delete horizon, say."""
+        start = int(batch["position"])
+        one = next(read_batches(data, start=start, end=start + int(batch["size"]), check_crc=False))
+        record = next(iter(one), None)
+        if record is None:
+            return  # compaction leaves a batch without its record; it says nothing
+        marker = EndTxnMarker.parse(record.key, record.value)
+        kernel.end_txn(
+            batch,
+            marker.control_type is ControlType.COMMIT,
+            marker.coordinator_epoch,
+            record.timestamp,
+            self._counts,
+            self._slots,
+            self._producers,
+            self._events,
+        )
+
+    def _make_room(self) -> None:
+        self._empty_events()
+        producers, _, epochs, _ = self._counts.tolist()
+        if producers == len(self._producers):
+            self._producers = np.concatenate([self._producers, np.zeros_like(self._producers)])
+            self._recent = np.concatenate([self._recent, np.zeros_like(self._recent)])
+            self._slots = np.empty(4 * len(self._producers), np.int32)
+            kernel.fill_slots(self._producers, producers, self._slots)
+        if epochs == len(self._epochs):
+            self._epochs = np.concatenate([self._epochs, np.zeros_like(self._epochs)])
+
+    def _empty_events(self) -> None:
+        count = int(self._counts[1])
+        self._done_events += [
+            TxnEvent(TxnEventKind(kind), producer_id, epoch, offset, timestamp, coordinator_epoch)
+            for producer_id, offset, timestamp, coordinator_epoch, epoch, kind in self._events[
+                :count
+            ].tolist()
+        ]
+        self._counts[1] = 0
