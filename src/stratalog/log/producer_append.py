@@ -1,0 +1,185 @@
+"""What the batches of one append change for one producer, checked batch by batch before anything is written.
+
+The changes are staged in a copy of the producer's entry: an append that is refused, or fails on the disk,
+leaves the state as it was. Kafka: ProducerAppendInfo
+"""
+
+from __future__ import annotations
+
+import logging
+
+from stratalog.errors import (
+    InvalidProducerEpochError,
+    InvalidTxnStateError,
+    OutOfOrderSequenceError,
+    TransactionCoordinatorFencedError,
+    UsageError,
+)
+from stratalog.log.offsets import OffsetMetadata
+from stratalog.log.origin import AppendOrigin
+from stratalog.log.producer_entry import BatchMetadata, CompletedTxn, ProducerStateEntry, TxnMetadata
+from stratalog.log.producer_verification import VerificationEntry
+from stratalog.records.batch import INT32_MAX, NO_PRODUCER_EPOCH, NO_SEQUENCE
+from stratalog.records.control import ControlType, EndTxnMarker
+
+logger = logging.getLogger(__name__)
+
+TV_UNKNOWN = -1  # transaction version of a marker that was read from a log: nothing in it tells
+TV_2 = 2  # the producer's epoch is raised with each transaction, and the marker carries the new one
+INT16_MAX = 2**15 - 1
+
+
+class ProducerAppendInfo:
+    """The staged state of one producer: `updated`, and the transactions that it `started`."""
+
+    __slots__ = ("_current", "_origin", "_verification", "producer_id", "started", "updated")
+
+    def __init__(
+        self,
+        current: ProducerStateEntry,
+        origin: AppendOrigin,
+        verification: VerificationEntry | None = None,
+    ) -> None:
+        self.producer_id = current.producer_id
+        self.updated = current.without_batches()
+        self.started: list[TxnMetadata] = []
+        self._current = current
+        self._origin = origin
+        self._verification = verification
+
+    def append_data(
+        self,
+        *,
+        producer_epoch: int,
+        base_sequence: int,
+        last_sequence: int,
+        max_timestamp: int,
+        first_offset: OffsetMetadata,
+        last_offset: int,
+        is_transactional: bool,
+    ) -> None:
+        """Stage a batch of records."""
+        updated = self.updated
+        if producer_epoch < updated.producer_epoch:
+            self._stale_epoch(producer_epoch, first_offset.offset)
+        if self._origin is AppendOrigin.CLIENT:
+            self._check_sequence(producer_epoch, base_sequence, first_offset.offset)
+        delta = last_offset - first_offset.offset
+        updated.add_batch(producer_epoch, BatchMetadata(last_sequence, last_offset, delta, max_timestamp))
+        if updated.current_txn_first_offset is None:
+            if is_transactional:
+                updated.current_txn_first_offset = first_offset.offset
+                self.started.append(TxnMetadata(self.producer_id, first_offset))
+        elif not is_transactional:
+            raise InvalidTxnStateError(
+                f"producer {self.producer_id} has a transaction open since offset "
+                f"{updated.current_txn_first_offset}, and writes outside it at offset {first_offset.offset}.",
+                producer_id=self.producer_id,
+            )
+
+    def append_marker(
+        self,
+        marker: EndTxnMarker,
+        *,
+        producer_epoch: int,
+        offset: int,
+        timestamp: int,
+        transaction_version: int = TV_UNKNOWN,
+    ) -> CompletedTxn | None:
+        """Stage the end of a transaction; None if none was open, which then is no completed one either.
+
+        Only what comes by replication may leave the transaction version open: its leader has checked.
+        """
+        if transaction_version == TV_UNKNOWN and self._origin is not AppendOrigin.REPLICATION:
+            raise UsageError(
+                f"a transaction marker of origin {self._origin.value} needs its transaction version: "
+                "0 or 1 if it carries the epoch of the records, 2 if that epoch was raised."
+            )
+        self._check_marker_epoch(producer_epoch, offset, transaction_version)
+        updated = self.updated
+        if marker.coordinator_epoch < updated.coordinator_epoch:
+            self._stale_coordinator(marker, offset)
+        first_offset = updated.current_txn_first_offset
+        updated.end_transaction(producer_epoch, marker.coordinator_epoch, timestamp)
+        if first_offset is None:
+            return None
+        return CompletedTxn(
+            self.producer_id, first_offset, offset, is_aborted=marker.control_type is ControlType.ABORT
+        )
+
+    def _check_marker_epoch(self, producer_epoch: int, offset: int, transaction_version: int) -> None:
+        current = self.updated.producer_epoch
+        if transaction_version < TV_2:
+            if producer_epoch < current:
+                self._stale_epoch(producer_epoch, offset)
+            return
+        if producer_epoch > current:
+            return
+        # The same marker once more, because its answer was lost or a coordinator started again: the
+        # transaction has ended already, and the log takes it a second time. An epoch that cannot rise any
+        # further is also sent as it is.
+        ended = self.updated.current_txn_first_offset is None or producer_epoch == INT16_MAX
+        if not (producer_epoch == current and ended):
+            self._stale_epoch(producer_epoch, offset)
+
+    def _check_sequence(self, producer_epoch: int, sequence: int, offset: int) -> None:
+        verification = self._verification
+        if verification is not None:
+            if verification.supports_epoch_bump and sequence != 0 and self._current.is_empty:
+                raise self._out_of_order(sequence, offset, "nothing is known of it, so it has to start at 0")
+            if sequence > verification.lowest_sequence:
+                expected = f"{verification.lowest_sequence} waits to be written first"
+                raise self._out_of_order(sequence, offset, expected)
+        updated = self.updated
+        if producer_epoch != updated.producer_epoch:
+            # Nothing known of the producer (its records may have been deleted): it may go on anywhere.
+            if sequence != 0 and updated.producer_epoch != NO_PRODUCER_EPOCH:
+                expected = f"epoch {producer_epoch} follows {updated.producer_epoch}, so it has to start at 0"
+                raise self._out_of_order(sequence, offset, expected)
+            return
+        last = NO_SEQUENCE
+        if updated.batches:
+            last = updated.batches[-1].last_sequence
+        elif producer_epoch == self._current.producer_epoch:
+            last = self._current.last_sequence
+        follows = sequence == last + 1 or (last == INT32_MAX and sequence == 0)
+        if not follows and self._current.producer_epoch != NO_PRODUCER_EPOCH:
+            raise self._out_of_order(sequence, offset, f"its last one is {last}")
+
+    def _stale_epoch(self, producer_epoch: int, offset: int) -> None:
+        reason = (
+            f"producer {self.producer_id} comes with epoch {producer_epoch} at offset {offset}, "
+            f"but epoch {self.updated.producer_epoch} was seen already."
+        )
+        if self._origin is AppendOrigin.REPLICATION:
+            logger.warning("%s Its leader took it, so it is taken here.", reason)
+            return
+        raise InvalidProducerEpochError(
+            reason,
+            producer_id=self.producer_id,
+            producer_epoch=producer_epoch,
+            current_epoch=self.updated.producer_epoch,
+        )
+
+    def _stale_coordinator(self, marker: EndTxnMarker, offset: int) -> None:
+        current = self.updated.coordinator_epoch
+        reason = (
+            f"a marker for producer {self.producer_id} at offset {offset} comes from coordinator epoch "
+            f"{marker.coordinator_epoch}, but epoch {current} was seen already."
+        )
+        if self._origin is AppendOrigin.REPLICATION:
+            logger.info("%s Its leader took it, so it is taken here.", reason)
+            return
+        raise TransactionCoordinatorFencedError(
+            reason,
+            producer_id=self.producer_id,
+            coordinator_epoch=marker.coordinator_epoch,
+            current_epoch=current,
+        )
+
+    def _out_of_order(self, sequence: int, offset: int, expected: str) -> OutOfOrderSequenceError:
+        return OutOfOrderSequenceError(
+            f"producer {self.producer_id} comes with sequence {sequence} at offset {offset}: {expected}.",
+            producer_id=self.producer_id,
+            sequence=sequence,
+        )

@@ -1,0 +1,120 @@
+"""The `.snapshot` files of one partition: which there are, and what becomes of them.
+
+The number in a name is where the state in it ends. Unlike the small text files they are written in place,
+as Kafka does: a torn one fails its CRC, and the one before it takes its place. Kafka: SnapshotFile
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from bisect import bisect_left, insort
+from collections.abc import Iterable
+from pathlib import PurePath
+
+from stratalog.errors import CorruptSnapshotError, DiskError
+from stratalog.files.disk import Disk
+from stratalog.files.entries import EntryKind
+from stratalog.files.names import FileKind, FileState, parse_segment_file, segment_file_name
+from stratalog.log.producer_entry import ProducerStateEntry
+from stratalog.log.producer_snapshot import build_snapshot, parse_snapshot
+
+
+def snapshot_offsets(disk: Disk, directory: str | os.PathLike[str]) -> list[int]:
+    """The offsets of the snapshots in a partition's directory, ascending."""
+    found = (
+        parse_segment_file(entry.name)
+        for entry in disk.list_directory(directory)
+        if entry.kind is EntryKind.FILE and entry.name.endswith(FileKind.PRODUCER_SNAPSHOT.value)
+    )
+    return sorted(file.offset for file in found if file is not None and file.state is FileState.LIVE)
+
+
+class SnapshotFiles:
+    """The live snapshots of a partition. `offsets` is ascending; the caller does not change it.
+
+    Whoever has listed the directory already hands over the offsets, which saves listing it again.
+    """
+
+    def __init__(
+        self, disk: Disk, directory: str | os.PathLike[str], offsets: Iterable[int] | None = None
+    ) -> None:
+        self._disk = disk
+        self._directory = os.fspath(directory)
+        self.offsets = snapshot_offsets(disk, directory) if offsets is None else sorted(offsets)
+
+    @property
+    def latest(self) -> int | None:
+        return self.offsets[-1] if self.offsets else None
+
+    @property
+    def oldest(self) -> int | None:
+        return self.offsets[0] if self.offsets else None
+
+    def __contains__(self, offset: int) -> bool:
+        place = bisect_left(self.offsets, offset)
+        return place < len(self.offsets) and self.offsets[place] == offset
+
+    def path(self, offset: int, state: FileState = FileState.LIVE) -> str:
+        name = segment_file_name(offset, FileKind.PRODUCER_SNAPSHOT, state)
+        return str(PurePath(self._directory) / name)
+
+    def read(self, offset: int) -> list[ProducerStateEntry]:
+        """The producers in it; a CorruptSnapshotError if it is torn or damaged."""
+        path = self.path(offset)
+        try:
+            return parse_snapshot(self._disk.read_at(path, self._disk.size(path), 0))
+        except CorruptSnapshotError as error:
+            raise CorruptSnapshotError(error.reason, path) from None
+
+    def write(self, offset: int, entries: Iterable[ProducerStateEntry], *, sync: bool) -> str:
+        """Write one, over an older file of the same name if there is one; returns its path."""
+        path = self.path(offset)
+        if self._disk.exists(path):
+            # Kafka writes over it without cutting it: the tail of a longer one would break the CRC.
+            self._disk.truncate(path, 0)
+        else:
+            self._disk.create(path)
+        self._disk.write_at(path, build_snapshot(entries), 0)
+        if sync:
+            self._disk.sync(path)
+        if offset not in self:
+            insort(self.offsets, offset)
+        return path
+
+    def delete(self, offset: int) -> None:
+        """Delete it; one that is gone already is no error."""
+        if offset in self:
+            self.offsets.remove(offset)
+            self._disk.delete(self.path(offset))
+
+    def mark_deleted(self, offset: int) -> str | None:
+        """Rename it to .deleted, to be removed later; its new path, or None if there was none."""
+        if offset not in self:
+            return None
+        self.offsets.remove(offset)
+        path = self.path(offset, FileState.DELETED)
+        try:
+            self._disk.rename(self.path(offset), path)
+        except DiskError as error:
+            if error.errno != errno.ENOENT:
+                raise
+            return None  # loading a log may have deleted it through another list of the same files
+        return path
+
+    def remove_strays(self, segment_bases: Iterable[int]) -> None:
+        """Delete those that belong to no segment, but not the newest of all: a clean stop left it.
+
+        Looks at the directory anew. Kafka: ProducerStateManager.removeStraySnapshots
+        """
+        bases = set(segment_bases)
+        self.offsets = snapshot_offsets(self._disk, self._directory)
+        strays = [offset for offset in self.offsets if offset not in bases]
+        if strays and (not bases or strays[-1] > max(bases)):
+            strays.pop()
+        for offset in strays:
+            self.delete(offset)
+
+    def move(self, directory: str | os.PathLike[str]) -> None:
+        """The partition's directory has another name now."""
+        self._directory = os.fspath(directory)

@@ -1,0 +1,44 @@
+"""Guards against transactions that never end: a write is let in only if its transaction was verified before.
+
+Off unless asked for (`transaction.partition.verification.enable`): the question goes to a transaction
+coordinator, which a log without a cluster does not have. Kafka: VerificationGuard, VerificationStateEntry
+"""
+
+from __future__ import annotations
+
+
+class VerificationGuard:
+    """What one verification is known by: no two are the same, and NO_GUARD verifies nothing."""
+
+    __slots__ = ()
+
+    def verifies(self, other: VerificationGuard) -> bool:
+        return self is other and self is not NO_GUARD
+
+
+NO_GUARD = VerificationGuard()
+
+
+class VerificationEntry:
+    """A verification under way for one producer.
+
+    It keeps the lowest sequence that waits for it: were a later batch let in first, the earlier one could
+    never follow, and its producer would try in vain until it gives up.
+    """
+
+    __slots__ = ("epoch", "guard", "lowest_sequence", "supports_epoch_bump", "timestamp")
+
+    def __init__(self, timestamp: int, sequence: int, epoch: int, *, supports_epoch_bump: bool) -> None:
+        self.timestamp = timestamp
+        self.guard = VerificationGuard()
+        self.lowest_sequence = sequence
+        self.epoch = epoch
+        self.supports_epoch_bump = supports_epoch_bump
+
+    def see(self, sequence: int, epoch: int) -> None:
+        """A batch that waits for this verification."""
+        if epoch > self.epoch:
+            self.epoch = epoch
+            self.lowest_sequence = sequence
+        elif epoch == self.epoch:
+            self.lowest_sequence = min(self.lowest_sequence, sequence)
