@@ -1,0 +1,204 @@
+"""The first look at a set of batches that is to be appended, before the log's lock is taken.
+
+A set is what one call of append is given: one batch from a producer, many from a leader. Every header is
+read and every CRC checked; nothing is unpacked. What a leader does next is in `validation.py`, what producers
+are held to in `producer_analysis.py`. Kafka: UnifiedLog.analyzeAndValidateRecords
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stratalog.errors import (
+    CorruptRecordError,
+    InvalidRecordError,
+    OffsetsOutOfOrderError,
+    RecordTooLargeError,
+    StratalogError,
+)
+from stratalog.log.origin import AppendOrigin
+from stratalog.records.batch import INT32_MAX, LOG_OVERHEAD
+from stratalog.records.columns import wrong_crc
+from stratalog.records.compression import Codec
+from stratalog.records.kernels import validate as kernels
+from stratalog.records.kernels.memory import Bytes, byte_array
+from stratalog.records.kernels.walk import BATCH, FULL, MAGIC_AT, SMALLEST_V0, BatchTable
+from stratalog.records.kernels.walk import walk as walk_kernel
+from stratalog.records.walk import Stop, explain_stop
+
+logger = logging.getLogger(__name__)
+
+UNKNOWN_OFFSET = -1
+LENGTH_AT = 8
+_LENGTH = struct.Struct(">i")
+_CODECS = tuple(Codec)
+_INT64_MAX = 2**63 - 1
+_MOST_ROWS = 4096  # to begin with; more are made where a set has more
+
+
+class AppendInfo(NamedTuple):
+    """What a set is, and how much of it is to be appended.
+
+    `data` ends behind the last whole batch that counts, `batches` are its rows (dtype `BATCH`). A v0
+    or v1 set does not tell its first offset, which is then UNKNOWN_OFFSET.
+    """
+
+    data: Bytes
+    batches: BatchTable
+    first_offset: int
+    last_offset: int
+    last_offset_of_first_batch: int
+    last_leader_epoch: int
+    max_timestamp: int
+    source_codec: Codec
+
+    @property
+    def size(self) -> int:
+        """Bytes to append; 0 if there is no whole batch, and nothing is to be done."""
+        return self.data.size
+
+    @property
+    def first_known_offset(self) -> int:
+        """The first offset, or where that is unknown the last one of the first batch."""
+        return self.first_offset if self.first_offset >= 0 else self.last_offset_of_first_batch
+
+    @property
+    def records_count(self) -> int:
+        """Offsets that it takes up; 0 where the first one is unknown."""
+        known = self.first_offset >= 0 and self.last_offset >= 0
+        return self.last_offset - self.first_offset + 1 if known else 0
+
+
+def analyze(
+    data: Any,  # whatever offers the buffer protocol
+    *,
+    origin: AppendOrigin,
+    max_message_bytes: int | None,
+    leader_epoch: int,
+) -> AppendInfo:
+    """Look through a set as it comes. The caller's memory is not changed; for a follower it is not copied.
+
+    `max_message_bytes` None takes batches of any size, as a follower does. A torn last batch is left out,
+    and so are, for a follower, batches above its `leader_epoch` with all that follows them: they come from a
+    leader that it does not follow yet. What no log takes is an error, and the set is refused as a whole.
+    """
+    # A leader writes into the headers: into a copy, so that a refused or failed append can be tried again.
+    array = np.array(np.frombuffer(data, np.uint8)) if origin.assigns_offsets else byte_array(data)
+    batches, position, stop = _walk(array)
+    rules = kernels.SetRules(
+        origin is AppendOrigin.CLIENT,
+        leader_epoch if origin is AppendOrigin.RAFT_LEADER else kernels.ANY_EPOCH,
+        leader_epoch if origin is AppendOrigin.REPLICATION else INT32_MAX,
+        _INT64_MAX if max_message_bytes is None else max_message_bytes,
+    )
+    facts = kernels.check_set(batches, rules)
+    if facts.problem != kernels.FINE:
+        raise _refused(facts.problem, array, batches[facts.row], rules)
+    if stop != Stop.END.value:
+        _check_tail(array, position, Stop(stop))
+    if not (facts.ascending or origin.assigns_offsets):
+        offsets = ", ".join(str(offset) for offset in batches["last_offset"][:20].tolist())
+        raise OffsetsOutOfOrderError(f"the batches of a set do not ascend: their last offsets are {offsets}.")
+    if facts.batches_count < len(batches):
+        _say_skipped(batches[facts.batches_count], leader_epoch)
+    return AppendInfo(
+        array[: facts.size],
+        batches[: facts.batches_count],
+        facts.base_offset if facts.first_magic == 2 else UNKNOWN_OFFSET,
+        facts.last_offset,
+        facts.last_offset_of_first,
+        facts.last_leader_epoch,
+        facts.max_timestamp,
+        _CODECS[facts.codec],
+    )
+
+
+def _walk(array: Bytes) -> tuple[BatchTable, int, int]:
+    """All whole batches, in a table as large as the first one's size lets expect: rows take time to make.
+
+    Returns (their rows, position behind the last, the kernel's number for why it stopped).
+    """
+    rows = 1
+    if array.size > LOG_OVERHEAD:
+        (length,) = _LENGTH.unpack_from(array.data, LENGTH_AT)
+        rows = min(array.size // (max(length, SMALLEST_V0) + LOG_OVERHEAD) + 1, _MOST_ROWS)
+    table = np.empty(rows, BATCH)
+    count, position, stop = walk_kernel(array, 0, array.size, table, True, _INT64_MAX)
+    parts = [table[:count]]
+    while stop == FULL:
+        table = np.empty(_MOST_ROWS, BATCH)
+        count, position, stop = walk_kernel(array, position, array.size, table, True, _INT64_MAX)
+        parts.append(table[:count])
+    return parts[0] if len(parts) == 1 else np.concatenate(parts), position, stop
+
+
+def _check_tail(array: Bytes, position: int, stop: Stop) -> None:
+    """CorruptRecordError unless what is left is a batch that is cut off.
+
+    The walk of a file and Kafka's reader of a set in memory part ways over a few bytes: the latter looks at a
+    length as soon as it is there, and takes a batch for cut off before it finds it too short for its format.
+    Kafka: ByteBufferLogInputStream.nextBatchSize
+    """
+    left = array.size - position
+    length = int.from_bytes(array[position + 8 : position + LOG_OVERHEAD].tobytes(), "big", signed=True)
+    is_torn = stop is Stop.TORN_TAIL
+    if left >= LOG_OVERHEAD and length < SMALLEST_V0:
+        stop, is_torn = Stop.BAD_LENGTH, False
+    elif left > MAGIC_AT and array[position + MAGIC_AT] > 2:
+        stop, is_torn = Stop.BAD_MAGIC, False
+    elif length > left - LOG_OVERHEAD:
+        is_torn = True
+    if not is_torn:
+        raise CorruptRecordError(_explain(array, position, stop), position=position)
+
+
+def _explain(array: Bytes, position: int, stop: Stop) -> str:
+    if array.size - position <= MAGIC_AT:  # not even a magic is there to speak of
+        return "a length stands here that no batch has."
+    return explain_stop(array, position, array.size, stop)
+
+
+def _refused(problem: int, array: Bytes, batch: np.void, rules: kernels.SetRules) -> StratalogError:
+    position, size = int(batch["position"]), int(batch["size"])
+    if problem == kernels.WRONG_CRC:
+        return wrong_crc(array, batch)
+    if problem == kernels.TOO_LARGE:
+        return too_large(size, rules.max_size, position)
+    if problem == kernels.NOT_FROM_ZERO:
+        reason = f"the base offset of a batch from a client is 0, this one has {batch['base_offset']}."
+    elif problem == kernels.WRONG_EPOCH:
+        reason = (
+            f"the batch has leader epoch {batch['partition_leader_epoch']}, "
+            f"but is appended in epoch {rules.required_epoch}."
+        )
+    else:
+        return _unknown_codec(int(batch["attributes"]), position)
+    return InvalidRecordError(reason, position=position)
+
+
+def too_large(size: int, limit: int, position: int) -> RecordTooLargeError:
+    """The error for a batch above max.message.bytes."""
+    return RecordTooLargeError(
+        f"a batch of {size} bytes; max.message.bytes of this topic is {limit}.", position=position
+    )
+
+
+def _unknown_codec(attributes: int, position: int) -> StratalogError:
+    try:
+        Codec.from_attributes(attributes)
+    except CorruptRecordError as error:
+        return error.at(position=position)
+    raise AssertionError(f"attributes {attributes:#x} have a known codec")
+
+
+def _say_skipped(batch: np.void, leader_epoch: int) -> None:
+    logger.info(
+        "batches from offset %d on are left for later: they have leader epoch %d, this replica follows %d.",
+        batch["base_offset"],
+        batch["partition_leader_epoch"],
+        leader_epoch,
+    )

@@ -1,0 +1,274 @@
+"""What a leader does to a set before it appends it: checks every record, and gives offsets and timestamps.
+
+A batch is kept as it came wherever that is possible, and only fields of its header are set: base offset,
+leader epoch, timestamp type and largest timestamp. It is written anew where the topic's `compression.type`
+asks for another codec, and where a set of the old formats has to become a v2 batch (`rebuild.py`).
+Kafka: LogValidator
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import NamedTuple
+
+import numpy as np
+
+from stratalog.config import LogConfig
+from stratalog.errors import (
+    CorruptRecordError,
+    InvalidRecordError,
+    InvalidTimestampError,
+    RecordError,
+    RecordValidationError,
+    StratalogError,
+)
+from stratalog.log.append import AppendInfo, too_large
+from stratalog.log.origin import AppendOrigin
+from stratalog.log.rebuild import decode_all, rebuild
+from stratalog.records.batch import NO_PRODUCER_ID, NO_TIMESTAMP, Attributes
+from stratalog.records.compression import DEFAULT_LIMIT, Codec, Scratch
+from stratalog.records.kernels import decode as decoding
+from stratalog.records.kernels import validate as kernels
+from stratalog.records.kernels.memory import Bytes, byte_array
+from stratalog.records.kernels.walk import BATCH, BatchTable
+from stratalog.records.reader import BatchRow
+from stratalog.records.unpack import Run, invalid_record, next_run
+from stratalog.records.walk import walk_batches
+
+_CODECS = {codec.kafka_name: codec for codec in Codec} | {"uncompressed": Codec.NONE}
+_CONTROL = int(Attributes.CONTROL)
+_ROWS = 256
+
+
+class ValidatedSet(NamedTuple):
+    """A set as it is to be written, and its rows.
+
+    `log_append_time` is the time of the append where the topic stamps it, else -1. `is_rebuilt` says that the
+    records were written anew, so that sizes are not what the producer sent.
+    """
+
+    data: Bytes
+    batches: BatchTable
+    first_offset: int
+    last_offset: int
+    max_timestamp: int
+    log_append_time: int
+    is_rebuilt: bool
+
+
+def validate_and_assign_offsets(
+    info: AppendInfo,
+    *,
+    next_offset: int,
+    config: LogConfig,
+    now_ms: int,
+    leader_epoch: int,
+    origin: AppendOrigin,
+) -> ValidatedSet:
+    """Check the set by the topic's rules and give it the offsets from `next_offset` on.
+
+    Writes into `info.data`, which is a copy, and so uses `info` up. Records that break a rule are all named:
+    in an InvalidTimestampError if one of them is about a timestamp, otherwise in a RecordValidationError.
+    """
+    batches = info.batches
+    if not len(batches):
+        raise InvalidRecordError("there is no batch in what is to be appended.")
+    first = BatchRow._make(batches[0].item())
+    if len(batches) > 1 and (first.magic == 2 or info.source_codec is not Codec.NONE):
+        raise InvalidRecordError(
+            f"{len(batches)} batches in one append; of v2 or compressed batches a leader takes one at a time."
+        )
+    target = _CODECS.get(config.compression_type, info.source_codec)
+    append_time = config.message_timestamp_type == "LogAppendTime"
+    rules = kernels.RecordRules(
+        "compact" in config.cleanup_policy,
+        not append_time,
+        now_ms,
+        config.message_timestamp_before_max_ms,
+        config.message_timestamp_after_max_ms,
+    )
+    if first.magic < 2:
+        rows, data = _check_legacy(info, rules)
+    else:
+        _check_batch(first, origin)
+        # A control batch is never compressed by us; who writes it compressed has it kept like that.
+        is_plain_control = info.source_codec is Codec.NONE and first.attributes & _CONTROL != 0
+        if target is info.source_codec or is_plain_control:
+            is_compressed = info.source_codec is not Codec.NONE
+            count, max_timestamp = _check_records(info, rules, must_count_up=is_compressed)
+            last_offset = next_offset + count - 1
+            stamp = now_ms if append_time else max_timestamp
+            stamped = np.empty(1, BATCH)
+            kernels.stamp_batch(info.data, batches, stamped, last_offset, leader_epoch, append_time, stamp)
+            first_offset = last_offset - (first.last_offset - first.base_offset)
+            log_append_time = now_ms if append_time else NO_TIMESTAMP
+            return ValidatedSet(info.data, stamped, first_offset, last_offset, stamp, log_append_time, False)
+        rows, data = _check_to_rebuild(info, rules)
+    rebuilt = rebuild(
+        data,
+        rows,
+        first,
+        next_offset=next_offset,
+        leader_epoch=leader_epoch,
+        codec=target,
+        level=_level(target, config),
+        log_append_time=now_ms if append_time else None,
+    )
+    if len(rebuilt) > config.max_message_bytes:
+        raise too_large(len(rebuilt), config.max_message_bytes, 0)
+    whole = byte_array(rebuilt)
+    (row,) = batches = walk_batches(whole, table=np.empty(1, BATCH), check_crc=False).headers
+    stamp = int(row["max_timestamp"])
+    log_append_time = now_ms if append_time else NO_TIMESTAMP
+    last_offset = next_offset + len(rows) - 1
+    return ValidatedSet(whole, batches, next_offset, last_offset, stamp, log_append_time, True)
+
+
+def _check_batch(batch: BatchRow, origin: AppendOrigin) -> None:
+    """The rules for a v2 batch as a whole. Kafka: LogValidator.validateBatch"""
+    if origin is not AppendOrigin.CLIENT:
+        return
+    reason = None
+    offsets_count = batch.last_offset - batch.base_offset + 1
+    if offsets_count <= 0 or batch.records_count != offsets_count:
+        reason = f"{batch.records_count} records, but offsets for {offsets_count}."
+    elif batch.attributes & _CONTROL:
+        reason = "a control batch; clients write records, and only brokers write markers."
+    elif batch.producer_id > NO_PRODUCER_ID and batch.base_sequence < 0:
+        reason = f"producer {batch.producer_id} comes with base sequence {batch.base_sequence}."
+    if reason is not None:
+        raise InvalidRecordError(reason, position=batch.position)
+
+
+def _check_records(info: AppendInfo, rules: kernels.RecordRules, *, must_count_up: bool) -> tuple[int, int]:
+    """(how many records the only v2 batch has, their largest timestamp), all of them checked."""
+    data, batches = info.data, info.batches
+    if info.source_codec is not Codec.NONE:
+        run = _unpacked(data, batches)
+        data, batches = run.data, run.batches
+    rows = np.empty(_ROWS, decoding.RECORD)
+    outcome, count, refused, max_timestamp, in_order = kernels.check_records(data, batches, rows, rules)
+    if outcome != decoding.DONE:
+        raise invalid_record(info.batches[0], outcome)
+    if refused:
+        run = Run(data=data, batches=batches, is_legacy=False)
+        raise _refused(run, decode_all(run), rules)
+    if must_count_up and not in_order:
+        # Kafka finds this as well, and then fails over the keys and values that it has skipped.
+        raise InvalidRecordError("the offsets of its records are not 0, 1, 2 and so on.")
+    return count, int(max_timestamp)
+
+
+def _check_to_rebuild(info: AppendInfo, rules: kernels.RecordRules) -> tuple[decoding.RecordTable, Bytes]:
+    """The records of a v2 batch that gets another codec, checked, and where they lie."""
+    if info.batches["attributes"][0] & _CONTROL:
+        raise InvalidRecordError("a compressed control batch cannot be given another codec.")
+    run = _unpacked(info.data, info.batches)
+    rows = decode_all(run)
+    if kernels.check_rows(run.batches, rows, 0, rules)[0]:
+        raise _refused(run, rows, rules)
+    return rows, run.data
+
+
+def _check_legacy(info: AppendInfo, rules: kernels.RecordRules) -> tuple[decoding.RecordTable, Bytes]:
+    """The records of a set of the old formats, checked, and where they lie.
+
+    Each plain message is a batch of its own; of compressed ones there is one. Where messages of another magic
+    follow, those before them are checked first, as Kafka goes from batch to batch.
+    """
+    magic = info.batches["magic"]
+    others = np.flatnonzero(magic != magic[0])
+    run = _unpacked(info.data, info.batches[: int(others[0])] if others.size else info.batches)
+    rows = decode_all(run)
+    is_compressed = info.source_codec is not Codec.NONE
+    other_magic = _check_inner(run, int(magic[0])) if is_compressed else -1
+    if other_magic >= 0 or kernels.check_rows(run.batches, rows, 0, rules)[0]:
+        raise _refused(run, rows, rules, other_magic)
+    if others.size:
+        raise InvalidRecordError(
+            f"magic {magic[others[0]]} follows {magic[0]}; all messages of a set have the same.",
+            position=int(info.batches["position"][others[0]]),
+        )
+    return rows, run.data
+
+
+def _check_inner(run: Run, magic: int) -> int:
+    """The first inner message of another magic, or -1; a wrong CRC of one is a CorruptRecordError."""
+    (row,) = run.batches
+    other_magic, wrong_crc = kernels.check_inner_messages(
+        run.data, int(row["records_position"]), int(row["records_end"]), magic
+    )
+    if wrong_crc >= 0:
+        raise CorruptRecordError(
+            f"the CRC of message {wrong_crc} inside the compressed set is wrong.",
+            position=int(row["position"]),
+        )
+    return other_magic
+
+
+def _unpacked(data: Bytes, batches: BatchTable) -> Run:
+    """The batch with its records in one plain array; `batches` stays as it is."""
+    run = next_run(data, batches.copy(), 0, _thread.scratch, DEFAULT_LIMIT)
+    if run.problem is not None:
+        raise run.problem
+    return run
+
+
+class _Thread(threading.local):
+    """Memory to decompress into, for each thread that appends: making it takes longer than a batch."""
+
+    def __init__(self) -> None:
+        self.scratch = Scratch(64 << 10)
+
+
+_thread = _Thread()
+
+
+def _refused(
+    run: Run, rows: decoding.RecordTable, rules: kernels.RecordRules, other_magic: int = -1
+) -> StratalogError:
+    """The error that names every record that is refused.
+
+    Of plain v0 and v1 messages, each a batch of its own, it is the first, as record 0 of its batch.
+    """
+    append_time = run.batches["attributes"] & Attributes.LOG_APPEND_TIME != 0
+    errors, about_time, batch = [], False, 0
+    for index, (timestamp, key_size, batch) in enumerate(rows[["timestamp", "key_size", "batch"]].tolist()):
+        problem = kernels.record_problem(key_size, timestamp, bool(append_time[batch]), rules)
+        if index == other_magic:
+            problem = kernels.WRONG_MAGIC
+        if problem != kernels.FINE:
+            about_time |= problem in (kernels.OUT_OF_RANGE, kernels.CLAIMS_APPEND_TIME)
+            is_alone = len(run.batches) > 1
+            errors.append(RecordError(0 if is_alone else index, _reason(problem, timestamp, rules)))
+            if is_alone:
+                break
+    shown = " ".join(f"Record {error.batch_index}: {error.reason}" for error in errors[:3])
+    summary = f"{len(errors)} of {len(rows)} records are refused. {shown}"
+    if about_time:
+        return InvalidTimestampError(summary, record_errors=tuple(errors))
+    position = int(run.batches["position"][batch])
+    return RecordValidationError(summary, position=position, record_errors=tuple(errors))
+
+
+def _reason(problem: int, timestamp: int, rules: kernels.RecordRules) -> str:
+    if problem == kernels.NO_KEY:
+        return "a compacted topic takes no record without a key."
+    if problem == kernels.OUT_OF_RANGE:
+        earliest, latest = rules.now - rules.before_max, rules.now + rules.after_max
+        return f"its timestamp {timestamp} is not within [{earliest}, {latest}]."
+    if problem == kernels.CLAIMS_APPEND_TIME:
+        return "its batch says LogAppendTime, which only a broker may set."
+    return "its magic is not that of the message around it."
+
+
+def _level(codec: Codec, config: LogConfig) -> int | None:
+    """The level that the topic asks for; None is the codec's default."""
+    if config.compression_type == "producer":
+        return None
+    levels = {
+        Codec.GZIP: config.compression_gzip_level,
+        Codec.LZ4: config.compression_lz4_level,
+        Codec.ZSTD: config.compression_zstd_level,
+    }
+    return levels.get(codec)
