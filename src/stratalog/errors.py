@@ -24,9 +24,11 @@ StratalogError
 ├── IndexFullError                   an index with no room for another entry: roll the segment; .path
 ├── InvalidBatchError                what the caller asked to be written cannot be written
 ├── InvalidNameError                 a file or directory name that no broker accepts; .name
+├── LogClosedError                   a log that was closed is used; .path
 ├── LogDirLockedError                another process holds the log directory; .path
 ├── DiskError                        the system refused to read or write; .path, .errno
 ├── InvalidOffsetError               an offset that does not ascend where offsets must; .path, .offset
+├── NeedsRecoveryError               a log that was not closed cleanly, and what shows it; .path, .finding
 ├── OffsetOutOfRangeError            asked before the log's start or past its end; .offset, .valid
 ├── PolicyViolationError             the topic's cleanup.policy does not allow it
 ├── SegmentOffsetOverflowError       an offset too far from its segment's base; .base_offset, .offset
@@ -305,6 +307,20 @@ class InvalidOffsetError(StratalogError):
         return type(self), (self.path, self.offset, self.last_offset)
 
 
+class NeedsRecoveryError(StratalogError):
+    """A log that was not closed cleanly: opening it would guess, recovering it will not."""
+
+    def __init__(self, path: str | os.PathLike[str], finding: str) -> None:
+        self.path = os.fspath(path)
+        self.finding = finding
+        super().__init__(
+            f"{self.path}: {finding}. The log was not closed cleanly; it must be recovered first."
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.path, self.finding)
+
+
 class OffsetOutOfRangeError(StratalogError):
     """Asked for an offset before log_start_offset or past log_end_offset; `valid` holds the two."""
 
@@ -332,6 +348,17 @@ class SegmentOffsetOverflowError(StratalogError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.path, self.base_offset, self.offset)
+
+
+class LogClosedError(StratalogError):
+    """A log is used after it was closed: open it again."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.fspath(path)
+        super().__init__(f"{self.path}: this log is closed; open it again to use it.")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.path,)
 
 
 class LogDirLockedError(StratalogError):

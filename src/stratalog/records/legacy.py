@@ -59,6 +59,7 @@ def _unpack_wrapper(entry: memoryview, row: np.void, codec: int, scratch: Scratc
     if magic == 0 or wrapper_offset == 0:
         row["base_offset"] = 0
     elif not 0 <= last_inner_offset <= wrapper_offset:
+        # Kafka reads a negative one, which no broker writes, and adds up offsets that may leave 64 bits.
         raise InvalidRecordError(
             f"the compressed message has offset {wrapper_offset}, its last inner one {last_inner_offset}."
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
+_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
 
 
@@ -13,5 +13,5 @@ def decode_text(raw: bytes) -> str:
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError:
-        # For an encoded surrogate Java has one U+FFFD, where Python has three.
+        # For an encoded surrogate, whole or cut off, Java has one U+FFFD, where Python has one for each byte.
         return _SURROGATE.sub(_REPLACEMENT, raw).decode("utf-8", "replace")

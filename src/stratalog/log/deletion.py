@@ -1,0 +1,48 @@
+"""Segments that are no longer part of a log: renamed at once, deleted after file.delete.delay.ms.
+
+The delay is for readers that are still at it; the new name is what the next start deletes by, should this
+process not live to do it. Kafka: LocalLog.deleteSegmentFiles
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from stratalog.files.disk import Disk
+from stratalog.files.names import FileState
+from stratalog.log.producers import ProducerStateManager
+from stratalog.log.scheduler import Scheduler
+from stratalog.segment.segment import LogSegment
+
+logger = logging.getLogger(__name__)
+
+
+def delete_segments(
+    disk: Disk,
+    scheduler: Scheduler,
+    producers: ProducerStateManager,
+    segments: Sequence[LogSegment],
+    *,
+    delay_ms: int,
+    reason: str,
+) -> None:
+    """Rename the files of these segments, and their snapshots, to .deleted, and delete them later."""
+    if not segments:
+        return
+    bases = ", ".join(str(segment.base_offset) for segment in segments)
+    logger.info("%s: segments %s are deleted: %s", segments[0].directory, bases, reason)
+    snapshots: list[str] = []
+    for segment in segments:
+        segment.change_suffixes("", FileState.DELETED.value)
+        snapshot = producers.snapshots.mark_deleted(segment.base_offset)
+        if snapshot is not None:
+            snapshots.append(snapshot)
+
+    def delete() -> None:
+        for segment in segments:
+            segment.delete()
+        for path in snapshots:
+            disk.delete(path)
+
+    scheduler.schedule("delete-file", delete, delay_ms)

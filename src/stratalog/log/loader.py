@@ -1,0 +1,177 @@
+"""Opens a log that was closed cleanly: what the directory lists becomes segments, marks and producer state.
+
+Nothing is scanned. A listing says which segments there are and how long; the newest one's last batches say
+where the log ends; the snapshot at that offset is the producers' state (where a truncation inside a batch has
+left none there, the batches behind the one before it are replayed, as Kafka does). What does not fit, a file
+of a clean-up that was cut short, an index without its log, is a NeedsRecoveryError that names it, and nothing
+is changed. Kafka: LogLoader
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from stratalog.clock import Clock
+from stratalog.config import LogConfig
+from stratalog.errors import CorruptIndexError, CorruptSnapshotError, NeedsRecoveryError
+from stratalog.files.disk import Disk
+from stratalog.files.entries import DirectoryEntry, EntryKind
+from stratalog.files.names import (
+    LEADER_EPOCH_CHECKPOINT,
+    FileKind,
+    FileState,
+    TopicPartition,
+    parse_segment_file,
+)
+from stratalog.log.epochs import LeaderEpochFileCache
+from stratalog.log.log import Log
+from stratalog.log.offsets import OffsetMetadata
+from stratalog.log.producer_rebuild import rebuild_producer_state
+from stratalog.log.producers import ProducerStateManager
+from stratalog.log.roll import random_jitter_ms
+from stratalog.log.scheduler import Scheduler
+from stratalog.log.segments import LogSegments
+from stratalog.segment.segment import LogSegment
+
+_INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
+
+
+class Listing(NamedTuple):
+    """The files of a partition's directory: sizes of segments, which indexes each has, snapshots."""
+
+    sizes: dict[int, int]
+    indexes: dict[FileKind, set[int]]
+    snapshots: list[int]
+
+
+def load(
+    *,
+    disk: Disk,
+    clock: Clock,
+    scheduler: Scheduler,
+    directory: str | os.PathLike[str],
+    topic_partition: TopicPartition,
+    config: LogConfig,
+    log_start_offset: int = 0,
+    high_watermark_follows_end: bool = False,
+) -> Log:
+    """The log in this directory, which was closed cleanly or is empty."""
+    name = os.fspath(directory)
+    listing = list_partition(disk.list_directory(name), name)
+    segments = LogSegments(_open_segments(disk, clock, name, config, listing))
+    if not len(segments):
+        segments.add(
+            LogSegment.create(disk, name, log_start_offset, config, clock, size=config.initial_file_size)
+        )
+    active = segments.active
+    end = OffsetMetadata(_next_offset(active), active.base_offset, active.size)
+    if end.offset < log_start_offset:
+        raise NeedsRecoveryError(
+            name, f"the log ends at {end.offset}, before its start at {log_start_offset}"
+        )
+    log_start_offset = max(log_start_offset, segments.first.base_offset)
+    epochs = LeaderEpochFileCache(
+        disk,
+        f"{name}{os.sep}{LEADER_EPOCH_CHECKPOINT}",
+        schedule=lambda task: scheduler.schedule("leader-epoch-cache-flush", task),
+    )
+    epochs.truncate_from_end(end.offset)
+    epochs.truncate_from_start(log_start_offset)
+    producers = ProducerStateManager(
+        disk,
+        name,
+        clock=clock,
+        producer_id_expiration_ms=config.producer_id_expiration_ms,
+        transaction_max_timeout_ms=config.transaction_max_timeout_ms,
+        snapshot_offsets=listing.snapshots,
+    )
+    rebuild_producer_state(
+        producers,
+        segments,
+        log_start_offset=log_start_offset,
+        end_offset=end.offset,
+        now_ms=clock(),
+        after_clean_shutdown=True,
+    )
+    active.resize_indexes(config.segment_index_bytes)
+    return Log(
+        disk=disk,
+        clock=clock,
+        scheduler=scheduler,
+        directory=name,
+        topic_partition=topic_partition,
+        config=config,
+        segments=segments,
+        epochs=epochs,
+        producers=producers,
+        log_start_offset=log_start_offset,
+        recovery_point=end.offset,
+        end=end,
+        high_watermark_follows_end=high_watermark_follows_end,
+    )
+
+
+def list_partition(entries: Iterable[DirectoryEntry], directory: str) -> Listing:
+    """Sort the files of a directory; one that only recovery can deal with is a NeedsRecoveryError."""
+    sizes: dict[int, int] = {}
+    indexes: dict[FileKind, set[int]] = {kind: set() for kind in _INDEXES}
+    snapshots: list[int] = []
+    for entry in entries:
+        file = parse_segment_file(entry.name)
+        if file is None or entry.kind is not EntryKind.FILE or file.state is FileState.DELETED:
+            continue
+        if file.state is not FileState.LIVE:
+            raise NeedsRecoveryError(
+                directory, f"{entry.name} is left of a clean-up or split that was cut short"
+            )
+        if file.kind is FileKind.LOG:
+            sizes[file.offset] = entry.size
+        elif file.kind is FileKind.PRODUCER_SNAPSHOT:
+            snapshots.append(file.offset)
+        else:
+            indexes[file.kind].add(file.offset)
+    _check_indexes(sizes, indexes, directory)
+    return Listing(sizes, indexes, sorted(snapshots))
+
+
+def _check_indexes(sizes: dict[int, int], indexes: dict[FileKind, set[int]], directory: str) -> None:
+    for kind, bases in indexes.items():
+        orphans = bases - sizes.keys()
+        if orphans:
+            raise NeedsRecoveryError(
+                directory, f"{min(orphans):020d}{kind.value} is an index without its log"
+            )
+    # An active segment that nothing was appended to has no index yet.
+    without = [base for base, size in sizes.items() if size and base not in indexes[FileKind.OFFSET_INDEX]]
+    if without:
+        raise NeedsRecoveryError(directory, f"{min(without):020d}.log has no offset index")
+
+
+def _open_segments(
+    disk: Disk, clock: Clock, directory: str, config: LogConfig, listing: Listing
+) -> Iterable[LogSegment]:
+    jitter_ms = random_jitter_ms(config)
+    for base_offset, size in listing.sizes.items():
+        yield LogSegment.open(
+            disk,
+            directory,
+            base_offset,
+            config,
+            clock,
+            size=size,
+            has_index=base_offset in listing.indexes[FileKind.OFFSET_INDEX],
+            has_time_index=base_offset in listing.indexes[FileKind.TIME_INDEX],
+            has_txn_index=base_offset in listing.indexes[FileKind.TXN_INDEX],
+            roll_jitter_ms=jitter_ms,
+        )
+
+
+def _next_offset(active: LogSegment) -> int:
+    """Where the log ends, by its newest segment, whose indexes must be this log's."""
+    try:
+        active.sanity_check()
+        return active.read_next_offset()
+    except (CorruptIndexError, CorruptSnapshotError) as error:
+        raise NeedsRecoveryError(active.directory, str(error)) from error

@@ -1,0 +1,28 @@
+"""Marks on a log: an offset, and where in which segment it lies once somebody has looked."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+UNKNOWN = -1
+
+
+class OffsetMetadata(NamedTuple):
+    """An offset and its place; the place is UNKNOWN until a read resolves it. Kafka: LogOffsetMetadata"""
+
+    offset: int
+    segment_base: int = UNKNOWN
+    position: int = UNKNOWN
+
+    @property
+    def is_resolved(self) -> bool:
+        return self.segment_base != UNKNOWN
+
+
+class OffsetSnapshot(NamedTuple):
+    """The marks of a log at one moment: start <= last stable <= high watermark <= end."""
+
+    log_start_offset: int
+    last_stable_offset: OffsetMetadata
+    high_watermark: OffsetMetadata
+    log_end_offset: OffsetMetadata

@@ -1,0 +1,53 @@
+"""Producer state from the newest usable snapshot and the batches behind it.
+
+Kafka: UnifiedLog.rebuildProducerState
+"""
+
+from __future__ import annotations
+
+from stratalog.log.producer_analysis import replay_batches
+from stratalog.log.producers import ProducerStateManager
+from stratalog.log.segments import LogSegments
+from stratalog.segment.segment import LogSegment
+
+
+def rebuild_producer_state(
+    producers: ProducerStateManager,
+    segments: LogSegments,
+    *,
+    log_start_offset: int,
+    end_offset: int,
+    now_ms: int,
+    after_clean_shutdown: bool = False,
+) -> None:
+    """Bring the state to `end_offset`, and leave snapshots there and at the last two segments' bases.
+
+    After a clean shutdown without any snapshot the log was written by a Kafka that had none: nothing is
+    replayed, empty ones are written, and from then on there are some.
+    """
+    snapshot_offsets = {*segments.base_offsets[-2:], end_offset}
+    if after_clean_shutdown and producers.snapshots.latest is None:
+        for offset in sorted(snapshot_offsets):
+            producers.update_map_end_offset(offset)
+            producers.take_snapshot()
+        return
+    was_empty = producers.is_empty and producers.map_end_offset >= end_offset
+    producers.truncate_and_reload(log_start_offset, end_offset, now_ms)
+    if end_offset > producers.map_end_offset and not was_empty:
+        for segment in segments.range(producers.map_end_offset, end_offset):
+            start_offset = max(segment.base_offset, producers.map_end_offset, log_start_offset)
+            producers.update_map_end_offset(start_offset)
+            if segment.base_offset in snapshot_offsets:
+                producers.take_snapshot()
+            _replay(producers, segment, start_offset, end_offset)
+    producers.update_map_end_offset(end_offset)
+    producers.take_snapshot()
+
+
+def _replay(producers: ProducerStateManager, segment: LogSegment, start_offset: int, end_offset: int) -> None:
+    start = segment.translate_offset(start_offset)
+    if start is None:
+        return
+    end = segment.translate_offset(end_offset)
+    for chunk in segment.batches(start.position, None if end is None else end.position):
+        replay_batches(producers, chunk.data, chunk.headers)

@@ -1,0 +1,115 @@
+"""Reads of one log: which bytes of which segment, up to which mark, and what in them was aborted.
+
+Nothing here takes the log's lock. A read looks at the segments as they were when it began and never past the
+mark it was given, so it never sees half a batch. Kafka: LocalLog.read
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+from stratalog.errors import OffsetOutOfRangeError
+from stratalog.log.offsets import OffsetMetadata
+from stratalog.log.segments import LogSegments
+from stratalog.segment.segment import FetchedRange, LogSegment
+
+
+class Isolation(Enum):
+    """How far a read may go. Kafka: FetchIsolation"""
+
+    LOG_END = "log end"
+    HIGH_WATERMARK = "high watermark"
+    TXN_COMMITTED = "read committed"
+
+
+class AbortedTransaction(NamedTuple):
+    """A reader of committed records leaves out this producer's batches from `first_offset` to its marker."""
+
+    producer_id: int
+    first_offset: int
+
+
+class FetchedData(NamedTuple):
+    """What a read found: whole batches as they stand, but for the last, which the size may cut.
+
+    `offset` tells the base offset of the first batch, which may be below the offset that was asked for.
+    """
+
+    offset: OffsetMetadata
+    records: bytes = b""
+    first_entry_incomplete: bool = False
+    aborted_transactions: list[AbortedTransaction] | None = None
+
+
+def read(
+    segments: LogSegments,
+    start_offset: int,
+    max_size: int,
+    *,
+    log_start_offset: int,
+    end: OffsetMetadata,
+    limit: OffsetMetadata,
+    min_one_message: bool = False,
+    include_aborted: bool = False,
+) -> FetchedData:
+    """Batches from the one that holds start_offset on, below the mark `limit`, which is not above `end`."""
+    if not log_start_offset <= start_offset <= end.offset or segments.floor(start_offset) is None:
+        raise out_of_range(start_offset, log_start_offset, end.offset)
+    aborted: list[AbortedTransaction] | None = [] if include_aborted else None
+    if start_offset == limit.offset:
+        return FetchedData(limit, aborted_transactions=aborted)
+    if start_offset > limit.offset:
+        return FetchedData(OffsetMetadata(start_offset), aborted_transactions=aborted)
+    for segment in segments.from_floor(start_offset):
+        max_position = _max_position(segment, limit)
+        if max_position is None:
+            return FetchedData(OffsetMetadata(start_offset), aborted_transactions=aborted)
+        found = segment.read(
+            start_offset, max_size, max_position=max_position, min_one_message=min_one_message
+        )
+        if found is None:
+            continue
+        if include_aborted:
+            aborted = _aborted(segments, segment, found, start_offset, end.offset)
+        return FetchedData(
+            OffsetMetadata(found.base_offset, segment.base_offset, found.position),
+            segment.read_bytes(found.position, found.size) if found.size else b"",
+            found.first_entry_incomplete,
+            aborted,
+        )
+    # Everything behind start_offset was compacted away.
+    return FetchedData(end, aborted_transactions=aborted)
+
+
+def out_of_range(offset: int, start: int, end: int) -> OffsetOutOfRangeError:
+    """The error for an offset that the log does not have, or not as yet."""
+    return OffsetOutOfRangeError(
+        f"offset {offset} is not within {start} and {end}.", offset=offset, valid=(start, end)
+    )
+
+
+def _max_position(segment: LogSegment, limit: OffsetMetadata) -> int | None:
+    """How far this segment may be read; None if not at all."""
+    if segment.base_offset < limit.segment_base:
+        return segment.size
+    if segment.base_offset == limit.segment_base and limit.is_resolved:
+        return limit.position
+    return None
+
+
+def _aborted(
+    segments: LogSegments, segment: LogSegment, found: FetchedRange, start_offset: int, log_end_offset: int
+) -> list[AbortedTransaction]:
+    """The aborted transactions that reach into the bytes fetched."""
+    upper_bound = segment.fetch_upper_bound_offset(found.position, found.size)
+    later = segments.above(segment.base_offset)
+    if upper_bound is None:
+        upper_bound = later[0].base_offset if later else log_end_offset
+    aborted: list[AbortedTransaction] = []
+    for candidate in (segment, *later):
+        entries, is_complete = candidate.collect_aborted(start_offset, upper_bound)
+        aborted += [AbortedTransaction(entry.producer_id, entry.first_offset) for entry in entries]
+        if is_complete:
+            break
+    return aborted

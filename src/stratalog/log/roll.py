@@ -1,0 +1,52 @@
+"""When a segment is full: a decision over values, read beforehand. Kafka: LogSegment.shouldRoll"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from enum import Enum
+
+from stratalog.config import LogConfig
+
+INT32_MAX = 2**31 - 1
+
+
+class RollReason(Enum):
+    """Why a new segment is begun; the value is how a message puts it."""
+
+    SIZE = "the segment is full"
+    AGE = "the segment is old enough"
+    INDEX_FULL = "an index is full"
+    OFFSET_OVERFLOW = "the offset is too far from the segment's base"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollParams:
+    """What the decision depends on, read from the segment and the set beforehand."""
+
+    base_offset: int
+    segment_size: int
+    index_full: bool
+    waited_ms: int
+    set_size: int
+    last_offset: int
+
+
+def roll_reason(params: RollParams, *, segment_bytes: int, segment_ms: int) -> RollReason | None:
+    """Why the segment must be rolled before this set is appended; None to append to it."""
+    if params.segment_size > segment_bytes - params.set_size:
+        return RollReason.SIZE
+    if params.segment_size > 0 and params.waited_ms > segment_ms:
+        return RollReason.AGE
+    if params.index_full:
+        return RollReason.INDEX_FULL
+    if not 0 <= params.last_offset - params.base_offset <= INT32_MAX:
+        return RollReason.OFFSET_OVERFLOW
+    return None
+
+
+def random_jitter_ms(config: LogConfig) -> int:
+    """How much earlier a new segment is rolled, so that the logs of a broker do not roll all at once."""
+    if config.segment_jitter_ms == 0:
+        return 0
+    return random.randrange(2**31) % min(config.segment_jitter_ms, config.segment_ms)

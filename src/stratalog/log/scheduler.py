@@ -1,0 +1,86 @@
+"""Work that a log leaves for later: flushing behind a roll, deleting files after their delay.
+
+A log is given a scheduler like a clock. `BackgroundScheduler` is the real one, a single thread that starts
+with its first task. Tests use one that runs when told to, and so never sleep.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+import threading
+from collections.abc import Callable
+from itertools import count
+from typing import Protocol
+
+from stratalog.clock import Clock, system_clock
+from stratalog.errors import StratalogError
+
+logger = logging.getLogger(__name__)
+
+Task = Callable[[], object]
+
+
+class Scheduler(Protocol):
+    """Runs tasks later, one after the other."""
+
+    def schedule(self, name: str, task: Task, delay_ms: int = 0) -> None: ...
+
+
+class BackgroundScheduler:
+    """One daemon thread; tasks run in the order of their time. A task's StratalogError is logged, no more:
+    whoever schedules work that must be known to have failed lets the task say so itself."""
+
+    def __init__(self, clock: Clock = system_clock) -> None:
+        self._clock = clock
+        self._tasks: list[tuple[int, int, str, Task]] = []
+        self._numbers = count()
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def schedule(self, name: str, task: Task, delay_ms: int = 0) -> None:
+        """Run `task` once, delay_ms from now; after `close` it is dropped, as Kafka's scheduler does."""
+        with self._changed:
+            if self._closed:
+                return
+            heapq.heappush(self._tasks, (self._clock() + delay_ms, next(self._numbers), name, task))
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="stratalog-scheduler", daemon=True)
+                self._thread.start()
+            self._changed.notify()
+
+    def close(self) -> None:
+        """Run what is due, drop what is not, and end the thread."""
+        with self._changed:
+            self._closed = True
+            now = self._clock()
+            self._tasks = [entry for entry in self._tasks if entry[0] <= now]
+            heapq.heapify(self._tasks)
+            self._changed.notify()
+            thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def _run(self) -> None:
+        while (found := self._next()) is not None:
+            name, task = found
+            try:
+                task()
+            except StratalogError as error:
+                logger.error("%s failed: %s", name, error)
+
+    def _next(self) -> tuple[str, Task] | None:
+        """Wait for the next task that is due; None when closed and nothing is left."""
+        with self._changed:
+            while True:
+                if self._tasks:
+                    wait_ms = self._tasks[0][0] - self._clock()
+                    if wait_ms <= 0:
+                        _, _, name, task = heapq.heappop(self._tasks)
+                        return name, task
+                    self._changed.wait(wait_ms / 1000)
+                elif self._closed:
+                    return None
+                else:
+                    self._changed.wait()

@@ -1,0 +1,94 @@
+"""The segments of one log, by base offset.
+
+Readers take no lock: they get hold of a snapshot, two tuples that never change, and a change puts new
+ones in their place. Changes are rare (a roll, a truncation), look-ups are not. Kafka: LogSegments.java
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from stratalog.segment.segment import LogSegment
+
+
+class _Snapshot(NamedTuple):
+    bases: tuple[int, ...]
+    segments: tuple[LogSegment, ...]
+
+
+class LogSegments:
+    """An ordered map of base offset to segment; one thread changes it, any may read."""
+
+    def __init__(self, segments: Iterable[LogSegment] = ()) -> None:
+        self.replace(segments)
+
+    def replace(self, segments: Iterable[LogSegment]) -> None:
+        """Have these, and no others."""
+        ordered = sorted(segments, key=lambda segment: segment.base_offset)
+        self._now = _Snapshot(tuple(segment.base_offset for segment in ordered), tuple(ordered))
+
+    def __len__(self) -> int:
+        return len(self._now.segments)
+
+    def __iter__(self) -> Iterator[LogSegment]:
+        return iter(self._now.segments)
+
+    def __contains__(self, base_offset: int) -> bool:
+        return self.get(base_offset) is not None
+
+    @property
+    def first(self) -> LogSegment:
+        return self._now.segments[0]
+
+    @property
+    def active(self) -> LogSegment:
+        """The last one, which is appended to."""
+        return self._now.segments[-1]
+
+    @property
+    def base_offsets(self) -> tuple[int, ...]:
+        return self._now.bases
+
+    def get(self, base_offset: int) -> LogSegment | None:
+        now = self._now
+        index = bisect_left(now.bases, base_offset)
+        return now.segments[index] if index < len(now.bases) and now.bases[index] == base_offset else None
+
+    def floor(self, offset: int) -> LogSegment | None:
+        """The segment that would hold this offset: the last one whose base is not above it."""
+        now = self._now
+        index = bisect_right(now.bases, offset)
+        return now.segments[index - 1] if index else None
+
+    def from_floor(self, offset: int) -> tuple[LogSegment, ...]:
+        """The floor segment and all behind it; all of them if every base is above the offset."""
+        now = self._now
+        return now.segments[max(0, bisect_right(now.bases, offset) - 1) :]
+
+    def range(self, start: int, end: int) -> tuple[LogSegment, ...]:
+        """From the floor of `start` to the last segment with a base below `end`."""
+        now = self._now
+        first = max(0, bisect_right(now.bases, start) - 1)
+        return now.segments[first : max(first, bisect_left(now.bases, end))]
+
+    def above(self, offset: int) -> tuple[LogSegment, ...]:
+        """Those with a base above the offset."""
+        now = self._now
+        return now.segments[bisect_right(now.bases, offset) :]
+
+    def add(self, segment: LogSegment) -> None:
+        """Put it in its place, instead of another with the same base if there is one."""
+        now = self._now
+        index = bisect_left(now.bases, segment.base_offset)
+        behind = index + (index < len(now.bases) and now.bases[index] == segment.base_offset)
+        self._now = _Snapshot(
+            (*now.bases[:index], segment.base_offset, *now.bases[behind:]),
+            (*now.segments[:index], segment, *now.segments[behind:]),
+        )
+
+    def remove(self, segments: Iterable[LogSegment]) -> None:
+        gone = {segment.base_offset for segment in segments}
+        kept = tuple(segment for segment in self._now.segments if segment.base_offset not in gone)
+        self._now = _Snapshot(tuple(segment.base_offset for segment in kept), kept)

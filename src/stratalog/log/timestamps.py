@@ -1,0 +1,57 @@
+"""Offsets by time, and by the special values that stand in a time's place.
+
+Kafka: UnifiedLog.fetchOffsetByTimestamp, ListOffsetsRequest
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from stratalog.errors import UsageError
+from stratalog.log.epochs import LeaderEpochFileCache
+from stratalog.log.segments import LogSegments
+from stratalog.segment.search import TimestampAndOffset
+
+NO_TIMESTAMP = -1
+NO_OFFSET = -1
+
+
+class SpecialTimestamp(IntEnum):
+    """What a client may ask for instead of a time."""
+
+    LATEST = -1
+    EARLIEST = -2
+    MAX_TIMESTAMP = -3
+    EARLIEST_LOCAL = -4
+    LATEST_TIERED = -5
+    EARLIEST_PENDING_UPLOAD = -6
+
+
+def find_offset(
+    segments: LogSegments,
+    epochs: LeaderEpochFileCache,
+    timestamp: int,
+    log_start_offset: int,
+    log_end_offset: int,
+) -> TimestampAndOffset | None:
+    """The first record at or after a time, or what a special value stands for; None if there is none."""
+    if timestamp >= 0:
+        # Only the first segment that reaches the time is searched: later ones begin after it.
+        for segment in segments:
+            if segment.largest_timestamp >= timestamp:
+                return segment.find_offset_by_timestamp(timestamp, log_start_offset)
+        return None
+    if timestamp in (SpecialTimestamp.EARLIEST, SpecialTimestamp.EARLIEST_LOCAL):
+        first = epochs.earliest_entry
+        epoch = first.epoch if first is not None and first.start_offset <= log_start_offset else None
+        return TimestampAndOffset(NO_TIMESTAMP, log_start_offset, epoch)
+    if timestamp == SpecialTimestamp.LATEST:
+        return TimestampAndOffset(NO_TIMESTAMP, log_end_offset, epochs.latest_epoch)
+    if timestamp in (SpecialTimestamp.LATEST_TIERED, SpecialTimestamp.EARLIEST_PENDING_UPLOAD):
+        return TimestampAndOffset(NO_TIMESTAMP, NO_OFFSET, -1)
+    if timestamp == SpecialTimestamp.MAX_TIMESTAMP:
+        newest = max(segments, key=lambda segment: segment.max_timestamp)  # the first of equals
+        return newest.find_max_timestamp()
+    raise UsageError(
+        f"timestamp {timestamp}: below 0 only {[int(s) for s in SpecialTimestamp]} mean something."
+    )
