@@ -222,8 +222,8 @@ class CorruptCheckpointError(StratalogError):
 class CheckpointNumberError(CorruptCheckpointError):
     """A line has its fields, but one of them is no number.
 
-    A broker forgives that in an offset checkpoint and goes on as if the file were empty; every other damage to
-    such a file takes its whole directory offline.
+    A broker forgives that in an offset checkpoint and goes on as if the file were empty; every other damage
+    to such a file takes its whole directory offline.
     """
 
 
@@ -299,8 +299,8 @@ class InvalidOffsetError(StratalogError):
         self.offset = offset
         self.last_offset = last_offset
         super().__init__(
-            f"{os.path.basename(self.path)}: offset {offset} cannot follow offset {last_offset}, the last one "
-            "that is indexed. The offsets of the log go backwards here."
+            f"{os.path.basename(self.path)}: offset {offset} cannot follow {last_offset}, the last one that "
+            "is indexed. The offsets of the log go backwards here."
         )
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -309,7 +309,7 @@ class Log:
                 self._delete([previous], "it is empty and rolled again")
             elif base_offset < previous.base_offset:
                 raise UsageError(
-                    f"{self.topic_partition}: {base_offset} is before the active segment, {previous.base_offset}."
+                    f"{self.topic_partition}: {base_offset} is before the active {previous.base_offset}."
                 )
             else:
                 previous.on_become_inactive()
