@@ -8,15 +8,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stratalog.errors import InvalidTimestampError
-from stratalog.records.batch import (
-    NO_TIMESTAMP,
-    Attributes,
-    BatchHeader,
-    TimestampType,
-    attributes_of,
-)
-from stratalog.records.build import encode_batch
+from stratalog.errors import InvalidBatchError
+from stratalog.records.batch import NO_TIMESTAMP, Attributes, BatchHeader, attributes_of
+from stratalog.records.build import BatchOptions, encode_batch
 from stratalog.records.compression import Codec
 from stratalog.records.kernels import decode as decoding
 from stratalog.records.kernels.decode import RecordTable
@@ -54,19 +48,32 @@ def rebuild(
     level: int | None,
     log_append_time: int | None,
 ) -> bytes:
-    """One batch of the records that `rows` finds in `data`, with the producer of the batch `first`."""
+    """One batch of the records that `rows` finds in `data`, with the producer of the batch `first`.
+
+    InvalidBatchError if they cannot stand in a new batch, though they may in one that is kept as it came.
+    """
+    if not len(rows):
+        raise InvalidBatchError("a batch without records cannot be written anew.")
     timestamps = np.ascontiguousarray(rows["timestamp"])
     if timestamps.min() < NO_TIMESTAMP:
-        raise InvalidTimestampError(f"timestamp {timestamps.min()} is negative; -1 means none.")
-    is_transactional = first.magic == 2 and bool(first.attributes & Attributes.TRANSACTIONAL)
-    kind = TimestampType.CREATE_TIME if log_append_time is None else TimestampType.LOG_APPEND_TIME
+        raise InvalidBatchError(f"timestamp {timestamps.min()} is negative; -1 means none.")
+    options = BatchOptions(
+        codec=codec,
+        level=level,
+        log_append_time=log_append_time,
+        partition_leader_epoch=leader_epoch,
+        producer_id=first.producer_id,
+        producer_epoch=first.producer_epoch,
+        base_sequence=first.base_sequence,
+        is_transactional=first.magic == 2 and bool(first.attributes & Attributes.TRANSACTIONAL),
+    )
     header = BatchHeader(
         base_offset=next_offset,
         batch_length=0,
         partition_leader_epoch=leader_epoch,
         magic=2,
         crc=0,
-        attributes=attributes_of(codec, kind, is_transactional=is_transactional),
+        attributes=attributes_of(codec, options.timestamp_type, is_transactional=options.is_transactional),
         last_offset_delta=len(rows) - 1,
         base_timestamp=int(timestamps[0]),
         max_timestamp=int(timestamps.max()) if log_append_time is None else log_append_time,
