@@ -56,6 +56,10 @@ class OffsetIndex(IndexFile):
         entries = self.entries()
         offsets, positions = entries.views
         slot = bisect_left(positions, position, 0, entries.count)
+        if slot == 0 and entries.count and positions[0] == position:
+            # Kafka's bisection never compares slot 0 for equality. The next entry is as right, and then a
+            # read_committed fetch lists the same aborted transactions as a broker's.
+            slot = 1
         if slot == entries.count:
             return None
         return OffsetEntry(self.base_offset + offsets[slot], positions[slot])

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stratalog.errors import CorruptRecordError, InvalidRecordError
 from stratalog.records.control import ControlType, EndTxnMarker
 from stratalog.records.kernels import scan as kernel
 from stratalog.records.kernels.memory import Bytes
@@ -136,11 +137,14 @@ class ProducerScan:
     def _add_marker(self, data: Bytes, batch: np.record) -> None:
         """The long way, for a marker that compaction has given a delete horizon, say."""
         start = int(batch["position"])
-        one = next(read_batches(data, start=start, end=start + int(batch["size"]), check_crc=False))
-        record = next(iter(one), None)
-        if record is None:
-            return  # compaction leaves a batch without its record; it says nothing
-        marker = EndTxnMarker.parse(record.key, record.value)
+        try:
+            one = next(read_batches(data, start=start, end=start + int(batch["size"]), check_crc=False))
+            record = next(iter(one), None)
+            if record is None:
+                return  # compaction leaves a batch without its record; it says nothing
+            marker = EndTxnMarker.parse(record.key, record.value)
+        except CorruptRecordError as error:
+            raise InvalidRecordError(error.reason, position=start) from error
         kernel.end_txn(
             batch,
             marker.control_type is ControlType.COMMIT,

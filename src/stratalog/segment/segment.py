@@ -236,14 +236,13 @@ class LogSegment(SegmentFiles):
         """
         if max_size < 0:
             raise UsageError(f"max_size {max_size} is below 0.")
-        end = self.size if max_position is None else max_position
+        end = self.size if max_position is None else min(max_position, self.size)
         start = self.translate_offset(start_offset)
         if start is None:
             return None
         adjusted = max(max_size, start.size) if min_one_message else max_size
         size = max(0, min(end - start.position, adjusted))
-        incomplete = size > 0 and adjusted < start.size
-        return FetchedRange(start.base_offset, start.position, size, incomplete)
+        return FetchedRange(start.base_offset, start.position, size, 0 < adjusted < start.size)
 
     def batches(
         self, start_position: int = 0, end_position: int | None = None, *, check_crc: bool = False

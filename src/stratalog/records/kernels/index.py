@@ -79,7 +79,7 @@ def index_batches(
             at.max_timestamp = batch.max_timestamp
             at.max_timestamp_offset = relative
         if at.since_entry > interval:
-            if offset_count == room[0]:
+            if offset_count >= room[0]:
                 return index, offset_count, time_count, OFFSET_INDEX_FULL
             if relative <= at.last_offset:
                 return index, offset_count, time_count, NOT_ASCENDING
@@ -87,7 +87,7 @@ def index_batches(
             offset_entries[offset_count, 1] = shift + batch.position
             offset_count += 1
             at.last_offset = relative
-            if time_count == room[1]:
+            if time_count >= room[1]:
                 return index, offset_count, time_count, TIME_INDEX_FULL
             if at.max_timestamp_offset < at.last_timestamp_offset:
                 return index, offset_count, time_count, NOT_ASCENDING
