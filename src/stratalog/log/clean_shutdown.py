@@ -14,7 +14,7 @@ import os
 
 from stratalog.errors import DiskError
 from stratalog.files.disk import Disk, Path
-from stratalog.files.names import CLEAN_SHUTDOWN, INT64_MAX, INT64_MIN
+from stratalog.files.names import CLEAN_SHUTDOWN, INT64_MAX, INT64_MIN, parse_number
 
 VERSION = 0
 UNKNOWN_EPOCH = -1
@@ -58,14 +58,22 @@ def format_clean_shutdown(broker_epoch: int) -> bytes:
 
 
 def parse_broker_epoch(data: bytes) -> int | None:
-    """The epoch in the bytes of a mark; None for whatever says none. Other fields are ignored."""
+    """The epoch in the bytes of a mark; None for whatever says none.
+
+    As forgiving as Kafka's reader: other fields and what follows are ignored, a number may be in quotes.
+    """
     try:
-        found = json.loads(data)
+        found, _ = json.JSONDecoder().raw_decode(data.decode().lstrip())
     except (ValueError, RecursionError):
         return None
-    if not isinstance(found, dict):
+    if not isinstance(found, dict) or _whole_number(found.get("version", VERSION)) is None:
         return None
-    epoch = found.get("brokerEpoch")
-    if not isinstance(epoch, int) or isinstance(epoch, bool) or not INT64_MIN <= epoch <= INT64_MAX:
+    return _whole_number(found.get("brokerEpoch"))
+
+
+def _whole_number(value: object) -> int | None:
+    if isinstance(value, str):
+        return parse_number(value, INT64_MIN, INT64_MAX)
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return epoch
+    return int(value) if INT64_MIN <= value <= INT64_MAX else None
