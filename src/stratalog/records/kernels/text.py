@@ -1,0 +1,420 @@
+"""Batches and records as the lines of Kafka's dump tool, written as bytes into a buffer.
+
+A segment of 1 GiB becomes some ten million lines. Made as Python strings they would take a minute; here a
+line costs about as much as decoding its record did.
+
+Keys, values and header keys are printed as text. What is not UTF-8 becomes U+FFFD by the rules of Java's
+`new String(bytes, UTF_8)`, which differ from Python's: a surrogate is one U+FFFD there, three here.
+
+Kafka: DumpLogSegments.printBatchLevel, printRecordMetadata, printRecordContents
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratalog.records.kernels.crc32c import crc32_zlib
+from stratalog.records.kernels.decode import RecordTable, varint
+from stratalog.records.kernels.jit import inlined, kernel
+from stratalog.records.kernels.memory import Bytes, copy_bytes, load_u8, load_u32, load_u64_le
+from stratalog.records.kernels.walk import BatchTable
+
+# What a record's line has.
+METADATA = 1  # offset, timestamp, sizes, sequence, header keys
+CONTENTS = 2  # key and payload as text, of records that are not control records
+CONTROL_BY_HAND = 4  # stop at a record of a control batch: what is in it is the caller's to tell
+ALL_BY_HAND = 8  # stop at every record
+OPEN = 16  # no line break, and nothing is left to the caller: this is how the caller starts such a line
+
+# Why the writing stopped.
+DONE = 0
+FULL = 1  # the buffer or the table of gaps; empty them and go on
+BY_HAND = 2  # at a record that the caller writes
+
+# No line of a batch is longer, nor one of a record without what is printed as text.
+LONGEST_BATCH = 1024
+LONGEST_RECORD = 512
+WIDEST = 3  # a byte that is no UTF-8 becomes the three of U+FFFD
+
+NO_OFFSET = -(2**63)  # the record before is unknown, so nothing is missing between it and this one
+INT32_MAX = 2**31 - 1
+APPEND_TIME_BIT, CONTROL_BIT, HORIZON_BIT = 8, 32, 64
+FLAGS_SHIFT = 4  # of the bits transactional, control, delete horizon
+CODEC_MASK = 7
+HIGH_BITS = np.uint64(0x8080808080808080)
+TEN, HUNDRED = np.uint64(10), np.uint64(100)
+PAIRS = np.frombuffer("".join(f"{number:02}" for number in range(100)).encode(), np.uint8).copy()
+
+_words: list[str] = []
+
+
+def _word(text: str) -> int:
+    """The number of a word, by which kernels know it."""
+    _words.append(text)
+    return len(_words) - 1
+
+
+RECORD_OFFSET = _word("| offset: ")
+CREATE_TIME = _word(" CreateTime: ")
+LOG_APPEND_TIME = _word(" LogAppendTime: ")
+NO_TIMESTAMP_TYPE = _word(" NoTimestampType: ")
+KEY_SIZE = _word(" keySize: ")
+VALUE_SIZE = _word(" valueSize: ")
+SEQUENCE = _word(" sequence: ")
+HEADER_KEYS = _word(" headerKeys: [")
+RECORD_CRC = _word(" isValid: false crc: ")  # and the same for true
+_word(" isValid: true crc: ")
+INDENT = _word("|")
+KEY = _word(" key: ")
+PAYLOAD = _word(" payload: ")
+BASE_OFFSET = _word("baseOffset: ")
+LAST_OFFSET = _word(" lastOffset: ")
+COUNT = _word(" count: ")
+BASE_SEQUENCE = _word(" baseSequence: ")
+LAST_SEQUENCE = _word(" lastSequence: ")
+PRODUCER_ID = _word(" producerId: ")
+PRODUCER_EPOCH = _word(" producerEpoch: ")
+LEADER_EPOCH = _word(" partitionLeaderEpoch: ")
+# One for each combination of the three bits of the attributes from TRANSACTIONAL on.
+FLAGS = len(_words)
+for _bits in range(8):
+    _flags = [str(bool(_bits & bit)).lower() for bit in (1, 2)]
+    _horizon = "[" if _bits & 4 else ".empty position: "
+    _word(f" isTransactional: {_flags[0]} isControl: {_flags[1]} deleteHorizonMs: OptionalLong{_horizon}")
+HORIZON_END = _word("] position: ")
+LEGACY_OFFSET = _word("offset: ")
+POSITION = _word(" position: ")
+SIZE = _word(" size: ")
+MAGIC = _word(" magic: ")
+# One for each number that a codec may have.
+CODECS = len(_words)
+for _name in ("none", "gzip", "snappy", "lz4", "zstd", "unknown", "unknown", "unknown"):
+    _word(f" compresscodec: {_name} crc: ")
+IS_VALID = _word(" isvalid: false\n")  # and the same for true
+_word(" isvalid: true\n")
+
+WORDS = np.frombuffer("".join(_words).encode("ascii"), np.uint8).copy()
+WORD_ENDS = np.cumsum([len(word) for word in _words])
+MINUS, ZERO, LINE_FEED, COMMA, CLOSING = 45, 48, 10, 44, 93
+
+
+@kernel
+def write_lines(
+    data: Bytes,
+    batches: BatchTable,
+    batches_end: int,
+    rows: RecordTable,
+    flags: int,
+    base_position: int,
+    at: tuple[int, int, int],
+    out: Bytes,
+    gaps: NDArray[np.int64],
+) -> tuple[int, int, int, tuple[int, int, int]]:
+    """Write the lines of these rows, each batch's own before its first, and those of batches without rows.
+
+    `at` is (row, first batch whose line is not written, offset of the record before); batches up to
+    `batches_end` get their line at the end if not before. `base_position` is where data[0] lies in the file.
+    `gaps` gets (offset, offset of the next record) where that is not the next number.
+    Returns (bytes written, gaps written, why it stopped, at).
+    """
+    row_index, due, last_offset = at
+    used = 0
+    gaps_count = 0
+    while row_index < len(rows):
+        row: Any = rows[row_index]
+        index = row.batch
+        while due <= index:
+            if len(out) - used < LONGEST_BATCH:
+                return used, gaps_count, FULL, (row_index, due, last_offset)
+            used = write_batch(batches[due], base_position, out, used)
+            due += 1
+        batch: Any = batches[index]
+        is_control = batch.magic == 2 and batch.attributes & CONTROL_BIT != 0
+        if flags & OPEN == 0 and (flags & ALL_BY_HAND != 0 or (is_control and flags & CONTROL_BY_HAND != 0)):
+            return used, gaps_count, BY_HAND, (row_index, due, last_offset)
+        if len(out) - used < needed_size(row) or gaps_count == len(gaps):
+            return used, gaps_count, FULL, (row_index, due, last_offset)
+        if last_offset != NO_OFFSET and row.offset != last_offset + 1:
+            gaps[gaps_count, 0] = last_offset
+            gaps[gaps_count, 1] = row.offset
+            gaps_count += 1
+        last_offset = row.offset
+        if flags & METADATA != 0:
+            used = _write_metadata(data, row, batch, out, used)
+        if flags & CONTENTS != 0 and not is_control:
+            used = _write_contents(data, row, flags & METADATA == 0, out, used)
+        if flags & OPEN == 0:
+            out[used] = LINE_FEED
+            used += 1
+        row_index += 1
+    while due < batches_end:
+        if len(out) - used < LONGEST_BATCH:
+            return used, gaps_count, FULL, (row_index, due, last_offset)
+        used = write_batch(batches[due], base_position, out, used)
+        due += 1
+    return used, gaps_count, DONE, (row_index, due, last_offset)
+
+
+@inlined
+def needed_size(row: Any) -> Any:
+    """How much room a record's line may take."""
+    text_size = max(row.key_size, 0) + np.int64(max(row.value_size, 0)) + row.headers_size
+    return LONGEST_RECORD + WIDEST * text_size + row.headers_count
+
+
+@kernel
+def write_batch(batch: Any, base_position: int, out: Bytes, at: int) -> Any:
+    """The line of one batch; the caller has LONGEST_BATCH bytes left.
+
+    First the words and the number behind each, then one loop that writes them: spelt out as twenty calls the
+    line takes LLVM four seconds to compile.
+    """
+    attributes = np.int64(batch.attributes)
+    words = np.empty(16, np.int64)
+    numbers = np.empty(16, np.int64)
+    if batch.magic == 2:
+        words[0], numbers[0] = BASE_OFFSET, batch.base_offset
+        words[1], numbers[1] = LAST_OFFSET, batch.last_offset
+        words[2], numbers[2] = COUNT, batch.records_count
+        words[3], numbers[3] = BASE_SEQUENCE, batch.base_sequence
+        last_sequence = sequence_after(batch.base_sequence, batch.last_offset - batch.base_offset)
+        words[4], numbers[4] = LAST_SEQUENCE, last_sequence
+        words[5], numbers[5] = PRODUCER_ID, batch.producer_id
+        words[6], numbers[6] = PRODUCER_EPOCH, batch.producer_epoch
+        words[7], numbers[7] = LEADER_EPOCH, batch.partition_leader_epoch
+        words[8] = FLAGS + ((attributes >> FLAGS_SHIFT) & 7)
+        count = 9
+        if attributes & HORIZON_BIT != 0:
+            numbers[8] = batch.base_timestamp
+            words[9] = HORIZON_END
+            count = 10
+    else:
+        words[0], numbers[0] = LEGACY_OFFSET, batch.last_offset
+        words[1] = POSITION
+        count = 2
+    numbers[count - 1] = base_position + batch.position
+    words[count], numbers[count] = _timestamp_type(batch), batch.max_timestamp
+    words[count + 1], numbers[count + 1] = SIZE, batch.size
+    words[count + 2], numbers[count + 2] = MAGIC, batch.magic
+    words[count + 3], numbers[count + 3] = CODECS + (attributes & CODEC_MASK), batch.crc
+    for i in range(count + 4):
+        at = write_number(out, _put(out, at, words[i]), numbers[i])
+    return _put(out, at, IS_VALID + (1 if batch.valid else 0))
+
+
+@inlined
+def sequence_after(base_sequence: int, delta: int) -> Any:
+    """A sequence number `delta` further on; from 2^31 - 1 they go on at 0. Kafka: incrementSequence."""
+    if base_sequence == -1:
+        return -1
+    sequence = np.int64(base_sequence) + delta
+    return sequence - INT32_MAX - 1 if sequence > INT32_MAX else sequence
+
+
+@inlined
+def _write_metadata(data: Bytes, row: Any, batch: Any, out: Bytes, at: int) -> int:
+    at = write_number(out, _put(out, at, RECORD_OFFSET), np.int64(row.offset))
+    at = write_number(out, _put(out, at, _timestamp_type(batch)), np.int64(row.timestamp))
+    at = write_number(out, _put(out, at, KEY_SIZE), np.int64(row.key_size))
+    at = write_number(out, _put(out, at, VALUE_SIZE), np.int64(row.value_size))
+    if batch.magic == 2:
+        sequence = -1
+        if batch.base_sequence >= 0:
+            sequence = sequence_after(batch.base_sequence, row.offset - batch.base_offset)
+        at = write_number(out, _put(out, at, SEQUENCE), np.int64(sequence))
+        at = _put(out, at, HEADER_KEYS)
+        if row.headers_count > 0:
+            at = _write_header_keys(data, row.headers_position, row.headers_size, row.headers_count, out, at)
+        out[at] = CLOSING
+        at += 1
+    else:
+        at = _write_legacy_crc(data, row, batch.magic, out, at)
+    return at
+
+
+@kernel
+def _write_header_keys(data: Bytes, position: int, size: int, count: int, out: Bytes, at: int) -> int:
+    """The keys of a record's headers with commas between them; the decoder has checked their sizes."""
+    end = position + size
+    for i in range(count):
+        if i > 0:
+            out[at] = COMMA
+            at += 1
+        key_size, position = varint(data, position, end)
+        at = write_text(data, position, position + key_size, out, at)
+        value_size, position = varint(data, position + key_size, end)
+        position += max(value_size, 0)
+    return at
+
+
+@kernel
+def _write_legacy_crc(data: Bytes, row: Any, magic: int, out: Bytes, at: int) -> int:
+    """A message of v0 and v1 carries a checksum of its own, an inner one too; its end is in the row."""
+    start = row.key_position - (30 if magic == 1 else 22)
+    stored = load_u32(data, start + 12)
+    is_valid = stored == crc32_zlib(data, start + 16, row.headers_position)
+    return write_number(out, _put(out, at, RECORD_CRC + (1 if is_valid else 0)), np.int64(stored))
+
+
+@inlined
+def _write_contents(data: Bytes, row: Any, starts_line: bool, out: Bytes, at: int) -> int:
+    if starts_line and (row.key_size >= 0 or row.value_size >= 0):
+        at = _put(out, at, INDENT)
+    if row.key_size >= 0:
+        at = write_text(data, row.key_position, row.key_position + row.key_size, out, _put(out, at, KEY))
+    if row.value_size >= 0:
+        at = write_text(
+            data, row.value_position, row.value_position + row.value_size, out, _put(out, at, PAYLOAD)
+        )
+    return at
+
+
+@inlined
+def _timestamp_type(batch: Any) -> int:
+    if batch.magic == 0:
+        return NO_TIMESTAMP_TYPE
+    return LOG_APPEND_TIME if batch.attributes & APPEND_TIME_BIT != 0 else CREATE_TIME
+
+
+@kernel
+def _put(out: Bytes, at: int, word: Any) -> Any:
+    """Write one of the words; returns the position behind it."""
+    start = WORD_ENDS[word - 1] if word > 0 else 0
+    size = WORD_ENDS[word] - start
+    copy_bytes(out, at, WORDS, start, size)
+    return at + size
+
+
+@kernel
+def write_number(out: Bytes, at: int, value: Any) -> int:
+    """A whole number of 64 bits in decimal, at most twenty characters; returns the position behind it.
+
+    Always given an np.int64: each further type would be compiled for itself.
+    """
+    rest = np.uint64(value)
+    if value < 0:
+        out[at] = MINUS
+        at += 1
+        rest = np.uint64(0) - rest
+    size = 1
+    limit = TEN
+    while size < 20 and rest >= limit:
+        size += 1
+        limit *= TEN  # overflows at the last, where `size` stops the loop
+    end = at + size
+    position = end
+    while rest >= HUNDRED:
+        quotient = rest // HUNDRED
+        position -= 2
+        _put_pair(out, position, np.int64(rest - quotient * HUNDRED))
+        rest = quotient
+    if rest >= TEN:
+        _put_pair(out, at, np.int64(rest))
+    else:
+        out[at] = ZERO + np.uint8(rest)
+    return end
+
+
+@inlined
+def _put_pair(out: Bytes, at: int, number: Any) -> None:
+    """Two digits of a number below a hundred."""
+    out[at] = PAIRS[2 * number]
+    out[at + 1] = PAIRS[2 * number + 1]
+
+
+@inlined
+def write_text(data: Bytes, position: int, end: int, out: Bytes, at: int) -> int:
+    """data[position:end] as UTF-8; the caller has room for three times as many bytes.
+
+    What is ASCII is copied without a call, which would take ten times as long as the copy.
+    """
+    if _is_ascii(data, position, end):
+        copy_bytes(out, at, data, position, end - position)
+        return at + end - position
+    return _write_mixed(data, position, end, out, at)
+
+
+@kernel
+def _write_mixed(data: Bytes, position: int, end: int, out: Bytes, at: int) -> int:
+    while position < end:
+        if load_u8(data, position) < 0x80:
+            out[at] = data[position]
+            at += 1
+            position += 1
+            continue
+        size, is_valid = _character(data, position, end)
+        if is_valid:
+            copy_bytes(out, at, data, position, size)
+            at += size
+        else:
+            out[at] = 0xEF
+            out[at + 1] = 0xBF
+            out[at + 2] = 0xBD
+            at += 3
+        position += size
+    return at
+
+
+@inlined
+def _is_ascii(data: Bytes, position: int, end: int) -> bool:
+    if end - position < 8:
+        while position < end and load_u8(data, position) < 0x80:
+            position += 1
+        return position == end
+    bits = load_u64_le(data, end - 8)  # what the steps of eight leave, and some of what they see
+    while position + 32 <= end:
+        bits |= load_u64_le(data, position) | load_u64_le(data, position + 8)
+        bits |= load_u64_le(data, position + 16) | load_u64_le(data, position + 24)
+        position += 32
+    while position + 8 <= end:
+        bits |= load_u64_le(data, position)
+        position += 8
+    return bool(bits & HIGH_BITS == np.uint64(0))
+
+
+@kernel
+def _character(data: Bytes, position: int, end: int) -> tuple[int, bool]:
+    """(bytes, whether they are a character) of what starts here, not with an ASCII byte.
+
+    Where they are none, Java prints one U+FFFD for so many bytes: for the longest start of a character, for
+    all three bytes of a surrogate, and for whatever is cut off by the end.
+    """
+    first = load_u8(data, position)
+    left = end - position
+    if 0xC2 <= first < 0xE0:
+        if left < 2:
+            return left, False
+        return (2, True) if _continues(data, position + 1) else (1, False)
+    if 0xE0 <= first < 0xF0:
+        if left >= 2 and (
+            not _continues(data, position + 1) or (first == 0xE0 and load_u8(data, position + 1) < 0xA0)
+        ):
+            return 1, False
+        if left < 3:
+            return left, False
+        if not _continues(data, position + 2):
+            return 2, False
+        return 3, not (first == 0xED and load_u8(data, position + 1) >= 0xA0)
+    if 0xF0 <= first <= 0xF4:
+        if left >= 2:
+            second = load_u8(data, position + 1)
+            if (
+                not _continues(data, position + 1)
+                or (first == 0xF0 and second < 0x90)
+                or (first == 0xF4 and second >= 0x90)
+            ):
+                return 1, False
+        if left >= 3 and not _continues(data, position + 2):
+            return 2, False
+        if left < 4:
+            return left, False
+        return (4, True) if _continues(data, position + 3) else (3, False)
+    return 1, False
+
+
+@inlined
+def _continues(data: Bytes, position: int) -> bool:
+    return load_u8(data, position) & 0xC0 == 0x80
