@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import click
 
 from stratalog.cli.demo import demo
+from stratalog.cli.dump import dump
 from stratalog.cli.output import ExitCode, Output
 from stratalog.cli.warm import warm
 from stratalog.errors import StratalogError, UsageError
@@ -28,6 +29,7 @@ def cli() -> None:
 
 
 cli.add_command(demo)
+cli.add_command(dump)
 cli.add_command(warm)
 
 

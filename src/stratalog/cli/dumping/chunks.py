@@ -1,0 +1,122 @@
+"""The batches of a .log or .checkpoint file, chunk by chunk, read ahead while the last chunk is worked on.
+
+A file is read in pieces of 4 MiB that start on a page. A batch that is cut by the end of a piece is copied in
+front of the next one, into room that is kept there, so that all batches lie whole in one array. Reading and
+the kernels both run without the GIL: on two cores a dump takes as long as the slower of the two.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from stratalog.files.disk import Disk, ReadFile, aligned_buffer
+from stratalog.records.kernels.memory import Bytes
+from stratalog.records.kernels.walk import LOG_OVERHEAD, SMALLEST_V0, BatchTable
+from stratalog.records.unpack import RUN_SIZE
+from stratalog.records.walk import Stop, explain_stop, new_table, walk_batches
+
+CHUNK_SIZE = 4 << 20
+_ROOM_IN_FRONT = 1 << 20
+
+
+class Chunk(NamedTuple):
+    """Whole batches: `headers` has their rows, with positions in `data`, whose first byte is byte
+    `position` of the file. All of it holds until the next chunk is asked for."""
+
+    data: Bytes
+    headers: BatchTable
+    position: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """Where the batches end: `left_size` bytes follow that are none, and `reason` says why not.
+
+    `is_torn` where that is just a last batch that is not whole, as Kafka's reader sees it.
+    """
+
+    position: int
+    left_size: int
+    is_torn: bool = True
+    reason: str = ""
+
+
+class BatchFile:
+    """The batches of bytes [start, end) of an open file. `end_found` tells how it ended, after iterating."""
+
+    def __init__(self, disk: Disk, file: ReadFile, start: int, end: int) -> None:
+        self._disk = disk
+        self._file = file
+        self._start = min(start, end)
+        self._end = end
+        self._table = new_table()
+        self.end_found = End(position=self._start, left_size=0)
+
+    def __iter__(self) -> Iterator[Chunk]:
+        rest: Bytes = aligned_buffer(0)
+        position = self._start
+        for piece, room, size in self._pieces():
+            if len(rest) > room:
+                # A batch of several pieces: what is there of it and this piece go into memory of their own.
+                larger = aligned_buffer(len(rest) + size)
+                larger[len(rest) :] = piece[room : room + size]
+                piece, room = larger, len(rest)
+            begin = room - len(rest)
+            piece[begin:room] = rest
+            end, stop = room + size, Stop.TABLE_FULL
+            while stop is Stop.TABLE_FULL:
+                walk = walk_batches(piece, start=begin, end=end, table=self._table, max_size=RUN_SIZE)
+                if len(walk.headers):
+                    yield Chunk(piece, walk.headers, position - (room - len(rest)))
+                begin, stop = walk.next_position, walk.stop
+            consumed = begin - (room - len(rest))
+            rest, position = piece[begin:end].copy(), position + consumed
+            if stop not in (Stop.END, Stop.TORN_TAIL) or position + len(rest) >= self._end:
+                self.end_found = self._explain(rest, position, stop)
+                return
+
+    def _explain(self, rest: Bytes, position: int, stop: Stop) -> End:
+        left_size = self._end - position
+        if stop is Stop.END or left_size == 0:
+            return End(position=position, left_size=0)
+        # A length that reaches behind the end is a torn batch to Kafka, whatever the magic behind it.
+        length = int.from_bytes(rest[8:LOG_OVERHEAD].tobytes(), "big", signed=True)
+        is_torn = stop is Stop.TORN_TAIL or (length >= SMALLEST_V0 and length > left_size - LOG_OVERHEAD)
+        reason = explain_stop(rest, 0, left_size, Stop.TORN_TAIL if is_torn else stop)
+        return End(position=position, left_size=left_size, is_torn=is_torn, reason=reason)
+
+    def _pieces(self) -> Iterator[tuple[Bytes, int, int]]:
+        """(memory, where the piece starts in it, its size), piece by piece, the next one on its way."""
+        buffers = [_new_buffer(self._end - self._start) for _ in range(2)]
+        position = self._start
+        with ThreadPoolExecutor(1) as reader:
+            coming = reader.submit(self._read, buffers[0], position)
+            while position < self._end:
+                buffer, size = self._arrived(coming, position)
+                position += size
+                if position < self._end and size:
+                    buffers.reverse()
+                    coming = reader.submit(self._read, buffers[0], position)
+                yield buffer, _ROOM_IN_FRONT, size
+                if not size:  # the file has become shorter meanwhile, and ends where it ends now
+                    return
+
+    def _arrived(self, coming: Future[tuple[Bytes, int]], position: int) -> tuple[Bytes, int]:
+        buffer, size = coming.result()
+        if size == 0:
+            self._end = position
+        return buffer, size
+
+    def _read(self, buffer: Bytes, position: int) -> tuple[Bytes, int]:
+        # Up to a page's border in the file: the pieces behind the first are copied a page at a time.
+        size = CHUNK_SIZE - position % mmap.PAGESIZE
+        wanted = buffer[_ROOM_IN_FRONT : _ROOM_IN_FRONT + min(size, self._end - position)]
+        return buffer, self._disk.read_into(self._file, wanted, position)
+
+
+def _new_buffer(size: int) -> Bytes:
+    return aligned_buffer(_ROOM_IN_FRONT + min(size, CHUNK_SIZE))

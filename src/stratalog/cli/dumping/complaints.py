@@ -1,0 +1,90 @@
+"""What a dump has against the files, told behind the last of them, as Kafka's tool does.
+
+The words are the tool's. The files come in the order in which they were dumped, where the tool has them in
+the order of a Java hash map. Kafka: DumpLogSegments.execute, TimeIndexDumpErrors
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+
+from stratalog.cli.dumping.printer import Printer
+
+Pairs = defaultdict[str, list[tuple[int, int]]]
+
+
+class Complaints:
+    """Pairs of numbers that contradict each other, by file."""
+
+    def __init__(self) -> None:
+        self._offset_mismatches: defaultdict[str, dict[int, int]] = defaultdict(dict)
+        self._timestamp_mismatches: Pairs = defaultdict(list)
+        self._descending_timestamps: Pairs = defaultdict(list)
+        self._unknown_offsets: Pairs = defaultdict(list)
+        self._gaps: defaultdict[str, dict[int, int]] = defaultdict(dict)
+
+    def offset_mismatch(self, path: str, index_offset: int, log_offset: int) -> None:
+        """An .index entry leads to a batch with another last offset."""
+        self._offset_mismatches[_absolute(path)][index_offset] = log_offset
+
+    def timestamp_mismatch(self, path: str, index_timestamp: int, log_timestamp: int) -> None:
+        """The batch of a .timeindex entry has another largest timestamp."""
+        self._timestamp_mismatches[_absolute(path)].append((index_timestamp, log_timestamp))
+
+    def descending_timestamp(self, path: str, index_timestamp: int, previous_timestamp: int) -> None:
+        """A .timeindex entry is not later than the one before."""
+        self._descending_timestamps[_absolute(path)].append((index_timestamp, previous_timestamp))
+
+    def unknown_offset(self, path: str, index_offset: int, log_offset: int) -> None:
+        """No batch ends with the offset of a .timeindex entry."""
+        self._unknown_offsets[_absolute(path)].append((index_offset, log_offset))
+
+    def gap(self, path: str, offset: int, next_offset: int) -> None:
+        """A record is followed by one that has not the next offset."""
+        self._gaps[_absolute(path)][offset] = next_offset
+
+    def tell(self, printer: Printer) -> None:
+        """Print all of it."""
+        for path, mismatches in self._offset_mismatches.items():
+            pairs = sorted(mismatches.items(), reverse=True)
+            _tell(printer, path, "offset_mismatch", "Mismatches in :", _INDEX_OFFSET, pairs)
+        for path, pairs in self._timestamp_mismatches.items():
+            _tell(printer, path, "timestamp_mismatch", "Found timestamp mismatch in :", _TIMESTAMP, pairs)
+        for path, pairs in self._descending_timestamps.items():
+            head = "Found out of order timestamp in :"
+            _tell(printer, path, "timestamp_out_of_order", head, _PREVIOUS_TIMESTAMP, pairs)
+        for path, pairs in self._unknown_offsets.items():
+            head = "The following indexed offsets are not found in :"
+            _tell(printer, path, "offset_not_found", head, _FOUND_OFFSET, pairs)
+        for path, gaps in self._gaps.items():
+            _tell(printer, path, "gap", "Non-consecutive offsets in ", _GAP, sorted(gaps.items()))
+
+
+# The text of a pair, and the names of its numbers.
+_Form = tuple[str, str, str]
+_INDEX_OFFSET = ("  Index offset: {}, log offset: {}", "index_offset", "log_offset")
+_TIMESTAMP = ("  Index timestamp: {}, log timestamp: {}", "index_timestamp", "log_timestamp")
+_PREVIOUS_TIMESTAMP = (
+    "  Index timestamp: {}, Previously indexed timestamp: {}",
+    "index_timestamp",
+    "previous_timestamp",
+)
+_FOUND_OFFSET = ("Indexed offset: {}, found log offset: {}", "index_offset", "log_offset")
+_GAP = ("  {} is followed by {}", "offset", "next_offset")
+
+
+def _tell(
+    printer: Printer, path: str, complaint: str, head: str, form: _Form, pairs: list[tuple[int, int]]
+) -> None:
+    text, first_name, second_name = form
+    if not printer.as_json:
+        printer.complain(f"{head}{path}", {})
+    for first, second in pairs:
+        facts = {"complaint": complaint, "path": path, first_name: first, second_name: second}
+        printer.complain(text.format(first, second), facts)
+
+
+def _absolute(path: str) -> str:
+    """As Java's getAbsolutePath: no link is followed and no `..` taken away."""
+    return os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118

@@ -1,0 +1,71 @@
+"""Dumps file after file, each by what it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from stratalog.cli.dumping.complaints import Complaints
+from stratalog.cli.dumping.names import DumpFile, FileKind
+from stratalog.cli.dumping.options import DumpOptions
+from stratalog.cli.dumping.printer import Printer
+from stratalog.errors import (
+    CorruptCheckpointError,
+    CorruptIndexError,
+    DiskError,
+    InvalidNameError,
+    StratalogError,
+)
+from stratalog.files.disk import Disk
+
+
+def dump_files(disk: Disk, files: Iterable[DumpFile], options: DumpOptions, printer: Printer) -> None:
+    """Print all of them, then the complaints. One that cannot be read does not stop the rest."""
+    complaints = Complaints()
+    for file in files:
+        if not printer.as_json:
+            printer.line(f"Dumping {file.path}", {})
+        elif file.kind not in (FileKind.LOG, FileKind.CHECKPOINT, FileKind.UNKNOWN):
+            printer.line("", {"type": "file", "path": file.path})
+        try:
+            _dump(disk, file, options, printer, complaints)
+        except (CorruptCheckpointError, CorruptIndexError, DiskError, InvalidNameError) as error:
+            _tell(printer, file.path, error)
+    complaints.tell(printer)
+
+
+def _dump(disk: Disk, file: DumpFile, options: DumpOptions, printer: Printer, complaints: Complaints) -> None:
+    # Each kind imports its own: a dump of batches is to start in a blink.
+    match file.kind:
+        case FileKind.LOG | FileKind.CHECKPOINT:
+            from stratalog.cli.dumping.logs import dump_log
+
+            dump_log(disk, file.path, file.kind, options, printer, complaints)
+        case FileKind.OFFSET_INDEX:
+            from stratalog.cli.dumping.indexes import dump_offset_index
+
+            dump_offset_index(disk, file.path, options, printer, complaints)
+        case FileKind.TIME_INDEX:
+            from stratalog.cli.dumping.indexes import dump_time_index
+
+            dump_time_index(disk, file.path, options, printer, complaints)
+        case FileKind.TXN_INDEX:
+            from stratalog.cli.dumping.indexes import dump_txn_index
+
+            dump_txn_index(disk, file.path, printer)
+        case FileKind.SNAPSHOT:
+            from stratalog.cli.dumping.state import dump_snapshot
+
+            dump_snapshot(disk, file.path, printer)
+        case FileKind.UNKNOWN:
+            printer.complain(
+                f"Ignoring unknown file {file.path}", {"complaint": "unknown_file", "path": file.path}
+            )
+        case _:
+            from stratalog.cli.dumping.small_files import dump_small_file
+
+            dump_small_file(disk, file.path, file.kind, printer)
+
+
+def _tell(printer: Printer, path: str, error: StratalogError) -> None:
+    facts = {"complaint": "unreadable", "path": path, "error": type(error).__name__, "reason": str(error)}
+    printer.fail(f"stratalog: {error}", facts)

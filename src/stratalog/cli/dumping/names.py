@@ -1,0 +1,103 @@
+"""Which files a dump knows, and what lies in a directory of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from enum import Enum
+from pathlib import PurePath
+from typing import NamedTuple
+
+from stratalog.errors import InvalidNameError
+from stratalog.files import names
+from stratalog.files.disk import Disk, EntryKind
+
+INT64_MAX = 2**63 - 1
+
+
+class FileKind(Enum):
+    """What is in a file. Those with a dot are what Kafka's tool knows, by what follows the last dot."""
+
+    LOG = ".log"
+    CHECKPOINT = ".checkpoint"
+    OFFSET_INDEX = ".index"
+    TIME_INDEX = ".timeindex"
+    SNAPSHOT = ".snapshot"
+    TXN_INDEX = ".txnindex"
+    OFFSETS = "offset checkpoint"
+    EPOCHS = "leader epochs"
+    PROPERTIES = "properties"
+    MARKER = "clean shutdown marker"
+    UNKNOWN = ""
+
+
+_BY_SUFFIX = {kind.value: kind for kind in FileKind if kind.value.startswith(".")}
+_BY_NAME = {
+    names.RECOVERY_POINT_CHECKPOINT: FileKind.OFFSETS,
+    names.LOG_START_OFFSET_CHECKPOINT: FileKind.OFFSETS,
+    names.REPLICATION_OFFSET_CHECKPOINT: FileKind.OFFSETS,
+    names.CLEANER_OFFSET_CHECKPOINT: FileKind.OFFSETS,
+    names.LEADER_EPOCH_CHECKPOINT: FileKind.EPOCHS,
+    names.PARTITION_METADATA: FileKind.PROPERTIES,
+    names.META_PROPERTIES: FileKind.PROPERTIES,
+    names.CLEAN_SHUTDOWN: FileKind.MARKER,
+}
+# Behind the name of a file that is being deleted, written or swapped in.
+_STATES = tuple(state.value for state in names.FileState if state.value)
+
+
+class DumpFile(NamedTuple):
+    """A file to dump; `path` is as given, or what a given directory leads to."""
+
+    path: str
+    kind: FileKind
+
+
+def named_files(files: str) -> list[DumpFile]:
+    """What `--files a,b` names, with the eyes of Kafka's tool."""
+    paths = [path for path in files.split(",") if path]
+    return [DumpFile(path, _kafka_kind(PurePath(path).name)) for path in paths]
+
+
+def found_files(disk: Disk, path: str) -> Iterator[DumpFile]:
+    """The file at `path`; of a directory all files that can be dumped, those of its partitions too."""
+    status = disk.status(path)
+    if status is None or status.kind is not EntryKind.DIRECTORY:
+        yield DumpFile(path, kind_of(PurePath(path).name))
+        return
+    directories = []
+    for entry in disk.list_directory(path):
+        below = os.path.join(path, entry.name)  # noqa: PTH118 (as given, with its leading ./ if it has one)
+        if entry.kind is EntryKind.DIRECTORY:
+            directories.append(below)
+        elif entry.kind is EntryKind.FILE and (kind := kind_of(entry.name)) is not FileKind.UNKNOWN:
+            yield DumpFile(below, kind)
+    for directory in directories:
+        yield from found_files(disk, directory)
+
+
+def kind_of(name: str) -> FileKind:
+    """What a file of this name holds: what Kafka's tool knows, with the suffix of its state, and texts."""
+    state = next((state for state in _STATES if name.endswith(state)), "")
+    return _BY_NAME.get(name) or _kafka_kind(name.removesuffix(state))
+
+
+def _kafka_kind(name: str) -> FileKind:
+    dot = name.rfind(".")
+    return FileKind.UNKNOWN if dot < 0 else _BY_SUFFIX.get(name[dot:], FileKind.UNKNOWN)
+
+
+def base_offset_of(name: str) -> int:
+    """The number before the first dot."""
+    number = name.partition(".")[0]
+    digits = number.removeprefix("-").removeprefix("+")
+    if not digits.isdecimal() or not -INT64_MAX - 1 <= int(number) <= INT64_MAX:
+        raise InvalidNameError(name, "the name of such a file starts with its offset.")
+    return int(number)
+
+
+def sibling(path: str, kind: FileKind) -> str:
+    """The file of the same segment, in the same state, that is of another kind."""
+    file = PurePath(path)
+    state = next((state for state in _STATES if file.name.endswith(state)), "")
+    return os.path.join(os.path.dirname(path), f"{file.name.partition('.')[0]}{kind.value}{state}")  # noqa: PTH118, PTH120

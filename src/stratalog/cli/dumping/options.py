@@ -1,0 +1,49 @@
+"""What was asked of a dump; the names are those of Kafka's options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+INT32_MAX = 2**31 - 1
+
+
+class Decoder(Enum):
+    """What the records are taken for; the value is the topic whose records Kafka's decoder reads."""
+
+    TEXT = ""
+    OFFSETS = "__consumer_offsets"
+    TRANSACTION_LOG = "__transaction_state"
+    CLUSTER_METADATA = "__cluster_metadata"
+    SHARE_GROUP_STATE = "__share_group_state"
+
+
+class FieldDecoder(Enum):
+    """What a key or a value is taken for; the value is the class that Kafka has for it."""
+
+    STRING = "org.apache.kafka.tools.api.StringDecoder"
+    INTEGER = "org.apache.kafka.tools.api.IntegerDecoder"
+    LONG = "org.apache.kafka.tools.api.LongDecoder"
+    DEFAULT = "org.apache.kafka.tools.api.DefaultDecoder"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DumpOptions:
+    """How files are dumped. `position` is where in a .log or .checkpoint to begin."""
+
+    deep: bool = False
+    print_data: bool = False
+    skip_record_metadata: bool = False
+    verify_index_only: bool = False
+    index_sanity_check: bool = False
+    max_bytes: int = INT32_MAX
+    decoder: Decoder = Decoder.TEXT
+    key_decoder: FieldDecoder = FieldDecoder.STRING
+    value_decoder: FieldDecoder = FieldDecoder.STRING
+    position: int = 0
+
+    @property
+    def decodes(self) -> bool:
+        """Whether keys and values are more than plain text."""
+        fields = {self.key_decoder, self.value_decoder}
+        return self.decoder is not Decoder.TEXT or fields != {FieldDecoder.STRING}

@@ -1,0 +1,42 @@
+"""Where a dump goes: lines to stdout, complaints to stderr, as text or as one JSON object a line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import BinaryIO, TextIO
+
+Facts = Mapping[str, object]
+
+
+class Printer:
+    """Prints what the dumpers find. `failed` is set by whatever makes Kafka's tool end with status 1."""
+
+    def __init__(self, stdout: BinaryIO, stderr: TextIO, *, as_json: bool) -> None:
+        self._stdout = stdout
+        self._stderr = stderr
+        self.as_json = as_json
+        self.failed = False
+
+    def line(self, text: str, facts: Facts) -> None:
+        """One line of data: the text, or the facts in it."""
+        line = json.dumps(facts, ensure_ascii=False) if self.as_json else text
+        self._stdout.write(line.encode("utf-8", "replace") + b"\n")
+
+    def write(self, data: memoryview | bytes) -> None:
+        """Lines of text that are bytes already."""
+        self._stdout.write(data)
+
+    def complain(self, text: str, facts: Facts) -> None:
+        """Something is not as it should be with a file; Kafka's tool tells it too, and ends with 0."""
+        line = json.dumps(facts, ensure_ascii=False) if self.as_json else text
+        self._stderr.write(f"{line}\n")
+
+    def fail(self, text: str, facts: Facts) -> None:
+        """The same for what stops Kafka's tool. Here the dump goes on, and ends with 1."""
+        self.failed = True
+        self.complain(text, facts)
+
+    def flush(self) -> None:
+        self._stdout.flush()
+        self._stderr.flush()

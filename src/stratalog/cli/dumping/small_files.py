@@ -1,0 +1,53 @@
+"""The text files of a log directory, which Kafka's tool does not know: a line for each entry.
+
+A file that cannot be read raises what the library raises for it; reading changes nothing.
+"""
+
+from __future__ import annotations
+
+import re
+
+from stratalog.cli.dumping.names import FileKind
+from stratalog.cli.dumping.printer import Printer
+from stratalog.files.disk import Disk
+from stratalog.log.checkpoint_file import OffsetCheckpointFile
+from stratalog.log.clean_shutdown import parse_broker_epoch
+from stratalog.log.epochs import LeaderEpochFileCache
+from stratalog.records.utf8 import decode_text
+
+# A key ends with a colon in partition.metadata, with an equals sign in meta.properties.
+_PROPERTY = re.compile(r"\s*([^\s:=#!][^\s:=]*)\s*[:=]\s*(.*)")
+
+
+def dump_small_file(disk: Disk, path: str, kind: FileKind, printer: Printer) -> None:
+    """Print the entries of a checkpoint, a properties file or a marker."""
+    size = disk.size(path)
+    if kind is FileKind.OFFSETS:
+        _dump_offsets(disk, path, printer)
+    elif kind is FileKind.EPOCHS:
+        _dump_epochs(disk, path, printer)
+    elif kind is FileKind.PROPERTIES:
+        _dump_properties(disk.read_at(path, size, 0), printer)
+    else:
+        epoch = parse_broker_epoch(disk.read_at(path, size, 0))
+        text = "closed cleanly" if epoch is None else f"closed cleanly brokerEpoch: {epoch}"
+        printer.line(text, {"type": "clean_shutdown", "broker_epoch": epoch})
+
+
+def _dump_offsets(disk: Disk, path: str, printer: Printer) -> None:
+    for (topic, partition), offset in OffsetCheckpointFile(disk, path).read().items():
+        facts = {"type": "partition_offset", "topic": topic, "partition": partition, "offset": offset}
+        printer.line(f"topic: {topic} partition: {partition} offset: {offset}", facts)
+
+
+def _dump_epochs(disk: Disk, path: str, printer: Printer) -> None:
+    for entry in LeaderEpochFileCache(disk, path).entries:
+        facts = {"type": "leader_epoch", "epoch": entry.epoch, "start_offset": entry.start_offset}
+        printer.line(f"epoch: {entry.epoch} startOffset: {entry.start_offset}", facts)
+
+
+def _dump_properties(data: bytes, printer: Printer) -> None:
+    for line in decode_text(data).splitlines():
+        if match := _PROPERTY.fullmatch(line):
+            key, value = match[1], match[2]
+            printer.line(f"{key}: {value}", {"type": "property", "key": key, "value": value})
