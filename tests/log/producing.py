@@ -1,0 +1,93 @@
+"""A partition's producers for tests: one line for a batch or a marker, as the log would pass them on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from stratalog.files.disk import Disk
+from stratalog.log.offsets import OffsetMetadata
+from stratalog.log.origin import AppendOrigin
+from stratalog.log.producer_entry import CompletedTxn, ProducerStateEntry, last_sequence_of
+from stratalog.log.producers import ProducerStateManager
+from stratalog.records.control import ControlType, EndTxnMarker
+
+NOW = 1_700_000_000_000
+
+
+class Producers:
+    """A state manager over a real directory, and the clock that it was given."""
+
+    def __init__(self, directory: Path, **settings: Any) -> None:
+        self.directory = directory
+        self.now = NOW
+        self._settings = settings
+        self.state = self.reopened()
+
+    def reopened(self) -> ProducerStateManager:
+        """Another manager of the same directory, which knows its snapshots and nothing else."""
+        return ProducerStateManager(Disk(), self.directory, clock=lambda: self.now, **self._settings)
+
+    def append(
+        self,
+        producer_id: int,
+        sequence: int,
+        offset: int,
+        *,
+        epoch: int = 0,
+        count: int = 1,
+        timestamp: int | None = None,
+        transactional: bool = False,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+    ) -> ProducerStateEntry:
+        """A batch of `count` records at `offset`, checked, taken over and behind the map's end."""
+        info = self.state.prepare_update(producer_id, origin)
+        info.append_data(
+            producer_epoch=epoch,
+            base_sequence=sequence,
+            last_sequence=last_sequence_of(sequence, count - 1),
+            max_timestamp=self.now if timestamp is None else timestamp,
+            first_offset=OffsetMetadata(offset),
+            last_offset=offset + count - 1,
+            is_transactional=transactional,
+        )
+        self.state.update(info)
+        self.state.update_map_end_offset(offset + count)
+        return self.state.producers[producer_id]
+
+    def end(
+        self,
+        producer_id: int,
+        offset: int,
+        *,
+        epoch: int = 0,
+        abort: bool = False,
+        coordinator_epoch: int = 0,
+        timestamp: int | None = None,
+        version: int = 0,
+        origin: AppendOrigin = AppendOrigin.COORDINATOR,
+        complete: bool = True,
+    ) -> CompletedTxn | None:
+        """A marker at `offset`, with all that follows from it."""
+        info = self.state.prepare_update(producer_id, origin)
+        completed = info.append_marker(
+            EndTxnMarker(ControlType.ABORT if abort else ControlType.COMMIT, coordinator_epoch),
+            producer_epoch=epoch,
+            offset=offset,
+            timestamp=self.now if timestamp is None else timestamp,
+            transaction_version=version,
+        )
+        self.state.update(info)
+        if completed is not None and complete:
+            self.state.complete_txn(completed)
+        self.state.update_map_end_offset(offset + 1)
+        return completed
+
+    @property
+    def first_unstable(self) -> int | None:
+        mark = self.state.first_unstable_offset
+        return None if mark is None else mark.offset
+
+    @property
+    def snapshot_names(self) -> list[str]:
+        return sorted(path.name for path in self.directory.iterdir())
