@@ -1,0 +1,362 @@
+"""A disk in memory that fails or loses its power at any step, and knows what may be found afterwards.
+
+Theory of operation. Every call is one step or more (`replace` is as many as it makes on a real disk). A test
+runs something once to count the steps, then again for each step, and there lets the call fail (`fail_at`) or
+the power go (`crash_at`; from then on every call raises PowerCut). After that `crash()` gives the disks that
+a machine could find when it starts again:
+
+- What a file held when it was last synced is there. Each write and truncation since may be there or not, and
+  the last one may be there in part, cut where a sector ends.
+- A name is there as when its directory was last synced. What was created, renamed and deleted since may have
+  happened or not. File systems keep the order, mostly: so every beginning of these changes is given, and also
+  all of them but one. Those on one file do not wait for the bytes in it, so a renamed file may be empty.
+- Files are independent: one may have everything while another lost all since its sync.
+
+That is not every combination, which would be endless, but each kind of loss and each pair of neighbours. All
+of it is deterministic.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from stratalog.files.disk import Disk, byte_view
+from stratalog.files.entries import DirectoryEntry, EntryKind, FileStatus, Path, ReadFile
+from stratalog.files.names import TEMPORARY_SUFFIX
+from stratalog.files.refusals import refused
+from stratalog.files.simulated_files import Change, SimulatedFile, Survival
+
+if TYPE_CHECKING:
+    from stratalog.errors import DiskError
+    from stratalog.files.disk import Data, Target
+
+
+class PowerCut(Exception):  # noqa: N818 (it is no error of the program that meets it)
+    """The simulated machine is off. No StratalogError, so that nothing in Stratalog handles it."""
+
+
+class SimulatedReadFile(ReadFile):
+    """A file of a simulated disk, open for reading: stays readable when its name is gone."""
+
+    __slots__ = ("file",)
+
+    def __init__(self, path: str, file: SimulatedFile) -> None:
+        super().__init__(path, -1)
+        self.file = file
+
+
+class SimulatedDisk(Disk):
+    """A `Disk` in memory. Paths are compared as text once made absolute; there are no links and no owners."""
+
+    def __init__(self, clock: Callable[[], int] = lambda: 0) -> None:
+        super().__init__()
+        self.steps = 0
+        self._clock = clock
+        self._files: dict[str, SimulatedFile] = {os.sep: SimulatedFile(0, EntryKind.DIRECTORY, 0)}
+        self._durable_names = dict(self._files)
+        self._changes: list[Change] = []
+        self._next_inode = 1
+        self._failures: dict[int, int] = {}
+        self._crash_step: int | None = None
+        self._is_off = False
+
+    @classmethod
+    def of(cls, contents: Mapping[str, bytes], clock: Callable[[], int] = lambda: 0) -> SimulatedDisk:
+        """A disk with these files, all of it on the device."""
+        disk = cls(clock)
+        for path, data in contents.items():
+            name = os.path.abspath(path)  # noqa: PTH100
+            disk.make_directories(os.path.dirname(name))  # noqa: PTH120
+            disk.create(name)
+            disk.write_at(name, data, 0)
+        disk.sync_everything()
+        disk.steps = 0
+        return disk
+
+    def contents(self) -> dict[str, bytes]:
+        """All files, as a program sees them."""
+        found = sorted(self._files.items())
+        return {name: bytes(file.data) for name, file in found if file.kind is EntryKind.FILE}
+
+    def make_directories(self, path: Path) -> None:
+        """Make a directory and those above it, to begin a test with."""
+        name = self._path(path)
+        if name not in self._files:
+            self.make_directories(os.path.dirname(name))  # noqa: PTH120
+            self.make_directory(name)
+
+    def sync_everything(self) -> None:
+        """Put all that there is on the device: where a test begins."""
+        for file in self._files.values():
+            file.sync()
+        self._durable_names = dict(self._files)
+        self._changes.clear()
+
+    def fail_at(self, step: int, number: int = errno.EIO) -> None:
+        """Refuse the step with this errno; the first step is 1. A write that finds no space is half done."""
+        self._failures[step] = number
+
+    def crash_at(self, step: int) -> None:
+        """Cut the power during this step: it may be done, or not, or a write in part."""
+        self._crash_step = step
+
+    def crash(self) -> list[SimulatedDisk]:
+        """The disks that may be found after a power cut now, each one once. This one stays as it is."""
+        found: dict[tuple[tuple[str, bytes | None], ...], SimulatedDisk] = {}
+        for names in self._possible_names():
+            for survivals in self._possible_survivals():
+                disk = self._restarted(names, survivals)
+                found.setdefault(disk._fingerprint(), disk)
+        return list(found.values())
+
+    def open_read(self, path: Path) -> ReadFile:
+        self._step("open", path)
+        return SimulatedReadFile(os.fspath(path), self._file("open", path))
+
+    def read_into(self, source: ReadFile | Path, buffer: Target, position: int) -> int:
+        view = buffer if isinstance(buffer, memoryview) else buffer.data
+        data = self._read(source, len(view), position)
+        view[: len(data)] = data
+        return len(data)
+
+    def read_at(self, path: Path, size: int, position: int) -> bytes:
+        return self._read(path, size, position)
+
+    def size(self, source: ReadFile | Path) -> int:
+        if isinstance(source, SimulatedReadFile):
+            return len(source.file.data)
+        assert not isinstance(source, ReadFile), "opened by another disk"
+        self._step("get the size of", source)
+        return len(self._named("get the size of", source).data)
+
+    def status(self, path: Path) -> FileStatus | None:
+        self._step("look at", path)
+        file = self._files.get(self._path(path))
+        return None if file is None else file.status()
+
+    def list_directory(self, path: Path) -> list[DirectoryEntry]:
+        self._step("list", path)
+        name = self._directory("list", path)
+        return sorted(
+            DirectoryEntry(os.path.basename(other), file.kind, len(file.data), file.inode, False)  # noqa: PTH119
+            for other, file in self._files.items()
+            if other != os.sep and os.path.dirname(other) == name  # noqa: PTH120
+        )
+
+    def append(self, path: Path, data: Data) -> int:
+        if self._path(path) not in self._files:
+            self.create(path)
+        position = len(self._file("append to", path).data)
+        self._write("append to", path, data, position)
+        return position
+
+    def write_at(self, path: Path, data: Data, position: int) -> None:
+        self._write("write to", path, data, position)
+
+    def create(self, path: Path, size: int = 0) -> None:
+        if self._path(path) in self._files:
+            raise self._refusal("create", path, errno.EEXIST)
+        self._directory("create", os.path.dirname(self._path(path)))  # noqa: PTH120
+        with self._changing("create", path):
+            file = self._new_file(EntryKind.FILE)
+            self._change_name(Change(None, self._path(path), file))
+            if size:
+                file.truncate(size, self._clock())
+
+    def truncate(self, path: Path, size: int) -> None:
+        file = self._file("truncate", path)
+        with self._changing("truncate", path):
+            file.truncate(size, self._clock())
+
+    def sync(self, path: Path) -> None:
+        self._step("sync", path)
+        self._file("sync", path).sync()
+
+    def sync_directory(self, path: Path) -> None:
+        self._step("sync", path)
+        name = self._directory("sync", path)
+        waiting = self._changes
+        self._changes = []
+        while waiting:
+            change, *waiting = waiting
+            # What is in a directory that is not on the device itself waits for that.
+            if not change.touches(name) or not change.apply(self._durable_names):
+                self._changes.append(change)
+            elif change.file.kind is EntryKind.DIRECTORY:
+                self._changes = [other.after_rename(change) for other in self._changes]
+
+    def rename(self, source: Path, target: Path) -> None:
+        old, new = self._path(source), self._path(target)
+        file = self._named("rename", source)
+        self._directory("rename", os.path.dirname(new))  # noqa: PTH120
+        with self._changing("rename", source):
+            if old != new:
+                self._change_name(Change(old, new, file))
+
+    def delete(self, path: Path) -> bool:
+        if self._path(path) not in self._files:
+            self._step("delete", path)
+            return False
+        file = self._file("delete", path)
+        with self._changing("delete", path):
+            self._change_name(Change(self._path(path), None, file))
+        return True
+
+    def replace(self, path: Path, data: Data) -> None:
+        temporary = os.fspath(path) + TEMPORARY_SUFFIX
+        self.delete(temporary)
+        self.create(temporary)
+        self.write_at(temporary, data, 0)
+        self.sync(temporary)
+        self.rename(temporary, path)
+        self.sync_directory(os.path.dirname(self._path(path)))  # noqa: PTH120
+
+    def make_directory(self, path: Path) -> bool:
+        name = self._path(path)
+        if name in self._files:
+            self._step("create the directory", path)
+            self._directory("create the directory", path)
+            return False
+        self._directory("create the directory", os.path.dirname(name))  # noqa: PTH120
+        with self._changing("create the directory", path):
+            self._change_name(Change(None, name, self._new_file(EntryKind.DIRECTORY)))
+        return True
+
+    def remove_directory(self, path: Path) -> bool:
+        name = self._path(path)
+        if name not in self._files:
+            self._step("remove the directory", path)
+            return False
+        self._directory("remove the directory", path)
+        if any(os.path.dirname(other) == name for other in self._files if other != os.sep):  # noqa: PTH120
+            raise self._refusal("remove the directory", path, errno.ENOTEMPTY)
+        with self._changing("remove the directory", path):
+            self._change_name(Change(name, None, self._files[name]))
+        return True
+
+    def set_modified(self, path: Path, mtime_ms: int) -> None:
+        self._step("set the time of", path)
+        self._named("set the time of", path).mtime_ms = mtime_ms
+
+    def exists(self, path: Path) -> bool:
+        return self.status(path) is not None
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _path(self, path: Path) -> str:
+        if self._is_off:
+            raise PowerCut
+        return os.path.abspath(path)  # noqa: PTH100
+
+    def _step(self, action: str, path: Path) -> None:
+        """A step that changes nothing a crash could take away: with the power cut it is not done."""
+        self._count(action, path)
+        self._cut_power_if_due()
+
+    @contextmanager
+    def _changing(self, action: str, path: Path) -> Iterator[None]:
+        """A step that changes something: with the power cut it is done, but not on the device."""
+        self._count(action, path)
+        yield
+        self._cut_power_if_due()
+
+    def _count(self, action: str, path: Path) -> None:
+        if self._is_off:
+            raise PowerCut
+        self.steps += 1
+        number = self._failures.get(self.steps)
+        if number is not None:
+            raise self._refusal(action, path, number)
+
+    def _cut_power_if_due(self) -> None:
+        if self.steps == self._crash_step:
+            self._is_off = True
+            raise PowerCut
+
+    def _refusal(self, action: str, path: Path, number: int) -> DiskError:
+        return refused(action, path, OSError(number, os.strerror(number)))
+
+    def _named(self, action: str, path: Path) -> SimulatedFile:
+        file = self._files.get(self._path(path))
+        if file is None:
+            raise self._refusal(action, path, errno.ENOENT)
+        return file
+
+    def _file(self, action: str, path: Path) -> SimulatedFile:
+        file = self._named(action, path)
+        if file.kind is not EntryKind.FILE:
+            raise self._refusal(action, path, errno.EISDIR)
+        return file
+
+    def _directory(self, action: str, path: Path) -> str:
+        if self._named(action, path).kind is not EntryKind.DIRECTORY:
+            raise self._refusal(action, path, errno.ENOTDIR)
+        return self._path(path)
+
+    def _new_file(self, kind: EntryKind) -> SimulatedFile:
+        self._next_inode += 1
+        return SimulatedFile(self._next_inode, kind, self._clock())
+
+    def _change_name(self, change: Change) -> None:
+        done = change.apply(self._files)
+        assert done, "the caller has looked"
+        self._changes.append(change)
+
+    def _read(self, source: ReadFile | Path, size: int, position: int) -> bytes:
+        if isinstance(source, SimulatedReadFile):
+            self._step("read", source.path)
+            file = source.file
+        else:
+            assert not isinstance(source, ReadFile), "opened by another disk"
+            self._step("read", source)
+            file = self._file("read", source)
+        return bytes(file.data[position : position + size])
+
+    def _write(self, action: str, path: Path, data: Data, position: int) -> None:
+        file = self._file(action, path)
+        content = bytes(byte_view(data))
+        if self._failures.get(self.steps + 1) == errno.ENOSPC:
+            file.write(content[: len(content) // 2], position, self._clock())
+        with self._changing(action, path):
+            file.write(content, position, self._clock())
+
+    def _possible_names(self) -> Iterator[dict[str, SimulatedFile]]:
+        count = len(self._changes)
+        chosen = [self._changes[:kept] for kept in range(count + 1)]
+        chosen += [self._changes[:lost] + self._changes[lost + 1 :] for lost in range(count - 1)]
+        for changes in chosen:
+            names = dict(self._durable_names)
+            for change in changes:
+                change.apply(names)
+            yield names
+
+    def _possible_survivals(self) -> Iterator[dict[int, Survival]]:
+        """What becomes of the files with unsynced changes, by inode."""
+        alive = {file.inode: file for file in [*self._files.values(), *self._durable_names.values()]}
+        changed = [inode for inode, file in alive.items() if not file.is_synced]
+        for survival in Survival:
+            yield dict.fromkeys(changed, survival)
+        if len(changed) > 1:
+            for inode in changed:
+                yield {**dict.fromkeys(changed, Survival.KEPT), inode: Survival.LOST}
+                yield {**dict.fromkeys(changed, Survival.LOST), inode: Survival.KEPT}
+
+    def _restarted(self, names: dict[str, SimulatedFile], survivals: dict[int, Survival]) -> SimulatedDisk:
+        disk = SimulatedDisk(self._clock)
+        disk._files = {
+            name: file.survivor(survivals.get(file.inode, Survival.KEPT)) for name, file in names.items()
+        }
+        disk._durable_names = dict(disk._files)
+        disk._next_inode = self._next_inode
+        return disk
+
+    def _fingerprint(self) -> tuple[tuple[str, bytes | None], ...]:
+        return tuple(
+            (name, bytes(file.data) if file.kind is EntryKind.FILE else None)
+            for name, file in sorted(self._files.items())
+        )

@@ -1,0 +1,148 @@
+"""What a simulated disk is made of: files that know what is on the device, and changes of names that wait."""
+
+from __future__ import annotations
+
+import os
+from enum import Enum
+from typing import NamedTuple
+
+from stratalog.files.entries import EntryKind, FileStatus
+
+SECTOR_SIZE = 512
+
+
+class Survival(Enum):
+    """What is found of the changes that a file has had since it was last synced."""
+
+    KEPT = "all of them"
+    LOST = "none"
+    LAST_LOST = "all but the last"
+    LAST_TORN = "all, but the last up to the end of a sector"
+    FIRST_LOST = "all but the first: the device writes in the order it likes"
+
+
+class _Write(NamedTuple):
+    position: int
+    data: bytes
+
+
+class _Cut(NamedTuple):
+    size: int
+
+
+class SimulatedFile:
+    """A file or directory, whatever its name: `data` as programs see it, `durable` as the device has it."""
+
+    def __init__(self, inode: int, kind: EntryKind, mtime_ms: int) -> None:
+        self.inode = inode
+        self.kind = kind
+        self.mtime_ms = mtime_ms
+        self.data = bytearray()
+        self.durable = b""
+        self._pending: list[_Write | _Cut] = []
+
+    @property
+    def is_synced(self) -> bool:
+        return not self._pending
+
+    def status(self) -> FileStatus:
+        mode = 0o755 if self.kind is EntryKind.DIRECTORY else 0o644
+        return FileStatus(self.kind, len(self.data), self.inode, 1, self.mtime_ms, mode, 0, 0)
+
+    def write(self, data: bytes, position: int, now_ms: int) -> None:
+        self._change(_Write(position, data), now_ms)
+
+    def truncate(self, size: int, now_ms: int) -> None:
+        self._change(_Cut(size), now_ms)
+
+    def sync(self) -> None:
+        self.durable = bytes(self.data)
+        self._pending.clear()
+
+    def survivor(self, survival: Survival) -> SimulatedFile:
+        """The file as it may be found after a power cut."""
+        found = SimulatedFile(self.inode, self.kind, self.mtime_ms)
+        pending = list(self._pending)
+        if survival is Survival.LOST:
+            pending = []
+        elif survival is Survival.FIRST_LOST:
+            pending = pending[1:]
+        elif survival is Survival.LAST_LOST:
+            pending = pending[:-1]
+        elif survival is Survival.LAST_TORN and pending:
+            pending = [*pending[:-1], *_torn(pending[-1])]
+        found.data = bytearray(self.durable)
+        for change in pending:
+            _apply(found.data, change)
+        found.sync()
+        return found
+
+    def _change(self, change: _Write | _Cut, now_ms: int) -> None:
+        _apply(self.data, change)
+        self._pending.append(change)
+        self.mtime_ms = now_ms
+
+
+def _apply(data: bytearray, change: _Write | _Cut) -> None:
+    if isinstance(change, _Cut):
+        missing = change.size - len(data)
+        del data[change.size :]
+        data.extend(bytes(max(missing, 0)))
+        return
+    data.extend(bytes(max(change.position - len(data), 0)))
+    data[change.position : change.position + len(change.data)] = change.data
+
+
+def _torn(change: _Write | _Cut) -> list[_Write | _Cut]:
+    """The part of a write up to the sector's end that is nearest its middle; none if it is in one sector."""
+    if isinstance(change, _Cut):
+        return []
+    middle = change.position + len(change.data) // 2
+    boundary = middle - middle % SECTOR_SIZE
+    if boundary <= change.position:
+        boundary += SECTOR_SIZE
+    kept = change.data[: boundary - change.position]
+    return [_Write(change.position, kept)] if len(kept) < len(change.data) else []
+
+
+class Change(NamedTuple):
+    """A name that is created (`old` is None), deleted (`new` is None), or turned into another."""
+
+    old: str | None
+    new: str | None
+    file: SimulatedFile
+
+    def touches(self, directory: str) -> bool:
+        """Whether syncing this directory puts the change on the device."""
+        return any(
+            name is not None and os.path.dirname(name) == directory  # noqa: PTH120
+            for name in (self.old, self.new)
+        )
+
+    def apply(self, names: dict[str, SimulatedFile]) -> bool:
+        """Do it to these names; False, and nothing done, where what it needs is not there."""
+        if self.old is not None and names.get(self.old) is not self.file:
+            return False
+        if self.new is not None and os.path.dirname(self.new) not in names:  # noqa: PTH120
+            return False
+        moved = {}
+        if self.old is not None:
+            below = self.old + os.sep
+            moved = {name: names.pop(name) for name in list(names) if name.startswith(below)}
+            del names[self.old]
+        if self.new is not None:
+            names[self.new] = self.file
+            assert self.old is not None or not moved
+            for name, file in moved.items():
+                names[self.new + name[len(self.old or "") :]] = file
+        return True
+
+    def after_rename(self, other: Change) -> Change:
+        """The same change, said with the names that it has after a directory above it was renamed."""
+
+        def renamed(name: str | None) -> str | None:
+            if name is None or other.old is None or other.new is None:
+                return name
+            return other.new + name[len(other.old) :] if name.startswith(other.old + os.sep) else name
+
+        return Change(renamed(self.old), renamed(self.new), self.file)
