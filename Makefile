@@ -37,16 +37,22 @@ quick-tests: set-up
 test: quick test-seeded test-uncompiled test-kafka test-spark  ## All of it: quick, seeded properties, real Kafka, Spark
 
 .PHONY: test-seeded
-test-seeded: set-up  ## Unit tests again with a tenth of the deep counts, and the coverage they reach
-	rm -f .coverage .coverage.*
-	STRATALOG_PROFILE=ci $(PYTHON_IN) -m coverage run --parallel-mode -m pytest -q -n $(WORKERS) $(UNIT)
+test-seeded: set-up  ## Unit tests again, with a tenth of the deep counts
+	STRATALOG_PROFILE=ci $(PYTEST) -n $(WORKERS) $(UNIT)
 
 .PHONY: test-uncompiled
-test-uncompiled: set-up  ## The kernels as plain Python, which the bytes are the same for and coverage sees into
-	NUMBA_DISABLE_JIT=1 STRATALOG_PROFILE=quick $(PYTHON_IN) -m coverage run --parallel-mode \
-	    -m pytest -q tests/records/kernels
+test-uncompiled: set-up  ## The kernels as plain Python: the same bytes, and debuggers see inside
+	NUMBA_DISABLE_JIT=1 STRATALOG_PROFILE=quick $(PYTEST) tests/records/kernels
+
+# Not part of `test`: tracing doubles the time, and the processes that tests start as another user trip over it.
+.PHONY: coverage
+coverage: set-up  ## How much of the source the quick tests run, kernels as plain Python included
+	rm -f .coverage .coverage.*
+	STRATALOG_PROFILE=quick $(PYTHON_IN) -m coverage run -m pytest -q -n $(WORKERS) $(UNIT) \
+	    --ignore=tests/records/kernels/test_jit.py
+	NUMBA_DISABLE_JIT=1 STRATALOG_PROFILE=quick $(PYTHON_IN) -m coverage run -m pytest -q tests/records/kernels
 	$(PYTHON_IN) -m coverage combine --quiet
-	$(PYTHON_IN) -m coverage report --skip-covered --skip-empty | tail -n 40
+	$(PYTHON_IN) -m coverage report --skip-covered --skip-empty
 
 .PHONY: test-kafka
 test-kafka: set-up  ## Against a real Kafka from Maven Central
