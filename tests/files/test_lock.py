@@ -112,8 +112,12 @@ def test_what_root_locks_belongs_to_the_owner_of_the_directory(tmp_path: Path) -
 
 
 def test_a_lock_is_not_inherited_by_other_programs(tmp_path: Path) -> None:
+    program = [sys.executable, "-c", "print('here', flush=True); input()"]
     with DirectoryLock(tmp_path):
-        child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, close_fds=False)
+        child = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, close_fds=False)
+        # The system wakes us a moment before it closes what the child must not have: wait until it runs.
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"here\n"
     try:
         assert not is_locked(tmp_path)
     finally:
