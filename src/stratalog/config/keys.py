@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import Field, field, fields
+from functools import cache
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from stratalog.errors import ConfigError
@@ -62,9 +63,10 @@ class Configuration(Protocol):
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
 
+@cache
 def config_keys(kind: type[Configuration]) -> dict[str, ConfigKey]:
     """Kafka's name of each setting of a configuration class, and what is known of it."""
-    return {entry.name.replace("_", "."): entry.metadata["key"] for entry in fields(kind)}
+    return {kafka_name(entry.name): entry.metadata["key"] for entry in fields(kind)}
 
 
 def parse_value(name: str, key: ConfigKey, value: Value) -> Any:
@@ -141,9 +143,13 @@ def values_of(config: Configuration) -> dict[str, Any]:
 
 def check_fields(config: Configuration) -> None:
     """ConfigError for a field that was given to the constructor and is out of its range."""
-    for name, value in parse_all(
-        type(config), {kafka_name(k): v for k, v in values_of(config).items()}
-    ).items():
+    # Most fields are left at their default, and a log is opened by the thousand.
+    given = {
+        kafka_name(entry.name): value
+        for entry in fields(type(config))
+        if (value := getattr(config, entry.name)) is not entry.default
+    }
+    for name, value in parse_all(type(config), given).items():
         object.__setattr__(config, name, value)  # a list becomes what it is declared as
 
 

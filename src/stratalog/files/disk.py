@@ -44,6 +44,7 @@ __all__ = [
     "read_by_seeking",
 ]
 
+_PLAIN = (bytes, bytearray, memoryview)  # not as a union, which would be made anew for each call
 _FLAGS: int = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 # Never through a link: root repairs directories in which another user may have planted one.
 _CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | _FLAGS
@@ -294,7 +295,7 @@ class Disk:
 
 def byte_view(data: Data) -> memoryview:
     """The bytes of `data`, uncopied."""
-    view = memoryview(data) if isinstance(data, bytes | bytearray | memoryview) else data.data
+    view = memoryview(data) if isinstance(data, _PLAIN) else data.data
     return view if view.format == "B" else view.cast("B")
 
 
