@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,10 +20,20 @@ from stratalog.errors import (
 from stratalog.log.append import analyze
 from stratalog.log.origin import AppendOrigin
 from stratalog.log.validation import ValidatedSet, validate_and_assign_offsets
-from stratalog.records.batch import BatchHeader, TimestampType, write_crc
+from stratalog.records.batch import (
+    BatchHeader,
+    TimestampType,
+    set_last_offset,
+    set_max_timestamp,
+    set_partition_leader_epoch,
+    write_crc,
+)
 from stratalog.records.build import BatchOptions, Record, build_batch
 from stratalog.records.compression import Codec
+from stratalog.records.kernels.validate import stamp_batch
+from stratalog.records.kernels.walk import BATCH
 from stratalog.records.reader import RecordBatch, read_batches
+from stratalog.records.walk import walk_batches
 from tests import naive
 from tests.records.golden import COMMIT_MARKER, TWO_RECORDS
 
@@ -416,3 +427,28 @@ def test_records_are_judged_as_by_the_slow_twin(
 def naive_records(data: bytes) -> list[naive.Record]:
     (batch,) = naive.walk(data)[0]
     return list(naive.decode_v2(batch, data[61:]))
+
+
+@given(
+    st.integers(0, 2**62),
+    st.integers(-1, 2**31 - 1),
+    st.sampled_from(TimestampType).filter(lambda kind: kind >= 0),
+    st.integers(-1, 2**62),
+    st.integers(0, 2**7 - 1).map(lambda bits: bits & ~7),
+)
+def test_a_stamped_batch_is_one_whose_fields_were_set_one_by_one(
+    last_offset: int, epoch: int, kind: TimestampType, max_timestamp: int, attributes: int
+) -> None:
+    batch = changed(TWO_RECORDS, attributes=attributes)
+    expected = bytearray(batch)
+    set_last_offset(expected, last_offset)
+    set_partition_leader_epoch(expected, epoch)
+    set_max_timestamp(expected, kind, max_timestamp)
+
+    data = np.frombuffer(bytearray(batch), np.uint8)
+    rows, stamped = walk_batches(data).headers, np.empty(1, BATCH)
+    is_append_time = kind is TimestampType.LOG_APPEND_TIME
+    stamp_batch(data, rows, stamped, last_offset, epoch, is_append_time, max_timestamp)
+
+    assert data.tobytes() == expected
+    assert stamped[0].item() == walk_batches(expected).headers[0].item()

@@ -95,7 +95,9 @@ def check_set(batches: BatchTable, rules: SetRules) -> SetFacts:
         if batch.last_offset <= last_offset:
             ascending = False
         last_offset = batch.last_offset
-        if batch.size > rules.max_size:
+        # Not `batch.size`: run as plain Python, NumPy takes that for its own attribute, which is 1.
+        batch_size = batch.records_end - batch.position
+        if batch_size > rules.max_size:
             problem = TOO_LARGE
             break
         if not batch.valid:
@@ -108,7 +110,7 @@ def check_set(batches: BatchTable, rules: SetRules) -> SetFacts:
         if batch.attributes & CODEC_MASK != 0:
             codec = batch.attributes & CODEC_MASK
         count += 1
-        size += batch.size
+        size += batch_size
     base: Any = np.int64(-1)
     first_last: Any = np.int64(-1)
     epoch: Any = np.int64(-1)
