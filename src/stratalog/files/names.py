@@ -121,6 +121,10 @@ def parse_segment_file(name: str) -> SegmentFile | None:
 
     A name with one of the suffixes but no offset before its first dot is an InvalidNameError.
     """
+    # The names that Kafka gives take a quarter of the time: a log may have a hundred thousand of them.
+    known = _SUFFIXES.get(name[20:])
+    if known is not None and name[:20].isdecimal() and name.isascii() and name[0] == "0":
+        return SegmentFile(int(name[:20]), *known)
     state = next((state for state in _MARKED_STATES if name.endswith(state.value)), FileState.LIVE)
     stem = name.removesuffix(state.value)
     kind = next((kind for kind in FileKind if stem.endswith(kind.value)), None)
@@ -137,6 +141,7 @@ def parse_segment_file(name: str) -> SegmentFile | None:
 
 
 _MARKED_STATES = (FileState.DELETED, FileState.CLEANED, FileState.SWAP)
+_SUFFIXES = {kind.value + state.value: (kind, state) for kind in FileKind for state in FileState}
 
 
 class KRaftSnapshotFile(NamedTuple):
