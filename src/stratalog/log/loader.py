@@ -23,8 +23,10 @@ from stratalog.files.names import (
     FileKind,
     FileState,
     TopicPartition,
+    parse_kraft_snapshot_file,
     parse_segment_file,
 )
+from stratalog.log.deletion import delete_segments
 from stratalog.log.epochs import LeaderEpochFileCache
 from stratalog.log.log import Log
 from stratalog.log.offsets import OffsetMetadata
@@ -59,26 +61,15 @@ def load(
 ) -> Log:
     """The log in this directory, which was closed cleanly or is empty."""
     name = os.fspath(directory)
-    listing = list_partition(disk.list_directory(name), name)
+    entries = disk.list_directory(name)
+    listing = list_partition(entries, name)
     segments = LogSegments(_open_segments(disk, clock, name, config, listing))
-    if not len(segments):
-        segments.add(
-            LogSegment.create(disk, name, log_start_offset, config, clock, size=config.initial_file_size)
-        )
-    active = segments.active
-    end = OffsetMetadata(_next_offset(active), active.base_offset, active.size)
-    if end.offset < log_start_offset:
-        raise NeedsRecoveryError(
-            name, f"the log ends at {end.offset}, before its start at {log_start_offset}"
-        )
-    log_start_offset = max(log_start_offset, segments.first.base_offset)
+    end_offset = _next_offset(segments.active) if len(segments) else log_start_offset
     epochs = LeaderEpochFileCache(
         disk,
         f"{name}{os.sep}{LEADER_EPOCH_CHECKPOINT}",
         schedule=lambda task: scheduler.schedule("leader-epoch-cache-flush", task),
     )
-    epochs.truncate_from_end(end.offset)
-    epochs.truncate_from_start(log_start_offset)
     producers = ProducerStateManager(
         disk,
         name,
@@ -87,6 +78,29 @@ def load(
         transaction_max_timeout_ms=config.transaction_max_timeout_ms,
         snapshot_offsets=listing.snapshots,
     )
+    # From here on files are changed: what would not let the log be opened has been found by now.
+    _delete_leftovers(disk, name, entries)
+    if all(entry.name != LEADER_EPOCH_CHECKPOINT for entry in entries):
+        disk.create(epochs.path)  # empty until a leader is known, but there from the start, as Kafka has it
+    if end_offset < log_start_offset:
+        # No record is left above the start: a truncation went into a batch, and the rest was deleted.
+        reason = f"the log ends at {end_offset}, before its start at {log_start_offset}"
+        delay_ms = config.file_delete_delay_ms
+        delete_segments(disk, scheduler, producers, tuple(segments), delay_ms=delay_ms, reason=reason)
+        segments.replace(())
+        epochs.clear_and_flush()
+        producers.truncate_fully_and_start_at(log_start_offset)
+    if not len(segments):
+        segments.add(
+            LogSegment.create(disk, name, log_start_offset, config, clock, size=config.initial_file_size)
+        )
+        end_offset = log_start_offset
+    active = segments.active
+    end = OffsetMetadata(end_offset, active.base_offset, active.size)
+    epochs.truncate_from_end(end.offset)
+    epochs.truncate_from_start(log_start_offset)
+    log_start_offset = max(log_start_offset, segments.first.base_offset)
+    _remove_strays(producers, segments)
     rebuild_producer_state(
         producers,
         segments,
@@ -166,6 +180,20 @@ def _open_segments(
             has_txn_index=base_offset in listing.indexes[FileKind.TXN_INDEX],
             roll_jitter_ms=jitter_ms,
         )
+
+
+def _delete_leftovers(disk: Disk, directory: str, entries: Iterable[DirectoryEntry]) -> None:
+    """Files that were to be deleted after their delay, when their process ended."""
+    for entry in entries:
+        is_kraft = parse_kraft_snapshot_file(entry.name) is not None
+        if entry.kind is EntryKind.FILE and entry.name.endswith(FileState.DELETED.value) and not is_kraft:
+            disk.delete(f"{directory}{os.sep}{entry.name}")
+
+
+def _remove_strays(producers: ProducerStateManager, segments: LogSegments) -> None:
+    """Snapshots that belong to no segment, but for the newest; the directory is only listed if there are."""
+    if not {*producers.snapshots.offsets[:-1]} <= {*segments.base_offsets}:
+        producers.snapshots.remove_strays(segments.base_offsets)
 
 
 def _next_offset(active: LogSegment) -> int:

@@ -39,12 +39,15 @@ def rebuild_producer_state(
             producers.update_map_end_offset(start_offset)
             if segment.base_offset in snapshot_offsets:
                 producers.take_snapshot()
-            _replay(producers, segment, start_offset, end_offset)
+            replay_segment(producers, segment, start_offset, end_offset)
     producers.update_map_end_offset(end_offset)
     producers.take_snapshot()
 
 
-def _replay(producers: ProducerStateManager, segment: LogSegment, start_offset: int, end_offset: int) -> None:
+def replay_segment(
+    producers: ProducerStateManager, segment: LogSegment, start_offset: int, end_offset: int
+) -> None:
+    """Take over what the batches of one segment, from one offset to another, say of producers."""
     start = segment.translate_offset(start_offset)
     if start is None:
         return
