@@ -23,6 +23,7 @@ from stratalog.clock import Clock
 from stratalog.config import LogConfig
 from stratalog.errors import (
     DiskError,
+    IndexFullError,
     LogClosedError,
     OffsetOutOfRangeError,
     PolicyViolationError,
@@ -199,24 +200,43 @@ class Log:
                     limit=self.config.segment_size,
                 )
             segment = self._segment_for(info)
-            changes = analyze_producers(
-                self.producers,
-                info.data,
-                info.batches,
-                origin=origin,
-                start=OffsetMetadata(self._end.offset, segment.base_offset, segment.size),
-                transaction_version=transaction_version,
-                guard=guard,
-            )
-            if changes.duplicate is not None:
-                written = changes.duplicate
-                return info._replace(first_offset=written.first_offset, last_offset=written.last_offset)
-            segment.append(info.data, info.batches, info.last_offset)
+            while True:
+                changes = self._changes_of_producers(info, segment, origin, transaction_version, guard)
+                if changes.duplicate is not None:
+                    written = changes.duplicate
+                    return info._replace(first_offset=written.first_offset, last_offset=written.last_offset)
+                try:
+                    segment.append(info.data, info.batches, info.last_offset)
+                    break
+                except IndexFullError:
+                    # It filled up inside the set, whose bytes are in the file already. Kafka leaves them.
+                    segment.truncate_to(self._end.offset)
+                    if not segment.size:
+                        raise  # not even an empty index has room
+                    segment = self._roll_for(info)
             self._set_end(OffsetMetadata(info.last_offset + 1, segment.base_offset, segment.size))
             self._take_over(changes, segment, info.last_offset + 1)
             if self._end.offset - self.recovery_point >= self.config.flush_messages:
                 self.flush()
         return info
+
+    def _changes_of_producers(
+        self,
+        info: AppendInfo,
+        segment: LogSegment,
+        origin: AppendOrigin,
+        transaction_version: int,
+        guard: VerificationGuard,
+    ) -> ProducerChanges:
+        return analyze_producers(
+            self.producers,
+            info.data,
+            info.batches,
+            origin=origin,
+            start=OffsetMetadata(self._end.offset, segment.base_offset, segment.size),
+            transaction_version=transaction_version,
+            guard=guard,
+        )
 
     def _with_offsets(self, info: AppendInfo, origin: AppendOrigin, leader_epoch: int) -> AppendInfo:
         validated = validate_and_assign_offsets(
@@ -292,9 +312,13 @@ class Log:
         reason = roll_reason(params, segment_bytes=self.config.segment_size, segment_ms=segment_ms)
         if reason is None:
             return segment
+        logger.debug("%s is rolled: %s", segment.log_path, reason.value)
+        return self._roll_for(info)
+
+    def _roll_for(self, info: AppendInfo) -> LogSegment:
+        """Begin the segment that this set goes into."""
         # A v0 or v1 set does not tell its first offset; this base is as low as its last one allows.
         first_offset = info.first_offset if info.first_offset >= 0 else info.last_offset - INT32_MAX
-        logger.debug("%s is rolled: %s", segment.log_path, reason.value)
         return self.roll(max(first_offset, 0))
 
     def roll(self, expected_base: int = 0) -> LogSegment:
@@ -453,7 +477,6 @@ class Log:
             self.epochs.truncate_from_end(offset)
             self.log_start_offset = min(offset, self.log_start_offset)
             self._rebuild_producers(offset)
-            self._lower_high_watermark()
             return True
 
     def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
@@ -487,6 +510,9 @@ class Log:
             end_offset=end_offset,
             now_ms=self._clock(),
         )
+        # Replayed transactions count as unreplicated. Kafka leaves those below the high watermark so until it
+        # moves again, and has a last stable offset of before the truncation up to then.
+        self.producers.on_high_watermark_updated(self._high_watermark.offset)
         self._update_first_unstable()
 
     # Flush and close
@@ -542,10 +568,6 @@ class Log:
         self._high_watermark = mark
         self.producers.on_high_watermark_updated(mark.offset)
         self._update_first_unstable()
-
-    def _lower_high_watermark(self) -> None:
-        if self._high_watermark.offset > self._end.offset:
-            self._set_high_watermark(self._end)
 
     def _resolve_high_watermark(self) -> None:
         """Find its place in the log, once; it moves to the first offset of a batch, as in Kafka since 4.0."""
