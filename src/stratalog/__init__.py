@@ -1,12 +1,62 @@
 """Kafka's log storage layer in Python: read, check and write Kafka log directories without a broker.
 
+    with stratalog.open_log("data/orders-0", create=True) as log:
+        log.append(b"hello", key=b"greeting")
+
 Importing this imports none of pyspark, numba, pyarrow and numpy; what needs them imports them when used.
+docs/api.md has all of it, by example.
 """
 
 import logging
+from typing import TYPE_CHECKING
 
+from stratalog.errors import (
+    CorruptRecordError,
+    LogDirLockedError,
+    NeedsRecoveryError,
+    OffsetOutOfRangeError,
+    StratalogError,
+)
 from stratalog.version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from stratalog.log.consume import ConsumerRecord
+    from stratalog.log.embedded import NewRecord, PartitionLog, open_log
+
+__all__ = [
+    "ConsumerRecord",
+    "CorruptRecordError",
+    "LogDirLockedError",
+    "NeedsRecoveryError",
+    "NewRecord",
+    "OffsetOutOfRangeError",
+    "PartitionLog",
+    "StratalogError",
+    "__version__",
+    "open_log",
+]
+
+_LAZY = {
+    "ConsumerRecord": "stratalog.log.consume",
+    "NewRecord": "stratalog.log.embedded",
+    "PartitionLog": "stratalog.log.embedded",
+    "open_log": "stratalog.log.embedded",
+}
 
 logging.getLogger("stratalog").addHandler(logging.NullHandler())
+
+
+def __getattr__(name: str) -> object:
+    """What is imported only when it is asked for, since it brings numpy and the compiled kernels."""
+    module = _LAZY.get(name)
+    if module is None:
+        raise AttributeError(f"module 'stratalog' has no attribute {name!r}")
+    from importlib import import_module
+
+    value: object = getattr(import_module(module), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,245 @@
+"""Records of a log as a consumer gets them: without markers, without what was aborted, with nothing twice.
+
+A fetch is a run of whole batches from one segment. Of it the ranges are found that a reader may see; their
+records come one by one (`consume`) or as Arrow columns (`consume_columns`). Kafka: CompletedFetch
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from stratalog.errors import CorruptRecordError, UsageError
+from stratalog.files.names import TopicPartition
+from stratalog.log.markers import read_marker
+from stratalog.log.reading import AbortedTransaction, FetchedData, Isolation
+from stratalog.records.batch import Attributes
+from stratalog.records.build import Header, Record
+from stratalog.records.columns import KAFKA_COLUMNS, ColumnReader
+from stratalog.records.control import ControlType
+from stratalog.records.kernels.memory import Bytes, byte_array
+from stratalog.records.kernels.walk import BatchTable
+from stratalog.records.reader import RecordBatch, read_batches
+from stratalog.records.walk import Stop, explain_stop, new_table, walk_batches
+
+FETCH_SIZE = 1 << 20  # what a consumer asks of one partition at a time, `max.partition.fetch.bytes`
+_ISOLATIONS = {"read_uncommitted": Isolation.HIGH_WATERMARK, "read_committed": Isolation.TXN_COMMITTED}
+_TRANSACTIONAL, _CONTROL = int(Attributes.TRANSACTIONAL), int(Attributes.CONTROL)
+
+
+class ConsumerRecord(NamedTuple):
+    """One record, with the fields of kafka-python's ConsumerRecord.
+
+    `timestamp` counts milliseconds, -1 is none; `timestamp_type` is 0 for the producer's clock, 1 for the
+    log's. A size of -1 means null (for headers: that there are none). `checksum` is always None: only
+    formats before Kafka 0.11 had one for each record.
+    """
+
+    topic: str
+    partition: int
+    leader_epoch: int
+    offset: int
+    timestamp: int
+    timestamp_type: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...]
+    checksum: None
+    serialized_key_size: int
+    serialized_value_size: int
+    serialized_header_size: int
+
+
+class Readable(Protocol):
+    """What is read from: a log that is open for writing, or the view of one that is not."""
+
+    topic_partition: TopicPartition
+
+    @property
+    def directory(self) -> str: ...
+
+    @property
+    def high_watermark(self) -> int: ...
+
+    @property
+    def last_stable_offset(self) -> int: ...
+
+    def read(
+        self, start_offset: int, max_size: int, *, isolation: Isolation, min_one_message: bool = True
+    ) -> FetchedData: ...
+
+
+class Fetch(NamedTuple):
+    """Whole batches of one segment: which bytes of `data` a reader may see, and where it goes on."""
+
+    data: Bytes
+    ranges: list[tuple[int, int]]
+    next_offset: int
+    path: str
+    position: int
+
+
+def isolation_of(name: str) -> Isolation:
+    """The isolation that a consumer's `isolation.level` of this name asks for."""
+    try:
+        return _ISOLATIONS[name]
+    except KeyError:
+        raise UsageError(f"isolation {name!r}: it is one of {', '.join(_ISOLATIONS)}.") from None
+
+
+def end_of(log: Readable, isolation: Isolation) -> int:
+    """The first offset that a reader may not see now."""
+    return log.last_stable_offset if isolation is Isolation.TXN_COMMITTED else log.high_watermark
+
+
+def consume(log: Readable, start: int, end: int, isolation: Isolation) -> Iterator[ConsumerRecord]:
+    """The records of [start, end), in the order of their offsets."""
+    topic, partition = log.topic_partition
+    for fetch in fetches(log, start, end, isolation):
+        for first, stop in fetch.ranges:
+            try:
+                for batch in read_batches(fetch.data, start=first, end=stop):
+                    if not batch.is_control:
+                        yield from _records_of(batch, topic, partition, start, end)
+            except CorruptRecordError as error:
+                raise error.at(position=fetch.position + error.position, path=fetch.path) from error
+
+
+def consume_columns(
+    log: Readable,
+    start: int,
+    end: int,
+    isolation: Isolation,
+    columns: Sequence[str] = KAFKA_COLUMNS,
+    **options: Any,  # of ColumnReader: max_rows, max_bytes
+) -> Iterator[pa.RecordBatch]:
+    """The same records as Arrow batches; `position` is that of the record's batch in its .log file."""
+    topic, partition = log.topic_partition
+    reader = ColumnReader(
+        columns=columns, topic=topic, partition=partition, start_offset=start, end_offset=end, **options
+    )
+    for fetch in fetches(log, start, end, isolation):
+        for first, stop in fetch.ranges:
+            try:
+                for batch in reader.read(fetch.data, start=first, end=stop):
+                    yield _placed(batch, columns, fetch.position)
+            except CorruptRecordError as error:
+                raise error.at(position=fetch.position + error.position, path=fetch.path) from error
+
+
+def fetches(log: Readable, start: int, end: int, isolation: Isolation) -> Iterator[Fetch]:
+    """Fetch after fetch, until one reaches `end` or there is nothing more to see."""
+    offset = start
+    while offset < end:
+        fetch = _fetch(log, offset, isolation)
+        if fetch is None:
+            return
+        yield fetch
+        offset = fetch.next_offset
+
+
+def _fetch(log: Readable, offset: int, isolation: Isolation) -> Fetch | None:
+    found = log.read(offset, FETCH_SIZE, isolation=isolation)
+    if not found.records:
+        return None
+    data = byte_array(found.records)
+    path = f"{log.directory}/{found.offset.segment_base:020d}.log"
+    position = found.offset.position
+    filter_ = _AbortedFilter(data, found.aborted_transactions or [])
+    next_offset, at, stop = offset, 0, Stop.TABLE_FULL
+    table = new_table()
+    while stop is Stop.TABLE_FULL:
+        walk = walk_batches(data, start=at, table=table, check_crc=False)
+        filter_.add(walk.headers)
+        if len(walk.headers):
+            next_offset = max(next_offset, int(walk.headers[-1]["last_offset"]) + 1)
+        at, stop = walk.next_position, walk.stop
+    if stop not in (Stop.END, Stop.TORN_TAIL) and not at:
+        # Batches before the damage are given out first; the next fetch then begins with it.
+        raise CorruptRecordError(explain_stop(data, 0, data.size, stop), position=position, path=path)
+    return Fetch(data, filter_.ranges, next_offset, path, position) if at else None
+
+
+class _AbortedFilter:
+    """Finds the byte ranges of a fetch that hold no aborted batch.
+
+    A producer's batches count as aborted from the first offset of its transaction to its ABORT marker.
+    """
+
+    def __init__(self, data: Bytes, aborted: Sequence[AbortedTransaction]) -> None:
+        self.ranges: list[tuple[int, int]] = []
+        self._data = data
+        self._waiting = sorted(aborted, key=lambda txn: txn.first_offset, reverse=True)
+        self._open: set[int] = set()
+
+    def add(self, headers: BatchTable) -> None:
+        if not len(headers):
+            return
+        if not self._waiting and not self._open:
+            self._keep(int(headers[0]["position"]), int(headers[-1]["position"] + headers[-1]["size"]))
+            return
+        columns = ("position", "size", "last_offset", "producer_id", "attributes")
+        rows = zip(*(headers[name].tolist() for name in columns), strict=True)
+        for index, (position, size, last_offset, producer_id, attributes) in enumerate(rows):
+            while self._waiting and self._waiting[-1].first_offset <= last_offset:
+                self._open.add(self._waiting.pop().producer_id)
+            if attributes & _CONTROL:
+                # The metadata quorum's control records have no producer, and are no markers.
+                if producer_id >= 0 and self._is_abort(headers[index : index + 1]):
+                    self._open.discard(producer_id)
+            elif attributes & _TRANSACTIONAL and producer_id in self._open:
+                continue
+            self._keep(position, position + size)
+
+    def _is_abort(self, row: BatchTable) -> bool:
+        found = read_marker(self._data, row)
+        return found is not None and found[0].control_type is ControlType.ABORT
+
+    def _keep(self, start: int, end: int) -> None:
+        if self.ranges and self.ranges[-1][1] == start:
+            self.ranges[-1] = (self.ranges[-1][0], end)
+        else:
+            self.ranges.append((start, end))
+
+
+def _records_of(
+    batch: RecordBatch, topic: str, partition: int, start: int, end: int
+) -> Iterator[ConsumerRecord]:
+    epoch = batch.facts.partition_leader_epoch if batch.facts.magic == 2 else -1
+    kind = int(batch.timestamp_type)
+    for record in batch:
+        if start <= record.offset < end:
+            yield _consumer_record(record, topic, partition, epoch, kind)
+
+
+def _consumer_record(
+    record: Record, topic: str, partition: int, leader_epoch: int, timestamp_type: int
+) -> ConsumerRecord:
+    offset, timestamp, key, value, headers = record
+    return ConsumerRecord(
+        topic,
+        partition,
+        leader_epoch,
+        offset,
+        timestamp,
+        timestamp_type,
+        key,
+        value,
+        headers,
+        None,
+        -1 if key is None else len(key),
+        -1 if value is None else len(value),
+        sum(len(name.encode()) + len(content or b"") for name, content in headers) if headers else -1,
+    )
+
+
+def _placed(batch: pa.RecordBatch, columns: Sequence[str], position: int) -> pa.RecordBatch:
+    if "position" not in columns:
+        return batch
+    arrays = list(batch.columns)
+    at = list(columns).index("position")
+    arrays[at] = pa.array(np.asarray(arrays[at]) + position)
+    return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)

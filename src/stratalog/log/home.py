@@ -1,0 +1,212 @@
+"""Where a partition's directory is at home, and how a lone log there is opened, marked clean and let go of.
+
+lone                        in a Kafka log directory, which has meta.properties, checkpoints or a lock
+orders-0/                   data/
+  .lock                       .lock
+  .kafka_cleanshutdown        .kafka_cleanshutdown
+  log-start-offset-...        log-start-offset-checkpoint
+  %020d.log ...               orders-0/%020d.log ...
+
+A broker ignores the first three inside a partition's directory, and would go on trusting a mark of its own
+beside a log that was broken meanwhile: so in its directory the one mark of all logs is taken away and put
+back, with the epoch that stood in it. Kafka: LogManager
+"""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePath
+from uuid import UUID
+
+from stratalog.clock import Clock
+from stratalog.config import LogConfig
+from stratalog.errors import NeedsRecoveryError, StratalogError, UsageError
+from stratalog.files.disk import Disk
+from stratalog.files.entries import EntryKind
+from stratalog.files.lock import DirectoryLock
+from stratalog.files.names import (
+    CLEANER_OFFSET_CHECKPOINT,
+    LOCK,
+    LOG_START_OFFSET_CHECKPOINT,
+    META_PROPERTIES,
+    PARTITION_METADATA,
+    RECOVERY_POINT_CHECKPOINT,
+    REPLICATION_OFFSET_CHECKPOINT,
+    DirectoryState,
+    FileKind,
+    TopicPartition,
+    check_topic_name,
+    parse_partition_directory,
+    parse_segment_file,
+)
+from stratalog.log.checkpoint_file import OffsetCheckpointFile
+from stratalog.log.clean_shutdown import UNKNOWN_EPOCH, CleanShutdownFile
+from stratalog.log.loader import load
+from stratalog.log.log import Log
+from stratalog.log.partition_metadata import PartitionMetadataFile, topic_id_from_text
+from stratalog.log.scheduler import Scheduler
+from stratalog.log.view import LogView
+
+_SIGNS_OF_A_LOG_DIRECTORY = (
+    META_PROPERTIES,
+    LOCK,
+    RECOVERY_POINT_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    REPLICATION_OFFSET_CHECKPOINT,
+    CLEANER_OFFSET_CHECKPOINT,
+)
+
+
+class Home:
+    """A partition's directory and what is kept beside its segments; made by `Home.of`."""
+
+    def __init__(self, disk: Disk, directory: str, topic_partition: TopicPartition, home: str) -> None:
+        self.directory = directory
+        self.topic_partition = topic_partition
+        self._disk = disk
+        self._home = home
+        self._mark = CleanShutdownFile(disk, home)
+        self._start_offsets = OffsetCheckpointFile(disk, PurePath(home, LOG_START_OFFSET_CHECKPOINT))
+        self._metadata = PartitionMetadataFile(disk, PurePath(directory, PARTITION_METADATA))
+        self._lock = DirectoryLock(home)
+        self._was_clean = False
+        self._broker_epoch = UNKNOWN_EPOCH
+
+    @classmethod
+    def of(cls, disk: Disk, path: str, *, create: bool) -> Home:
+        """The home of this directory, which `create` makes if need be; anything else changes nothing."""
+        directory = Path(path).absolute()
+        parent = directory.parent
+        found = parse_partition_directory(directory.name)
+        if found.state is not DirectoryState.LIVE:
+            raise UsageError(f"{path} is a directory that a broker has given up: {found.state.value[1:]}.")
+        status = disk.status(directory)
+        if status is None:
+            if not create:
+                raise UsageError(f"{path} is not there; open it with create=True to make it.")
+            check_topic_name(found.topic_partition.topic)
+            _make_directories(disk, directory)
+        elif status.kind is not EntryKind.DIRECTORY:
+            raise UsageError(f"{path} is no directory.")
+        in_log_directory = any(disk.exists(parent / sign) for sign in _SIGNS_OF_A_LOG_DIRECTORY)
+        home = parent if in_log_directory else directory
+        return cls(disk, str(directory), found.topic_partition, str(home))
+
+    def topic_id(self) -> UUID | None:
+        return self._metadata.read()
+
+    def view(self, config: LogConfig, clock: Clock) -> LogView:
+        """The log for reading: takes no lock, changes nothing."""
+        return LogView(
+            disk=self._disk,
+            clock=clock,
+            directory=self.directory,
+            topic_partition=self.topic_partition,
+            config=config,
+            log_start_offset=self._start_offset(),
+        )
+
+    def load(self, config: LogConfig, clock: Clock, scheduler: Scheduler, topic_id: UUID | str | None) -> Log:
+        """The log for writing: locked, the mark of its clean close taken away."""
+        self._lock.acquire()
+        try:
+            self._check_clean()
+            self._lock.check()
+            self._record(topic_id)
+            start_offset = self._start_offset()
+            self._take_mark_away()
+            return load(
+                disk=self._disk,
+                clock=clock,
+                scheduler=scheduler,
+                directory=self.directory,
+                topic_partition=self.topic_partition,
+                config=config,
+                log_start_offset=start_offset,
+                high_watermark_follows_end=True,
+            )
+        except NeedsRecoveryError:
+            # Found before anything was changed: the other logs of the directory are as clean as they were.
+            self.mark_clean()
+            self.release()
+            raise
+        except StratalogError:
+            self.release()
+            raise
+
+    def keep_start_offset(self, log: Log) -> None:
+        """Note where the log starts if its first segment does not say so."""
+        offsets = self._start_offsets.read()
+        if log.log_start_offset > log.segments.first.base_offset:
+            wanted = {**offsets, self.topic_partition: log.log_start_offset}
+        else:
+            wanted = {key: offset for key, offset in offsets.items() if key != self.topic_partition}
+        if wanted != offsets:
+            self._start_offsets.write(wanted)
+
+    def mark_clean(self) -> None:
+        """The last thing that is written: all before it is on the device."""
+        if self._was_clean:
+            self._mark.write(self._broker_epoch)
+
+    def release(self) -> None:
+        """Let go of the lock."""
+        self._lock.release()
+
+    def _start_offset(self) -> int:
+        return self._start_offsets.read().get(self.topic_partition, 0)
+
+    def _check_clean(self) -> None:
+        """NeedsRecoveryError unless the last writer closed the log, or there was none."""
+        entries = self._disk.list_directory(self.directory)
+        files = [parse_segment_file(entry.name) for entry in entries]
+        has_segments = any(file is not None and file.kind is FileKind.LOG for file in files)
+        if self._mark.exists():
+            self._was_clean = True
+        elif has_segments:
+            raise NeedsRecoveryError(self.directory, f"{self._mark.path} is missing")
+        else:
+            # A broker's directory with other logs in it is not made clean by a new one.
+            self._was_clean = self._home == self.directory or not self._has_others()
+
+    def _has_others(self) -> bool:
+        own = PurePath(self.directory).name
+        return any(
+            entry.kind is EntryKind.DIRECTORY and entry.name != own
+            for entry in self._disk.list_directory(self._home)
+        )
+
+    def _take_mark_away(self) -> None:
+        # Before anything is changed: a crash while the log is loaded must not look like a clean close.
+        epoch = self._mark.read()
+        self._broker_epoch = UNKNOWN_EPOCH if epoch is None else epoch
+        self._mark.delete()
+
+    def _record(self, topic_id: UUID | str | None) -> None:
+        if topic_id is None:
+            return
+        wanted = _topic_id_of(topic_id)
+        known = self._metadata.read()
+        if known is not None and known != wanted:
+            raise UsageError(
+                f"{self._metadata.path} says that the topic's id is {known}, so it cannot be {wanted}."
+            )
+        if known is None:
+            self._metadata.record(wanted)
+            self._metadata.flush()
+
+
+def _topic_id_of(topic_id: UUID | str) -> UUID:
+    if isinstance(topic_id, UUID):
+        return topic_id
+    try:
+        return topic_id_from_text(topic_id)
+    except ValueError as error:
+        raise UsageError(f"topic_id: {error}.") from error
+
+
+def _make_directories(disk: Disk, directory: Path) -> None:
+    parent = directory.parent
+    if parent != directory and not disk.exists(parent):
+        _make_directories(disk, parent)
+    disk.make_directory(directory)
+    disk.sync_directory(parent)

@@ -1,0 +1,295 @@
+"""A log that somebody else may be writing, as far as it was written when it was last looked at.
+
+It takes no lock, creates and changes nothing, and works on a read-only mount. What the directory lists
+becomes segments; the last whole batch of the newest one is where the log ends, whatever stands behind it: a
+batch that is being written, or the zeros of a preallocated file. `refresh` looks again.
+
+A broker goes on meanwhile: it appends to files before it indexes them, so an index is read before the size of
+its log is asked for; it renames what it deletes, so a file that is gone is looked for in a new listing.
+There is no high watermark here: everything that is in the files can be read.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+from dataclasses import dataclass, field
+
+from stratalog.clock import Clock
+from stratalog.config import LogConfig
+from stratalog.errors import CorruptIndexError, CorruptRecordError, CorruptSnapshotError, DiskError
+from stratalog.files import descriptors
+from stratalog.files.disk import Disk
+from stratalog.files.entries import DirectoryEntry, EntryKind
+from stratalog.files.names import (
+    LEADER_EPOCH_CHECKPOINT,
+    FileKind,
+    FileState,
+    TopicPartition,
+    parse_segment_file,
+)
+from stratalog.log.epochs import LeaderEpochFileCache
+from stratalog.log.offsets import OffsetMetadata
+from stratalog.log.producer_rebuild import replay_segment
+from stratalog.log.producers import ProducerStateManager
+from stratalog.log.reading import FetchedData, Isolation, read
+from stratalog.log.segments import LogSegments
+from stratalog.log.timestamps import find_offset
+from stratalog.segment.search import TimestampAndOffset
+from stratalog.segment.segment import LogSegment
+
+logger = logging.getLogger(__name__)
+
+_ATTEMPTS = 5  # at a listing in which a file is gone before it is opened
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """The log at one moment. `stable` is found when a reader of committed records first asks."""
+
+    segments: LogSegments
+    snapshots: list[int]
+    epochs: LeaderEpochFileCache
+    log_start_offset: int
+    end: OffsetMetadata
+    stable: list[OffsetMetadata] = field(default_factory=list)
+
+
+class LogView:
+    """The log in a directory, for reading only."""
+
+    def __init__(
+        self,
+        *,
+        disk: Disk,
+        clock: Clock,
+        directory: str | os.PathLike[str],
+        topic_partition: TopicPartition,
+        config: LogConfig,
+        log_start_offset: int = 0,
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.config = config
+        self._disk, self._clock = disk, clock
+        self._directory = os.fspath(directory)
+        self._given_start = log_start_offset
+        self._listed: dict[int, tuple[int, int, LogSegment]] = {}  # size and inode of each segment's log
+        self._seen = self._look()
+
+    def refresh(self) -> None:
+        """See what was appended, rolled and deleted since."""
+        self._seen = self._look()
+
+    def close(self) -> None:
+        """Give back memory and descriptors."""
+        for segment in self._seen.segments:
+            segment.close_handlers()
+        descriptors.shared.forget(self._directory)
+
+    @property
+    def directory(self) -> str:
+        return self._directory
+
+    @property
+    def segments(self) -> LogSegments:
+        return self._seen.segments
+
+    @property
+    def log_start_offset(self) -> int:
+        return self._seen.log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        return self._seen.end.offset
+
+    @property
+    def high_watermark(self) -> int:
+        return self._seen.end.offset
+
+    @property
+    def last_stable_offset(self) -> int:
+        return self._stable(self._seen).offset
+
+    @property
+    def size(self) -> int:
+        return sum(segment.size for segment in self._seen.segments)
+
+    def metrics(self) -> dict[str, int]:
+        """As `Log.metrics`."""
+        return {
+            "NumLogSegments": len(self.segments),
+            "LogStartOffset": self.log_start_offset,
+            "LogEndOffset": self.log_end_offset,
+            "Size": self.size,
+        }
+
+    def read(
+        self,
+        start_offset: int,
+        max_size: int,
+        *,
+        isolation: Isolation = Isolation.HIGH_WATERMARK,
+        min_one_message: bool = True,
+    ) -> FetchedData:
+        """As `Log.read`."""
+        seen = self._seen
+        is_committed = isolation is Isolation.TXN_COMMITTED
+        return read(
+            seen.segments,
+            start_offset,
+            max_size,
+            log_start_offset=seen.log_start_offset,
+            end=seen.end,
+            limit=self._stable(seen) if is_committed else seen.end,
+            min_one_message=min_one_message,
+            include_aborted=is_committed,
+        )
+
+    def fetch_offset_by_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
+        """As `Log.fetch_offset_by_timestamp`."""
+        seen = self._seen
+        return find_offset(seen.segments, seen.epochs, timestamp, seen.log_start_offset, seen.end.offset)
+
+    def _look(self) -> _Seen:
+        for attempt in range(_ATTEMPTS):
+            try:
+                return self._look_once()
+            except DiskError as error:
+                if error.errno != errno.ENOENT or attempt == _ATTEMPTS - 1:
+                    raise
+        raise AssertionError("the last attempt returns or raises")
+
+    def _look_once(self) -> _Seen:
+        entries = self._disk.list_directory(self._directory)
+        # A descriptor that is kept open would go on showing a file that a broker has replaced.
+        descriptors.shared.forget(self._directory)
+        segments = LogSegments(self._segments_of(entries))
+        epochs = LeaderEpochFileCache(self._disk, f"{self._directory}{os.sep}{LEADER_EPOCH_CHECKPOINT}")
+        snapshots = _offsets(entries, FileKind.PRODUCER_SNAPSHOT)
+        if not len(segments):
+            end = OffsetMetadata(self._given_start, self._given_start, 0)
+            return _Seen(
+                segments=segments,
+                snapshots=snapshots,
+                epochs=epochs,
+                log_start_offset=self._given_start,
+                end=end,
+            )
+        end = self._end_of(segments.active)
+        return _Seen(
+            segments=segments,
+            snapshots=snapshots,
+            epochs=epochs,
+            log_start_offset=min(max(self._given_start, segments.first.base_offset), end.offset),
+            end=end,
+        )
+
+    def _segments_of(self, entries: list[DirectoryEntry]) -> list[LogSegment]:
+        """A segment object for each .log; the one from before where the file has not changed."""
+        indexes = {
+            kind: set(_offsets(entries, kind))
+            for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
+        }
+        before, self._listed = self._listed, {}
+        for entry in entries:
+            file = parse_segment_file(entry.name)
+            if file is None or entry.kind is not EntryKind.FILE:
+                continue
+            if file.kind is not FileKind.LOG or file.state is not FileState.LIVE:
+                continue
+            known = before.get(file.offset)
+            if known is not None and known[:2] == (entry.size, entry.inode):
+                self._listed[file.offset] = known
+                continue
+            segment = LogSegment.open(
+                self._disk,
+                self._directory,
+                file.offset,
+                self.config,
+                self._clock,
+                size=entry.size,
+                has_index=file.offset in indexes[FileKind.OFFSET_INDEX],
+                has_time_index=file.offset in indexes[FileKind.TIME_INDEX],
+                has_txn_index=file.offset in indexes[FileKind.TXN_INDEX],
+            )
+            self._listed[file.offset] = (entry.size, entry.inode, segment)
+        for base_offset, known in before.items():
+            if self._listed.get(base_offset) is not known:
+                known[2].close_handlers()
+        return [segment for _, _, segment in self._listed.values()]
+
+    def _end_of(self, active: LogSegment) -> OffsetMetadata:
+        """Behind the last whole batch; the segment's size is set to there, so that nothing more is read."""
+        try:
+            start = active.offset_index.last_entry.position
+        except CorruptIndexError:  # it was trimmed while it was read
+            start = 0
+        listed_size = active.size
+        active.size = max(listed_size, self._disk.size(active.log_path))
+        found = self._walk_to_end(active, start)
+        if found is None and start:  # an index of a log that has lost its tail
+            found = self._walk_to_end(active, 0)
+        next_offset, active.size = found or (active.base_offset, 0)
+        return OffsetMetadata(next_offset, active.base_offset, active.size)
+
+    def _walk_to_end(self, active: LogSegment, start: int) -> tuple[int, int] | None:
+        """(next offset, position behind the last whole batch), from a batch at `start` on."""
+        found = None
+        try:
+            for chunk in active.batches(start):
+                last = chunk.headers[-1]
+                position = chunk.position + int(last["position"]) + int(last["size"])
+                found = int(last["last_offset"]) + 1, position
+        except CorruptRecordError as error:
+            logger.info("%s is read up to what is no batch: %s", active.log_path, error)
+        return found
+
+    def _stable(self, seen: _Seen) -> OffsetMetadata:
+        """The first record of an open transaction, or the end of the log."""
+        if not seen.stable:
+            first = self._producers(seen).first_undecided_offset
+            stable = seen.end
+            if first is not None:
+                found = read(
+                    seen.segments,
+                    max(first, seen.log_start_offset),
+                    1,
+                    log_start_offset=seen.log_start_offset,
+                    end=seen.end,
+                    limit=seen.end,
+                )
+                stable = found.offset
+            seen.stable.append(stable)
+        return seen.stable[0]
+
+    def _producers(self, seen: _Seen) -> ProducerStateManager:
+        """From the newest snapshot that can be read, and the batches behind it. Nothing is written."""
+        producers = ProducerStateManager(
+            self._disk, self._directory, clock=self._clock, snapshot_offsets=seen.snapshots
+        )
+        start = seen.log_start_offset
+        for offset in reversed(seen.snapshots):
+            if not start < offset <= seen.end.offset:
+                continue
+            try:
+                entries = producers.snapshots.read(offset)
+            except CorruptSnapshotError:
+                continue
+            except DiskError as error:
+                if error.errno != errno.ENOENT:
+                    raise
+                continue
+            for entry in entries:
+                producers.load_producer_entry(entry)
+            start = offset
+            break
+        for segment in seen.segments.range(start, seen.end.offset):
+            replay_segment(producers, segment, max(start, segment.base_offset), seen.end.offset)
+        return producers
+
+
+def _offsets(entries: list[DirectoryEntry], kind: FileKind) -> list[int]:
+    """The offsets in the names of the live files of a kind, ascending."""
+    files = (parse_segment_file(entry.name) for entry in entries if entry.name.endswith(kind.value))
+    return sorted(file.offset for file in files if file is not None and file.state is FileState.LIVE)
