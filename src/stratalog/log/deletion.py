@@ -21,13 +21,14 @@ logger = logging.getLogger(__name__)
 def delete_segments(
     disk: Disk,
     scheduler: Scheduler,
-    producers: ProducerStateManager,
+    producers: ProducerStateManager | None,
     segments: Sequence[LogSegment],
     *,
     delay_ms: int,
     reason: str,
 ) -> None:
-    """Rename the files of these segments, and their snapshots, to .deleted, and delete them later."""
+    """Rename the files of these segments to .deleted, and delete them later; so too their snapshots, unless
+    `producers` is None, because a new segment at the same offset goes on with its snapshot."""
     if not segments:
         return
     bases = ", ".join(str(segment.base_offset) for segment in segments)
@@ -35,7 +36,7 @@ def delete_segments(
     snapshots: list[str] = []
     for segment in segments:
         segment.change_suffixes("", FileState.DELETED.value)
-        snapshot = producers.snapshots.mark_deleted(segment.base_offset)
+        snapshot = None if producers is None else producers.snapshots.mark_deleted(segment.base_offset)
         if snapshot is not None:
             snapshots.append(snapshot)
 

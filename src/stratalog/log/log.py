@@ -330,7 +330,7 @@ class Log:
                 if base_offset != previous.base_offset or previous.size:
                     raise UsageError(f"{self.topic_partition}: segment {base_offset} has records in it.")
                 # An empty one whose indexes count as full can only be cured by making it anew.
-                self._delete([previous], "it is empty and rolled again")
+                self._delete([previous], "it is empty and rolled again", with_snapshots=False)
             elif base_offset < previous.base_offset:
                 raise UsageError(
                     f"{self.topic_partition}: {base_offset} is before the active {previous.base_offset}."
@@ -492,11 +492,11 @@ class Log:
             self._rebuild_producers(offset)
             self._set_high_watermark(self._end)
 
-    def _delete(self, segments: Sequence[LogSegment], reason: str) -> None:
+    def _delete(self, segments: Sequence[LogSegment], reason: str, *, with_snapshots: bool = True) -> None:
         delete_segments(
             self._disk,
             self._scheduler,
-            self.producers,
+            self.producers if with_snapshots else None,
             segments,
             delay_ms=self.config.file_delete_delay_ms,
             reason=reason,

@@ -60,7 +60,9 @@ def read(
     if start_offset == limit.offset:
         return FetchedData(limit, aborted_transactions=aborted)
     if start_offset > limit.offset:
-        return FetchedData(OffsetMetadata(start_offset), aborted_transactions=aborted)
+        # Nothing may be read as yet, but a follower's fetch is delayed by the place it waits at.
+        place = read(segments, start_offset, 1, log_start_offset=log_start_offset, end=end, limit=end).offset
+        return FetchedData(place, aborted_transactions=aborted)
     for segment in segments.from_floor(start_offset):
         max_position = _max_position(segment, limit)
         if max_position is None:
