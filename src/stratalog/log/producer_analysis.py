@@ -77,9 +77,6 @@ def analyze_producers(
         else:
             position = UNKNOWN if start is None else start.position + batch.position - first_position
             _stage_data(info, batch, UNKNOWN if start is None else start.segment_base, position)
-        # With a first record or a marker in the log there is nothing left to guard.
-        if is_transactional:
-            state.clear_verification(batch.producer_id)
     return changes
 
 

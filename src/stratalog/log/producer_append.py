@@ -30,9 +30,20 @@ INT16_MAX = 2**15 - 1
 
 
 class ProducerAppendInfo:
-    """The staged state of one producer: `updated`, and the transactions that it `started`."""
+    """The staged state of one producer: `updated`, and the transactions that it `started`.
 
-    __slots__ = ("_current", "_origin", "_verification", "producer_id", "started", "updated")
+    `is_transactional` once a batch of a transaction or a marker is in it.
+    """
+
+    __slots__ = (
+        "_current",
+        "_origin",
+        "_verification",
+        "is_transactional",
+        "producer_id",
+        "started",
+        "updated",
+    )
 
     def __init__(
         self,
@@ -43,6 +54,7 @@ class ProducerAppendInfo:
         self.producer_id = current.producer_id
         self.updated = current.without_batches()
         self.started: list[TxnMetadata] = []
+        self.is_transactional = False
         self._current = current
         self._origin = origin
         self._verification = verification
@@ -66,6 +78,7 @@ class ProducerAppendInfo:
             self._check_sequence(producer_epoch, base_sequence, first_offset.offset)
         delta = last_offset - first_offset.offset
         updated.add_batch(producer_epoch, BatchMetadata(last_sequence, last_offset, delta, max_timestamp))
+        self.is_transactional |= is_transactional
         if updated.current_txn_first_offset is None:
             if is_transactional:
                 updated.current_txn_first_offset = first_offset.offset
@@ -96,6 +109,7 @@ class ProducerAppendInfo:
                 "0 or 1 if it carries the epoch of the records, 2 if that epoch was raised."
             )
         self._check_marker_epoch(producer_epoch, offset, transaction_version)
+        self.is_transactional = True
         updated = self.updated
         if marker.coordinator_epoch < updated.coordinator_epoch:
             self._stale_coordinator(marker, offset)

@@ -92,6 +92,9 @@ class ProducerStateManager:
             current.update(info.updated)
         for transaction in info.started:
             self._ongoing.put(transaction)
+        if info.is_transactional:
+            # With a first record or a marker in the log there is nothing left to guard.
+            self.clear_verification(info.producer_id)
         self._note_oldest_txn()
 
     def update_map_end_offset(self, offset: int) -> None:
