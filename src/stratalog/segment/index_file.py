@@ -71,8 +71,8 @@ class IndexFile:
         self.max_size = max_size
         self._disk = disk
         self._exists = exists
-        self._lock: Any = lock or threading.RLock()
-        self._cache = cache or index_cache.shared
+        self._lock: Any = threading.RLock() if lock is None else lock
+        self._cache = index_cache.shared if cache is None else cache
         self._count = _UNOPENED
         self._length = 0  # of the file in bytes, used or not
         self._last: tuple[int, ...] | None = None

@@ -1,0 +1,367 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stratalog.errors import DiskError
+from stratalog.files.disk import Disk
+from stratalog.records.build import BatchOptions, Record, build_batch
+from stratalog.records.control import ControlType
+from stratalog.segment.producers import BatchMetadata, TxnEvent, TxnEventKind
+from stratalog.segment.scan import ScanStop, SegmentScan, scan_segment
+from stratalog.segment.segment import LogSegment
+from tests.fixtures.catalog import Partition, partitions
+from tests.segment.making import (
+    History,
+    ManualClock,
+    append,
+    batch_of_size,
+    config_of,
+    marker,
+    new_segment,
+    records,
+    reopened,
+)
+
+# What the brokers of the fixtures were told; the metadata log has settings of its own.
+INTERVAL, METADATA_INTERVAL = 512, 4096
+INDEX_SIZES = {".index": 4096, ".timeindex": 4092}
+
+
+def interval_of(partition: Partition) -> int:
+    return METADATA_INTERVAL if partition.name.startswith("__cluster_metadata") else INTERVAL
+
+
+def scan(log: Path, interval: int = 4096) -> SegmentScan:
+    return scan_segment(Disk(), log, int(log.name.split(".")[0]), index_interval_bytes=interval)
+
+
+def scan_of(folder: Path, *batches: bytes, base_offset: int = 0, interval: int = 0) -> SegmentScan:
+    log = folder / f"{base_offset:020d}.log"
+    log.write_bytes(b"".join(batches))
+    return scan(log, interval)
+
+
+def segments(state: str) -> list[tuple[Partition, Path]]:
+    return [(partition, log) for partition in partitions("4.3.1", state) for log in partition.logs]
+
+
+def was_reopened(partition: Partition, found: SegmentScan) -> bool:
+    """Whether a broker was restarted while the segment was the active one: another leader epoch tells.
+
+    The count towards the next entry then began anew, which nothing in the file tells. Segments that were
+    reopened without more being appended have one epoch, and their indexes are those of the scan.
+    """
+    return len(found.epoch_starts) > 1 and not partition.name.startswith("__")
+
+
+@pytest.mark.parametrize(("partition", "log"), segments("clean"), ids=str)
+def test_the_indexes_of_a_scan_are_the_brokers(partition: Partition, log: Path) -> None:
+    found = scan(log, interval_of(partition))
+
+    assert (found.stop, found.valid_size) == (ScanStop.END, log.stat().st_size)
+    assert found.time_index == log.with_suffix(".timeindex").read_bytes()
+    if not was_reopened(partition, found):
+        assert found.offset_index == log.with_suffix(".index").read_bytes()
+
+
+def test_most_segments_of_the_fixture_were_never_reopened() -> None:
+    kept = [log for partition, log in segments("clean") if not was_reopened(partition, scan(log, 512))]
+
+    assert len(kept) >= 18
+
+
+@pytest.mark.parametrize(("partition", "log"), segments("killed"), ids=str)
+def test_a_killed_brokers_indexes_are_told_from_their_padding(partition: Partition, log: Path) -> None:
+    found = scan(log, interval_of(partition))
+    segment = LogSegment.open(Disk(), log.parent, found.base_offset, config_of(), ManualClock())
+
+    segment.sanity_check()
+
+    is_padded = log.with_suffix(".index").stat().st_size == INDEX_SIZES[".index"]
+    if is_padded and len(found.epoch_starts) == 1:
+        data = log.with_suffix(".index").read_bytes()
+        assert data[: segment.offset_index.entry_count * 8] == found.offset_index
+    assert segment.read_next_offset() == found.next_offset
+
+
+@pytest.mark.parametrize("partition", partitions("4.3.1"), ids=str)
+def test_a_scan_counts_and_ends_as_kafkas_record_classes_do(partition: Partition) -> None:
+    for log in partition.logs:
+        batches = list(partition.batches(log))
+        found = scan(log)
+
+        assert found.batches_count == len(batches)
+        assert found.next_offset == batches[-1]["lastOffset"] + 1
+        assert found.max_timestamp == max(batch["maxTimestamp"] for batch in batches)
+
+
+@pytest.mark.parametrize("partition", partitions("4.3.1"), ids=str)
+def test_appending_a_fixtures_batches_gives_what_its_scan_says(partition: Partition, tmp_path: Path) -> None:
+    for log in partition.logs:
+        found = scan(log, 512)
+        segment = new_segment(tmp_path, found.base_offset, interval=512, index_bytes=4096)
+        append(segment, log.read_bytes())
+        segment.close()
+
+        assert Path(segment.offset_index.path).read_bytes() == found.offset_index
+        assert Path(segment.time_index.path).read_bytes() == found.time_index
+
+
+def test_an_empty_log_has_empty_indexes(tmp_path: Path) -> None:
+    found = scan_of(tmp_path, base_offset=7)
+
+    assert (found.stop, found.valid_size, found.next_offset) == (ScanStop.END, 0, 7)
+    assert (found.offset_index, found.time_index, found.max_timestamp) == (b"", b"", -1)
+    assert (found.epoch_starts, found.producers, found.transactions) == ((), (), ())
+
+
+def test_a_log_that_is_not_there_is_a_disk_error(tmp_path: Path) -> None:
+    with pytest.raises(DiskError):
+        scan(tmp_path / "00000000000000000000.log")
+
+
+@pytest.mark.parametrize("kept", [1, 17, 60, 70])
+def test_a_torn_last_batch_is_not_believed(tmp_path: Path, kept: int) -> None:
+    good = records(0, "hello")
+
+    found = scan_of(tmp_path, good, records(1, "there")[:kept])
+
+    assert (found.stop, found.valid_size, found.next_offset) == (ScanStop.TORN_TAIL, len(good), 1)
+    assert found.reason == f"the last batch is cut off: {kept} bytes are left of it."
+
+
+@pytest.mark.parametrize(
+    ("tail", "stop"),
+    [
+        (bytes(100), ScanStop.BAD_LENGTH),
+        (b"\x00" * 8 + b"\x00\x00\x00\x50" + b"\x00" * 4 + b"\x07" + b"\x00" * 100, ScanStop.BAD_MAGIC),
+    ],
+)
+def test_what_is_no_batch_ends_the_scan(tmp_path: Path, tail: bytes, stop: ScanStop) -> None:
+    good = records(0, "hello")
+
+    found = scan_of(tmp_path, good, tail)
+
+    assert (found.stop, found.valid_size) == (stop, len(good))
+
+
+@pytest.mark.parametrize("damaged", range(5))
+def test_a_flipped_bit_ends_the_scan_at_its_batch(tmp_path: Path, damaged: int) -> None:
+    batches = [records(offset, "hello") for offset in range(5)]
+    before = sum(map(len, batches[:damaged]))
+    bad = bytearray(batches[damaged])
+    bad[-1] ^= 4
+    batches[damaged] = bytes(bad)
+
+    found = scan_of(tmp_path, *batches)
+
+    assert (found.stop, found.valid_size, found.next_offset) == (ScanStop.WRONG_CRC, before, damaged)
+    assert "its header says" in found.reason
+
+
+def test_an_offset_too_far_from_the_base_ends_the_scan(tmp_path: Path) -> None:
+    found = scan_of(tmp_path, records(0, "a"), records(2**31 - 1, "b"), records(2**31, "c"))
+
+    assert (found.stop, found.next_offset) == (ScanStop.OFFSET_OVERFLOW, 2**31)
+
+
+def test_offsets_that_go_back_end_the_scan_only_where_an_entry_is_due(tmp_path: Path) -> None:
+    batches = [records(offset, "a") for offset in (0, 1, 5, 3, 4)]
+
+    assert scan_of(tmp_path, *batches, interval=4096).next_offset == 5
+    found = scan_of(tmp_path, *batches, interval=0)
+    assert (found.stop, found.next_offset) == (ScanStop.INVALID_OFFSET, 6)
+    assert found.reason == "offset 3 comes behind offset 5."
+
+
+def test_leader_epochs_are_told_where_they_begin(tmp_path: Path) -> None:
+    epochs = [0, 0, 2, 1, 2, 5]
+    batches = [
+        build_batch([Record(offset, 1)], BatchOptions(partition_leader_epoch=epoch))
+        for offset, epoch in enumerate(epochs)
+    ]
+
+    assert scan_of(tmp_path, *batches).epoch_starts == ((0, 0), (2, 2), (5, 5))
+
+
+def data_of(producer_id: int, epoch: int, sequence: int, offset: int, *, txn: bool = False) -> bytes:
+    options = BatchOptions(
+        producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, is_transactional=txn
+    )
+    return build_batch([Record(offset, 100 + offset), Record(offset + 1, 90)], options)
+
+
+def test_a_producer_is_told_with_its_last_five_batches(tmp_path: Path) -> None:
+    batches = [data_of(9, 1, 2 * i, 2 * i) for i in range(7)]
+
+    (producer,) = scan_of(tmp_path, *batches).producers
+
+    assert producer.batches == tuple(BatchMetadata(2 * i + 1, 2 * i + 1, 1, 100 + 2 * i) for i in range(2, 7))
+    assert (producer.producer_epoch, producer.first_epoch, producer.epoch_changed) == (1, 1, False)
+    assert (producer.last_timestamp, producer.txn_first_offset, producer.ended_txn) == (112, None, False)
+
+
+def test_another_epoch_forgets_the_batches_before(tmp_path: Path) -> None:
+    (producer,) = scan_of(tmp_path, data_of(9, 1, 0, 0), data_of(9, 2, 0, 2)).producers
+
+    assert producer.batches == (BatchMetadata(1, 3, 1, 102),)
+    assert (producer.producer_epoch, producer.first_epoch, producer.epoch_changed) == (2, 1, True)
+
+
+def test_sequences_wrap_to_zero(tmp_path: Path) -> None:
+    (producer,) = scan_of(tmp_path, data_of(9, 1, 2**31 - 1, 0)).producers
+
+    assert producer.batches[0].last_sequence == 0
+
+
+def test_starts_and_ends_of_transactions_come_in_order(tmp_path: Path) -> None:
+    found = scan_of(
+        tmp_path,
+        data_of(1, 0, 0, 0, txn=True),
+        data_of(2, 0, 0, 2, txn=True),
+        data_of(1, 0, 2, 4, txn=True),
+        marker(6, 1, ControlType.ABORT, coordinator_epoch=7),
+        data_of(1, 0, 4, 7, txn=True),
+        marker(9, 2, ControlType.COMMIT, producer_epoch=1),
+    )
+
+    kinds = [(event.kind, event.producer_id, event.offset) for event in found.transactions]
+    assert kinds == [
+        (TxnEventKind.STARTED, 1, 0),
+        (TxnEventKind.STARTED, 2, 2),
+        (TxnEventKind.ABORTED, 1, 6),
+        (TxnEventKind.STARTED, 1, 7),
+        (TxnEventKind.COMMITTED, 2, 9),
+    ]
+    assert found.transactions[2] == TxnEvent(TxnEventKind.ABORTED, 1, 0, 6, 60, 7)
+    first, second = found.producers
+    assert (first.txn_first_offset, first.ended_txn, first.coordinator_epoch) == (7, True, 7)
+    assert (second.txn_first_offset, second.producer_epoch, second.batches) == (None, 1, ())
+
+
+def test_a_plain_batch_is_told_where_a_transaction_may_be_open(tmp_path: Path) -> None:
+    found = scan_of(
+        tmp_path,
+        data_of(1, 0, 0, 0),
+        data_of(1, 0, 2, 2),
+        data_of(2, 0, 0, 4, txn=True),
+        data_of(2, 0, 2, 6),
+        marker(8, 3, ControlType.ABORT),
+        data_of(3, 0, 0, 9),
+    )
+
+    plain = [
+        (event.producer_id, event.offset) for event in found.transactions if event.kind is TxnEventKind.PLAIN
+    ]
+    assert plain == [(1, 0), (2, 6)]
+
+
+def test_a_marker_with_a_delete_horizon_is_read_too(tmp_path: Path) -> None:
+    options = BatchOptions(
+        producer_id=4, producer_epoch=0, is_transactional=True, is_control=True, delete_horizon_ms=10**12
+    )
+    end = build_batch([Record(5, 77, bytes.fromhex("00000001"), bytes.fromhex("00000000000c"))], options)
+
+    (event,) = scan_of(tmp_path, end).transactions
+
+    assert event == TxnEvent(TxnEventKind.COMMITTED, 4, 0, 5, 77, 12)
+
+
+@pytest.mark.parametrize("key", [b"\0\0", bytes.fromhex("00000002"), None])
+def test_a_control_batch_that_is_no_marker_is_kept_and_ends_the_scan(
+    tmp_path: Path, key: bytes | None
+) -> None:
+    options = BatchOptions(producer_id=4, producer_epoch=0, is_transactional=True, is_control=True)
+    bad = build_batch([Record(1, 77, key, bytes(6))], options)
+    good = records(0, "a")
+
+    found = scan_of(tmp_path, good, bad, records(2, "b"), records(3, "c"))
+
+    assert (found.stop, found.valid_size, found.next_offset) == (
+        ScanStop.INVALID_MARKER,
+        len(good) + len(bad),
+        2,
+    )
+    assert len(found.offset_index) == 8
+
+
+def test_thousands_of_producers_and_transactions_fit(tmp_path: Path) -> None:
+    batches = []
+    for number in range(1500):
+        offset = 3 * number
+        batches += [
+            data_of(number * 64, 0, 0, offset, txn=True),
+            marker(offset + 2, number * 64, ControlType.ABORT),
+        ]
+
+    found = scan_of(tmp_path, *batches)
+
+    assert [producer.producer_id for producer in found.producers] == [64 * i for i in range(1500)]
+    assert [event.offset for event in found.transactions] == [
+        offset for number in range(1500) for offset in (3 * number, 3 * number + 2)
+    ]
+
+
+def test_hundreds_of_leader_epochs_fit(tmp_path: Path) -> None:
+    batches = [
+        build_batch([Record(epoch, 1)], BatchOptions(partition_leader_epoch=epoch)) for epoch in range(300)
+    ]
+
+    assert scan_of(tmp_path, *batches).epoch_starts == tuple((epoch, epoch) for epoch in range(300))
+
+
+def test_batches_larger_than_a_chunk_are_scanned(tmp_path: Path) -> None:
+    batches = [
+        batch_of_size(offset, offset, size) for offset, size in enumerate([300, 3 << 20, 80, 1 << 20, 90])
+    ]
+
+    found = scan_of(tmp_path, *batches)
+
+    assert (found.stop, found.batches_count, found.valid_size) == (ScanStop.END, 5, sum(map(len, batches)))
+
+
+def test_a_scan_can_be_told_where_to_end(tmp_path: Path) -> None:
+    first, second = records(0, "a"), records(1, "b")
+    log = tmp_path / "00000000000000000000.log"
+    log.write_bytes(first + second)
+
+    found = scan_segment(Disk(), log, 0, end_position=len(first))
+
+    assert (found.stop, found.valid_size, found.file_size) == (ScanStop.END, len(first), len(first + second))
+
+
+def test_a_scan_changes_nothing(tmp_path: Path) -> None:
+    segment = new_segment(tmp_path)
+    append(segment, *History(1, 0, producers=2).set_of_batches())
+    before = {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in tmp_path.iterdir()}
+
+    scan(Path(segment.log_path))
+
+    assert {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage", bytes(1000), b"\xff" * 800])
+def test_indexes_replaced_by_a_scan_serve_every_look_up(tmp_path: Path, content: bytes) -> None:
+    segment = new_segment(tmp_path, interval=0)
+    for offset in range(60):
+        append(segment, records(offset, "hello"))
+    segment.close()
+    for suffix in (".index", ".timeindex"):
+        Path(segment.log_path).with_suffix(suffix).write_bytes(content)
+
+    found = scan(Path(segment.log_path), 0)
+    Path(segment.log_path).with_suffix(".index").write_bytes(found.offset_index)
+    Path(segment.log_path).with_suffix(".timeindex").write_bytes(found.time_index)
+
+    again = reopened(segment, growable=False)
+    again.sanity_check()
+    for offset in range(60):
+        at = again.translate_offset(offset)
+        assert at is not None
+        assert at.base_offset == offset
+        for timestamp in (10 * offset, 10 * offset - 9):
+            by_time = again.find_offset_by_timestamp(timestamp, 0)
+            assert by_time is not None
+            assert by_time.offset == offset
