@@ -16,6 +16,7 @@ from stratalog.errors import (
     InvalidTimestampError,
     RecordTooLargeError,
     RecordValidationError,
+    StratalogError,
 )
 from stratalog.log.append import analyze
 from stratalog.log.origin import AppendOrigin
@@ -452,3 +453,20 @@ def test_a_stamped_batch_is_one_whose_fields_were_set_one_by_one(
 
     assert data.tobytes() == expected
     assert stamped[0].item() == walk_batches(expected).headers[0].item()
+
+
+@given(st.data(), st.sampled_from(Codec), st.sampled_from(["producer", "uncompressed", "zstd"]))
+def test_damage_behind_a_good_crc_is_taken_or_refused_with_our_errors(
+    data: st.DataObject, codec: Codec, target: str
+) -> None:
+    batch = bytearray(build_batch(records(NOW - 1, NOW, -1), BatchOptions(codec=codec)))
+    for _ in range(data.draw(st.integers(1, 4))):
+        batch[data.draw(st.integers(21, len(batch) - 1))] = data.draw(st.integers(0, 255))
+    write_crc(batch, 0, len(batch))
+    origin = data.draw(st.sampled_from([CLIENT, COORDINATOR]))
+
+    try:
+        taken = take(bytes(batch), replace(ANY_TIME, compression_type=target), origin=origin)
+    except StratalogError:
+        return
+    assert naive.walk(taken.data.tobytes())[0][0].valid
