@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from statistics import median
+from typing import NoReturn
 
 SMOKE_SCALE = 0.01
 
@@ -47,10 +48,31 @@ class Rounds:
         for _ in range(self._rounds):
             times.append((_seconds(rival), _seconds(ours)))
         best_rival, best_ours = min(t[0] for t in times), min(t[1] for t in times)
-        self._figures.append((figure, best_rival / best_ours, median(r / o for r, o in times), floor))
+        self._note(figure, times, floor)
         print(f"{figure}: rival {amount / best_rival:,.0f} {work}/s, ours {amount / best_ours:,.0f} {work}/s")
 
-    def end(self) -> None:
+    def compare_times(
+        self,
+        figure: str,
+        *,
+        ours: Callable[[], float],
+        rival: Callable[[], float],
+        floor: float,
+        unit: str,
+    ) -> None:
+        """As `compare`, for calls that measure themselves, such as the median of many questions."""
+        ours()
+        rival()
+        times = [(rival(), ours()) for _ in range(self._rounds)]
+        self._note(figure, times, floor)
+        best_rival, best_ours = min(t[0] for t in times), min(t[1] for t in times)
+        print(f"{figure}: rival {best_rival:.3f} {unit}, ours {best_ours:.3f} {unit}")
+
+    def _note(self, figure: str, times: list[tuple[float, float]], floor: float) -> None:
+        best_rival, best_ours = min(t[0] for t in times), min(t[1] for t in times)
+        self._figures.append((figure, best_rival / best_ours, median(r / o for r, o in times), floor))
+
+    def end(self) -> NoReturn:
         """Print `figure: ratio` for each, and exit."""
         for name, ratio, middle, floor in self._figures:
             print(f"{name}: {ratio:.2f}  (median {middle:.2f}, floor {floor})")

@@ -1,0 +1,177 @@
+"""How fast does a log take batches, in process?
+
+Two bounds. A follower's sets of 64 batches of 16 KiB cannot be appended faster than one `write` of the same
+bytes to a file, which is `append_vs_write`; what comes on top is a checksum over each byte and an index entry
+for each batch. And whoever has no log in process sends the same records through librdkafka to a broker on
+this machine (acks=1), which is `append_vs_kafka`: ready batches, one by one, as leader, records checked and
+offsets given.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.rounds import Rounds
+from stratalog.clock import system_clock
+from stratalog.config import LogConfig
+from stratalog.files.disk import Disk
+from stratalog.files.names import TopicPartition
+from stratalog.log.loader import load
+from stratalog.log.log import Log
+from stratalog.log.scheduler import BackgroundScheduler
+from stratalog.records.batch import BatchHeader, set_base_offset
+from stratalog.records.build import BatchOptions, build_batches
+from tests.kafka.broker import Broker
+from tests.kafka.clients import create_topic, producer
+from tests.kafka.jars import KafkaUnavailableError, resolve
+
+SETS = 512
+BATCHES_IN_A_SET = 64
+RECORDS = 2_000_000  # of 100 bytes, for the broker
+BATCH_SIZE = 16 << 10
+
+
+class Folder:
+    """A new partition directory for each run, gone afterwards."""
+
+    def __init__(self) -> None:
+        self.root = Path(tempfile.mkdtemp(prefix="stratalog-append-"))
+        self._count = 0
+
+    def fresh(self) -> Path:
+        self._count += 1
+        path = self.root / f"append-{self._count}"
+        path.mkdir()
+        return path
+
+
+def open_log(folder: Path) -> Log:
+    return load(
+        disk=Disk(),
+        clock=system_clock,
+        scheduler=BackgroundScheduler(),
+        directory=folder,
+        topic_partition=TopicPartition("append", 0),
+        config=LogConfig(),
+        high_watermark_follows_end=True,
+    )
+
+
+def ready_batches(count: int) -> list[bytes]:
+    """Batches of 100-byte values as a producer sends them, from offset 0 each."""
+    now = system_clock()
+    rng = np.random.default_rng(1)
+    values = rng.integers(97, 123, (count, 100), dtype=np.uint8)
+    table = pa.table({"value": [row.tobytes() for row in values], "timestamp": pa.array([now] * count)})
+    batches = []
+    for batch in build_batches(table, BatchOptions(partition_leader_epoch=0), batch_size=BATCH_SIZE):
+        changed = bytearray(batch)
+        set_base_offset(changed, 0)
+        batches.append(bytes(changed))
+    return batches
+
+
+def follower_sets(batches: list[bytes], count: int) -> list[bytes]:
+    """Sets of 64 batches with ascending offsets."""
+    sets, offset = [], 0
+    for number in range(count):
+        parts = []
+        for index in range(BATCHES_IN_A_SET):
+            batch = bytearray(batches[(number * BATCHES_IN_A_SET + index) % len(batches)])
+            set_base_offset(batch, offset)
+            offset += BatchHeader.unpack(batch).records_count
+            parts.append(bytes(batch))
+        sets.append(b"".join(parts))
+    return sets
+
+
+def follow(folder: Folder, sets: list[bytes]) -> None:
+    path = folder.fresh()
+    log = open_log(path)
+    for data in sets:
+        log.append_as_follower(data, leader_epoch=0)
+    log.close_handlers()
+    shutil.rmtree(path)
+
+
+def write_plainly(folder: Folder, sets: list[bytes]) -> None:
+    path = folder.fresh()
+    descriptor = os.open(path / "plain", os.O_WRONLY | os.O_CREAT, 0o600)
+    for data in sets:
+        os.write(descriptor, data)
+    os.close(descriptor)
+    shutil.rmtree(path)
+
+
+def lead(folder: Folder, batches: list[bytes]) -> None:
+    path = folder.fresh()
+    log = open_log(path)
+    for batch in batches:
+        log.append_as_leader(batch, leader_epoch=0)
+    log.close_handlers()
+    shutil.rmtree(path)
+
+
+def send(bootstrap: str, values: list[bytes]) -> Callable[[], None]:
+    def run() -> None:
+        client = producer(
+            bootstrap,
+            **{"linger_ms": 5, "batch_size": BATCH_SIZE, "acks": 1, "queue_buffering_max_messages": 10**6},
+        )
+        for value in values:
+            while True:
+                try:
+                    client.produce("append", value=value, partition=0)
+                    break
+                except BufferError:
+                    client.poll(0.01)
+        client.flush()
+
+    return run
+
+
+def main() -> None:
+    rounds = Rounds(__doc__ or "")
+    folder = Folder()
+    try:
+        records = int(RECORDS * rounds.scale)
+        batches = ready_batches(records)
+        sets = follower_sets(batches, max(4, int(SETS * rounds.scale)))
+        rounds.compare(
+            "append_vs_write",
+            ours=lambda: follow(folder, sets),
+            rival=lambda: write_plainly(folder, sets),
+            floor=0.5,
+            work="bytes",
+            amount=sum(len(data) for data in sets),
+        )
+        try:
+            jars = resolve()
+        except KafkaUnavailableError as error:
+            print(f"append_vs_kafka is left out: {error}")
+            rounds.end()
+        values = [b"%0100d" % i for i in range(records)]
+        with Broker(jars, folder.root / "broker", properties={"log.retention.ms": "-1"}) as broker:
+            create_topic(broker.bootstrap, "append")
+            rounds.compare(
+                "append_vs_kafka",
+                ours=lambda: lead(folder, batches),
+                rival=send(broker.bootstrap, values),
+                floor=5,
+                work="records",
+                amount=records,
+            )
+    finally:
+        shutil.rmtree(folder.root, ignore_errors=True)
+    rounds.end()
+
+
+if __name__ == "__main__":
+    main()
