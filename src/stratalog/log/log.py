@@ -380,6 +380,8 @@ class Log:
         """Whole batches from the one that holds start_offset on; max_size may cut the last of them."""
         self._check_usable()
         end = self._end
+        if start_offset < self.log_start_offset:
+            raise out_of_range(start_offset, self.log_start_offset, end.offset)  # before any mark is moved
         if isolation is Isolation.LOG_END:
             limit = end
         else:
