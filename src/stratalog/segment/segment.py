@@ -11,17 +11,13 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from stratalog.clock import Clock
 from stratalog.config import LogConfig
 from stratalog.errors import (
     CorruptIndexError,
     CorruptRecordError,
     DiskError,
-    IndexFullError,
     InvalidBatchError,
-    InvalidOffsetError,
     SegmentOffsetOverflowError,
     StratalogError,
     UsageError,
@@ -32,6 +28,7 @@ from stratalog.records.kernels.memory import byte_array
 from stratalog.records.kernels.walk import CODEC_MASK, BatchTable
 from stratalog.records.reader import BatchRow, read_batches
 from stratalog.segment.headers import BatchChunk, find_batch, stream_batches
+from stratalog.segment.indexing import Indexed, index_set, prepare
 from stratalog.segment.search import TimestampAndOffset, find_record
 from stratalog.segment.segment_files import SegmentFiles
 from stratalog.segment.time_index import NO_TIMESTAMP
@@ -187,7 +184,8 @@ class LogSegment(SegmentFiles):
             raise InvalidBatchError(
                 f"{set_size} bytes behind byte {position} make a segment larger than 2^31 - 1 bytes."
             )
-        progress = self._progress()
+        before = Indexed(self._since_entry, *self._largest())
+        progress = prepare(self.offset_index, self.time_index, before)
         self._is_written, self._is_synced = True, False
         try:
             self._disk.write_at(self.log_path, data, position)
@@ -195,7 +193,12 @@ class LogSegment(SegmentFiles):
             self._is_padded = True  # with a part of the set; the next append writes over it
             raise
         self.size = position + set_size
-        self._index(batches, position, progress)
+        interval = self.config.index_interval_bytes
+        done = index_set(batches, position, interval, progress, self.offset_index, self.time_index)
+        self._since_entry = done.since_entry
+        self._max_timestamp = (done.max_timestamp, done.offset_of_max_timestamp)
+        if done.problem is not None:
+            raise done.problem
 
     @property
     def max_timestamp(self) -> int:
@@ -337,13 +340,13 @@ class LogSegment(SegmentFiles):
     def flush(self) -> None:
         """Return when everything is on the device, the log first. Creates the indexes, as Kafka does."""
         if not self._is_synced:
-            self._is_written = False
+            # Said before it is so: an append meanwhile takes it back, and must not be overruled afterwards.
+            self._is_written, self._is_synced = False, True
             try:
                 self._disk.sync(self.log_path)
             except DiskError:
-                self._is_written = True
+                self._is_written, self._is_synced = True, False
                 raise
-            self._is_synced = True
         self.offset_index.flush()
         self.time_index.flush()
         self.txn_index.flush()
@@ -418,55 +421,6 @@ class LogSegment(SegmentFiles):
             raise CorruptIndexError(
                 index.path, f"its last entry is about offset {last.offset}; the batch there is {found}."
             )
-
-    def _progress(self) -> kernel.ProgressTable:
-        """How far the indexes have come; read before bytes are written, so that a failure changes nothing."""
-        timestamp, offset = self._largest()
-        base, offsets, times = self.base_offset, self.offset_index, self.time_index
-        last_offset = offsets.last_entry.offset - base if offsets.entry_count else -1
-        last_time = times.last_entry if times.entry_count else (NO_TIMESTAMP, base - 1)
-        # Kafka makes both files when it asks, before each append, whether they are full.
-        offsets.create()
-        times.create()
-        progress = np.zeros(1, kernel.PROGRESS)
-        progress[0] = (
-            self._since_entry, timestamp, offset - base, last_offset, last_time[0], last_time[1] - base
-        )  # fmt: skip
-        return progress
-
-    def _index(self, batches: BatchTable, position: int, progress: kernel.ProgressTable) -> None:
-        offsets, times = self.offset_index, self.time_index
-        offset_entries = np.empty((len(batches), 2), np.int64)
-        time_entries = np.empty((len(batches), 2), np.int64)
-        room = (offsets.max_entries - offsets.entry_count, times.max_entries - 1 - times.entry_count)
-        done, offset_count, time_count, outcome = kernel.index_batches(
-            batches,
-            position - int(batches[0]["position"]),
-            self.base_offset,
-            self.config.index_interval_bytes,
-            room,
-            progress,
-            offset_entries,
-            time_entries,
-        )
-        since_entry, timestamp, offset = progress[0].item()[:3]
-        offsets.append_checked(offset_entries[:offset_count])
-        times.append_checked(time_entries[:time_count])
-        self._since_entry = since_entry
-        self._max_timestamp = (timestamp, self.base_offset + offset)
-        if outcome != kernel.INDEXED:
-            raise self._not_indexed(outcome, int(batches[done]["last_offset"]))
-
-    def _not_indexed(
-        self, outcome: int, last_offset: int
-    ) -> SegmentOffsetOverflowError | IndexFullError | InvalidOffsetError:
-        if outcome == kernel.OFFSET_OVERFLOW:
-            return SegmentOffsetOverflowError(self.log_path, self.base_offset, last_offset)
-        if outcome == kernel.OFFSET_INDEX_FULL:
-            return IndexFullError(self.offset_index.path, self.offset_index.entry_count)
-        if outcome == kernel.TIME_INDEX_FULL:
-            return IndexFullError(self.time_index.path, self.time_index.entry_count)
-        return InvalidOffsetError(self.log_path, last_offset, self.offset_index.last_entry.offset)
 
     def _largest(self) -> tuple[int, int]:
         """The largest timestamp and its offset. Of a segment that was opened, the time index knows them."""
