@@ -46,6 +46,7 @@ FLAGS_SHIFT = 4  # of the bits transactional, control, delete horizon
 CODEC_MASK = 7
 HIGH_BITS = np.uint64(0x8080808080808080)
 TEN, HUNDRED = np.uint64(10), np.uint64(100)
+MOST_DIGITS = 19  # of a number below 2^63, and of 2^63
 PAIRS = np.frombuffer("".join(f"{number:02}" for number in range(100)).encode(), np.uint8).copy()
 
 _words: list[str] = []
@@ -197,7 +198,7 @@ def write_batch(batch: Any, base_position: int, out: Bytes, at: int) -> Any:
         count = 2
     numbers[count - 1] = base_position + batch.position
     words[count], numbers[count] = _timestamp_type(batch), batch.max_timestamp
-    words[count + 1], numbers[count + 1] = SIZE, batch.size
+    words[count + 1], numbers[count + 1] = SIZE, batch["size"]  # `.size` is 1 where this runs as plain Python
     words[count + 2], numbers[count + 2] = MAGIC, batch.magic
     words[count + 3], numbers[count + 3] = CODECS + (attributes & CODEC_MASK), batch.crc
     for i in range(count + 4):
@@ -294,16 +295,17 @@ def write_number(out: Bytes, at: int, value: Any) -> int:
 
     Always given an np.int64: each further type would be compiled for itself.
     """
-    rest = np.uint64(value)
     if value < 0:
         out[at] = MINUS
         at += 1
-        rest = np.uint64(0) - rest
+        rest = np.uint64(-(value + 1)) + np.uint64(1)  # the lowest number has no positive one
+    else:
+        rest = np.uint64(value)
     size = 1
     limit = TEN
-    while size < 20 and rest >= limit:
+    while size < MOST_DIGITS and rest >= limit:
         size += 1
-        limit *= TEN  # overflows at the last, where `size` stops the loop
+        limit *= TEN
     end = at + size
     position = end
     while rest >= HUNDRED:
