@@ -21,6 +21,7 @@ from tests.cli.dumping import (
     padded_indexes,
     relative,
 )
+from tests.cli.test_dump_remote_log import REMOTE_LOG_METADATA
 from tests.fixtures.records import binary_records, odd_records, texts, transactions
 from tests.kafka.broker import Broker
 from tests.kafka.clients import create_topic, produce, producer
@@ -230,6 +231,21 @@ def test_keys_values_and_headers_of_any_bytes_are_the_same_text(
 
     assert dumped.out == out
     assert complaint_blocks(dumped.err) == complaint_blocks(err)
+
+
+def test_remote_log_metadata_is_decoded_as_by_kafka(
+    kafka_jars: KafkaJars, tmp_path: Path, capsysbinary: Capture
+) -> None:
+    log = tmp_path / "00000000000000000000.log"
+    values = [bytes.fromhex(raw) for raw in REMOTE_LOG_METADATA]
+    log.write_bytes(
+        build_batch([Record(i, 5, None, value) for i, value in enumerate(values)], BatchOptions())
+    )
+    out, err, _ = kafka_dump(kafka_jars, ["--remote-log-metadata-decoder"], str(log))
+
+    dumped = dump(capsysbinary, "--remote-log-metadata-decoder", "--files", log)
+
+    assert (dumped.out, dumped.err) == (out, err)
 
 
 def test_what_an_index_says_wrongly_is_told_in_the_same_words(

@@ -60,6 +60,7 @@ class _DumpCommand(click.Command):
 @click.option("--offsets-decoder", is_flag=True, help="The records are those of __consumer_offsets.")
 @click.option("--transaction-log-decoder", is_flag=True, help="... of __transaction_state.")
 @click.option("--cluster-metadata-decoder", is_flag=True, help="... of __cluster_metadata.")
+@click.option("--remote-log-metadata-decoder", is_flag=True, help="... of __remote_log_metadata.")
 @click.option("--share-group-state-decoder", is_flag=True, help="... of __share_group_state.")
 @click.option(
     "--position",
@@ -87,6 +88,7 @@ def dump(
     offsets_decoder: bool,
     transaction_log_decoder: bool,
     cluster_metadata_decoder: bool,
+    remote_log_metadata_decoder: bool,
     share_group_state_decoder: bool,
     position: int,
 ) -> int:
@@ -102,6 +104,7 @@ def dump(
         Decoder.OFFSETS: offsets_decoder,
         Decoder.TRANSACTION_LOG: transaction_log_decoder,
         Decoder.CLUSTER_METADATA: cluster_metadata_decoder,
+        Decoder.REMOTE_LOG_METADATA: remote_log_metadata_decoder,
         Decoder.SHARE_GROUP_STATE: share_group_state_decoder,
     }
     decoder = next((decoder for decoder, is_chosen in chosen.items() if is_chosen), Decoder.TEXT)

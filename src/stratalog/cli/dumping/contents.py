@@ -57,6 +57,10 @@ def decoded(
     options: DumpOptions, offset: int, key: bytes | None, value: bytes | None
 ) -> tuple[str | None, str | None]:
     """The texts of key and payload; None where nothing is printed, not even the label."""
+    if options.decoder is Decoder.REMOTE_LOG_METADATA:
+        from stratalog.cli.dumping.remote_log import remote_log_text
+
+        return None, remote_log_text(offset, value)
     if options.decoder is not Decoder.TEXT:
         from stratalog.records.internal import record_contents
 

@@ -15,6 +15,7 @@ class Decoder(Enum):
     OFFSETS = "__consumer_offsets"
     TRANSACTION_LOG = "__transaction_state"
     CLUSTER_METADATA = "__cluster_metadata"
+    REMOTE_LOG_METADATA = "__remote_log_metadata"
     SHARE_GROUP_STATE = "__share_group_state"
 
 
