@@ -18,7 +18,7 @@ CLEAN = log_dirs("4.3.1", "clean")[0]
 
 
 def objects(text: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in text.splitlines()]
+    return [json.loads(line) for line in text.split("\n") if line]
 
 
 def raw(field: Any) -> str | None:

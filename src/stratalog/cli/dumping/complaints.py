@@ -8,6 +8,10 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
 
 from stratalog.cli.dumping.printer import Printer
 
@@ -22,7 +26,9 @@ class Complaints:
         self._timestamp_mismatches: Pairs = defaultdict(list)
         self._descending_timestamps: Pairs = defaultdict(list)
         self._unknown_offsets: Pairs = defaultdict(list)
-        self._gaps: defaultdict[str, dict[int, int]] = defaultdict(dict)
+        # A compacted segment has a gap behind nearly every record: arrays, as pairs of Python's numbers would
+        # take ten times the memory.
+        self._gaps: defaultdict[str, list[NDArray[np.int64]]] = defaultdict(list)
 
     def offset_mismatch(self, path: str, index_offset: int, log_offset: int) -> None:
         """An .index entry leads to a batch with another last offset."""
@@ -40,9 +46,9 @@ class Complaints:
         """No batch ends with the offset of a .timeindex entry."""
         self._unknown_offsets[_absolute(path)].append((index_offset, log_offset))
 
-    def gap(self, path: str, offset: int, next_offset: int) -> None:
-        """A record is followed by one that has not the next offset."""
-        self._gaps[_absolute(path)][offset] = next_offset
+    def gaps(self, path: str, pairs: NDArray[np.int64]) -> None:
+        """Records are followed by others that have not the next offset: rows of (offset, next offset)."""
+        self._gaps[_absolute(path)].append(pairs.copy())
 
     def tell(self, printer: Printer) -> None:
         """Print all of it."""
@@ -58,7 +64,8 @@ class Complaints:
             head = "The following indexed offsets are not found in :"
             _tell(printer, path, "offset_not_found", head, _FOUND_OFFSET, pairs)
         for path, gaps in self._gaps.items():
-            _tell(printer, path, "gap", "Non-consecutive offsets in ", _GAP, sorted(gaps.items()))
+            told = _last_of_each(np.concatenate(gaps))
+            _tell(printer, path, "gap", "Non-consecutive offsets in ", _GAP, told)
 
 
 # The text of a pair, and the names of its numbers.
@@ -75,7 +82,7 @@ _GAP = ("  {} is followed by {}", "offset", "next_offset")
 
 
 def _tell(
-    printer: Printer, path: str, complaint: str, head: str, form: _Form, pairs: list[tuple[int, int]]
+    printer: Printer, path: str, complaint: str, head: str, form: _Form, pairs: Iterable[tuple[int, int]]
 ) -> None:
     text, first_name, second_name = form
     if not printer.as_json:
@@ -83,6 +90,13 @@ def _tell(
     for first, second in pairs:
         facts = {"complaint": complaint, "path": path, first_name: first, second_name: second}
         printer.complain(text.format(first, second), facts)
+
+
+def _last_of_each(pairs: NDArray[np.int64]) -> Iterable[tuple[int, int]]:
+    """The pairs in ascending order; of those with the same first number only the last, as in a map."""
+    ordered = pairs[np.argsort(pairs[:, 0], kind="stable")]
+    is_last = np.append(ordered[1:, 0] != ordered[:-1, 0], True)
+    return ((int(first), int(second)) for first, second in ordered[is_last])
 
 
 def _absolute(path: str) -> str:

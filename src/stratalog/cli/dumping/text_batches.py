@@ -79,8 +79,8 @@ class TextBatches:
             self._gaps,
         )
         self._printer.write(self._out[:used].data)
-        for offset, next_offset in self._gaps[:gaps_count].tolist():
-            self._complaints.gap(self._path, offset, next_offset)
+        if gaps_count:
+            self._complaints.gaps(self._path, self._gaps[:gaps_count])
         row, self._due, self._last_offset = at
         if why == text.FULL and used == 0 and gaps_count == 0:
             self._out = aligned_buffer(_needed_size(records.rows, row))
