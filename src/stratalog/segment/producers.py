@@ -110,7 +110,11 @@ class ProducerScan:
         found = []
         for row, batches in zip(self._producers[: self._counts[0]], self._recent, strict=False):
             first = int(row["txn_first_offset"])
-            kept = batches[: int(row["batches_count"])].tolist()
+            count = int(row["batches_count"])
+            kept = [
+                batches[number % kernel.KEPT_BATCHES].tolist()
+                for number in range(max(0, count - kernel.KEPT_BATCHES), count)
+            ]
             found.append(
                 ScannedProducer(
                     producer_id=int(row["producer_id"]),

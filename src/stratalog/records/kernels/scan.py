@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stratalog.records.kernels.jit import kernel, rows_of
+from stratalog.records.kernels.jit import inlined, kernel, rows_of
 from stratalog.records.kernels.memory import Bytes, load_i16, load_i32, load_u8
 from stratalog.records.kernels.walk import CODEC_MASK, BatchTable
 
@@ -25,8 +25,8 @@ PRODUCER = rows_of(
         ("producer_id", np.int64),
         ("last_timestamp", np.int64),
         ("txn_first_offset", np.int64),
+        ("batches_count", np.int64),  # of the last epoch; number n is in place n % KEPT_BATCHES of `recent`
         ("coordinator_epoch", np.int32),
-        ("batches_count", np.int32),
         ("producer_epoch", np.int16),
         ("first_epoch", np.int16),
         ("epoch_changed", np.bool_),
@@ -107,7 +107,7 @@ def gather(
     return len(headers), DONE
 
 
-@kernel
+@inlined
 def _is_usual_marker(data: Bytes, position: int, batch: Any) -> bool:
     """One record of 17 bytes: ABORT or COMMIT of version 0, no time nor offset after the batch's."""
     return (
@@ -126,7 +126,7 @@ def _is_usual_marker(data: Bytes, position: int, batch: Any) -> bool:
     )
 
 
-@kernel
+@inlined
 def _add_data(
     batch: Any,
     counts: NDArray[np.int64],
@@ -138,19 +138,14 @@ def _add_data(
     row_number = _row_of(batch.producer_id, batch.producer_epoch, counts, slots, producers)
     producer: Any = producers[row_number]
     _see_epoch(producer, batch.producer_epoch)
-    count = producer.batches_count
-    if count == KEPT_BATCHES:
-        for i in range(KEPT_BATCHES - 1):
-            for field in range(4):
-                recent[row_number, i, field] = recent[row_number, i + 1, field]
-        count -= 1
+    at = producer.batches_count % KEPT_BATCHES
     delta = batch.last_offset - batch.base_offset
     sequence = batch.base_sequence
-    recent[row_number, count, LAST_SEQUENCE] = -1 if sequence == -1 else (sequence + delta) & SEQUENCE_MASK
-    recent[row_number, count, LAST_OFFSET] = batch.last_offset
-    recent[row_number, count, OFFSET_DELTA] = delta
-    recent[row_number, count, TIMESTAMP] = batch.max_timestamp
-    producer.batches_count = count + 1
+    recent[row_number, at, LAST_SEQUENCE] = -1 if sequence == -1 else (sequence + delta) & SEQUENCE_MASK
+    recent[row_number, at, LAST_OFFSET] = batch.last_offset
+    recent[row_number, at, OFFSET_DELTA] = delta
+    recent[row_number, at, TIMESTAMP] = batch.max_timestamp
+    producer.batches_count += 1
     producer.last_timestamp = batch.max_timestamp
     if batch.attributes & TRANSACTIONAL:
         if producer.txn_first_offset < 0:
@@ -182,7 +177,7 @@ def end_txn(
     _add_event(events, counts, COMMITTED if commits else ABORTED, batch, timestamp, coordinator_epoch)
 
 
-@kernel
+@inlined
 def _see_epoch(producer: Any, epoch: int) -> None:
     if epoch != producer.producer_epoch:
         producer.producer_epoch = epoch
@@ -190,7 +185,7 @@ def _see_epoch(producer: Any, epoch: int) -> None:
         producer.batches_count = 0
 
 
-@kernel
+@inlined
 def _add_event(
     events: Table, counts: NDArray[np.int64], kind: int, batch: Any, timestamp: int, coordinator_epoch: int
 ) -> None:
@@ -204,7 +199,7 @@ def _add_event(
     counts[1] += 1
 
 
-@kernel
+@inlined
 def _row_of(
     producer_id: int, epoch: int, counts: NDArray[np.int64], slots: NDArray[np.int32], producers: Table
 ) -> int:
