@@ -70,6 +70,7 @@ class Machine:
         if disk is None:
             disk = simulated = SimulatedDisk(self.clock)
             simulated.make_directories(directory)
+            simulated.sync_everything()
         self.disk = disk
         self.directory = directory
         self.config = LogConfig.of({key.replace("_", "."): value for key, value in settings.items()})
@@ -104,7 +105,7 @@ def batch(
     key: bytes | None = None,
     codec: Codec = Codec.NONE,
     base_offset: int = 0,
-    leader_epoch: int = -1,
+    leader_epoch: int = 0,
 ) -> bytes:
     """A plain batch, a record for each value."""
     return build_batch(
@@ -121,7 +122,7 @@ def produced(
     transactional: bool = False,
     timestamp: int = NOW,
     base_offset: int = 0,
-    leader_epoch: int = -1,
+    leader_epoch: int = 0,
 ) -> bytes:
     """A batch of an idempotent or transactional producer."""
     return build_batch(
@@ -144,7 +145,7 @@ def marker(
     coordinator_epoch: int = 0,
     timestamp: int = NOW,
     base_offset: int = 0,
-    leader_epoch: int = -1,
+    leader_epoch: int = 0,
 ) -> bytes:
     """The end of a transaction, as its coordinator writes it."""
     end = EndTxnMarker(kind, coordinator_epoch)

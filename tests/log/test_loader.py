@@ -1,0 +1,199 @@
+"""Opening a log that was closed cleanly, and naming what is in the way where it was not."""
+
+from __future__ import annotations
+
+import pytest
+
+from stratalog.errors import NeedsRecoveryError
+from stratalog.files.names import TopicPartition
+from stratalog.files.simulated import SimulatedDisk
+from stratalog.log.loader import load
+from stratalog.log.log import Log
+from tests.fixtures.catalog import Partition, partitions
+from tests.log.model import Machine, batch, produced, read_all
+
+CLEAN = [p for p in partitions(state="clean") if not p.name.startswith("__cluster_metadata")]
+
+
+def filled(machine: Machine) -> Log:
+    log = machine.open()
+    for number in range(9):
+        log.append_as_leader(produced(1, number, b"%d" % number), leader_epoch=number // 4)
+    return log
+
+
+@pytest.fixture
+def machine() -> Machine:
+    return Machine(internal_segment_bytes=3 * len(produced(1, 0, b"0")), index_interval_bytes=1)
+
+
+def contents(machine: Machine) -> dict[str, bytes]:
+    assert isinstance(machine.disk, SimulatedDisk)
+    return machine.disk.contents()
+
+
+def test_everything_is_there_again(machine: Machine) -> None:
+    log = filled(machine)
+    expected = (read_all(log), log.metrics(), log.epochs.entries, log.segments.base_offsets)
+
+    log = machine.reopen(log)
+
+    assert (read_all(log), log.metrics(), log.epochs.entries, log.segments.base_offsets) == expected
+    assert (log.recovery_point, log.high_watermark) == (9, 9)
+
+
+def test_opening_and_closing_changes_no_file(machine: Machine) -> None:
+    log = filled(machine)
+    log.close()
+    before = contents(machine)
+
+    machine.open().close()
+
+    assert contents(machine) == before
+
+
+def test_the_files_of_a_closed_log_are_cut_to_what_is_in_them(machine: Machine) -> None:
+    filled(machine).close()
+
+    sizes = {path.rpartition("/")[2]: len(data) for path, data in contents(machine).items()}
+    assert [sizes[f"{base:020d}.index"] for base in (0, 3, 6)] == [16, 16, 16]
+    assert f"{9:020d}.snapshot" in sizes
+
+
+def test_a_log_may_end_before_its_start_and_begins_anew_there() -> None:
+    machine = Machine()
+    log = machine.open()
+    log.append_as_leader(batch(b"a", b"b", b"c"), leader_epoch=0)
+    log.truncate_to(2)
+    log.delete_records(2)
+
+    log = machine.reopen(log)
+
+    assert (log.log_start_offset, log.log_end_offset, log.segments.base_offsets) == (2, 2, (2,))
+    assert log.epochs.entries == ()
+    assert log.append_as_leader(batch(b"d"), leader_epoch=1).first_offset == 2
+
+
+def test_files_that_waited_to_be_deleted_are_deleted(machine: Machine) -> None:
+    log = filled(machine)
+    log.truncate_to(1)
+    assert machine.files(".deleted") != []
+
+    machine.reopen(log)
+
+    assert machine.files(".deleted") == []
+
+
+def test_snapshots_past_the_end_go() -> None:
+    machine = Machine()
+    filled(machine).close()
+    for offset in (20, 30):
+        machine.disk.create(f"{machine.directory}/{offset:020d}.snapshot")
+
+    machine.open()
+
+    assert machine.files(".snapshot") == [f"{9:020d}.snapshot"]
+
+
+def test_snapshots_without_a_segment_go_but_for_the_newest(machine: Machine) -> None:
+    log = filled(machine)
+    log.close()
+    data = machine.disk.read_at(f"{machine.directory}/{6:020d}.snapshot", 1000, 0)
+    for offset in (4, 5, 7):
+        path = f"{machine.directory}/{offset:020d}.snapshot"
+        machine.disk.create(path)
+        machine.disk.write_at(path, data, 0)
+
+    log = machine.open()
+
+    assert machine.files(".snapshot") == [f"{base:020d}.snapshot" for base in (3, 6, 9)]
+
+
+def test_a_log_from_before_snapshots_gets_empty_ones_and_nothing_is_replayed(machine: Machine) -> None:
+    filled(machine).close()
+    for name in machine.files(".snapshot"):
+        machine.disk.delete(f"{machine.directory}/{name}")
+
+    log = machine.open()
+
+    assert machine.files(".snapshot") == [f"{base:020d}.snapshot" for base in (3, 6, 9)]
+    assert log.producers.is_empty
+
+
+def test_an_index_without_its_log_is_named(machine: Machine) -> None:
+    filled(machine).close()
+    machine.disk.delete(f"{machine.directory}/{3:020d}.log")
+
+    with pytest.raises(NeedsRecoveryError, match="00000000000000000003.index is an index without its log"):
+        machine.open()
+
+
+def test_a_log_without_its_index_is_named(machine: Machine) -> None:
+    filled(machine).close()
+    machine.disk.delete(f"{machine.directory}/{3:020d}.index")
+
+    with pytest.raises(NeedsRecoveryError, match=r"00000000000000000003.log has no offset index"):
+        machine.open()
+
+
+@pytest.mark.parametrize("suffix", [".cleaned", ".swap"])
+def test_a_clean_up_that_was_cut_short_is_named(machine: Machine, suffix: str) -> None:
+    filled(machine).close()
+    machine.disk.create(f"{machine.directory}/{3:020d}.log{suffix}")
+    before = contents(machine)
+
+    with pytest.raises(NeedsRecoveryError, match=suffix):
+        machine.open()
+
+    assert contents(machine) == before
+
+
+def test_an_index_that_points_behind_its_log_is_named(machine: Machine) -> None:
+    filled(machine).close()
+    machine.disk.truncate(f"{machine.directory}/{6:020d}.log", 10)
+    before = contents(machine)
+
+    with pytest.raises(NeedsRecoveryError, match="00000000000000000006.index"):
+        machine.open()
+
+    assert contents(machine) == before
+
+
+@pytest.mark.parametrize("partition", CLEAN, ids=str)
+def test_a_partition_that_a_broker_closed_ends_where_its_checkpoint_says(partition: Partition) -> None:
+    disk = SimulatedDisk.of({str(file): file.read_bytes() for file in partition.path.iterdir()})
+    machine = Machine(disk, str(partition.path))
+    topic, _, number = partition.name.rpartition("-")
+
+    log = load(
+        disk=disk,
+        clock=machine.clock,
+        scheduler=machine.scheduler,
+        directory=partition.path,
+        topic_partition=TopicPartition(topic, int(number)),
+        config=machine.config,
+        high_watermark_follows_end=True,
+    )
+
+    checkpoint = (partition.path.parent / "recovery-point-offset-checkpoint").read_text()
+    assert f"\n{topic} {number} {log.log_end_offset}\n" in checkpoint
+    assert [record.offset for record in read_all(log)] == [
+        record["offset"] for batch in partition.batches() for record in batch["records"]
+    ]
+
+
+@pytest.mark.parametrize("partition", CLEAN, ids=str)
+def test_a_partition_that_a_broker_closed_keeps_its_segments_byte_for_byte(partition: Partition) -> None:
+    before = {str(file): file.read_bytes() for file in partition.path.iterdir()}
+    disk = SimulatedDisk.of(before)
+    machine = Machine(disk, str(partition.path))
+
+    log = machine.open()
+    read_all(log)
+    log.close()
+
+    kept = (".log", ".index", ".timeindex", ".txnindex")
+    after = disk.contents()
+    assert {p: after[p] for p in before if p.endswith(kept)} == {
+        p: data for p, data in before.items() if p.endswith(kept)
+    }

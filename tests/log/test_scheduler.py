@@ -1,0 +1,73 @@
+"""Work that is left for later runs in its order, once, and not after closing."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+import pytest
+
+from stratalog.errors import UsageError
+from stratalog.log.scheduler import BackgroundScheduler
+from tests.log.model import ManualClock
+
+PATIENCE = 10  # seconds, of which none pass if all is well
+
+
+def test_no_thread_is_started_before_there_is_work() -> None:
+    before = threading.active_count()
+    scheduler = BackgroundScheduler()
+
+    assert threading.active_count() == before
+    scheduler.close()
+
+
+def test_tasks_run_in_the_order_of_their_time() -> None:
+    clock = ManualClock()
+    scheduler = BackgroundScheduler(clock)
+    ran: list[str] = []
+    scheduler.schedule("late", lambda: ran.append("late"), 20)
+    scheduler.schedule("early", lambda: ran.append("early"), 10)
+    clock.sleep(20)
+
+    scheduler.close()
+
+    assert ran == ["early", "late"]
+
+
+def test_what_is_not_due_when_it_is_closed_is_dropped() -> None:
+    clock = ManualClock()
+    scheduler = BackgroundScheduler(clock)
+    ran: list[str] = []
+    scheduler.schedule("due", lambda: ran.append("due"))
+    scheduler.schedule("not due", lambda: ran.append("not due"), 1)
+
+    scheduler.close()
+    scheduler.schedule("after closing", lambda: ran.append("after closing"))
+
+    assert ran == ["due"]
+
+
+def test_a_task_that_fails_is_told_of_and_does_not_stop_the_rest(caplog: pytest.LogCaptureFixture) -> None:
+    scheduler = BackgroundScheduler()
+    done = threading.Event()
+
+    def fail() -> None:
+        raise UsageError("it went wrong")
+
+    with caplog.at_level(logging.ERROR):
+        scheduler.schedule("flush-log", fail)
+        scheduler.schedule("next", done.set)
+        assert done.wait(PATIENCE)
+    scheduler.close()
+
+    assert "flush-log failed: it went wrong" in caplog.text
+
+
+def test_a_task_may_schedule_another() -> None:
+    scheduler = BackgroundScheduler()
+    done = threading.Event()
+    scheduler.schedule("first", lambda: scheduler.schedule("second", done.set))
+
+    assert done.wait(PATIENCE)
+    scheduler.close()

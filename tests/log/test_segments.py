@@ -1,0 +1,107 @@
+"""The ordered map of segments: look-ups at, below and above an offset, and snapshots that readers keep."""
+
+from __future__ import annotations
+
+import pytest
+
+from stratalog.config import LogConfig
+from stratalog.files.disk import Disk
+from stratalog.log.segments import LogSegments
+from stratalog.segment.segment import LogSegment
+from tests.log.model import ManualClock
+
+
+def segment(base_offset: int, size: int = 0) -> LogSegment:
+    """A segment as a listing tells of it; its files are never looked at here."""
+    return LogSegment.open(Disk(), "orders-0", base_offset, LogConfig(), ManualClock(), size=size)
+
+
+@pytest.fixture
+def segments() -> LogSegments:
+    return LogSegments([segment(base) for base in (30, 10, 20)])
+
+
+def bases(found: tuple[LogSegment, ...]) -> list[int]:
+    return [each.base_offset for each in found]
+
+
+def test_segments_are_ordered_by_their_base(segments: LogSegments) -> None:
+    assert segments.base_offsets == (10, 20, 30)
+    assert (segments.first.base_offset, segments.active.base_offset, len(segments)) == (10, 30, 3)
+    assert bases(tuple(segments)) == [10, 20, 30]
+
+
+def test_a_segment_is_added_removed_and_put_in_the_place_of_another(segments: LogSegments) -> None:
+    new = segment(20)
+    segments.add(new)
+    segments.add(segment(15))
+    segments.remove([segments.first])
+
+    assert segments.base_offsets == (15, 20, 30)
+    assert segments.get(20) is new
+    assert 20 in segments
+    assert 10 not in segments
+
+
+def test_all_can_be_replaced_at_once(segments: LogSegments) -> None:
+    segments.replace([segment(7)])
+    assert segments.base_offsets == (7,)
+
+    segments.replace([])
+    assert len(segments) == 0
+    assert segments.floor(7) is None
+
+
+@pytest.mark.parametrize(
+    ("offset", "expected"), [(9, None), (10, 10), (19, 10), (20, 20), (29, 20), (30, 30), (99, 30)]
+)
+def test_the_floor_is_the_segment_that_would_hold_the_offset(
+    segments: LogSegments, offset: int, expected: int | None
+) -> None:
+    found = segments.floor(offset)
+
+    assert (None if found is None else found.base_offset) == expected
+
+
+@pytest.mark.parametrize(
+    ("offset", "expected"), [(0, [10, 20, 30]), (10, [20, 30]), (15, [20, 30]), (30, []), (40, [])]
+)
+def test_above_is_strict(segments: LogSegments, offset: int, expected: list[int]) -> None:
+    assert bases(segments.above(offset)) == expected
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "expected"),
+    [
+        (10, 31, [10, 20, 30]),
+        (10, 30, [10, 20]),
+        (15, 30, [10, 20]),
+        (20, 21, [20]),
+        (20, 20, []),
+        (0, 11, [10]),
+        (99, 100, [30]),
+    ],
+)
+def test_a_range_begins_with_the_floor_and_ends_before_its_end(
+    segments: LogSegments, start: int, end: int, expected: list[int]
+) -> None:
+    assert bases(segments.range(start, end)) == expected
+
+
+def test_from_the_floor_on_come_all(segments: LogSegments) -> None:
+    assert bases(segments.from_floor(25)) == [20, 30]
+    assert bases(segments.from_floor(5)) == [10, 20, 30]
+
+
+def test_who_iterates_keeps_what_there_was(segments: LogSegments) -> None:
+    begun = iter(segments)
+    segments.replace([])
+
+    assert [each.base_offset for each in begun] == [10, 20, 30]
+
+
+def test_sizes_add_up_beyond_31_bits() -> None:
+    most = 2**31 - 1
+    segments = LogSegments([segment(base, most) for base in (0, 1, 2)])
+
+    assert sum(each.size for each in segments) == 3 * most
