@@ -17,6 +17,7 @@ from stratalog.errors import (
     SegmentOffsetOverflowError,
     UsageError,
 )
+from stratalog.files import descriptors
 from stratalog.files.disk import Disk
 from stratalog.records.build import BatchOptions, Record, build_batch
 from stratalog.records.compression import Codec
@@ -531,6 +532,28 @@ def test_a_listing_is_all_that_opening_needs(segment: LogSegment, tmp_path: Path
     assert disk.asked == []
 
 
+def test_hundreds_of_segments_share_few_open_files(tmp_path: Path) -> None:
+    batch = records(0, "a")
+    for number in range(400):
+        (tmp_path / f"{number:020d}.log").write_bytes(batch)
+    opened = [
+        LogSegment.open(
+            Disk(),
+            tmp_path,
+            number,
+            config_of(),
+            ManualClock(),
+            size=len(batch),
+            has_index=False,
+            has_time_index=False,
+        )
+        for number in range(400)
+    ]
+
+    assert all(segment.translate_offset(0) is not None for segment in opened)
+    assert descriptors.shared.open_count <= descriptors.MAX_OPEN < 400
+
+
 def test_many_entries_of_one_set_are_written_at_once(tmp_path: Path) -> None:
     disk = CountingDisk()
     segment = LogSegment.create(disk, tmp_path, 0, config_of(0), ManualClock())
@@ -662,7 +685,7 @@ def test_a_reader_beside_the_writer_sees_whole_batches_only(tmp_path: Path) -> N
 
     reader = threading.Thread(target=read)
     reader.start()
-    for offset in range(1, 1500):
+    for offset in range(1, 400):
         append(segment, records(offset, "x" * (offset % 50)))
     done.set()
     reader.join()

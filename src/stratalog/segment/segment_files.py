@@ -181,17 +181,13 @@ class SegmentFiles:
 
     def _reading(self, read: Callable[[str], _T]) -> _T:
         """Read the log, again if it got another name meanwhile: what is deleted is renamed first."""
-        path = self.log_path
         try:
-            return read(path)
+            return read(self.log_path)
         except DiskError as error:
             if error.errno != errno.ENOENT:
                 raise
-            with self._lock:  # whoever renames the files holds it
-                renamed = self.log_path
-            if renamed == path:
-                raise
-        return read(renamed)
+        with self._lock:  # whoever renames the files holds it
+            return read(self.log_path)
 
     def _move(self, directory: str, suffix: str, *, rename: bool) -> None:
         with self._lock:
