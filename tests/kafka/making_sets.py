@@ -30,7 +30,7 @@ class Producer:
     epoch: int = 0
     sequence: int = 0
     in_transaction: bool = False
-    coordinator_epoch: int = 0
+    coordinator_epoch: int = 5
     sent: list[bytes] = field(default_factory=list)
 
 
@@ -58,7 +58,7 @@ class SetMaker:
             yield self._marker_step(producer, now_ms, epoch)
         elif chosen < 0.82 and producer.sent:
             yield self._leader(self._random.choice(producer.sent[-6:]), epoch)
-        elif chosen < 0.87:
+        elif chosen < 0.85:
             yield self._leader(self._legacy(now_ms, compressed=self._recompresses), epoch)
         else:
             yield self._flawed(producer, now_ms, epoch)
@@ -67,6 +67,8 @@ class SetMaker:
         """A set as a leader would send it from the log's end on, gaps of compaction in it."""
         pieces: list[bytes] = []
         offset = log_end + self._random.choice([0, 0, 0, 3])
+        if self._random.random() < 0.03:
+            offset = max(0, log_end - 2)  # what is there already
         count = 1 if self._single else self._random.choice([1, 1, 2, 5, 9])
         batch_epoch = max(0, epoch - self._random.choice([0, 0, 0, 1]))
         for _ in range(count):
@@ -190,8 +192,11 @@ class SetMaker:
                 marker = self._marker(producer, now_ms, offset=0, leader_epoch=-1)
                 return self._leader(marker, epoch, origin=self._random.choice(["CLIENT", "COORDINATOR"]))
             case _:
-                producer.coordinator_epoch = max(0, producer.coordinator_epoch - 2)
-                return self._marker_step(producer, now_ms, epoch)
+                producer = self._random.choice([p for p in self._producers if p.is_transactional])
+                producer.coordinator_epoch -= 3  # a coordinator that was replaced
+                step = self._marker_step(producer, now_ms, epoch)
+                producer.coordinator_epoch += 3
+                return step
 
     def _leader(
         self, data: bytes, epoch: int, *, origin: str = "CLIENT", version: int = NO_TRANSACTION_VERSION

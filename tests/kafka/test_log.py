@@ -29,7 +29,8 @@ from tests.kafka.oracle import RecordsOracle
 from tests.kafka.our_log import OurLog
 
 HISTORIES = 600
-STEPS = 40
+STEPS = 50
+LARGEST_TIMESTAMP = Step("offsetByTimestamp", {"timestamp": -3})
 # What differs where each side compressed anew: bytes, and places in them.
 OF_BYTES = {"size", "sha256"}
 
@@ -89,7 +90,7 @@ class BothSides:
             compare_files(self.theirs, self.ours)
             self.open(marks)
             return
-        self._compare("answers", self.kafka.do(step), self.we.do(step))
+        self._compare("answers", as_we_would(step, self.kafka.do(step)), self.we.do(step))
         theirs, ours = self.kafka.do(DESCRIBE), self.we.do(DESCRIBE)
         if step.name == "truncateTo":
             # Kafka's is of before the truncation until the high watermark is set again, by the next step.
@@ -108,6 +109,16 @@ class BothSides:
 
 
 DESCRIBE = Step("describe", {})
+
+
+def as_we_would(step: Step, answer: Json | Refusal) -> Json | Refusal:
+    """Kafka's answer, but for the two that are meant to be others here."""
+    if step.name == "read" and step.arguments["isolation"] == "TXN_COMMITTED" and isinstance(answer, dict):
+        # Where all records behind the offset are gone Kafka leaves the list out, elsewhere it is empty.
+        return {"aborted": [], **answer}
+    if step == LARGEST_TIMESTAMP and isinstance(answer, list) and answer[0] == -1:
+        return None  # no record has a timestamp: Kafka gives the first one, at time -1
+    return answer
 
 
 def without_places(answer: Json) -> Json:

@@ -184,11 +184,9 @@ public final class LogOracle {
         answer.set("offset", place(found.fetchOffsetMetadata));
         answer.put("sha256", HEX.formatHex(MessageDigest.getInstance("SHA-256").digest(bytes.array())));
         answer.put("firstEntryIncomplete", found.firstEntryIncomplete);
-        if (given.get("isolation").asText().equals("TXN_COMMITTED")) {
-            // Kafka leaves the list out where all records behind the offset are gone; elsewhere an empty one says the same.
+        if (found.abortedTransactions.isPresent()) {
             ArrayNode aborted = answer.putArray("aborted");
-            found.abortedTransactions.ifPresent(list -> list.forEach(
-                txn -> aborted.addArray().add(txn.producerId()).add(txn.firstOffset())));
+            found.abortedTransactions.get().forEach(txn -> aborted.addArray().add(txn.producerId()).add(txn.firstOffset()));
         }
         return answer;
     }
