@@ -1,13 +1,14 @@
-"""The batches of a .log or .checkpoint file, chunk by chunk, read ahead while the last chunk is worked on.
+"""The batches of a .log or .checkpoint file, chunk by chunk, the next ones read while one is worked on.
 
 A file is read in pieces of 4 MiB that start on a page. A batch that is cut by the end of a piece is copied in
 front of the next one, into room that is kept there, so that all batches lie whole in one array. Reading and
-the kernels both run without the GIL: on two cores a dump takes as long as the slower of the two.
+the kernels run without the GIL, so that a dump takes all cores it can have.
 """
 
 from __future__ import annotations
 
 import mmap
+from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from stratalog.records.walk import Stop, explain_stop, new_table, walk_batches
 
 CHUNK_SIZE = 4 << 20
 _ROOM_IN_FRONT = 1 << 20
+READERS = 2  # copying out of the page cache takes longer than walking the batches
 
 
 class Chunk(NamedTuple):
@@ -90,32 +92,33 @@ class BatchFile:
         return End(position=position, left_size=left_size, is_torn=is_torn, reason=reason)
 
     def _pieces(self) -> Iterator[tuple[Bytes, int, int]]:
-        """(memory, where the piece starts in it, its size), piece by piece, the next one on its way."""
-        buffers = [_new_buffer(self._end - self._start) for _ in range(2)]
-        position = self._start
-        with ThreadPoolExecutor(1) as reader:
-            coming = reader.submit(self._read, buffers[0], position)
-            while position < self._end:
-                buffer, size = self._arrived(coming, position)
-                position += size
-                if position < self._end and size:
-                    buffers.reverse()
-                    coming = reader.submit(self._read, buffers[0], position)
-                yield buffer, _ROOM_IN_FRONT, size
-                if not size:  # the file has become shorter meanwhile, and ends where it ends now
-                    return
+        """(memory, where the piece starts in it, its size), piece by piece, the next ones on their way."""
+        count = -(-(self._end - self._start + self._start % mmap.PAGESIZE) // CHUNK_SIZE)
+        buffers = [_new_buffer(self._end - self._start) for _ in range(min(READERS + 1, count))]
+        coming: deque[Future[int]] = deque()
+        with ThreadPoolExecutor(READERS) as readers:
+            submitted = 0
+            for number in range(count):
+                # The buffer of the piece before is free again.
+                while submitted < min(number + len(buffers), count):
+                    buffer = buffers[submitted % len(buffers)]
+                    coming.append(readers.submit(self._read, buffer, *self._borders(submitted)))
+                    submitted += 1
+                size = coming.popleft().result()
+                start, end = self._borders(number)
+                if size < end - start:  # the file has become shorter meanwhile, and ends where it ends now
+                    self._end = start + size
+                yield buffers[number % len(buffers)], _ROOM_IN_FRONT, size
 
-    def _arrived(self, coming: Future[tuple[Bytes, int]], position: int) -> tuple[Bytes, int]:
-        buffer, size = coming.result()
-        if size == 0:
-            self._end = position
-        return buffer, size
+    def _borders(self, number: int) -> tuple[int, int]:
+        """Where a piece starts and ends: on pages, so that all but the first are copied a page at a time."""
+        first = self._start - self._start % mmap.PAGESIZE
+        start = max(self._start, first + number * CHUNK_SIZE)
+        return start, min(first + (number + 1) * CHUNK_SIZE, self._end)
 
-    def _read(self, buffer: Bytes, position: int) -> tuple[Bytes, int]:
-        # Up to a page's border in the file: the pieces behind the first are copied a page at a time.
-        size = CHUNK_SIZE - position % mmap.PAGESIZE
-        wanted = buffer[_ROOM_IN_FRONT : _ROOM_IN_FRONT + min(size, self._end - position)]
-        return buffer, self._disk.read_into(self._file, wanted, position)
+    def _read(self, buffer: Bytes, start: int, end: int) -> int:
+        wanted = buffer[_ROOM_IN_FRONT : _ROOM_IN_FRONT + end - start]
+        return self._disk.read_into(self._file, wanted, start)
 
 
 def _new_buffer(size: int) -> Bytes:
