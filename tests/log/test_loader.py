@@ -124,7 +124,7 @@ def test_an_index_without_its_log_is_named(machine: Machine) -> None:
     filled(machine).close()
     machine.disk.delete(f"{machine.directory}/{3:020d}.log")
 
-    with pytest.raises(NeedsRecoveryError, match="00000000000000000003.index is an index without its log"):
+    with pytest.raises(NeedsRecoveryError, match=r"00000000000000000003.index is an index without its log"):
         machine.open()
 
 
@@ -153,7 +153,7 @@ def test_an_index_that_points_behind_its_log_is_named(machine: Machine) -> None:
     machine.disk.truncate(f"{machine.directory}/{6:020d}.log", 10)
     before = contents(machine)
 
-    with pytest.raises(NeedsRecoveryError, match="00000000000000000006.index"):
+    with pytest.raises(NeedsRecoveryError, match=r"00000000000000000006\.index"):
         machine.open()
 
     assert contents(machine) == before

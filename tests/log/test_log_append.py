@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 
 import pytest
 
 from stratalog.errors import (
     CorruptRecordError,
     IndexFullError,
-    InvalidRecordError,
     OffsetsOutOfOrderError,
     RecordBatchTooLargeError,
     RecordTooLargeError,
     RecordValidationError,
-    StratalogError,
     UnexpectedAppendOffsetError,
 )
 from stratalog.log.origin import AppendOrigin
@@ -124,11 +123,10 @@ def test_a_set_that_no_segment_holds_is_refused(as_leader: bool) -> None:
     log = Machine(internal_segment_bytes=100).open()
     data = batch(b"x" * 200)
 
+    append = log.append_as_leader if as_leader else log.append_as_follower
+
     with pytest.raises(RecordBatchTooLargeError) as refused:
-        if as_leader:
-            log.append_as_leader(data, leader_epoch=0)
-        else:
-            log.append_as_follower(data, leader_epoch=0)
+        append(data, leader_epoch=0)
 
     assert (refused.value.size, refused.value.limit) == (len(data), 100)
 
@@ -236,11 +234,8 @@ def test_random_bytes_never_move_the_end() -> None:
     draw = random.Random(7)
 
     for _ in range(300):
-        data = draw.randbytes(draw.randrange(200))
-        try:
-            log.append_as_follower(data, leader_epoch=0)
-        except StratalogError as error:
-            assert isinstance(error, CorruptRecordError | InvalidRecordError)
+        with suppress(CorruptRecordError):  # or nothing, where they look like the beginning of a batch
+            log.append_as_follower(draw.randbytes(draw.randrange(200)), leader_epoch=0)
     assert (log.log_end_offset, log.size) == (0, 0)
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from stratalog.errors import DiskError, LogClosedError
 from stratalog.files.simulated import SimulatedDisk
+from stratalog.log.log import Log
 from tests.log.model import Machine, batch, read_all
 
 
@@ -68,6 +69,11 @@ def read_all_bytes(machine: Machine) -> bytes:
     return machine.disk.read_at(f"{machine.directory}/{0:020d}.log", 1 << 20, 0)
 
 
+def append_some(log: Log) -> None:
+    for _ in range(5):
+        log.append_as_leader(batch(b"b"), leader_epoch=0)
+
+
 @pytest.mark.parametrize("step", range(1, 4))
 def test_a_disk_that_refuses_stops_the_log(step: int) -> None:
     machine = Machine()
@@ -79,8 +85,7 @@ def test_a_disk_that_refuses_stops_the_log(step: int) -> None:
         disk.fail_at(disk.steps + number)
 
     with pytest.raises(DiskError):
-        for _ in range(5):
-            log.append_as_leader(batch(b"b"), leader_epoch=0)
+        append_some(log)
 
     with pytest.raises(DiskError, match="has failed before"):
         log.append_as_leader(batch(b"c"), leader_epoch=0)

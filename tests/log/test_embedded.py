@@ -1,0 +1,487 @@
+"""open_log: a log in this process, from creating the directory to the mark of its clean close."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import threading
+import warnings
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from uuid import UUID
+
+import pyarrow as pa
+import pytest
+
+import stratalog
+from stratalog import NewRecord, PartitionLog, open_log
+from stratalog.errors import (
+    ConfigError,
+    DiskError,
+    InvalidNameError,
+    LogClosedError,
+    LogDirLockedError,
+    NeedsRecoveryError,
+    OffsetOutOfRangeError,
+    RecordTooLargeError,
+    UsageError,
+)
+from stratalog.records.control import ControlType
+from tests.log.model import NOW, ManualClock, ManualScheduler, append_marker, batch, produced
+
+CLEAN, LOCK = ".kafka_cleanshutdown", ".lock"
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return tmp_path / "data" / "orders-3"
+
+
+@pytest.fixture
+def log(directory: Path) -> Iterator[PartitionLog]:
+    clock = ManualClock()
+    with open_log(directory, create=True, clock=clock, scheduler=ManualScheduler(clock)) as log:
+        yield log
+
+
+def values(found: Iterator[stratalog.ConsumerRecord]) -> list[bytes | None]:
+    return [record.value for record in found]
+
+
+def kafka_python_fields() -> tuple[str, ...]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of the standard library, which it uses
+        from kafka.consumer.fetcher import ConsumerRecord
+    fields: tuple[str, ...] = ConsumerRecord._fields
+    return fields
+
+
+# Creating, closing, locking
+
+
+def test_topic_and_partition_are_in_the_directory_s_name(log: PartitionLog, directory: Path) -> None:
+    assert (log.topic, log.partition, log.directory) == ("orders", 3, directory)
+    assert repr(log) == f"<PartitionLog {directory}: 0 to 0>"
+
+
+def test_a_directory_is_made_only_on_demand(directory: Path) -> None:
+    with pytest.raises(UsageError, match="create=True"):
+        open_log(directory)
+
+    assert not directory.parent.exists()
+
+
+@pytest.mark.parametrize("name", ["orders", "orders-x", "-1", "no spaces-0"])
+def test_a_name_that_is_no_partition_s_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InvalidNameError):
+        open_log(tmp_path / name, create=True)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_is_no_log(tmp_path: Path) -> None:
+    (tmp_path / "orders-0").touch()
+
+    with pytest.raises(UsageError, match="no directory"):
+        open_log(tmp_path / "orders-0", create=True)
+
+
+def test_a_setting_that_kafka_does_not_know_is_refused_and_nothing_created(directory: Path) -> None:
+    with pytest.raises(ConfigError, match=r"segment\.size"):
+        open_log(directory, create=True, config={"segment.size": 1})
+
+    assert not directory.exists()
+
+
+def test_the_mark_of_a_clean_close_is_there_only_while_the_log_is_closed(directory: Path) -> None:
+    with open_log(directory, create=True) as log:
+        log.append(b"a")
+        assert not (directory / CLEAN).exists()
+
+    assert json.loads((directory / CLEAN).read_bytes()) == {"version": 0, "brokerEpoch": -1}
+
+
+def test_a_log_that_was_not_closed_needs_recovery(log: PartitionLog, directory: Path) -> None:
+    log.append(b"a")
+    crashed = directory.with_name("crashed-0")
+    shutil.copytree(directory, crashed)
+
+    with pytest.raises(NeedsRecoveryError, match="kafka_cleanshutdown is missing"):
+        open_log(crashed)
+    with open_log(crashed, read_only=True) as view:
+        assert values(view.records()) == [b"a"]
+
+
+def test_a_log_is_open_for_one_writer(log: PartitionLog, directory: Path) -> None:
+    with pytest.raises(LogDirLockedError):
+        open_log(directory)
+
+    log.close()
+    open_log(directory).close()
+
+
+def test_a_closed_log_is_not_used(directory: Path) -> None:
+    log = open_log(directory, create=True)
+    log.append(b"a")
+    log.close()
+    log.close()
+
+    for use in (log.records, log.flush, log.tail, lambda: log.append(b"b"), lambda: log.offset_for_time(0)):
+        with pytest.raises(LogClosedError):
+            use()
+    assert repr(log).endswith("closed>")
+
+
+def test_an_error_in_the_block_still_closes_the_log(directory: Path) -> None:
+    with pytest.raises(RuntimeError), open_log(directory, create=True) as log:
+        log.append(b"a")
+        raise RuntimeError
+
+    with open_log(directory) as log:
+        assert values(log.records()) == [b"a"]
+
+
+def test_a_log_that_the_disk_has_failed_is_closed_without_the_mark(directory: Path) -> None:
+    log = open_log(directory, create=True)
+    log.append(b"a")
+    shutil.rmtree(directory)
+
+    with pytest.raises(DiskError):
+        log.close()
+
+    assert not (directory / CLEAN).exists()
+
+
+def test_a_topic_id_is_written_once_and_never_changed(directory: Path) -> None:
+    topic_id = UUID("0959a673-9137-4afa-be3e-d7d9d3ad9c7e")
+    with open_log(directory, create=True, topic_id=topic_id) as log:
+        assert log.topic_id == topic_id
+    assert (directory / "partition.metadata").read_text() == "version: 0\ntopic_id: CVmmc5E3Svq-PtfZ062cfg"
+
+    open_log(directory, topic_id="CVmmc5E3Svq-PtfZ062cfg").close()
+    with pytest.raises(UsageError, match="cannot be"):
+        open_log(directory, topic_id=UUID(int=5))
+    with pytest.raises(UsageError, match="no id"):
+        open_log(directory, topic_id="short")
+    with open_log(directory) as log:
+        assert log.topic_id == topic_id
+
+
+# Appending
+
+
+def test_records_come_back_with_the_fields_of_kafka_python(log: PartitionLog) -> None:
+    offset = log.append(b"value", key=b"k", headers=[("h", b"12"), ("none", None)], timestamp=NOW + 5)
+
+    (record,) = log.records()
+
+    assert offset == 0
+    assert record._fields == kafka_python_fields()
+    assert tuple(record) == (
+        "orders", 3, 0, 0, NOW + 5, 0, b"k", b"value", (("h", b"12"), ("none", None)), None, 1, 5, 7
+    )  # fmt: skip
+
+
+def test_a_timestamp_is_now_unless_given(log: PartitionLog) -> None:
+    log.append(b"now")
+    log.append(b"then", timestamp=datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC))
+
+    assert [record.timestamp for record in log.records()] == [NOW, 1_700_000_000_000]
+
+
+def test_many_records_are_one_batch(log: PartitionLog) -> None:
+    records = [b"a", NewRecord(b"b", key=b"k"), NewRecord(None, key=b"k")]
+
+    assert log.append_many(records, codec="zstd") == (0, 2)
+
+    table = log.to_arrow(["key", "value", "codec", "position"])
+    assert table.to_pydict() == {
+        "key": [None, b"k", b"k"],
+        "value": [b"a", b"b", None],
+        "codec": ["zstd"] * 3,
+        "position": [0] * 3,
+    }
+
+
+def test_records_of_one_log_can_be_appended_to_another(log: PartitionLog, tmp_path: Path) -> None:
+    log.append_many([NewRecord(b"a", b"k", [("h", b"1")], NOW), b"b"])
+
+    with open_log(tmp_path / "copy-0", create=True) as copy:
+        copy.append_many(log.records())
+        assert [r[3:9] for r in copy.records()] == [r[3:9] for r in log.records()]
+
+
+def test_batches_keep_their_offsets_if_they_are_to(log: PartitionLog) -> None:
+    assert log.append_batch(batch(b"a", b"b")) == (0, 1)
+    assert log.append_batch(batch(b"c", base_offset=10), keep_offsets=True) == (10, 10)
+
+    assert [record.offset for record in log.records()] == [0, 1, 10]
+
+
+def test_arrow_rows_go_in_and_come_out(log: PartitionLog) -> None:
+    table = pa.table({"key": [b"a", None], "value": [b"1", b"2"], "offset": [77, 99]})
+
+    assert log.append_arrow(table, codec="lz4") == (0, 1)
+    assert log.append_arrow(log.to_arrow()) == (2, 3)
+
+    assert log.to_arrow(["key", "value"]).to_pydict() == {
+        "key": [b"a", None] * 2,
+        "value": [b"1", b"2"] * 2,
+    }
+    with pytest.raises(UsageError, match="no rows"):
+        log.append_arrow(table.slice(0, 0))
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (lambda log: log.append("text"), UsageError),
+        (lambda log: log.append(b"a", key="text"), UsageError),
+        (lambda log: log.append(b"a", timestamp=datetime(2024, 1, 1)), UsageError),
+        (lambda log: log.append_many([b"a"], codec="brotli"), UsageError),
+        (lambda log: log.append(b"x" * (1 << 21)), RecordTooLargeError),
+        (lambda log: log.records(isolation="serializable"), UsageError),
+        (lambda log: log.records(0, since=0), UsageError),
+        (lambda log: log.records(end_offset=0, until=0), UsageError),
+        (lambda log: log.offset_for_time(-1), UsageError),
+        (lambda log: list(log.records(1)), None),
+        (lambda log: list(log.records(0, end_offset=99)), None),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(log: PartitionLog, change, error) -> None:  # type: ignore[no-untyped-def]
+    if error is None:
+        assert change(log) == []
+    else:
+        with pytest.raises(error):
+            change(log)
+    assert log.end_offset == 0
+
+
+# Reading
+
+
+def test_reading_begins_at_an_offset_or_a_time_and_ends_at_one(log: PartitionLog) -> None:
+    for number in range(6):
+        log.append(b"%d" % number, timestamp=NOW + 10 * number)
+
+    assert values(log.records(4)) == [b"4", b"5"]
+    assert values(log.records(1, end_offset=3)) == [b"1", b"2"]
+    assert values(log.records(since=NOW + 31)) == [b"4", b"5"]
+    assert values(log.records(since=NOW + 10, until=NOW + 30)) == [b"1", b"2"]
+    assert values(log.records(since=NOW + 1000)) == []
+    assert values(log.records(until=datetime.fromtimestamp((NOW + 20) / 1000, UTC))) == [b"0", b"1"]
+    assert (log.offset_for_time(NOW + 11), log.offset_of_newest()) == (2, 5)
+
+
+def test_reading_ends_where_the_log_ended_when_it_began(log: PartitionLog) -> None:
+    log.append(b"a")
+    reading = log.records()
+    log.append(b"b")
+
+    assert values(reading) == [b"a"]
+
+
+def test_reading_before_the_start_is_refused(log: PartitionLog) -> None:
+    log.append_many([b"a", b"b", b"c"])
+    assert log.delete_records(2) == 2
+
+    assert values(log.records()) == [b"c"]
+    with pytest.raises(OffsetOutOfRangeError):
+        list(log.records(1))
+
+
+def test_a_batch_is_read_from_its_middle(log: PartitionLog) -> None:
+    log.append_many([b"a", b"b", b"c"], codec="gzip")
+
+    assert values(log.records(1)) == [b"b", b"c"]
+    assert log.to_arrow(["value"], offset=2).to_pydict() == {"value": [b"c"]}
+
+
+def test_aborted_and_open_transactions_are_left_out_on_request(log: PartitionLog) -> None:
+    log.append(b"plain")
+    log.append_batch(produced(1, 0, b"aborted", transactional=True))
+    log.append_batch(produced(2, 0, b"committed", transactional=True))
+    append_marker(log.log, 1, ControlType.ABORT)
+    append_marker(log.log, 2, ControlType.COMMIT)
+    log.append_batch(produced(1, 1, b"open", transactional=True))
+    log.append(b"behind")
+
+    assert values(log.records()) == [b"plain", b"aborted", b"committed", b"open", b"behind"]
+    assert values(log.records(isolation="read_committed")) == [b"plain", b"committed"]
+    table = log.to_arrow(["value"], isolation="read_committed")
+    assert table.to_pydict() == {"value": [b"plain", b"committed"]}
+    assert log.last_stable_offset == 5
+
+
+class Turns:
+    """An event that does something each time it is waited for, until there is nothing more to do."""
+
+    def __init__(self, *turns: object) -> None:
+        self.turns = list(turns)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        if not timeout:
+            return False
+        if not self.turns:
+            return True
+        turn = self.turns.pop(0)
+        assert callable(turn)
+        turn()
+        return False
+
+
+def test_a_tail_gives_what_comes_until_it_is_stopped(log: PartitionLog) -> None:
+    log.append(b"before")
+    stop = Turns(lambda: log.append_many([b"a", b"b"]), lambda: None, lambda: log.append(b"c"))
+
+    assert values(log.tail(stop=stop)) == [b"a", b"b", b"c"]
+
+
+def test_a_tail_can_begin_in_the_past(log: PartitionLog) -> None:
+    log.append(b"a", timestamp=NOW)
+    log.append(b"b", timestamp=NOW + 5)
+
+    assert values(log.tail(0, stop=Turns())) == [b"a", b"b"]
+    assert values(log.tail(since=NOW + 1, stop=Turns())) == [b"b"]
+
+
+def test_a_tail_ends_when_nothing_has_come_for_a_while(directory: Path) -> None:
+    clock = ManualClock()
+    with open_log(directory, create=True, clock=clock) as log:
+        waits = [lambda: clock.sleep(400), lambda: log.append(b"a"), *[lambda: clock.sleep(400)] * 5]
+        stop = Turns(*waits)
+
+        assert values(log.tail(timeout_ms=1000, stop=stop)) == [b"a"]
+        assert len(stop.turns) == 2
+
+
+def test_a_tail_of_another_thread_ends_by_its_event(log: PartitionLog) -> None:
+    stop, found = threading.Event(), []
+
+    def follow() -> None:
+        for record in log.tail(0, poll_ms=1, stop=stop):
+            found.append(record.value)
+            if record.value == b"last":
+                stop.set()
+
+    reader = threading.Thread(target=follow)
+    reader.start()
+    for value in (b"a", b"b", b"last"):
+        log.append(value)
+    reader.join(10)
+
+    assert found == [b"a", b"b", b"last"]
+
+
+# Changing
+
+
+def test_truncation_and_deletion_last_over_a_restart(directory: Path) -> None:
+    with open_log(directory, create=True) as log:
+        for number in range(6):
+            log.append(b"%d" % number)
+        log.delete_records(2)
+        log.truncate_to(4)
+        assert (directory / "log-start-offset-checkpoint").read_text() == "0\n1\norders 3 2\n"
+
+    with open_log(directory) as log:
+        assert (log.start_offset, log.end_offset, values(log.records())) == (2, 4, [b"2", b"3"])
+        log.truncate_to(0)
+        assert (log.start_offset, log.end_offset) == (0, 0)
+    assert (directory / "log-start-offset-checkpoint").read_text() == "0\n0\n"
+
+
+def test_the_settings_are_kafka_s(directory: Path) -> None:
+    with open_log(directory, create=True, config={"segment.bytes": 1 << 20}) as log:
+        for _ in range(3):
+            log.append(b"x" * 600_000)
+        assert log.metrics()["NumLogSegments"] == 3
+
+
+# In a broker's directory
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path) -> Path:
+    """What a broker left after a clean stop; it does not keep its lock file."""
+    source = Path(__file__).parents[1] / "fixtures" / "kafka-4.3.1" / "clean" / "logs"
+    return Path(shutil.copytree(source, tmp_path / "logs"))
+
+
+def test_the_broker_s_own_mark_and_lock_are_used(log_dir: Path) -> None:
+    mark = (log_dir / CLEAN).read_bytes()
+
+    with open_log(log_dir / "codecs-0") as log:
+        assert not (log_dir / CLEAN).exists()
+        assert not (log_dir / "codecs-0" / LOCK).exists()
+        with pytest.raises(LogDirLockedError):
+            open_log(log_dir / "txn-0")
+        log.append(b"ours")
+
+    assert (log_dir / CLEAN).read_bytes() == mark
+    assert not (log_dir / "codecs-0" / CLEAN).exists()
+
+
+def test_without_the_broker_s_mark_its_partitions_need_recovery(log_dir: Path) -> None:
+    (log_dir / CLEAN).unlink()
+
+    with pytest.raises(NeedsRecoveryError):
+        open_log(log_dir / "codecs-0")
+
+
+def test_a_new_partition_does_not_make_an_unclean_directory_clean(log_dir: Path) -> None:
+    (log_dir / CLEAN).unlink()
+
+    open_log(log_dir / "new-0", create=True).close()
+
+    assert not (log_dir / CLEAN).exists()
+
+
+def test_a_partition_that_needs_recovery_leaves_the_others_clean(log_dir: Path) -> None:
+    mark = (log_dir / CLEAN).read_bytes()
+    next((log_dir / "codecs-0").glob("*.index")).unlink()
+
+    with pytest.raises(NeedsRecoveryError, match="no offset index"):
+        open_log(log_dir / "codecs-0")
+
+    assert (log_dir / CLEAN).read_bytes() == mark
+    open_log(log_dir / "txn-0").close()
+
+
+def test_the_start_of_a_broker_s_log_is_in_its_checkpoint(log_dir: Path) -> None:
+    lines = (log_dir / "log-start-offset-checkpoint").read_text().splitlines()[2:]
+    (start,) = [int(line.split()[2]) for line in lines if line.startswith("trimmed 0 ")]
+
+    with open_log(log_dir / "trimmed-0", read_only=True) as view:
+        assert view.start_offset == start
+    with open_log(log_dir / "trimmed-0") as log:
+        assert log.start_offset == start
+        log.delete_records(start + 1)
+
+    assert f"trimmed 0 {start + 1}\n" in (log_dir / "log-start-offset-checkpoint").read_text()
+
+
+def test_the_epoch_of_the_last_leader_goes_on(log_dir: Path) -> None:
+    with open_log(log_dir / "codecs-0") as log:
+        log.append(b"ours")
+        (record,) = log.records(log.end_offset - 1)
+        known = log.log.epochs.latest_epoch
+
+    assert record.leader_epoch == known
+
+
+def test_a_directory_that_a_broker_gave_up_is_not_opened(log_dir: Path) -> None:
+    (given_up,) = log_dir.glob("*-delete")
+
+    with pytest.raises(UsageError, match="given up"):
+        open_log(given_up)
+
+
+def test_paths_of_every_kind_are_taken(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    open_log(str(directory), create=True).close()
+    monkeypatch.chdir(directory)
+
+    with open_log(os.curdir) as log:
+        assert log.topic == "orders"
