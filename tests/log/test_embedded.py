@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import threading
 import warnings
@@ -135,9 +136,13 @@ def test_a_closed_log_is_not_used(directory: Path) -> None:
 
 
 def test_an_error_in_the_block_still_closes_the_log(directory: Path) -> None:
-    with pytest.raises(RuntimeError), open_log(directory, create=True) as log:
-        log.append(b"a")
-        raise RuntimeError
+    def fail() -> None:
+        with open_log(directory, create=True) as log:
+            log.append(b"a")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
 
     with open_log(directory) as log:
         assert values(log.records()) == [b"a"]
@@ -485,3 +490,35 @@ def test_paths_of_every_kind_are_taken(directory: Path, monkeypatch: pytest.Monk
 
     with open_log(os.curdir) as log:
         assert log.topic == "orders"
+
+
+# The document
+
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "api.md"
+
+
+def test_the_examples_of_the_document_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"^```python\n(.*?)^```", DOCUMENT.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    names: dict[str, object] = {}
+
+    for block in blocks:
+        exec(compile(block, DOCUMENT.name, "exec"), names)
+
+    assert len(blocks) > 5
+
+
+def test_every_public_name_is_in_the_document() -> None:
+    text = DOCUMENT.read_text("utf-8")
+    methods = [name for name in vars(PartitionLog) if not name.startswith("_")]
+
+    assert [name for name in [*stratalog.__all__, *methods] if f"`{name}" not in text] == []
+
+
+def test_public_names_are_found_without_having_been_asked_for() -> None:
+    assert set(stratalog.__all__) <= set(dir(stratalog))
+    for name in stratalog.__all__:
+        assert getattr(stratalog, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'Consumer'"):
+        stratalog.Consumer  # noqa: B018
