@@ -19,7 +19,7 @@ new_enough='import sys; sys.exit(sys.version_info < (3, 11))'
 find_python() {
     # A name that is found may still be a launcher without an interpreter behind it (pyenv has such
     # shims for each version it knows of), so each candidate has to run before it counts.
-    for candidate in ${PYTHON:-python3.14 python3.13 python3.12 python3.11 python3 python}; do
+    for candidate in ${PYTHON:-python3.11 python3.12 python3.13 python3.14 python3 python}; do
         if "$candidate" -c "$new_enough" >/dev/null 2>&1; then
             echo "$candidate"
             return 0

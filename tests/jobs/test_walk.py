@@ -8,18 +8,19 @@ from typing import Any
 import pytest
 
 from stratalog.files.disk import Disk
-from stratalog.jobs import walk as walking
 from stratalog.jobs.damage import DamageKind
 from stratalog.jobs.engine import ThreadEngine
 from stratalog.jobs.walk import SegmentWalk, WalkTask, by_topic, plan_walk, walk_logs, walk_segment
+from stratalog.segment import headers
 from tests.fixtures.catalog import Partition, log_dirs, partitions
 
 ROLLED = next(partition for partition in partitions("4.3.1", "clean") if partition.name == "rolled-0")
 
 
-def walk_file(path: Path) -> SegmentWalk:
+def walk_file(path: Path, *, is_active: bool = True) -> SegmentWalk:
+    size = path.stat().st_size
     return walk_segment(
-        WalkTask(path=str(path), topic="t", partition=0, base_offset=0, size=path.stat().st_size)
+        WalkTask(path=str(path), topic="t", partition=0, base_offset=0, size=size, is_active=is_active)
     )
 
 
@@ -72,7 +73,7 @@ def test_a_small_buffer_sees_the_same(
     partition: Partition, chunk_size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = [walk_file(log) for log in partition.logs]
-    monkeypatch.setattr(walking, "CHUNK_SIZE", chunk_size)
+    monkeypatch.setattr(headers, "CHUNK_SIZE", chunk_size)
 
     assert [walk_file(log) for log in partition.logs] == whole
 
@@ -208,10 +209,10 @@ def test_bytes_cut_out_are_one_damage_to_the_end(segment: Path, batches: list[di
 def test_a_length_that_lies_does_not_end_the_walk_early(
     segment: Path, batches: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(walking, "CHUNK_SIZE", 4096)
+    monkeypatch.setattr(headers, "CHUNK_SIZE", 4096)
     data = bytearray(segment.read_bytes() + bytes(20_000))
     at = batches[-1]["position"] + 8
-    data[at : at + 4] = (2**31 - 1).to_bytes(4, "big")
+    data[at : at + 4] = (2**30).to_bytes(4, "big")
     segment.write_bytes(data)
 
     (damage,) = walk_file(segment).damages
@@ -221,6 +222,32 @@ def test_a_length_that_lies_does_not_end_the_walk_early(
         batches[-1]["position"],
         len(data),
     )
+
+
+def test_a_segment_that_is_not_the_last_is_not_torn_but_damaged(
+    segment: Path, batches: list[dict[str, Any]]
+) -> None:
+    segment.write_bytes(segment.read_bytes()[:-1])
+
+    (damage,) = walk_file(segment, is_active=False).damages
+
+    assert (damage.kind, damage.position) == (DamageKind.BAD_LENGTH, batches[-1]["position"])
+
+
+def test_a_length_that_lies_costs_no_memory(
+    segment: Path, batches: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = bytearray(segment.read_bytes())
+    at = batches[1]["position"] + 8
+    data[at : at + 4] = (2**30).to_bytes(4, "big")
+    segment.write_bytes(data + bytes(8 << 20))
+    made: list[int] = []
+    real = headers.aligned_buffer
+    monkeypatch.setattr(headers, "aligned_buffer", lambda size: made.append(size) or real(size))
+
+    walk_file(segment)
+
+    assert max(made) <= headers.CHUNK_SIZE
 
 
 def test_an_empty_segment_is_fine(tmp_path: Path) -> None:

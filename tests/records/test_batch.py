@@ -222,3 +222,12 @@ def test_a_buffer_too_short_for_a_header_is_refused(setter: Callable[..., None])
 def test_a_value_that_does_not_fit_is_refused(setter: Callable[..., None], value: int) -> None:
     with pytest.raises(InvalidBatchError, match="does not fit"):
         setter(bytearray(golden.TWO_RECORDS), value)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_old_messages_are_not_changed_in_place(magic: int) -> None:
+    data = bytearray(100)
+    data[16] = magic
+
+    with pytest.raises(InvalidBatchError, match="only v2"):
+        set_base_offset(data, 1)

@@ -302,3 +302,25 @@ def test_null_offsets_are_refused() -> None:
 
     with pytest.raises(InvalidBatchError):
         list(build_batches(rows))
+
+
+def test_offsets_ascend_from_chunk_to_chunk_of_a_table() -> None:
+    chunks = [pa.table({"value": [b"v"], "offset": [offset]}) for offset in (5, 5)]
+
+    with pytest.raises(InvalidBatchError, match="ascend"):
+        list(build_batches(pa.concat_tables(chunks)))
+
+
+def test_an_offset_too_far_away_begins_another_batch() -> None:
+    far = 2**31 + 7
+
+    built = list(build_batches(pa.table({"value": [b"a", b"b"], "offset": [7, far]})))
+
+    assert [BatchHeader.unpack(batch).base_offset for batch in built] == [7, far]
+
+
+def test_a_record_too_far_from_the_base_offset_is_refused() -> None:
+    header = BatchHeader.unpack(build_batch([Record(0)]))
+
+    with pytest.raises(InvalidBatchError, match="record 1 of 2"):
+        encode_batch(header, [Record(0), Record(2**31)])

@@ -248,10 +248,10 @@ def test_a_kafka_batch_is_split_over_several_arrow_batches() -> None:
     assert offsets_of(parts) == list(range(10))
 
 
-def test_an_arrow_batch_ends_with_the_record_that_brings_it_to_its_bytes() -> None:
-    parts = list(read_columns(batch_of(range(10), size=1000), columns=["value"], max_bytes=2500))
+def test_an_arrow_batch_ends_before_the_record_that_would_bring_it_over_its_bytes() -> None:
+    parts = list(read_columns(batch_of(range(9), size=1000), columns=["value"], max_bytes=2500))
 
-    assert [part.num_rows for part in parts] == [3, 3, 3, 1]
+    assert [part.num_rows for part in parts] == [2, 2, 2, 2, 1]
 
 
 def test_a_record_above_the_bytes_comes_alone() -> None:
@@ -410,3 +410,13 @@ def test_a_reader_without_the_check_reads_a_batch_with_a_wrong_crc() -> None:
 
 def test_the_type_of_headers_has_a_name() -> None:
     assert arrow_schema(["headers"]).field("headers").type == HEADERS_TYPE
+
+
+def test_a_reader_that_is_begun_again_refuses_to_go_on_with_what_it_left() -> None:
+    reader = ColumnReader(columns=["offset"], max_rows=2)
+    first = reader.read(batch_of(range(10)))
+    next(first)
+    next(reader.read(batch_of(range(3))))
+
+    with pytest.raises(UsageError, match="another read"):
+        next(first)

@@ -27,7 +27,7 @@ _FETCH_ANEW = "Where another replica has it: stop the broker, move the partition
 _CUTS_IT_OFF = "Nothing: a broker that was not shut down cleanly cuts it off when it starts."
 _ADVICE = {
     DamageKind.WRONG_CRC: f"{_FETCH_ANEW} Batches behind it are readable all the same.",
-    DamageKind.TORN_TAIL: f"{_CUTS_IT_OFF} A crash during a write leaves this.",
+    DamageKind.TORN_TAIL: f"{_CUTS_IT_OFF} A crash while writing leaves this; if much is lost, a bad length.",
     DamageKind.ZEROS: f"{_CUTS_IT_OFF} A power cut leaves this, and preallocation.",
     DamageKind.BAD_LENGTH: f"{_FETCH_ANEW} A broker that recovers cuts the log here.",
     DamageKind.BAD_MAGIC: f"{_FETCH_ANEW} A broker that recovers cuts the log here.",

@@ -10,6 +10,7 @@ import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -27,14 +28,14 @@ from stratalog.files.names import (
 )
 from stratalog.jobs.damage import Damage, DamageKind, merge_adjacent
 from stratalog.jobs.engine import Engine, OnProgress
-from stratalog.records.batch import LOG_OVERHEAD, Attributes
+from stratalog.records.batch import Attributes
 from stratalog.records.columns import ColumnReader, wrong_crc
 from stratalog.records.compression import CODEC_MASK, Codec
-from stratalog.records.kernels.memory import Bytes
 from stratalog.records.kernels.walk import BatchTable
-from stratalog.records.walk import Stop, Walk, explain_stop, new_table, walk_batches
+from stratalog.records.walk import Stop, explain_stop, walk_batches
+from stratalog.segment.headers import Part, walk_file
 
-CHUNK_SIZE = 4 << 20
+ZEROS_CHUNK_SIZE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +47,7 @@ class WalkTask:
     partition: int
     base_offset: int
     size: int
+    is_active: bool  # the last of its partition, which a crash may have torn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +119,7 @@ def plan_walk(disk: Disk, log_dirs: Iterable[str | os.PathLike[str]]) -> list[Wa
 
 
 def walk_segment(task: WalkTask) -> SegmentWalk:
-    """Walk one segment, with a buffer of CHUNK_SIZE that grows only for a batch that is larger.
+    """Walk one segment, in the memory of a chunk, or of one batch where that is larger.
 
     A file that grows meanwhile, under a live broker, is read up to the size it had at first.
     """
@@ -126,11 +128,11 @@ def walk_segment(task: WalkTask) -> SegmentWalk:
     damages: list[Damage] = []
     with disk.open_read(task.path) as file:
         size = disk.size(file)
-        for part in _walk_parts(disk, file, size):
+        for part in walk_file(partial(disk.read_into, file), 0, size):
             damages += tally.add(part)
             damages += _wrong_checksums(task.path, part)
             if part.is_last and part.walk.stop is not Stop.END:
-                damages.append(_broken_end(disk, file, task.path, part, size))
+                damages.append(_broken_end(disk, file, task, part, size))
     return SegmentWalk(
         path=task.path,
         topic=task.topic,
@@ -192,58 +194,24 @@ def _partitions(disk: Disk, log_dir: Path) -> Iterator[tuple[TopicPartition, Pat
 
 
 def _segments(disk: Disk, topic_partition: TopicPartition, folder: Path) -> Iterator[WalkTask]:
-    for entry in disk.list_directory(folder):
-        try:
-            file = parse_segment_file(entry.name)
-        except InvalidNameError:
-            continue
-        if file and file.kind is FileKind.LOG and file.state is FileState.LIVE:
-            yield WalkTask(
-                path=str(folder / entry.name),
-                topic=topic_partition.topic,
-                partition=topic_partition.partition,
-                base_offset=file.offset,
-                size=entry.size,
-            )
+    found = [entry for entry in disk.list_directory(folder) if _is_log(entry.name)]
+    for number, entry in enumerate(found, start=1):
+        yield WalkTask(
+            path=str(folder / entry.name),
+            topic=topic_partition.topic,
+            partition=topic_partition.partition,
+            base_offset=int(entry.name.partition(".")[0]),
+            size=entry.size,
+            is_active=number == len(found),
+        )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Part:
-    """A walk through what is in the buffer, which begins at byte `position` of the file."""
-
-    data: Bytes
-    position: int
-    walk: Walk
-    is_last: bool
-
-
-def _walk_parts(disk: Disk, file: ReadFile, size: int) -> Iterator[_Part]:
-    """Walk a file piece by piece. A part, and the headers in it, hold until the next one is asked for."""
-    table = new_table()
-    buffer = aligned_buffer(CHUNK_SIZE)
-    position = 0
-    while position < size:
-        wanted = min(len(buffer), size - position)
-        filled = disk.read_into(file, buffer[:wanted], position)
-        start, stop = 0, Stop.TABLE_FULL
-        while stop is Stop.TABLE_FULL:
-            walk = walk_batches(buffer, start=start, end=filled, table=table)
-            start, stop = walk.next_position, walk.stop
-            # A batch that is torn here goes on in the next piece, unless this one ends with the file.
-            goes_on = stop is Stop.TABLE_FULL or (
-                stop in (Stop.END, Stop.TORN_TAIL) and position + filled < size
-            )
-            is_last = not goes_on or filled < wanted
-            yield _Part(
-                data=buffer, position=position, walk=walk, is_last=is_last and stop is not Stop.TABLE_FULL
-            )
-        if is_last:
-            return
-        position += start
-        if start == 0:
-            # Not one batch fits: make room for this one, as far as the file can hold what its length says.
-            needed = int.from_bytes(buffer[8:12].tobytes(), "big") + LOG_OVERHEAD
-            buffer = aligned_buffer(min(needed, size - position))
+def _is_log(name: str) -> bool:
+    try:
+        file = parse_segment_file(name)
+    except InvalidNameError:
+        return False
+    return file is not None and file.kind is FileKind.LOG and file.state is FileState.LIVE
 
 
 class _Tally:
@@ -255,7 +223,7 @@ class _Tally:
         self.first_offset = self.last_offset = self.first_timestamp = self.last_timestamp = -1
         self._codecs = 0
 
-    def add(self, part: _Part) -> list[Damage]:
+    def add(self, part: Part) -> list[Damage]:
         """Count a part's batches; what could not be counted though its checksum holds comes back."""
         good = part.walk.headers[part.walk.headers["valid"]]
         if not len(good):
@@ -274,7 +242,7 @@ class _Tally:
 
     def _see_times(self, good: BatchTable) -> None:
         # Under LogAppendTime the records have the batch's largest time, and a delete horizon takes the place
-        # of the first one's; then the largest stands for both. Old formats use neither bit for anything.
+        # of the first one's; then the largest stands for both. v1 has the first bit too, v0 neither.
         overruled = good["attributes"] & (Attributes.LOG_APPEND_TIME | Attributes.DELETE_HORIZON) != 0
         self._see_first_times(np.where(overruled, good["max_timestamp"], good["base_timestamp"]))
         self.last_timestamp = max(self.last_timestamp, int(good["max_timestamp"].max()))
@@ -288,7 +256,7 @@ class _Tally:
                 earliest if self.first_timestamp < 0 else min(self.first_timestamp, earliest)
             )
 
-    def _unpack(self, part: _Part, row: np.void) -> Iterator[Damage]:
+    def _unpack(self, part: Part, row: np.void) -> Iterator[Damage]:
         """A compressed message of an old format tells its count and first offset only from inside."""
         start, size = int(row["position"]), int(row["size"])
         reader = ColumnReader(columns=["offset", "timestamp"], check_crc=False)
@@ -312,7 +280,7 @@ class _Tally:
         return tuple(codec.kafka_name for codec in Codec if self._codecs >> codec & 1)
 
 
-def _wrong_checksums(path: str, part: _Part) -> Iterator[Damage]:
+def _wrong_checksums(path: str, part: Part) -> Iterator[Damage]:
     headers = part.walk.headers
     for row in headers[~headers["valid"]]:
         yield Damage(
@@ -324,15 +292,20 @@ def _wrong_checksums(path: str, part: _Part) -> Iterator[Damage]:
         )
 
 
-def _broken_end(disk: Disk, file: ReadFile, path: str, part: _Part, size: int) -> Damage:
-    """From where no batch could be read up to the end of the file."""
+def _broken_end(disk: Disk, file: ReadFile, task: WalkTask, part: Part, size: int) -> Damage:
+    """From where no batch could be read up to the end of the file.
+
+    Only the active segment can be torn: in another one, a batch that seems to be has a damaged length.
+    """
     at = part.walk.next_position
     position = part.position + at
     kind = _KINDS[part.walk.stop]
     reason = explain_stop(part.data, at, at + size - position, part.walk.stop)
     if kind is DamageKind.BAD_LENGTH and _only_zeros(disk, file, position, size):
         kind = DamageKind.ZEROS
-    return Damage(path=path, position=position, kind=kind, reason=reason, lost_size=size - position)
+    if kind is DamageKind.TORN_TAIL and not task.is_active:
+        kind = DamageKind.BAD_LENGTH
+    return Damage(path=task.path, position=position, kind=kind, reason=reason, lost_size=size - position)
 
 
 _KINDS = {
@@ -343,7 +316,7 @@ _KINDS = {
 
 
 def _only_zeros(disk: Disk, file: ReadFile, position: int, size: int) -> bool:
-    buffer = aligned_buffer(CHUNK_SIZE)
+    buffer = aligned_buffer(ZEROS_CHUNK_SIZE)
     while position < size:
         filled = disk.read_into(file, buffer[: min(len(buffer), size - position)], position)
         if buffer[:filled].any():

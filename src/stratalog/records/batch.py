@@ -158,7 +158,7 @@ def attributes_of(
 
 def set_base_offset(buffer: bytearray | memoryview, base_offset: int, position: int = 0) -> None:
     """Give the batch at `position` its offsets, as a leader does on append; the CRC does not cover them."""
-    _check_header(buffer, position)
+    _check_changeable(buffer, position)
     _pack(_INT64, buffer, position, "base offset", base_offset)
 
 
@@ -170,7 +170,7 @@ def set_last_offset(buffer: bytearray | memoryview, last_offset: int, position: 
 
 def set_partition_leader_epoch(buffer: bytearray | memoryview, epoch: int, position: int = 0) -> None:
     """The CRC does not cover it."""
-    _check_header(buffer, position)
+    _check_changeable(buffer, position)
     _pack(_INT32, buffer, position + PARTITION_LEADER_EPOCH_AT, "leader epoch", epoch)
 
 
@@ -178,6 +178,7 @@ def set_max_timestamp(
     buffer: bytearray | memoryview, timestamp_type: TimestampType, max_timestamp: int, position: int = 0
 ) -> None:
     """Set both and the CRC over them, unless neither changes. Kafka: DefaultRecordBatch.setMaxTimestamp."""
+    _check_changeable(buffer, position)
     header = BatchHeader.unpack(buffer, position)
     if (header.timestamp_type, header.max_timestamp) == (timestamp_type, max_timestamp):
         return
@@ -210,6 +211,12 @@ def _check_header(buffer: Buffer, position: int) -> None:
         raise CorruptRecordError(
             f"{max(left, 0)} bytes are left, a batch header has {RECORD_BATCH_OVERHEAD}.", position=position
         )
+
+
+def _check_changeable(buffer: Buffer, position: int) -> None:
+    _check_header(buffer, position)
+    if buffer[position + 16] != 2:
+        raise InvalidBatchError(f"magic is {buffer[position + 16]}; only v2 batches are changed in place.")
 
 
 def _check_batch(buffer: Buffer, position: int, end: int) -> None:

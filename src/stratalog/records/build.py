@@ -105,11 +105,12 @@ def build_batches(
     `headers` (list of struct of key and value) and `offset` (ascending; else they count from base_offset).
     A base sequence goes on from batch to batch.
     """
-    sequence = options.base_sequence
+    sequence, last_offset = options.base_sequence, -1
     for part in table.to_batches() if isinstance(table, pa.Table) else [table]:
         columns = _columns_of_arrow(part, base_offset)
         base_offset += part.num_rows
-        _check(columns)
+        _check(columns, last_offset)
+        last_offset = int(columns.offsets[-1]) if part.num_rows else last_offset
         start = 0
         while start < part.num_rows:
             this = replace(options, base_sequence=sequence)
@@ -132,7 +133,12 @@ def encode_batch(
     """
     columns = records if isinstance(records, RecordColumns) else _columns_of_records(records)
     count = len(columns.offsets)
-    section = _encode(columns, 0, count, header.base_offset, header.base_timestamp, INT32_MAX)[1]
+    done, section = _encode(columns, 0, count, header.base_offset, header.base_timestamp, INT32_MAX)
+    if done != count:
+        raise InvalidBatchError(
+            f"record {done} of {count} does not go into the batch: 2^31 bytes are full, or its offset "
+            f"{columns.offsets[done]} is more than 2^31 - 1 from the base offset {header.base_offset}."
+        )
     return _close(header._replace(records_count=count), section, level)
 
 
@@ -212,9 +218,9 @@ def _close(header: BatchHeader, batch: Bytes, level: int | None) -> bytes:
     return bytes(whole)
 
 
-def _check(columns: RecordColumns) -> None:
+def _check(columns: RecordColumns, last_offset: int = -1) -> None:
     """What Kafka's builder refuses. Kafka: MemoryRecordsBuilder.appendWithOffset."""
-    if columns.offsets.size and (columns.offsets[0] < 0 or (np.diff(columns.offsets) <= 0).any()):
+    if columns.offsets.size and (columns.offsets[0] <= last_offset or (np.diff(columns.offsets) <= 0).any()):
         raise InvalidBatchError("offsets must be 0 or more and ascend from record to record.")
     if columns.timestamps.size and columns.timestamps.min() < NO_TIMESTAMP:
         raise InvalidBatchError(f"timestamp {columns.timestamps.min()} is negative; -1 means none.")

@@ -89,8 +89,8 @@ def read_columns(buffer: Any, **options: Any) -> Iterator[pa.RecordBatch]:
 class ColumnReader:
     """Decodes buffer after buffer of one partition, with memory of its own that is used again each time.
 
-    It belongs to one thread. Each Arrow batch has at most `max_rows` rows, and ends with the record that
-    brings its records to `max_bytes`. Records outside [start_offset, end_offset) are left out, control
+    It belongs to one thread. Each Arrow batch has at most `max_rows` rows, and more than one only if
+    their records fit into `max_bytes`. Records outside [start_offset, end_offset) are left out, control
     records too unless `include_control`. `limit` bounds what one compressed batch may unpack to.
     """
 
@@ -119,6 +119,7 @@ class ColumnReader:
         self.schema = arrow_schema(columns)
         self.stop = Stop.END
         self.next_position = 0
+        self._reads_count = 0
         self._offsets = (start_offset, end_offset - 1)
         self._include_control = include_control
         self._check_crc = check_crc
@@ -136,6 +137,8 @@ class ColumnReader:
         """
         data = byte_array(buffer)
         end = data.size if end is None else end
+        self._reads_count += 1
+        this_read = self._reads_count
         self.next_position, self.stop = start, Stop.TABLE_FULL
         while self.stop is Stop.TABLE_FULL:
             walk = walk_batches(
@@ -146,7 +149,13 @@ class ColumnReader:
                 check_crc=self._check_crc,
                 max_size=RUN_SIZE,  # so that the decoder finds in the cache what the checksum has read
             )
-            yield from self._read_walked(data, walk.headers)
+            for records in self._read_walked(data, walk.headers):
+                yield records
+                if self._reads_count != this_read:
+                    raise UsageError(
+                        "another read of this ColumnReader was begun before this one was at its end: they "
+                        "would share its memory. Finish one first, or take a reader for each."
+                    )
             self.next_position, self.stop = walk.next_position, walk.stop
         if self.stop not in (Stop.END, Stop.TORN_TAIL):
             raise CorruptRecordError(

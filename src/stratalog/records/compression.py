@@ -8,7 +8,8 @@ lz4      3  one LZ4 frame of independent blocks; with magic 0 its header checksu
 zstd     4  zstd frames, skippable ones included; magic 2 only
 
 A length found in a stream is never believed before it is compared with what is left to read and with the
-caller's limit, so that hostile input costs at most the limit and a constant (4 MiB, one LZ4 block).
+caller's limit, so that hostile input costs at most the limit and a constant: 4 MiB, one LZ4 block; with zstd
+the window that the frame asks for, up to 128 MiB, which Kafka's highest level does ask for.
 Which library does what, and the measurements behind it: docs/decisions/0001-codec-libraries.md. The
 framing in detail: docs/formats/compression.md. Kafka: org.apache.kafka.common.compress.
 """

@@ -33,7 +33,7 @@ def unpack(view: memoryview, row: np.void, codec: int, scratch: Scratch, limit: 
     """
     position, end = int(row["position"]), int(row["position"]) + int(row["size"])
     if codec == Codec.NONE:
-        size = decompress_into(Codec.NONE, view[position:end], scratch, limit=limit)
+        size = decompress_into(Codec.NONE, view[position:end], scratch, limit=end - position)
         row["base_offset"] = 0
     else:
         size = _unpack_wrapper(view[position:end], row, codec, scratch, limit)

@@ -68,7 +68,8 @@ def _unpack(data: Bytes, batches: BatchTable, codecs: NDArray[np.int16], scratch
         try:
             # Without records Kafka looks at no byte. No bytes are no stream: the decoder misses the records.
             readable = count and end > start
-            size = decompress_into(codec, view[start:end], scratch, limit=limit) if readable else 0
+            bound = limit if codec else end - start  # what is not compressed is as large as it is
+            size = decompress_into(codec, view[start:end], scratch, limit=bound) if readable else 0
         except CorruptRecordError as error:
             problem = error.at(position=start - RECORD_BATCH_OVERHEAD)
             break

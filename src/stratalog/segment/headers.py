@@ -73,9 +73,14 @@ def walk_file(read_into: ReadInto, start: int, end: int, *, check_crc: bool = Tr
             return
         position += at
         if at == 0:
-            # Not one batch fits: make room for this one, as far as the file can hold what its length says.
+            # Not one batch fits: make room for this one, if the file can hold what its length says.
             needed = int.from_bytes(buffer[8:12].tobytes(), "big") + LOG_OVERHEAD
-            buffer = aligned_buffer(min(needed, end - position))
+            if needed > end - position:
+                # Torn, or a damaged length: it is not worth the memory to read all that follows.
+                nothing = Walk(headers=table[:0], next_position=0, stop=Stop.TORN_TAIL)
+                yield Part(data=buffer, position=position, walk=nothing, is_last=True)
+                return
+            buffer = aligned_buffer(needed)
 
 
 def stream_batches(

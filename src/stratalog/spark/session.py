@@ -49,6 +49,9 @@ def session(
 ) -> Iterator[SparkSession]:
     """A session for the length of a `with` block; `settings` win over the ones above.
 
+    A session that is there already is used, with these settings as far as they can still be changed, and is
+    left running: it belongs to whoever started it.
+
     Raises MissingDependencyError, with what to install, where pyspark, pandas or a Java is missing.
     """
     require_pyspark()
@@ -60,11 +63,13 @@ def session(
     for key, value in {**SETTINGS, **_jvm_options(embedded=embedded), **(settings or {})}.items():
         builder = builder.config(key, value)
     with no_warning_of_pandas():
+        was_there = SparkSession.getActiveSession() is not None
         spark = builder.getOrCreate()
     try:
         yield spark
     finally:
-        spark.stop()
+        if not was_there:
+            spark.stop()
 
 
 def require_pyspark() -> None:

@@ -94,6 +94,8 @@ def _read_frame(frame: memoryview, block_count: int, scratch: Scratch, produced:
             return size
         plain = scratch.zstd.decompress(frame, bound)
     except zstandard.ZstdError as error:
+        if "not enough memory" in str(error):  # the library has no other sign of it
+            raise MemoryError(f"zstd: {error}") from None
         raise corrupt("zstd", f"is damaged: {error}") from None
     size = len(plain)
     if produced + size > limit:

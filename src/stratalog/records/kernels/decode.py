@@ -126,7 +126,8 @@ def decode(
 
     `at` is (batch, records of it that are done, position of its next record or 0), (0, 0, 0) to begin with.
     Returns (rows written, what came of it, at): with MORE it is where to go on, with a problem the bad batch,
-    and the rows written before it are good. Stops behind the record that brings the records to max_bytes.
+    and the rows written before it are good. Stops before the record that would bring the records over
+    max_bytes, but not before the first.
     """
     index, record, position = at
     count = 0
@@ -147,7 +148,7 @@ def decode(
             position = end  # Kafka does not look at the bytes of a batch that counts no records
         while record < records_count:
             here = (index, record, position)
-            if count == len(rows) or total >= max_bytes:
+            if count == len(rows):
                 return count, MORE, here
             if position == end:
                 return count, SHORT, here
@@ -156,6 +157,8 @@ def decode(
                 return count, BAD_VARINT, here
             if size <= 0 or size > end - position:
                 return count, BAD_SIZE, here
+            if count and total + size > max_bytes:
+                return count, MORE, here
             record_end = position + size
             position += 1  # the record's attributes, which mean nothing yet
             timestamp_delta, position = varlong(data, position, record_end)
@@ -250,13 +253,15 @@ def decode_legacy(
         append_time = batch.magic == 1 and batch.attributes & LOG_APPEND_TIME != 0
         while position < end:
             here = (index, record, position)
-            if count == len(rows) or total >= max_bytes:
+            if count == len(rows):
                 return count, MORE, here
             size, key_position, key_size, value_position, value_size = legacy_entry(data, position, end)
             if size < 0:
                 return count, -size, here
             if load_u8(data, position + 17) & 7 != 0:
                 return count, NESTED, here
+            if count and total + size > max_bytes:
+                return count, MORE, here
             offset = batch.base_offset + load_i64(data, position)
             magic = load_u8(data, position + 16)
             timestamp = load_i64(data, position + 18) if magic == 1 else np.int64(-1)

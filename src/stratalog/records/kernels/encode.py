@@ -11,6 +11,7 @@ from stratalog.records.kernels.jit import inlined, kernel
 from stratalog.records.kernels.memory import Bytes, copy_bytes
 
 NEEDS_ROOM = -1
+INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
 
 
 class RecordColumns(NamedTuple):
@@ -102,6 +103,8 @@ def encode(
 ) -> tuple[int, int]:
     """Write records [start, stop) to out[position:], as many as max_size bytes hold but at least one.
 
+    An offset too far from the base ends it as well.
+
     Returns (the first record that was not written, the position behind the last), or (NEEDS_ROOM, bytes
     needed from `position` on so far): call again with a larger `out`.
     """
@@ -113,6 +116,8 @@ def encode(
         body_size: Any = np.int64(_body_size(columns, i, timestamp_delta, offset_delta))
         size = _varint_size(body_size) + body_size
         if i > start and position - begin + size > max_size:
+            break
+        if offset_delta < INT32_MIN or offset_delta > INT32_MAX:
             break
         if size > len(out) - position:
             return NEEDS_ROOM, position - begin + size

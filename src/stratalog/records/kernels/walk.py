@@ -54,6 +54,7 @@ HEADER_SIZE_UP_TO_MAGIC = 17
 SMALLEST_V0 = 14
 SMALLEST_V1 = 22
 SMALLEST_V2 = 49  # the 61 bytes of the header less the twelve that the length does not count
+LARGEST = 2**31 - 1 - LOG_OVERHEAD  # a batch with its twelve bytes; a segment has no more
 CODEC_MASK = 7
 
 BatchTable = NDArray[np.void]
@@ -86,6 +87,8 @@ def walk(
             return count, position, BAD_LENGTH
         if length > end - position - LOG_OVERHEAD:
             return count, position, TORN
+        if length > LARGEST:
+            return count, position, BAD_LENGTH
         if count == len(table) or position - start >= max_size:
             return count, position, FULL
         row: Any = table[count]  # a record with fields to Numba, which mypy does not know
