@@ -160,3 +160,26 @@ def test_a_full_device_is_named_as_such() -> None:
 
 def test_a_disk_travels_to_other_processes(file: Path) -> None:
     assert pickle.loads(pickle.dumps(disk)).size(file) == len(BYTES)
+
+
+def test_a_file_made_anew_is_not_the_one_that_someone_deleted(tmp_path: Path) -> None:
+    disk = Disk()
+    disk.create(tmp_path / "file", 4)
+    disk.write_at(tmp_path / "file", b"old!", 0)
+    (tmp_path / "file").unlink()
+
+    disk.create(tmp_path / "file", 4)
+    disk.write_at(tmp_path / "file", b"new!", 0)
+
+    assert (tmp_path / "file").read_bytes() == b"new!"
+
+
+def test_a_released_directory_may_be_replaced_by_others(tmp_path: Path) -> None:
+    disk = Disk()
+    disk.create(tmp_path / "file", 4)
+    assert disk.read_at(tmp_path / "file", 4, 0) == bytes(4)
+    disk.release(tmp_path)
+    (tmp_path / "other").write_bytes(b"new!")
+    (tmp_path / "other").replace(tmp_path / "file")
+
+    assert disk.read_at(tmp_path / "file", 4, 0) == b"new!"

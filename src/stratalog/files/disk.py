@@ -166,6 +166,8 @@ class Disk:
         name = os.fspath(path)
         with Refusing("create", name):
             descriptor = self._create(name, name)
+            # A file of that name may have been deleted behind our back, and still be held open here.
+            descriptors.shared.forget(name)
             try:
                 if size:
                     os.ftruncate(descriptor, size)
@@ -269,6 +271,10 @@ class Disk:
         name = os.fspath(path)
         with Refusing("set the time of", name):
             os.utime(name, ns=(os.stat(name).st_atime_ns, mtime_ms * 1_000_000))  # noqa: PTH116
+
+    def release(self, directory: Path) -> None:
+        """Close what is kept open below a directory: from now on others may replace the files there."""
+        descriptors.shared.forget(os.fspath(directory))
 
     def close(self) -> None:
         """Close the files that are kept open; whoever uses one next opens it again."""

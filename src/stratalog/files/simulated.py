@@ -245,6 +245,9 @@ class SimulatedDisk(Disk):
     def exists(self, path: Path) -> bool:
         return self.status(path) is not None
 
+    def release(self, directory: Path) -> None:
+        """Nothing is open."""
+
     def close(self) -> None:
         """Nothing is open."""
 

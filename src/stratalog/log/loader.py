@@ -61,6 +61,7 @@ def load(
 ) -> Log:
     """The log in this directory, which was closed cleanly or is empty."""
     name = os.fspath(directory)
+    disk.release(name)
     entries = disk.list_directory(name)
     listing = list_partition(entries, name)
     segments = LogSegments(_open_segments(disk, clock, name, config, listing))

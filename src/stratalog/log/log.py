@@ -550,6 +550,7 @@ class Log:
                 for segment in self.segments:
                     segment.close()
             self._closed = True
+            self._disk.release(self._directory)
 
     def close_handlers(self) -> None:
         """Let go without writing anything: the disk has failed."""
@@ -557,6 +558,7 @@ class Log:
             self._closed = True
             for segment in self.segments:
                 segment.close_handlers()
+            self._disk.release(self._directory)
 
     # Helpers
 
