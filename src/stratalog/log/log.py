@@ -602,7 +602,8 @@ class Log:
             )
         except OffsetOutOfRangeError:
             return OffsetMetadata(offset)
-        return found.offset
+        # A batch that the start of the log lies in begins before it. Kafka lets its marks fall behind then.
+        return found.offset._replace(offset=max(found.offset.offset, self.log_start_offset))
 
     @contextmanager
     def _changing(self) -> Iterator[None]:

@@ -259,7 +259,7 @@ class LogView:
                     end=seen.end,
                     limit=seen.end,
                 )
-                stable = found.offset
+                stable = found.offset._replace(offset=max(found.offset.offset, seen.log_start_offset))
             seen.stable.append(stable)
         return seen.stable[0]
 
