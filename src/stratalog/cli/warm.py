@@ -34,9 +34,9 @@ def warm(output: Output, *, spark: bool) -> None:
     """
     output.say("Compiling kernels ...")
     began = time.perf_counter()
-    from stratalog.records.warm import warm as warm_kernels
+    from stratalog.cli.warming import warm_everything
 
-    warm_kernels()
+    warm_everything()
     kernels = ready_kernels()
     document: dict[str, object] = {
         "kernels": [asdict(kernel) for kernel in kernels],

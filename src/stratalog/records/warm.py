@@ -13,7 +13,7 @@ from stratalog.records.kernels.hash import hash_keys
 from stratalog.records.reader import read_batches
 
 # A v1 message that wraps one v1 message, gzip: the smallest input that takes the way of old message sets.
-_WRAPPER = bytes.fromhex(
+OLD_SET = bytes.fromhex(
     "00000000000000000000003b9436720e01010000000000000001ffffffff000000251f8b080000000000020363608003f1e8"
     "c53a028c301ee37f2000d1650019e2cb0a23000000"
 )
@@ -30,7 +30,7 @@ def warm() -> None:
             pass
         for read in read_batches(batch):
             list(read)
-    for _ in reader.read(_WRAPPER):
+    for _ in reader.read(OLD_SET):
         pass
     rows = np.zeros(1, decoding.RECORD)
     hash_keys(np.zeros(8, np.uint8), rows, np.uint64(1), np.uint64(2), np.zeros((1, 2), np.uint64))

@@ -1,0 +1,85 @@
+"""Compiles every kernel: a small log goes through all that commands do with one.
+
+On a simulated disk, so that nothing is written anywhere but to the folder of compiled kernels.
+"""
+
+from __future__ import annotations
+
+import io
+from functools import partial
+
+from stratalog.cli.dumping.files import dump_files
+from stratalog.cli.dumping.names import found_files
+from stratalog.cli.dumping.options import DumpOptions
+from stratalog.cli.dumping.printer import Printer
+from stratalog.clock import system_clock
+from stratalog.config import LogConfig
+from stratalog.files.names import TopicPartition
+from stratalog.files.simulated import SimulatedDisk
+from stratalog.log.loader import load
+from stratalog.log.origin import AppendOrigin
+from stratalog.log.reading import Isolation
+from stratalog.log.scheduler import BackgroundScheduler
+from stratalog.records.build import BatchOptions, Record, build_batch
+from stratalog.records.compression import Codec
+from stratalog.records.control import ControlType, EndTxnMarker
+from stratalog.records.warm import OLD_SET, warm
+from stratalog.segment.scan import scan_segment
+
+_DIRECTORY = "/warm-0"
+_in_transaction = partial(BatchOptions, producer_id=1, producer_epoch=0, is_transactional=True)
+
+
+def warm_everything() -> None:
+    """Compile or load all kernels of all commands."""
+    warm()
+    disk = SimulatedDisk()
+    disk.make_directories(_DIRECTORY)
+    _write_log(disk)
+    path = f"{_DIRECTORY}/{0:020d}.log"
+    scan_segment(disk, path, 0, index_interval_bytes=1)
+    options = DumpOptions(deep=True, print_data=True)
+    for as_json in (False, True):
+        printer = Printer(io.BytesIO(), io.StringIO(), as_json=as_json)
+        dump_files(disk, list(found_files(disk, _DIRECTORY)), options, printer)
+
+
+def _write_log(disk: SimulatedDisk) -> None:
+    """Append as leader and as follower, batches and markers, and look things up."""
+    scheduler = BackgroundScheduler()
+    log = load(
+        disk=disk,
+        clock=system_clock,
+        scheduler=scheduler,
+        directory=_DIRECTORY,
+        topic_partition=TopicPartition("warm", 0),
+        config=LogConfig.of({"index.interval.bytes": 1, "segment.index.bytes": 1024}),
+        high_watermark_follows_end=True,
+    )
+    now = system_clock()
+    for codec in (Codec.NONE, Codec.LZ4):
+        log.append_as_leader(
+            build_batch([Record(0, now, b"k", "\u00e9".encode(), (("h", b"v"),))], BatchOptions(codec=codec)),
+            leader_epoch=0,
+        )
+    log.append_as_leader(OLD_SET, leader_epoch=0)
+    log.append_as_leader(build_batch([Record(0, now)], _in_transaction(base_sequence=0)), leader_epoch=0)
+    marker = EndTxnMarker(ControlType.ABORT, 0)
+    log.append_as_leader(
+        build_batch(
+            [Record(0, now, marker.key_bytes(), marker.value_bytes())],
+            _in_transaction(is_control=True),
+        ),
+        leader_epoch=0,
+        origin=AppendOrigin.COORDINATOR,
+        transaction_version=0,
+    )
+    log.append_as_follower(
+        build_batch([Record(log.log_end_offset, now, b"k", b"v")], BatchOptions(partition_leader_epoch=0)),
+        leader_epoch=0,
+    )
+    log.read(0, 1 << 20, isolation=Isolation.TXN_COMMITTED)
+    log.fetch_offset_by_timestamp(now)
+    log.truncate_to(log.log_end_offset - 1)
+    log.close()
+    scheduler.close()
