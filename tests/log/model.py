@@ -267,5 +267,4 @@ class LogModel:
         return sorted(record for record in found if self.start <= record.offset < stable)
 
     def first_not_before(self, timestamp: int) -> Record | None:
-        records = (record for batch in self.batches for record in batch.records)
-        return next((record for record in records if record.timestamp >= timestamp), None)
+        return next((r for r in self.records(markers=True) if r.timestamp >= timestamp), None)

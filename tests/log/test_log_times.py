@@ -104,3 +104,26 @@ def test_the_answers_are_the_same_after_a_restart(log: Log) -> None:
     assert [answer(again, timestamp) for timestamp in times] == [
         answer(log, timestamp) for timestamp in times
     ]
+
+
+def test_records_behind_an_empty_segment_are_found() -> None:
+    log = Machine().open()
+    log.append_as_leader(batch(b"a", b"b"), leader_epoch=0)
+    log.truncate_to(1)
+    log.roll()
+    log.append_as_leader(batch(b"c", timestamp=NOW - 5), leader_epoch=0)
+
+    assert answer(log, NOW - 5) is None
+    assert log.first_not_before(NOW - 5) == (NOW - 5, 1, 0)
+
+
+def test_records_behind_deleted_ones_that_are_younger_are_found() -> None:
+    log = Machine().open()
+    log.append_as_leader(batch(b"a", timestamp=NOW), leader_epoch=0)
+    log.append_as_leader(batch(b"b", timestamp=NOW - 10), leader_epoch=0)
+    log.roll()
+    log.append_as_leader(batch(b"c", timestamp=NOW - 3), leader_epoch=0)
+    log.delete_records(1)
+
+    assert answer(log, NOW - 5) is None
+    assert log.first_not_before(NOW - 5) == (NOW - 3, 2, 0)

@@ -186,7 +186,8 @@ class PartitionLog:
     @property
     def last_stable_offset(self) -> int:
         """Where a reader of committed records ends: the first record of an open transaction, or the end."""
-        return self._log.last_stable_offset
+        # That record's batch may begin before the start of the log, and the log's own mark with it.
+        return max(self._log.last_stable_offset, self._log.log_start_offset)
 
     @property
     def log(self) -> Log:
@@ -346,7 +347,7 @@ class PartitionLog:
         A time is a datetime with a time zone, or milliseconds since 1970.
         """
         self._check_open()
-        found = self._log.fetch_offset_by_timestamp(_milliseconds(time))
+        found = self._log.first_not_before(_milliseconds(time))
         return None if found is None else found.offset
 
     def offset_of_newest(self) -> int | None:

@@ -47,7 +47,7 @@ from stratalog.log.reading import FetchedData, Isolation, out_of_range, read
 from stratalog.log.roll import RollParams, random_jitter_ms, roll_reason
 from stratalog.log.scheduler import Scheduler
 from stratalog.log.segments import LogSegments
-from stratalog.log.timestamps import find_offset
+from stratalog.log.timestamps import find_offset, first_not_before
 from stratalog.log.validation import validate_and_assign_offsets
 from stratalog.records.kernels.walk import BatchTable
 from stratalog.segment.search import TimestampAndOffset
@@ -403,6 +403,11 @@ class Log:
         self._check_usable()
         return find_offset(self.segments, self.epochs, timestamp, self.log_start_offset, self._end.offset)
 
+    def first_not_before(self, timestamp: int) -> TimestampAndOffset | None:
+        """The first record that is not before a time, also where Kafka answers that there is none."""
+        self._check_usable()
+        return first_not_before(self.segments, timestamp, self.log_start_offset)
+
     # Marks
 
     def update_high_watermark(self, offset: int) -> int:
@@ -590,7 +595,11 @@ class Log:
         self._first_unstable = unstable
 
     def _placed(self, offset: int) -> OffsetMetadata:
-        """The offset with its place: that of the batch that holds it, or of the first one behind it."""
+        """The offset with its place: that of the batch that holds it, or of the first one behind it.
+
+        A batch that the log's start lies in begins before it, and a mark in it falls behind the start, as in
+        Kafka.
+        """
         try:
             found = read(
                 self.segments,
@@ -602,8 +611,7 @@ class Log:
             )
         except OffsetOutOfRangeError:
             return OffsetMetadata(offset)
-        # A batch that the start of the log lies in begins before it. Kafka lets its marks fall behind then.
-        return found.offset._replace(offset=max(found.offset.offset, self.log_start_offset))
+        return found.offset
 
     @contextmanager
     def _changing(self) -> Iterator[None]:

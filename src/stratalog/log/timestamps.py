@@ -36,7 +36,7 @@ def find_offset(
 ) -> TimestampAndOffset | None:
     """The first record at or after a time, or what a special value stands for; None if there is none."""
     if timestamp >= 0:
-        # Only the first segment that reaches the time is searched: later ones begin after it.
+        # Only the first segment that reaches the time is searched, as in Kafka.
         for segment in segments:
             if segment.largest_timestamp >= timestamp:
                 return segment.find_offset_by_timestamp(timestamp, log_start_offset)
@@ -55,3 +55,19 @@ def find_offset(
     raise UsageError(
         f"timestamp {timestamp}: below 0 only {[int(s) for s in SpecialTimestamp]} mean something."
     )
+
+
+def first_not_before(
+    segments: LogSegments, timestamp: int, log_start_offset: int
+) -> TimestampAndOffset | None:
+    """The first record at or after a time, whichever segment it is in.
+
+    `find_offset` ends with the first segment that reaches the time. That may be an empty one, by the time of
+    its file, or have such records below the log's start only: Kafka then answers that there is none.
+    """
+    for segment in segments:
+        if segment.largest_timestamp >= timestamp:
+            found = segment.find_offset_by_timestamp(timestamp, log_start_offset)
+            if found is not None:
+                return found
+    return None

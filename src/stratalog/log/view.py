@@ -35,7 +35,7 @@ from stratalog.log.producer_rebuild import replay_segment
 from stratalog.log.producers import ProducerStateManager
 from stratalog.log.reading import FetchedData, Isolation, read
 from stratalog.log.segments import LogSegments
-from stratalog.log.timestamps import find_offset
+from stratalog.log.timestamps import find_offset, first_not_before
 from stratalog.segment.search import TimestampAndOffset
 from stratalog.segment.segment import LogSegment
 
@@ -150,6 +150,11 @@ class LogView:
         """As `Log.fetch_offset_by_timestamp`."""
         seen = self._seen
         return find_offset(seen.segments, seen.epochs, timestamp, seen.log_start_offset, seen.end.offset)
+
+    def first_not_before(self, timestamp: int) -> TimestampAndOffset | None:
+        """As `Log.first_not_before`."""
+        seen = self._seen
+        return first_not_before(seen.segments, timestamp, seen.log_start_offset)
 
     def _look(self) -> _Seen:
         for attempt in range(_ATTEMPTS):
