@@ -8,7 +8,7 @@ import re
 import shutil
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from uuid import UUID
@@ -342,6 +342,23 @@ def test_a_tail_gives_what_comes_until_it_is_stopped(log: PartitionLog) -> None:
     stop = Turns(lambda: log.append_many([b"a", b"b"]), lambda: None, lambda: log.append(b"c"))
 
     assert values(log.tail(stop=stop)) == [b"a", b"b", b"c"]
+
+
+@pytest.mark.parametrize("cut", [lambda log: log.truncate_to(1), lambda log: log.delete_records(5)])
+def test_a_tail_is_told_when_its_place_is_gone(
+    log: PartitionLog, cut: Callable[[PartitionLog], object]
+) -> None:
+    for value in (b"a", b"b", b"c"):
+        log.append(value)
+
+    def append_and_cut() -> None:
+        log.append_many([b"d", b"e", b"f"])
+        cut(log)
+
+    following = log.tail(stop=Turns(append_and_cut))
+
+    with pytest.raises(OffsetOutOfRangeError):
+        list(following)
 
 
 def test_a_tail_can_begin_in_the_past(log: PartitionLog) -> None:

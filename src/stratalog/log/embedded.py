@@ -28,6 +28,7 @@ from stratalog.files.disk import Disk
 from stratalog.log.consume import ConsumerRecord, consume, consume_columns, end_of, isolation_of
 from stratalog.log.home import Home
 from stratalog.log.log import Log
+from stratalog.log.reading import out_of_range
 from stratalog.log.scheduler import BackgroundScheduler, Scheduler
 from stratalog.log.timestamps import SpecialTimestamp
 from stratalog.log.view import LogView
@@ -291,7 +292,8 @@ class PartitionLog:
     ) -> Iterator[ConsumerRecord]:
         """Records as they come: from the end of the log unless an offset or a time is given.
 
-        Looks for new ones every `poll_ms`. Ends when `stop` is set, or when none came for `timeout_ms`.
+        Looks for new ones every `poll_ms`. Ends when `stop` is set, or when none came for `timeout_ms`; with
+        an OffsetOutOfRangeError when the log is truncated, or its records deleted, past where the tail is.
         """
         level = isolation_of(isolation)
         self._refresh()
@@ -304,6 +306,9 @@ class PartitionLog:
         last_ms = self._clock()
         while not stop.wait(0):
             end = end_of(self._log, level)
+            if position > self._log.log_end_offset:
+                # Truncated meanwhile: what comes next would have offsets that were given out before.
+                raise out_of_range(position, self._log.log_start_offset, self._log.log_end_offset)
             for record in consume(self._log, position, end, level):
                 position = record.offset + 1
                 yield record
