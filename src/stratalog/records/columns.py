@@ -7,7 +7,7 @@ only the log knows of a batch. What is not asked for is not copied: a query of o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,9 +19,17 @@ from stratalog.records.compression import CODEC_MASK, DEFAULT_LIMIT, Codec, Scra
 from stratalog.records.kernels import decode as decoding
 from stratalog.records.kernels.crc32c import crc32_zlib, crc32c
 from stratalog.records.kernels.decode import RecordTable
-from stratalog.records.kernels.gather import KEY, VALUE, gather, gather_headers, gather_micros
+from stratalog.records.kernels.gather import (
+    KEY,
+    VALUE,
+    gather,
+    gather_both,
+    gather_headers,
+    gather_micros,
+    gather_offsets,
+)
 from stratalog.records.kernels.memory import Bytes, byte_array
-from stratalog.records.kernels.walk import BatchTable
+from stratalog.records.kernels.walk import BatchTable, survey
 from stratalog.records.unpack import RUN_SIZE, Run, invalid_record, next_run
 from stratalog.records.utf8 import decode_text
 from stratalog.records.walk import Stop, explain_stop, new_table, walk_batches
@@ -56,13 +64,21 @@ DEFAULT_MAX_BYTES = 4 << 20
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
 
-class Chunk(NamedTuple):
+class Chunk:
     """Decoded rows that become one Arrow batch, where their bytes lie, and the sums that size its buffers."""
 
-    data: Bytes
-    rows: RecordTable
-    batches: BatchTable
-    sums: tuple[int, int, int, int]
+    __slots__ = ("_pair", "batches", "data", "rows", "sums")
+
+    def __init__(self, data: Bytes, rows: RecordTable, batches: BatchTable, *, both: bool) -> None:
+        self.data = data
+        self.rows = rows
+        self.batches = batches
+        self.sums = decoding.sums(rows)
+        self._pair = _both(self) if both else None
+
+    def binary(self, which: int) -> pa.Array:
+        """The column of keys or of values."""
+        return _binary(self, which, self.sums[which]) if self._pair is None else self._pair[which]
 
     def of_batch(self, column: NDArray[Any]) -> NDArray[Any]:
         """For each row the entry of its batch."""
@@ -127,6 +143,7 @@ class ColumnReader:
         self._table = new_table()
         self._rows = np.zeros(max_rows, decoding.RECORD)
         self._scratch = Scratch()
+        self._wants_both = "key" in columns and "value" in columns
         self._makers = [self._maker(name, topic, partition) for name in columns]
 
     def read(self, buffer: Any, *, start: int = 0, end: int | None = None) -> Iterator[pa.RecordBatch]:
@@ -163,9 +180,8 @@ class ColumnReader:
             )
 
     def _read_walked(self, data: Bytes, headers: BatchTable) -> Iterator[pa.RecordBatch]:
-        bad = np.flatnonzero(~headers["valid"])
-        good = headers[: int(bad[0])] if bad.size else headers
-        wanted = self._wanted(good)
+        good_count, has_control, _, _ = survey(headers, 0)
+        wanted = self._wanted(headers[:good_count], has_control)
         done = 0
         while done < len(wanted):
             run = next_run(data, wanted, done, self._scratch, self._limit)
@@ -173,17 +189,20 @@ class ColumnReader:
             if run.problem is not None:
                 raise run.problem
             done += len(run.batches)
-        if bad.size:
-            raise wrong_crc(data, headers[int(bad[0])])
+        if good_count < len(headers):
+            raise wrong_crc(data, headers[good_count])
 
-    def _wanted(self, headers: BatchTable) -> BatchTable:
+    def _wanted(self, headers: BatchTable, has_control: bool) -> BatchTable:
         start_offset, last_offset = self._offsets
+        drop_control = has_control and not self._include_control
+        if not drop_control and (start_offset, last_offset) == (INT64_MIN, INT64_MAX):
+            return headers
         keep = np.ones(len(headers), np.bool_)
         if start_offset > INT64_MIN:
             keep &= headers["last_offset"] >= start_offset
         if last_offset < INT64_MAX:  # a legacy wrapper has its first offset inside
             keep &= (headers["base_offset"] <= last_offset) | (headers["magic"] < 2)
-        if not self._include_control:
+        if drop_control:
             keep &= (headers["attributes"] & Attributes.CONTROL == 0) | (headers["magic"] < 2)
         return headers if keep.all() else headers[keep]
 
@@ -196,7 +215,7 @@ class ColumnReader:
             )
             if count:
                 rows = self._rows[:count]
-                chunk = Chunk(run.data, rows, run.batches, decoding.sums(rows))
+                chunk = Chunk(run.data, rows, run.batches, both=self._wants_both)
                 arrays = [make(chunk) for make in self._makers]
                 yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
         if outcome != decoding.DONE:
@@ -222,11 +241,25 @@ def wrong_crc(data: Bytes, row: np.void) -> CorruptRecordError:
 
 
 def _key(chunk: Chunk) -> pa.Array:
-    return _binary(chunk, KEY, chunk.sums[0])
+    return chunk.binary(KEY)
 
 
 def _value(chunk: Chunk) -> pa.Array:
-    return _binary(chunk, VALUE, chunk.sums[1])
+    return chunk.binary(VALUE)
+
+
+def _both(chunk: Chunk) -> tuple[pa.Array, pa.Array] | None:
+    """Keys and values at once; None where one of them is null."""
+    count = len(chunk.rows)
+    key_ends, keys = _Out(4 * (count + 1)), _Out(chunk.sums[KEY])
+    value_ends, values = _Out(4 * (count + 1)), _Out(chunk.sums[VALUE])
+    ends = key_ends.array.view(np.int32), value_ends.array.view(np.int32)
+    if not gather_both(chunk.data, chunk.rows, ends[KEY], keys.array, ends[VALUE], values.array):
+        return None
+    return (
+        pa.Array.from_buffers(TYPES["key"], count, [None, key_ends.buffer, keys.buffer], 0),
+        pa.Array.from_buffers(TYPES["value"], count, [None, value_ends.buffer, values.buffer], 0),
+    )
 
 
 def _binary(chunk: Chunk, which: int, size: int) -> pa.Array:
@@ -238,7 +271,9 @@ def _binary(chunk: Chunk, which: int, size: int) -> pa.Array:
 
 
 def _offset(chunk: Chunk) -> pa.Array:
-    return pa.array(np.ascontiguousarray(chunk.rows["offset"]))
+    out = _Out(8 * len(chunk.rows))
+    gather_offsets(chunk.rows, out.array.view(np.int64))
+    return pa.Array.from_buffers(TYPES["offset"], len(chunk.rows), [None, out.buffer], 0)
 
 
 def _timestamp(chunk: Chunk) -> pa.Array:

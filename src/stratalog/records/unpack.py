@@ -17,10 +17,10 @@ from stratalog.records import legacy
 from stratalog.records.batch import RECORD_BATCH_OVERHEAD
 from stratalog.records.compression import CODEC_MASK, Scratch, decompress_into
 from stratalog.records.kernels.memory import Bytes
-from stratalog.records.kernels.walk import BatchTable
+from stratalog.records.kernels.walk import BatchTable, survey
 
 # A run ends once this much is unpacked: the decoder then finds it in the CPU's second cache still.
-RUN_SIZE = 1 << 20
+RUN_SIZE = 512 << 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +41,9 @@ def next_run(data: Bytes, headers: BatchTable, start: int, scratch: Scratch, lim
 
     Nothing bounds a run that stays where it is but the walk that found it.
     """
-    magic = headers["magic"]
-    is_legacy = bool(magic[start] < 2)
-    other = np.flatnonzero((magic[start:] < 2) != is_legacy)
-    stop = start + int(other[0]) if other.size else len(headers)
-    codecs = headers["attributes"][start:stop] & CODEC_MASK
-    if not codecs.any():
+    _, _, stop, has_codec = survey(headers, start)
+    is_legacy = bool(headers["magic"][start] < 2)
+    if not has_codec:
         batches = headers[start:stop]
         if is_legacy:
             # The decoder adds the base to each inner offset, and a plain message carries its own.
@@ -54,6 +51,7 @@ def next_run(data: Bytes, headers: BatchTable, start: int, scratch: Scratch, lim
         return Run(data=data, batches=batches, is_legacy=is_legacy)
     scratch.used = 0
     unpack = _unpack_legacy if is_legacy else _unpack
+    codecs = headers["attributes"][start:stop] & CODEC_MASK
     return unpack(data, headers[start:stop], codecs, scratch, limit)
 
 

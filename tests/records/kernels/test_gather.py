@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 
 from stratalog.records.compression import Codec
 from stratalog.records.kernels import decode as decoding
-from stratalog.records.kernels.gather import KEY, VALUE, gather, gather_headers, gather_micros
+from stratalog.records.kernels.gather import (
+    KEY,
+    VALUE,
+    gather,
+    gather_both,
+    gather_headers,
+    gather_micros,
+    gather_offsets,
+)
 from stratalog.records.kernels.memory import Bytes, byte_array, copy_bytes
 from stratalog.records.walk import walk_batches
 from tests.records.strategies import Encoded, v2_batches
@@ -74,6 +82,32 @@ def test_keys_and_values_come_with_their_ends_and_nulls(batch: Encoded, which: i
     assert nulls == wanted.count(None)
     assert untouched(out)
     assert untouched(validity)
+
+
+@given(v2_batches(codec=Codec.NONE))
+def test_keys_and_values_come_together_unless_one_is_null(batch: Encoded) -> None:
+    rows = rows_of(batch)
+    pairs = [(record.key, record.value) for record in batch.records]
+    sizes = [sum(len(pair[which] or b"") for pair in pairs) for which in (KEY, VALUE)]
+    (keys, values), ends = (guarded(size) for size in sizes), np.zeros((2, len(rows) + 1), np.int32)
+
+    complete = gather_both(byte_array(batch.data), rows, ends[KEY], keys, ends[VALUE], values)
+
+    assert complete == all(key is not None and value is not None for key, value in pairs)
+    if complete:
+        assert list(zip(slices(keys, ends[KEY]), slices(values, ends[VALUE]), strict=True)) == pairs
+    assert untouched(keys)
+    assert untouched(values)
+
+
+@given(v2_batches(codec=Codec.NONE))
+def test_offsets_come_in_order(batch: Encoded) -> None:
+    rows = rows_of(batch)
+    out = np.zeros(len(rows), np.int64)
+
+    gather_offsets(rows, out)
+
+    assert out.tolist() == [record.offset for record in batch.records]
 
 
 @given(v2_batches(codec=Codec.NONE))
