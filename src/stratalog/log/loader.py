@@ -37,6 +37,7 @@ from stratalog.log.scheduler import Scheduler
 from stratalog.log.segments import LogSegments
 from stratalog.segment.segment import LogSegment
 
+_DELETED = FileState.DELETED.value
 _INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 
 
@@ -133,17 +134,20 @@ def list_partition(entries: Iterable[DirectoryEntry], directory: str) -> Listing
     sizes: dict[int, int] = {}
     indexes: dict[FileKind, set[int]] = {kind: set() for kind in _INDEXES}
     snapshots: list[int] = []
+    # Each look at an enum's member is a call, and there may be hundreds of thousands of files.
+    regular, live, deleted = EntryKind.FILE, FileState.LIVE, FileState.DELETED
+    log, snapshot = FileKind.LOG, FileKind.PRODUCER_SNAPSHOT
     for entry in entries:
         file = parse_segment_file(entry.name)
-        if file is None or entry.kind is not EntryKind.FILE or file.state is FileState.DELETED:
+        if file is None or entry.kind is not regular or file.state is deleted:
             continue
-        if file.state is not FileState.LIVE:
+        if file.state is not live:
             raise NeedsRecoveryError(
                 directory, f"{entry.name} is left of a clean-up or split that was cut short"
             )
-        if file.kind is FileKind.LOG:
+        if file.kind is log:
             sizes[file.offset] = entry.size
-        elif file.kind is FileKind.PRODUCER_SNAPSHOT:
+        elif file.kind is snapshot:
             snapshots.append(file.offset)
         else:
             indexes[file.kind].add(file.offset)
@@ -168,6 +172,7 @@ def _open_segments(
     disk: Disk, clock: Clock, directory: str, config: LogConfig, listing: Listing
 ) -> Iterable[LogSegment]:
     jitter_ms = random_jitter_ms(config)
+    indexed, timed, aborted = (listing.indexes[kind] for kind in _INDEXES)
     for base_offset, size in listing.sizes.items():
         yield LogSegment.open(
             disk,
@@ -176,9 +181,9 @@ def _open_segments(
             config,
             clock,
             size=size,
-            has_index=base_offset in listing.indexes[FileKind.OFFSET_INDEX],
-            has_time_index=base_offset in listing.indexes[FileKind.TIME_INDEX],
-            has_txn_index=base_offset in listing.indexes[FileKind.TXN_INDEX],
+            has_index=base_offset in indexed,
+            has_time_index=base_offset in timed,
+            has_txn_index=base_offset in aborted,
             roll_jitter_ms=jitter_ms,
         )
 
@@ -186,8 +191,9 @@ def _open_segments(
 def _delete_leftovers(disk: Disk, directory: str, entries: Iterable[DirectoryEntry]) -> None:
     """Files that were to be deleted after their delay, when their process ended."""
     for entry in entries:
-        is_kraft = parse_kraft_snapshot_file(entry.name) is not None
-        if entry.kind is EntryKind.FILE and entry.name.endswith(FileState.DELETED.value) and not is_kraft:
+        if not entry.name.endswith(_DELETED) or entry.kind is not EntryKind.FILE:
+            continue
+        if parse_kraft_snapshot_file(entry.name) is None:
             disk.delete(f"{directory}{os.sep}{entry.name}")
 
 
