@@ -10,6 +10,7 @@ import click
 import pytest
 
 from stratalog.cli.main import cli
+from tests.records import golden
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -79,3 +80,15 @@ def test_the_makefile_targets_that_documents_name_exist() -> None:
     }
 
     assert mentioned <= targets
+
+
+@pytest.mark.parametrize(
+    ("page", "message"), [("record-batch", golden.TWO_RECORDS), ("message-set", golden.V0_MESSAGE)]
+)
+def test_a_worked_example_is_what_kafka_writes(page: str, message: bytes) -> None:
+    text = (ROOT / "docs" / "formats" / f"{page}.md").read_text(encoding="utf-8")
+    example = text.rpartition("Worked example")[2]
+    # The bytes stand in groups, and what they mean behind two spaces or more.
+    lines = [line.strip().partition("  ")[0] for line in example.splitlines() if line.startswith("    ")]
+
+    assert bytes.fromhex("".join(lines)) == message
