@@ -30,15 +30,20 @@ check: set-up  ## Ruff and mypy only
 	$(PYTHON_IN) -m ruff format --check $(CHECKED)
 	$(PYTHON_IN) -m mypy
 
+# Compiled once, so that the workers below find the kernels and do not each compile them.
+.PHONY: kernels
+kernels: set-up
+	@$(VENV)/bin/stratalog warm > /dev/null
+
 .PHONY: quick-tests
-quick-tests: set-up
+quick-tests: kernels
 	STRATALOG_PROFILE=quick $(PYTEST) -n $(WORKERS) $(UNIT) $(ARGS)
 
 .PHONY: test
-test: quick test-seeded test-uncompiled test-kafka test-spark  ## All of it: quick, seeded properties, real Kafka, Spark
+test: check test-seeded test-uncompiled test-kafka test-spark  ## All of it: quick with seeded counts, real Kafka, Spark
 
 .PHONY: test-seeded
-test-seeded: set-up  ## Unit tests again, with a tenth of the deep counts
+test-seeded: kernels  ## The tests of quick, with a tenth of the deep counts instead of a handful
 	STRATALOG_PROFILE=ci $(PYTEST) -n $(WORKERS) $(UNIT)
 
 .PHONY: test-uncompiled
