@@ -60,7 +60,7 @@ def message(
 
 
 def wrapper(inner: bytes, *, magic: int = 1, offset: int = 1, timestamp: int = NOW) -> bytes:
-    outer = naive.Record(offset, timestamp, None, gzip.compress(inner))
+    outer = naive.Record(offset, timestamp, None, gzip.compress(inner, mtime=0))
     return naive.encode_message(outer, magic=magic, attributes=GZIP_BIT)
 
 
@@ -135,7 +135,9 @@ def test_inner_offsets_that_do_not_count_up_are_set_right() -> None:
     assert [(r.offset, r.value) for r in only_batch(take(data, next_offset=4))] == [(4, b"v2"), (5, b"v0")]
 
 
-@pytest.mark.parametrize("data", [V0_MESSAGE, V1_MESSAGE, wrapper(message(0, 5))])
+@pytest.mark.parametrize(
+    "data", [V0_MESSAGE, V1_MESSAGE, wrapper(message(0, 5))], ids=["v0", "v1", "wrapper"]
+)
 def test_log_append_time_is_stamped_on_the_new_batch(data: bytes) -> None:
     taken = take(data, APPEND_TIME)
 
@@ -144,7 +146,9 @@ def test_log_append_time_is_stamped_on_the_new_batch(data: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [V0_MESSAGE + V1_MESSAGE, V1_MESSAGE + TWO_RECORDS, TWO_RECORDS + V1_MESSAGE]
+    "data",
+    [V0_MESSAGE + V1_MESSAGE, V1_MESSAGE + TWO_RECORDS, TWO_RECORDS + V1_MESSAGE],
+    ids=["v0 and v1", "v1 and v2", "v2 and v1"],
 )
 def test_a_set_of_several_magics_is_refused(data: bytes) -> None:
     with pytest.raises(InvalidRecordError):
