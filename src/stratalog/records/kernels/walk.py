@@ -118,8 +118,8 @@ def survey(batches: BatchTable, start: int) -> tuple[int, bool, int, bool]:
     """What a reader must know of the rows from `start` on before it decodes them.
 
     (the first row whose checksum does not hold, or their number; whether one before it is a control batch;
-    where the run of one family, v2 or older, ends; whether a batch of that run is compressed). One call of
-    this costs less than two of NumPy's over a column.
+    where the run of one family, v2 or older, ends, valid or not; whether a batch of it is compressed). One
+    call of this costs less than two of NumPy's over a column.
     """
     good = len(batches)
     has_control = False
@@ -127,18 +127,17 @@ def survey(batches: BatchTable, start: int) -> tuple[int, bool, int, bool]:
     has_codec = False
     for i in range(start, len(batches)):
         row = batches[i]
-        if not row.valid:
-            good = i
-            break
         is_v2 = row.magic == 2
-        if is_v2 and row.attributes & CONTROL:
+        if not row.valid:
+            good = min(good, i)
+        elif i < good and is_v2 and row.attributes & CONTROL:
             has_control = True
         if i < run_end:
             if is_v2 != (batches[start].magic == 2):
                 run_end = i
             elif row.attributes & CODEC_MASK:
                 has_codec = True
-    return good, has_control, min(run_end, good), has_codec
+    return good, has_control, run_end, has_codec
 
 
 @kernel
