@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -56,7 +56,8 @@ from stratalog.segment.txn_index import AbortedTxn
 
 logger = logging.getLogger(__name__)
 
-INT32_MAX = 2**31 - 1
+INT32_MAX, INT64_MAX = 2**31 - 1, 2**63 - 1
+EXPIRATION_CHECK_MS = 600_000  # Kafka: producer.id.expiration.check.interval.ms
 
 
 class Log:
@@ -94,12 +95,21 @@ class Log:
         self._directory = directory
         self._end = end
         self._follows_end = high_watermark_follows_end
-        self._high_watermark = end if high_watermark_follows_end else OffsetMetadata(log_start_offset)
-        self._first_unstable: OffsetMetadata | None = None
+        high_watermark = end if high_watermark_follows_end else OffsetMetadata(log_start_offset)
+        # The high watermark and the first unstable offset, published together: a reader of committed records
+        # that saw a new one of the first and an old one of the second would read what is still open.
+        self._marks: tuple[OffsetMetadata, OffsetMetadata | None] = (high_watermark, None)
+        # Taken before `_lock` by whatever flushes or truncates: a flush counts only for what was there all
+        # the time, and two of them never take each other's word for what is on the device.
+        self._flush_lock = threading.RLock()
         self._lock = threading.RLock()
         self._failed: DiskError | None = None
         self._closed = False
         self._update_first_unstable()
+        if config.flush_ms < INT64_MAX:
+            self._repeat("flush by flush.ms", config.flush_ms, self.flush)
+        if high_watermark_follows_end:  # else its manager does it, for all logs at once
+            self._repeat("producer expiration", EXPIRATION_CHECK_MS, self._expire_producers)
 
     # What it is
 
@@ -121,6 +131,11 @@ class Log:
     def last_stable_offset(self) -> int:
         """Below it every transaction is decided."""
         return self._last_stable().offset
+
+    @property
+    def failure(self) -> DiskError | None:
+        """What made the log fail, after which it takes and gives nothing more."""
+        return self._failed
 
     @property
     def size(self) -> int:
@@ -205,20 +220,28 @@ class Log:
                 if changes.duplicate is not None:
                     written = changes.duplicate
                     return info._replace(first_offset=written.first_offset, last_offset=written.last_offset)
-                try:
-                    segment.append(info.data, info.batches, info.last_offset)
-                    break
-                except IndexFullError:
-                    # It filled up inside the set, whose bytes are in the file already. Kafka leaves them.
-                    segment.truncate_to(self._end.offset)
-                    if not segment.size:
-                        raise  # not even an empty index has room
+                with self._writing():
+                    if self._write(info, segment, changes):
+                        break
                     segment = self._roll_for(info)
-            self._set_end(OffsetMetadata(info.last_offset + 1, segment.base_offset, segment.size))
-            self._take_over(changes, segment, info.last_offset + 1)
-            if self._end.offset - self.recovery_point >= self.config.flush_messages:
-                self.flush()
+            is_due = self._end.offset - self.recovery_point >= self.config.flush_messages
+        if is_due:
+            self.flush()
         return info
+
+    def _write(self, info: AppendInfo, segment: LogSegment, changes: ProducerChanges) -> bool:
+        """Put the set into the segment, and all it changes into memory; False if an index is full."""
+        try:
+            segment.append(info.data, info.batches, info.last_offset)
+        except IndexFullError:
+            # It filled up inside the set, whose bytes are in the file already. Kafka leaves them.
+            segment.truncate_to(self._end.offset)
+            if not segment.size:
+                raise  # not even an empty index has room
+            return False
+        self._set_end(OffsetMetadata(info.last_offset + 1, segment.base_offset, segment.size))
+        self._take_over(changes, segment, info.last_offset + 1)
+        return True
 
     def _changes_of_producers(
         self,
@@ -349,9 +372,9 @@ class Log:
 
     def _flush_rolled(self, snapshot: str | None, base_offset: int) -> None:
         """In the background: the snapshot first, so that the recovery point never runs ahead of it."""
-        if self._closed:
-            return
-        with self._failing():
+        with self._flush_lock, self._failing():
+            if self._closed or self._failed is not None:
+                return
             if snapshot is not None and self._disk.exists(snapshot):
                 self._disk.sync(snapshot)
             self._flush_up_to(base_offset)
@@ -468,7 +491,7 @@ class Log:
         """Remove the record at an offset, the others of its batch and all behind; False if there is none."""
         if offset < 0:
             raise UsageError(f"truncation to {offset}: an offset is not negative.")
-        with self._changing():
+        with self._flush_lock, self._changing(), self._writing():
             if offset >= self._end.offset:
                 self.epochs.truncate_from_end(self._end.offset)
                 return False
@@ -488,7 +511,7 @@ class Log:
 
     def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
         """Remove everything; the log goes on at an offset."""
-        with self._changing():
+        with self._flush_lock, self._changing(), self._writing():
             self._delete(tuple(self.segments), "the log begins anew")
             segment = self._create_segment(offset)
             self.segments.replace([segment])
@@ -526,10 +549,12 @@ class Log:
 
     def flush(self, *, force: bool = False) -> None:
         """Return when all records are on the device; with `force` an empty active segment's files too."""
-        with self._failing():
+        with self._flush_lock, self._failing():
+            self._check_usable()
             self._flush_up_to(self._end.offset + 1 if force else self._end.offset)
 
     def _flush_up_to(self, offset: int) -> None:
+        """Under the flush lock, so that nothing is truncated meanwhile; appends go on."""
         recovery_point = min(offset, self._end.offset)
         if offset <= self.recovery_point:
             return
@@ -544,16 +569,24 @@ class Log:
                 self.last_flushed_ms = self._clock()
 
     def close(self) -> None:
-        """Flush, leave a snapshot at the end, cut the indexes, as a clean shutdown does. Twice is once."""
-        with self._lock:
+        """Flush, leave a snapshot at the end, cut the indexes, as a clean shutdown does. Twice is once.
+
+        A log that has failed is let go of as it is, and its failure raised: it was not closed cleanly.
+        """
+        with self._flush_lock, self._lock:
             if self._closed:
                 return
+            if self._failed is not None:
+                self.close_handlers()
+                raise self._failed
             with self._failing():
                 self.flush(force=True)
                 self.epochs.flush()
                 self.producers.take_snapshot()
                 for segment in self.segments:
                     segment.close()
+                # Whoever writes a mark afterwards vouches for the names in it too.
+                self._disk.sync_directory(self._directory)
             self._closed = True
             self._disk.release(self._directory)
 
@@ -573,10 +606,13 @@ class Log:
         if self._high_watermark.offset >= end.offset:
             self._set_high_watermark(end)
 
+    @property
+    def _high_watermark(self) -> OffsetMetadata:
+        return self._marks[0]
+
     def _set_high_watermark(self, mark: OffsetMetadata) -> None:
-        self._high_watermark = mark
         self.producers.on_high_watermark_updated(mark.offset)
-        self._update_first_unstable()
+        self._marks = (mark, self._find_first_unstable())
 
     def _resolve_high_watermark(self) -> None:
         """Find its place in the log, once; it moves to the first offset of a batch, as in Kafka since 4.0."""
@@ -585,14 +621,31 @@ class Log:
                 self._set_high_watermark(self._placed(self._high_watermark.offset))
 
     def _last_stable(self) -> OffsetMetadata:
-        unstable, mark = self._first_unstable, self._high_watermark
+        mark, unstable = self._marks
         return unstable if unstable is not None and unstable.offset < mark.offset else mark
 
     def _update_first_unstable(self) -> None:
+        self._marks = (self._high_watermark, self._find_first_unstable())
+
+    def _find_first_unstable(self) -> OffsetMetadata | None:
         unstable = self.producers.first_unstable_offset
         if unstable is not None and (not unstable.is_resolved or unstable.offset < self.log_start_offset):
             unstable = self._placed(max(unstable.offset, self.log_start_offset))
-        self._first_unstable = unstable
+        return unstable
+
+    def _repeat(self, name: str, every_ms: int, task: Callable[[], object]) -> None:
+        """Run a task every so often, for as long as the log is open and well."""
+
+        def run() -> None:
+            if not self._closed and self._failed is None:
+                task()
+                self._scheduler.schedule(name, run, every_ms)
+
+        self._scheduler.schedule(name, run, every_ms)
+
+    def _expire_producers(self) -> None:
+        with self._lock:
+            self.producers.remove_expired_producers(self._clock())
 
     def _placed(self, offset: int) -> OffsetMetadata:
         """The offset with its place: that of the batch that holds it, or of the first one behind it.
@@ -619,6 +672,18 @@ class Log:
             self._check_usable()
             with self._failing():
                 yield
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Once files are touched, whatever ends it early, Ctrl-C too, leaves them other than the memory."""
+        try:
+            yield
+        except DiskError:
+            raise
+        except BaseException as error:
+            reason = f"it was interrupted while it was changed: {type(error).__name__}"
+            self._failed = DiskError(self._directory, reason)
+            raise
 
     @contextmanager
     def _failing(self) -> Iterator[None]:

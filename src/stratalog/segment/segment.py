@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from stratalog.clock import Clock
@@ -367,10 +368,16 @@ class LogSegment(SegmentFiles):
         for index in (self._offset_index, self._time_index):
             if index is not None:
                 _try(index.close, problems)
+                _try(partial(self._sync_index, index.path), problems)
         _try(self._close_log, problems)
         self._forget()
         if problems:
             raise problems[0]
+
+    def _sync_index(self, path: str) -> None:
+        """What closing has added and cut is to be as durable as the mark that will speak for it."""
+        if self._disk.exists(path):
+            self._disk.sync(path)
 
     def close_handlers(self) -> None:
         """Give back the memory without writing anything: the disk has failed."""
