@@ -37,7 +37,7 @@ kernels: set-up
 
 .PHONY: quick-tests
 quick-tests: kernels
-	STRATALOG_PROFILE=quick $(PYTEST) -n $(WORKERS) $(UNIT) $(ARGS)
+	STRATALOG_PROFILE=quick $(PYTEST) -n $(WORKERS) -m "not kafka" $(UNIT) $(ARGS)
 
 .PHONY: test
 test: check test-seeded test-uncompiled test-kafka test-spark  ## All of it: quick with seeded counts, real Kafka, Spark
