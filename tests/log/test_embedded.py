@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -11,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
@@ -29,6 +31,8 @@ from stratalog.errors import (
     RecordTooLargeError,
     UsageError,
 )
+from stratalog.files.disk import Disk
+from stratalog.files.disk import Path as DiskPath
 from stratalog.records.control import ControlType
 from tests.log.model import NOW, ManualClock, ManualScheduler, append_marker, batch, produced
 
@@ -159,6 +163,68 @@ def test_a_log_that_the_disk_has_failed_is_closed_without_the_mark(directory: Pa
     assert not (directory / CLEAN).exists()
 
 
+class FailingDisk(Disk):
+    """A disk that refuses one step, once, when it is told to."""
+
+    failing = ""
+
+    def _step(self, name: str, path: DiskPath) -> None:
+        if self.failing == name and str(path).endswith(".log"):
+            self.failing = ""
+            raise DiskError(path, "input/output error.", errno.EIO)
+
+    def write_at(self, path: DiskPath, data: Any, position: int) -> None:
+        self._step("write_at", path)
+        super().write_at(path, data, position)
+
+    def sync(self, path: DiskPath) -> None:
+        self._step("sync", path)
+        super().sync(path)
+
+    def truncate(self, path: DiskPath, size: int) -> None:
+        self._step("truncate", path)
+        super().truncate(path, size)
+
+
+@pytest.mark.parametrize(
+    ("step", "change"),
+    [
+        ("write_at", lambda log: log.append(b"d")),
+        ("sync", lambda log: log.flush()),
+        ("truncate", lambda log: log.truncate_to(1)),
+    ],
+)
+def test_a_disk_that_fails_once_leaves_no_mark(
+    directory: Path, step: str, change: Callable[[PartitionLog], object]
+) -> None:
+    disk = FailingDisk()
+    log = open_log(directory, create=True, disk=disk)
+    for value in (b"a", b"b", b"c"):
+        log.append(value)
+    disk.failing = step
+
+    with pytest.raises(DiskError, match="input/output"):
+        change(log)
+    with pytest.raises(DiskError, match="input/output"):
+        log.close()
+
+    with pytest.raises(NeedsRecoveryError):
+        open_log(directory)
+
+
+def test_a_flush_that_fails_in_the_background_leaves_no_mark(directory: Path) -> None:
+    disk = FailingDisk()
+    log = open_log(directory, create=True, disk=disk)
+    log.append(b"a")
+    disk.failing = "sync"
+    log.log.roll()  # which flushes in a thread of its own, before or while the log is closed
+
+    with pytest.raises(DiskError, match="input/output"):
+        log.close()
+
+    assert not (directory / CLEAN).exists()
+
+
 def test_a_topic_id_is_written_once_and_never_changed(directory: Path) -> None:
     topic_id = UUID("0959a673-9137-4afa-be3e-d7d9d3ad9c7e")
     with open_log(directory, create=True, topic_id=topic_id) as log:
@@ -194,6 +260,15 @@ def test_a_timestamp_is_now_unless_given(log: PartitionLog) -> None:
     log.append(b"then", timestamp=datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC))
 
     assert [record.timestamp for record in log.records()] == [NOW, 1_700_000_000_000]
+
+
+def test_a_time_is_its_very_millisecond(log: PartitionLog) -> None:
+    may_day_ms, thousand = 1_083_369_600_000, range(1000)
+    times = [datetime(2004, 5, 1, 0, 0, 0, 1000 * ms, tzinfo=UTC) for ms in thousand]
+    log.append_many([NewRecord(b"", timestamp=time) for time in times])
+
+    assert [record.timestamp for record in log.records()] == [may_day_ms + ms for ms in thousand]
+    assert [log.offset_for_time(time) for time in times] == list(thousand)
 
 
 def test_many_records_are_one_batch(log: PartitionLog) -> None:

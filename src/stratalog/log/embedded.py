@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 DEFAULT_POLL_MS = 100
 _BASE_OFFSET_SIZE = 8
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _APPENDED_COLUMNS = ("key", "value", "timestamp", "headers")
 
 
@@ -397,6 +398,9 @@ class PartitionLog:
             try:
                 self._log.close()
                 self._stop_scheduler()
+                # Work in the background may have failed as late as that.
+                if self._log.failure is not None:
+                    raise self._log.failure
                 self._home.keep_start_offset(self._log)
                 self._home.mark_clean()
             except DiskError:
@@ -479,7 +483,8 @@ def _milliseconds(time: datetime | int) -> int:
     if isinstance(time, datetime):
         if time.tzinfo is None:
             raise UsageError(f"{time} has no time zone: which moment it is depends on where it is read.")
-        return int(time.timestamp() * 1000)
+        # In whole numbers: as a float of seconds one time in seventy comes out a millisecond early.
+        return (time - _EPOCH) // timedelta(milliseconds=1)
     if time < 0:
         raise UsageError(f"time {time}: milliseconds since 1970 are not negative.")
     return time
