@@ -159,6 +159,35 @@ def test_an_index_that_points_behind_its_log_is_named(machine: Machine) -> None:
     assert contents(machine) == before
 
 
+@pytest.mark.parametrize("tail_size", [1, 17, 30, 60])
+@pytest.mark.parametrize("kind", ["torn", "zeros"])
+def test_bytes_behind_the_last_whole_batch_are_named(machine: Machine, tail_size: int, kind: str) -> None:
+    filled(machine).close()
+    path = f"{machine.directory}/{6:020d}.log"
+    size = machine.disk.size(path)
+    tail = machine.disk.read_at(path, tail_size, 0) if kind == "torn" else bytes(tail_size)
+    machine.disk.write_at(path, tail, size)
+    before = contents(machine)
+
+    with pytest.raises(NeedsRecoveryError, match=rf"00000000000000000006\.log.* byte {size}\b"):
+        machine.open()
+
+    assert contents(machine) == before
+
+
+def test_a_last_batch_that_is_none_is_named(machine: Machine) -> None:
+    filled(machine).close()
+    path = f"{machine.directory}/{6:020d}.log"
+    last = machine.disk.size(path) * 2 // 3
+    machine.disk.write_at(path, b"\x09", last + 16)
+    before = contents(machine)
+
+    with pytest.raises(NeedsRecoveryError, match=f"byte {last}: "):
+        machine.open()
+
+    assert contents(machine) == before
+
+
 @pytest.mark.parametrize("partition", CLEAN, ids=str)
 def test_a_partition_that_a_broker_closed_ends_where_its_checkpoint_says(partition: Partition) -> None:
     disk = SimulatedDisk.of({str(file): file.read_bytes() for file in partition.path.iterdir()})

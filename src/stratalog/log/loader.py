@@ -10,12 +10,17 @@ is changed. Kafka: LogLoader
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from stratalog.clock import Clock
 from stratalog.config import LogConfig
-from stratalog.errors import CorruptIndexError, CorruptSnapshotError, NeedsRecoveryError
+from stratalog.errors import (
+    CorruptIndexError,
+    CorruptRecordError,
+    CorruptSnapshotError,
+    NeedsRecoveryError,
+)
 from stratalog.files.disk import Disk
 from stratalog.files.entries import DirectoryEntry, EntryKind
 from stratalog.files.names import (
@@ -35,6 +40,8 @@ from stratalog.log.producers import ProducerStateManager
 from stratalog.log.roll import random_jitter_ms
 from stratalog.log.scheduler import Scheduler
 from stratalog.log.segments import LogSegments
+from stratalog.records.kernels.index import LAST
+from stratalog.segment.headers import find_batch
 from stratalog.segment.segment import LogSegment
 
 _DELETED = FileState.DELETED.value
@@ -59,8 +66,12 @@ def load(
     config: LogConfig,
     log_start_offset: int = 0,
     high_watermark_follows_end: bool = False,
+    before_change: Callable[[], object] | None = None,
 ) -> Log:
-    """The log in this directory, which was closed cleanly or is empty."""
+    """The log in this directory, which was closed cleanly or is empty.
+
+    `before_change` is called when nothing speaks against opening it any more, and no file is changed yet.
+    """
     name = os.fspath(directory)
     disk.release(name)
     entries = disk.list_directory(name)
@@ -81,6 +92,8 @@ def load(
         snapshot_offsets=listing.snapshots,
     )
     # From here on files are changed: what would not let the log be opened has been found by now.
+    if before_change is not None:
+        before_change()
     _delete_leftovers(disk, name, entries)
     if all(entry.name != LEADER_EPOCH_CHECKPOINT for entry in entries):
         disk.create(epochs.path)  # empty until a leader is known, but there from the start, as Kafka has it
@@ -204,9 +217,22 @@ def _remove_strays(producers: ProducerStateManager, segments: LogSegments) -> No
 
 
 def _next_offset(active: LogSegment) -> int:
-    """Where the log ends, by its newest segment, whose indexes must be this log's."""
+    """Where the log ends, by its newest segment, whose indexes must be this log's.
+
+    The last batch must end where the file does. Kafka trusts the mark of a clean close and appends behind
+    whatever stands there; no reader would ever get past it.
+    """
     try:
         active.sanity_check()
-        return active.read_next_offset()
-    except (CorruptIndexError, CorruptSnapshotError) as error:
-        raise NeedsRecoveryError(active.directory, str(error)) from error
+        start = active.offset_index.last_entry.position
+        last = find_batch(active.read_into, start, active.size, LAST, 0, path=active.log_path)
+    except (CorruptIndexError, CorruptRecordError, CorruptSnapshotError) as error:
+        raise NeedsRecoveryError(active.directory, str(error).rstrip(".")) from error
+    end = start if last is None else last.position + last.size
+    if end != active.size:
+        raise NeedsRecoveryError(
+            active.directory,
+            f"{active.base_offset:020d}.log goes on behind its last whole batch, which ends at byte {end}, "
+            f"for {active.size - end} bytes",
+        )
+    return active.base_offset if last is None else last.last_offset + 1
