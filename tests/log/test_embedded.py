@@ -22,6 +22,7 @@ import stratalog
 from stratalog import NewRecord, PartitionLog, open_log
 from stratalog.errors import (
     ConfigError,
+    CorruptCheckpointError,
     DiskError,
     InvalidNameError,
     LogClosedError,
@@ -33,6 +34,7 @@ from stratalog.errors import (
 )
 from stratalog.files.disk import Disk
 from stratalog.files.disk import Path as DiskPath
+from stratalog.files.entries import DirectoryEntry
 from stratalog.records.control import ControlType
 from tests.log.model import NOW, ManualClock, ManualScheduler, append_marker, batch, produced
 
@@ -545,6 +547,80 @@ def test_a_partition_that_needs_recovery_leaves_the_others_clean(log_dir: Path) 
 
     assert (log_dir / CLEAN).read_bytes() == mark
     open_log(log_dir / "txn-0").close()
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "error"),
+    [
+        ("leader-epoch-checkpoint", lambda data: b"garbage\n" + data, CorruptCheckpointError),
+        (f"{10:020d}.log", lambda data: data[:16] + b"\x09" + data[17:], NeedsRecoveryError),
+        (f"{10:020d}.log", lambda data: data + data[:30], NeedsRecoveryError),
+    ],
+)
+def test_an_open_that_fails_leaves_the_directory_as_it_was(
+    log_dir: Path, name: str, damage: Callable[[bytes], bytes], error: type[stratalog.StratalogError]
+) -> None:
+    file = log_dir / "headers-0" / name
+    whole = file.read_bytes()
+    file.write_bytes(damage(whole))
+    (log_dir / LOCK).touch()
+    before = {path: path.read_bytes() for path in log_dir.rglob("*") if path.is_file()}
+
+    with pytest.raises(error):
+        open_log(log_dir / "headers-0")
+
+    assert {path: path.read_bytes() for path in log_dir.rglob("*") if path.is_file()} == before
+    file.write_bytes(whole)
+    open_log(log_dir / "headers-0").close()
+
+
+class InterruptedDisk(Disk):
+    """Ctrl-C comes while the directory is listed the second time, which is when the log is loaded."""
+
+    listings = 0
+
+    def list_directory(self, path: DiskPath) -> list[DirectoryEntry]:
+        self.listings += 1
+        if self.listings == 2:
+            raise KeyboardInterrupt
+        return super().list_directory(path)
+
+
+def test_an_interrupted_open_lets_go_of_the_log(directory: Path) -> None:
+    open_log(directory, create=True).close()
+
+    with pytest.raises(KeyboardInterrupt):
+        open_log(directory, disk=InterruptedDisk())
+
+    open_log(directory).close()
+
+
+class Journal(Disk):
+    """Notes which files are deleted and replaced, in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.changed: list[str] = []
+
+    def delete(self, path: DiskPath) -> bool:
+        if not os.fspath(path).endswith(".tmp"):
+            self.changed.append(Path(path).name)
+        return super().delete(path)
+
+    def replace(self, path: DiskPath, data: Any) -> None:
+        self.changed.append(Path(path).name)
+        super().replace(path, data)
+
+
+def test_the_mark_is_taken_away_before_anything_is_changed(directory: Path) -> None:
+    open_log(directory, create=True).close()
+    (directory / f"{0:020d}.log.deleted").touch()
+    disk = Journal()
+
+    log = open_log(directory, topic_id=UUID(int=5), disk=disk)
+
+    assert disk.changed[:3] == [CLEAN, "partition.metadata", f"{0:020d}.log.deleted"]
+    log.close()
 
 
 def test_the_start_of_a_broker_s_log_is_in_its_checkpoint(log_dir: Path) -> None:

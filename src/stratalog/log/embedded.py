@@ -23,7 +23,7 @@ from uuid import UUID
 from stratalog.clock import Clock, system_clock
 from stratalog.config import LogConfig
 from stratalog.config.keys import Value
-from stratalog.errors import DiskError, LogClosedError, StratalogError, UsageError
+from stratalog.errors import DiskError, LogClosedError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.log.consume import ConsumerRecord, consume, consume_columns, end_of, isolation_of
 from stratalog.log.home import Home
@@ -106,7 +106,7 @@ def open_log(
         scheduler = own = BackgroundScheduler(clock)
     try:
         log = home.load(settings, clock, scheduler, topic_id)
-    except StratalogError:
+    except BaseException:  # an interrupt too: the thread would go on
         if own is not None:
             own.close()
         raise

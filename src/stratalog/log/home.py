@@ -19,7 +19,7 @@ from uuid import UUID
 
 from stratalog.clock import Clock
 from stratalog.config import LogConfig
-from stratalog.errors import NeedsRecoveryError, StratalogError, UsageError
+from stratalog.errors import NeedsRecoveryError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.entries import EntryKind
 from stratalog.files.lock import DirectoryLock
@@ -106,14 +106,25 @@ class Home:
         )
 
     def load(self, config: LogConfig, clock: Clock, scheduler: Scheduler, topic_id: UUID | str | None) -> Log:
-        """The log for writing: locked, the mark of its clean close taken away."""
-        self._lock.acquire()
-        try:
-            self._check_clean()
+        """The log for writing: locked, the mark of its clean close taken away.
+
+        Where it cannot be opened nothing has changed: it, and all other logs of the directory, are as clean
+        as they were.
+        """
+        wanted = None if topic_id is None else _topic_id_of(topic_id)
+
+        def before_change() -> None:
             self._lock.check()
-            self._record(topic_id)
-            start_offset = self._start_offset()
+            # First of all: a crash while the log is loaded must not look like a clean close.
             self._take_mark_away()
+            if is_new_id and wanted is not None:
+                self._metadata.record(wanted)
+                self._metadata.flush()
+
+        try:
+            self._lock.acquire()
+            self._check_clean()
+            is_new_id = wanted is not None and self._check_topic_id(wanted)
             return load(
                 disk=self._disk,
                 clock=clock,
@@ -121,15 +132,11 @@ class Home:
                 directory=self.directory,
                 topic_partition=self.topic_partition,
                 config=config,
-                log_start_offset=start_offset,
+                log_start_offset=self._start_offset(),
                 high_watermark_follows_end=True,
+                before_change=before_change,
             )
-        except NeedsRecoveryError:
-            # Found before anything was changed: the other logs of the directory are as clean as they were.
-            self.mark_clean()
-            self.release()
-            raise
-        except StratalogError:
+        except BaseException:  # an interrupt too: nobody else could let go of the lock
             self.release()
             raise
 
@@ -176,23 +183,18 @@ class Home:
         )
 
     def _take_mark_away(self) -> None:
-        # Before anything is changed: a crash while the log is loaded must not look like a clean close.
         epoch = self._mark.read()
         self._broker_epoch = UNKNOWN_EPOCH if epoch is None else epoch
         self._mark.delete()
 
-    def _record(self, topic_id: UUID | str | None) -> None:
-        if topic_id is None:
-            return
-        wanted = _topic_id_of(topic_id)
+    def _check_topic_id(self, wanted: UUID) -> bool:
+        """Whether the topic's id is still to be written; UsageError if it is another one."""
         known = self._metadata.read()
         if known is not None and known != wanted:
             raise UsageError(
                 f"{self._metadata.path} says that the topic's id is {known}, so it cannot be {wanted}."
             )
-        if known is None:
-            self._metadata.record(wanted)
-            self._metadata.flush()
+        return known is None
 
 
 def _topic_id_of(topic_id: UUID | str) -> UUID:
