@@ -15,7 +15,8 @@ import pyarrow as pa
 from stratalog.errors import CorruptRecordError, UsageError
 from stratalog.files.names import TopicPartition
 from stratalog.log.markers import read_marker
-from stratalog.log.reading import AbortedTransaction, FetchedData, Isolation
+from stratalog.log.reading import AbortedTransaction, FetchedData, Isolation, check_passed_over
+from stratalog.log.segments import LogSegments
 from stratalog.records.batch import Attributes
 from stratalog.records.build import Header, Record
 from stratalog.records.columns import KAFKA_COLUMNS, ColumnReader
@@ -60,6 +61,9 @@ class Readable(Protocol):
 
     @property
     def directory(self) -> str: ...
+
+    @property
+    def segments(self) -> LogSegments: ...
 
     @property
     def high_watermark(self) -> int: ...
@@ -134,15 +138,16 @@ def fetches(log: Readable, start: int, end: int, isolation: Isolation) -> Iterat
     """Fetch after fetch, until one reaches `end` or there is nothing more to see."""
     offset = start
     while offset < end:
-        fetch = _fetch(log, offset, isolation)
+        fetch = _fetch(log, offset, end, isolation)
         if fetch is None:
             return
         yield fetch
         offset = fetch.next_offset
 
 
-def _fetch(log: Readable, offset: int, isolation: Isolation) -> Fetch | None:
+def _fetch(log: Readable, offset: int, end: int, isolation: Isolation) -> Fetch | None:
     found = log.read(offset, FETCH_SIZE, isolation=isolation)
+    check_passed_over(log.segments, offset, found.offset.segment_base if found.records else end)
     if not found.records:
         return None
     data = byte_array(found.records)

@@ -9,9 +9,12 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
-from stratalog.errors import OffsetOutOfRangeError
+from stratalog.errors import CorruptRecordError, OffsetOutOfRangeError
 from stratalog.log.offsets import OffsetMetadata
 from stratalog.log.segments import LogSegments
+from stratalog.records.kernels.index import LAST
+from stratalog.records.kernels.memory import Bytes
+from stratalog.segment.headers import find_batch
 from stratalog.segment.segment import FetchedRange, LogSegment
 
 
@@ -82,6 +85,45 @@ def read(
         )
     # Everything behind start_offset was compacted away.
     return FetchedData(end, aborted_transactions=aborted)
+
+
+def check_passed_over(segments: LogSegments, offset: int, stop_base: int) -> None:
+    """CorruptRecordError if a segment before stop_base breaks off, from the batch of this offset on.
+
+    Where a segment has nothing for an offset, `read` goes on with the next one, as Kafka does: compaction
+    and truncation leave such gaps. A damaged length looks the same to it, and what follows would be skipped
+    without a word. But a torn tail is only ever behind a segment's size.
+    """
+    for segment in segments.from_floor(offset):
+        if segment.base_offset >= stop_base:
+            return
+        broken_at = _broken_at(segment, offset)
+        # A truncation and an append meanwhile may give half of this and half of that, but hardly twice.
+        if broken_at is not None and _broken_at(segment, offset) == broken_at:
+            raise CorruptRecordError(
+                f"the segment goes on for {segment.size - broken_at} bytes, which are no whole batch. Its "
+                f"records from here on cannot be read.",
+                position=broken_at,
+                path=segment.log_path,
+            )
+
+
+def _broken_at(segment: LogSegment, offset: int) -> int | None:
+    """Behind which byte there is no whole batch any more; None if the segment ends there, or has changed."""
+    size = segment.size
+    is_cut = False
+
+    def read_into(buffer: Bytes, position: int) -> int:
+        nonlocal is_cut
+        filled = segment.read_into(buffer, position)
+        is_cut = is_cut or filled < len(buffer)
+        return filled
+
+    start = segment.offset_index.lookup(offset).position
+    last = find_batch(read_into, start, size, LAST, 0, path=segment.log_path)
+    end = start if last is None else last.position + last.size
+    # A file that is shorter than it was is being truncated, here or by another process.
+    return None if end >= size or is_cut or segment.size != size else end
 
 
 def out_of_range(offset: int, start: int, end: int) -> OffsetOutOfRangeError:
