@@ -9,11 +9,13 @@ from typing import NoReturn
 
 import pytest
 
-from stratalog import open_log
+from stratalog import PartitionLog, open_log
 from stratalog.errors import CorruptRecordError, DiskError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock
+from stratalog.records.control import ControlType
 from tests.fixtures.catalog import Partition, partitions
+from tests.log.model import append_marker, produced
 
 DATA = [p for p in partitions() if not p.name.startswith("__cluster_metadata")]
 
@@ -49,6 +51,13 @@ def in_kafka_s_words(partition: Partition) -> list[tuple[object, ...]]:
 
 def in_hex(data: bytes | None) -> str | None:
     return None if data is None else data.hex()
+
+
+def committed(view: PartitionLog) -> list[bytes | None]:
+    """The values that a reader of committed records gets, which as columns are the same."""
+    found = [record.value for record in view.records(isolation="read_committed")]
+    assert view.to_arrow(["value"], isolation="read_committed")["value"].to_pylist() == found
+    return found
 
 
 @pytest.mark.parametrize("partition", DATA, ids=str)
@@ -91,6 +100,37 @@ def test_a_reader_of_committed_records_sees_no_aborted_one(state: str) -> None:
 
     assert found == sorted(offset for offset in expected if offset < first_open)
     assert len(found) < sum(len(batch["records"]) for batch in batches if not batch["isControl"])
+
+
+def test_an_abort_is_known_by_its_marker_before_it_is_in_the_index(tmp_path: Path) -> None:
+    directory = tmp_path / "orders-0"
+    index, hidden = directory / f"{0:020d}.txnindex", tmp_path / "hidden"
+    with open_log(directory, create=True) as log:
+        log.append_batch(produced(1, 0, b"committed", transactional=True))
+        append_marker(log.log, 1, ControlType.COMMIT)
+        log.append_batch(produced(1, 1, b"aborted", transactional=True))
+        append_marker(log.log, 1, ControlType.ABORT)
+        index.rename(hidden)  # the moment between the write of the marker and that of its entry
+        with open_log(directory, read_only=True) as view:
+            assert committed(view) == [b"committed"]
+            hidden.rename(index)
+            assert committed(view) == [b"committed"]
+
+
+def test_an_entry_that_comes_after_its_marker_is_seen_although_the_log_has_not_grown(tmp_path: Path) -> None:
+    directory = tmp_path / "orders-0"
+    index, hidden = directory / f"{0:020d}.txnindex", tmp_path / "hidden"
+    with open_log(directory, create=True) as log:
+        log.append_batch(produced(1, 0, b"aborted", transactional=True))
+        append_marker(log.log, 1, ControlType.ABORT)
+        index.rename(hidden)
+        with open_log(directory, read_only=True) as view:
+            assert committed(view) == []
+            hidden.rename(index)
+            # Behind a snapshot no marker is read any more: from here on the index alone tells of the abort.
+            log.log.roll()
+            log.append(b"plain")
+            assert committed(view) == [b"plain"]
 
 
 def test_a_view_sees_what_is_appended_rolled_and_deleted(tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ becomes segments; the last whole batch of the newest one is where the log ends, 
 batch that is being written, or the zeros of a preallocated file. `refresh` looks again.
 
 A broker goes on meanwhile: it appends to files before it indexes them, so an index is read before the size of
-its log is asked for; it renames what it deletes, so a file that is gone is looked for in a new listing.
+its log is asked for; it renames what it deletes, so a file that is gone is looked for in a new listing. It
+notes an aborted transaction after it has written the marker, so aborts are taken from the markers as well.
 There is no high watermark here: everything that is in the files can be read.
 """
 
@@ -14,7 +15,9 @@ from __future__ import annotations
 import errno
 import logging
 import os
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from stratalog.clock import Clock
 from stratalog.config import LogConfig
@@ -26,14 +29,16 @@ from stratalog.files.names import (
     LEADER_EPOCH_CHECKPOINT,
     FileKind,
     FileState,
+    SegmentFile,
     TopicPartition,
     parse_segment_file,
 )
 from stratalog.log.epochs import LeaderEpochFileCache
 from stratalog.log.offsets import OffsetMetadata
+from stratalog.log.producer_entry import CompletedTxn
 from stratalog.log.producer_rebuild import replay_segment
 from stratalog.log.producers import ProducerStateManager
-from stratalog.log.reading import FetchedData, Isolation, read
+from stratalog.log.reading import AbortedTransaction, FetchedData, Isolation, read
 from stratalog.log.segments import LogSegments
 from stratalog.log.timestamps import find_offset, first_not_before
 from stratalog.segment.search import TimestampAndOffset
@@ -46,14 +51,30 @@ _ATTEMPTS = 5  # at a listing in which a file is gone before it is opened
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Seen:
-    """The log at one moment. `stable` is found when a reader of committed records first asks."""
+    """The log at one moment. `decided` is found when a reader of committed records first asks."""
 
     segments: LogSegments
     snapshots: list[int]
     epochs: LeaderEpochFileCache
     log_start_offset: int
     end: OffsetMetadata
-    stable: list[OffsetMetadata] = field(default_factory=list)
+    decided: list[_Decided] = field(default_factory=list)
+
+
+class _Decided(NamedTuple):
+    """Up to where transactions are decided, and those that a marker behind the newest snapshot aborted."""
+
+    stable: OffsetMetadata
+    aborted: list[CompletedTxn]
+
+
+class _Files(NamedTuple):
+    """What tells whether the files of a segment have changed; zeros where there is no transaction index."""
+
+    log_size: int
+    log_inode: int
+    txn_index_size: int
+    txn_index_inode: int
 
 
 class LogView:
@@ -74,7 +95,7 @@ class LogView:
         self._disk, self._clock = disk, clock
         self._directory = os.fspath(directory)
         self._given_start = log_start_offset
-        self._listed: dict[int, tuple[int, int, LogSegment]] = {}  # size and inode of each segment's log
+        self._listed: dict[int, tuple[_Files, LogSegment]] = {}
         self._seen = self._look()
 
     def refresh(self) -> None:
@@ -109,7 +130,7 @@ class LogView:
 
     @property
     def last_stable_offset(self) -> int:
-        return self._stable(self._seen).offset
+        return self._decided(self._seen).stable.offset
 
     @property
     def size(self) -> int:
@@ -134,17 +155,28 @@ class LogView:
     ) -> FetchedData:
         """As `Log.read`."""
         seen = self._seen
-        is_committed = isolation is Isolation.TXN_COMMITTED
-        return read(
+        decided = self._decided(seen) if isolation is Isolation.TXN_COMMITTED else None
+        found = read(
             seen.segments,
             start_offset,
             max_size,
             log_start_offset=seen.log_start_offset,
             end=seen.end,
-            limit=self._stable(seen) if is_committed else seen.end,
+            limit=seen.end if decided is None else decided.stable,
             min_one_message=min_one_message,
-            include_aborted=is_committed,
+            include_aborted=decided is not None,
         )
+        if decided is None or not decided.aborted or not found.records:
+            return found
+        # The index may lack those that were aborted last, and may have them.
+        aborted = {*(found.aborted_transactions or ())}
+        aborted.update(
+            AbortedTransaction(txn.producer_id, txn.first_offset)
+            for txn in decided.aborted
+            if txn.last_offset >= start_offset
+        )
+        in_order = sorted(aborted, key=lambda transaction: transaction.first_offset)
+        return found._replace(aborted_transactions=in_order)
 
     def fetch_offset_by_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
         """As `Log.fetch_offset_by_timestamp`."""
@@ -191,20 +223,21 @@ class LogView:
         )
 
     def _segments_of(self, entries: list[DirectoryEntry]) -> list[LogSegment]:
-        """A segment object for each .log; the one from before where the file has not changed."""
+        """A segment object for each .log; the one from before where its files have not changed."""
         indexes = {
-            kind: set(_offsets(entries, kind))
-            for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
+            kind: set(_offsets(entries, kind)) for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
         }
+        txn_indexes = {file.offset: entry for entry, file in _live_files(entries, FileKind.TXN_INDEX)}
         before, self._listed = self._listed, {}
-        for entry in entries:
-            file = parse_segment_file(entry.name)
-            if file is None or entry.kind is not EntryKind.FILE:
+        for entry, file in _live_files(entries, FileKind.LOG):
+            if entry.kind is not EntryKind.FILE:
                 continue
-            if file.kind is not FileKind.LOG or file.state is not FileState.LIVE:
-                continue
+            txn_index = txn_indexes.get(file.offset)
+            # An entry that came after its marker has not made the log any longer.
+            about_txns = (0, 0) if txn_index is None else (txn_index.size, txn_index.inode)
+            files = _Files(entry.size, entry.inode, *about_txns)
             known = before.get(file.offset)
-            if known is not None and known[:2] == (entry.size, entry.inode):
+            if known is not None and known[0] == files:
                 self._listed[file.offset] = known
                 continue
             segment = LogSegment.open(
@@ -216,13 +249,13 @@ class LogView:
                 size=entry.size,
                 has_index=file.offset in indexes[FileKind.OFFSET_INDEX],
                 has_time_index=file.offset in indexes[FileKind.TIME_INDEX],
-                has_txn_index=file.offset in indexes[FileKind.TXN_INDEX],
+                has_txn_index=txn_index is not None,
             )
-            self._listed[file.offset] = (entry.size, entry.inode, segment)
+            self._listed[file.offset] = (files, segment)
         for base_offset, known in before.items():
             if self._listed.get(base_offset) is not known:
-                known[2].close_handlers()
-        return [segment for _, _, segment in self._listed.values()]
+                known[1].close_handlers()
+        return [segment for _, segment in self._listed.values()]
 
     def _end_of(self, active: LogSegment) -> OffsetMetadata:
         """Behind the last whole batch; the segment's size is set to there, so that nothing more is read."""
@@ -250,10 +283,11 @@ class LogView:
             logger.info("%s is read up to what is no batch: %s", active.log_path, error)
         return found
 
-    def _stable(self, seen: _Seen) -> OffsetMetadata:
-        """The first record of an open transaction, or the end of the log."""
-        if not seen.stable:
-            first = self._producers(seen).first_undecided_offset
+    def _decided(self, seen: _Seen) -> _Decided:
+        """Up to the first record of an open transaction, or to the end of the log."""
+        if not seen.decided:
+            producers = self._producers(seen)
+            first = producers.first_undecided_offset
             stable = seen.end
             if first is not None:
                 found = read(
@@ -265,12 +299,12 @@ class LogView:
                     limit=seen.end,
                 )
                 stable = found.offset._replace(offset=max(found.offset.offset, seen.log_start_offset))
-            seen.stable.append(stable)
-        return seen.stable[0]
+            seen.decided.append(_Decided(stable, producers.aborted))
+        return seen.decided[0]
 
-    def _producers(self, seen: _Seen) -> ProducerStateManager:
+    def _producers(self, seen: _Seen) -> _ReplayedProducers:
         """From the newest snapshot that can be read, and the batches behind it. Nothing is written."""
-        producers = ProducerStateManager(
+        producers = _ReplayedProducers(
             self._disk, self._directory, clock=self._clock, snapshot_offsets=seen.snapshots
         )
         start = seen.log_start_offset
@@ -294,7 +328,32 @@ class LogView:
         return producers
 
 
+class _ReplayedProducers(ProducerStateManager):
+    """Producers that also remember which transactions they saw aborted."""
+
+    def __init__(
+        self, disk: Disk, directory: str, *, clock: Clock, snapshot_offsets: Iterable[int] | None
+    ) -> None:
+        super().__init__(disk, directory, clock=clock, snapshot_offsets=snapshot_offsets)
+        self.aborted: list[CompletedTxn] = []
+
+    def complete_txn(self, completed: CompletedTxn) -> None:
+        super().complete_txn(completed)
+        if completed.is_aborted:
+            self.aborted.append(completed)
+
+
+def _live_files(
+    entries: list[DirectoryEntry], kind: FileKind
+) -> Iterator[tuple[DirectoryEntry, SegmentFile]]:
+    """The files of a kind that belong to the log, with what their names say."""
+    suffix, live = kind.value, FileState.LIVE
+    for entry in entries:
+        file = parse_segment_file(entry.name) if entry.name.endswith(suffix) else None
+        if file is not None and file.state is live:
+            yield entry, file
+
+
 def _offsets(entries: list[DirectoryEntry], kind: FileKind) -> list[int]:
     """The offsets in the names of the live files of a kind, ascending."""
-    files = (parse_segment_file(entry.name) for entry in entries if entry.name.endswith(kind.value))
-    return sorted(file.offset for file in files if file is not None and file.state is FileState.LIVE)
+    return sorted(file.offset for _, file in _live_files(entries, kind))
