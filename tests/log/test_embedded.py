@@ -288,6 +288,15 @@ def test_many_records_are_one_batch(log: PartitionLog) -> None:
     }
 
 
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_whatever_is_bytes_is_taken(log: PartitionLog, kind: Callable[[bytes], Any]) -> None:
+    log.append(kind(b"value"), key=kind(b"key"), headers=[("name", kind(b"1"))])
+    log.append_many([kind(b"another")])
+
+    found = [(record.key, record.value, record.headers) for record in log.records()]
+    assert found == [(b"key", b"value", (("name", b"1"),)), (None, b"another", ())]
+
+
 def test_records_of_one_log_can_be_appended_to_another(log: PartitionLog, tmp_path: Path) -> None:
     log.append_many([NewRecord(b"a", b"k", [("h", b"1")], NOW), b"b"])
 
@@ -322,6 +331,21 @@ def test_arrow_rows_go_in_and_come_out(log: PartitionLog) -> None:
     [
         (lambda log: log.append("text"), UsageError),
         (lambda log: log.append(b"a", key="text"), UsageError),
+        (lambda log: log.append(5), UsageError),
+        (lambda log: log.append(b"a", key=5), UsageError),
+        (lambda log: log.append(b"a", headers=[("name", "text")]), UsageError),
+        (lambda log: log.append(b"a", headers=[(b"name", b"1")]), UsageError),
+        (lambda log: log.append(b"a", headers=[("name",)]), UsageError),
+        (lambda log: log.append(b"a", headers={"name": b"1"}), UsageError),
+        (lambda log: log.append(b"a", headers=None), UsageError),
+        (lambda log: log.append(b"a", timestamp="2024-01-01"), UsageError),
+        (lambda log: log.append(b"a", timestamp=0.5), UsageError),
+        (lambda log: log.append_many(["text"]), UsageError),
+        (lambda log: log.append_many([5]), UsageError),
+        (lambda log: log.append_many([None]), UsageError),
+        (lambda log: log.append_many(b"one value"), UsageError),
+        (lambda log: log.offset_for_time("2024-01-01"), UsageError),
+        (lambda log: log.records(since=0.5), UsageError),
         (lambda log: log.append(b"a", timestamp=datetime(2024, 1, 1)), UsageError),
         (lambda log: log.append_many([b"a"], codec="brotli"), UsageError),
         (lambda log: log.append(b"x" * (1 << 21)), RecordTooLargeError),

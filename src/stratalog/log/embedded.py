@@ -11,6 +11,7 @@ writing and written last when it is closed: where it is missing, the last writer
 
 from __future__ import annotations
 
+import operator
 import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -240,7 +241,8 @@ class PartitionLog:
     def append_arrow(self, table: pa.Table | pa.RecordBatch, *, codec: str | None = None) -> tuple[int, int]:
         """Append the rows of an Arrow table: `value`, and if there are such `key`, `timestamp`, `headers`.
 
-        They go into batches of 16 KiB before compression. Returns the first and the last offset.
+        They go into batches of 16 KiB before compression, one append each. Returns the first and the last
+        offset; another thread's records may have got in between. If one fails, those before it stay.
         """
         log = self._writable()
         options = BatchOptions(codec=self._codec if codec is None else _codec_of(codec))
@@ -470,21 +472,51 @@ def _codec_of(name: str) -> Codec:
 def _row(offset: int, record: bytes | AppendableRecord, now: int) -> Record:
     if isinstance(record, bytes):
         return Record(offset, now, None, record)
-    timestamp = now if record.timestamp is None else record.timestamp
-    if isinstance(timestamp, datetime):
-        timestamp = _milliseconds(timestamp)
-    for name, content in (("value", record.value), ("key", record.key)):
-        if isinstance(content, str):
-            raise UsageError(f"the {name} {content!r} is text; a log keeps bytes: encode it.")
-    return Record(offset, timestamp, record.key, record.value, tuple(record.headers))
+    if isinstance(record, bytearray | memoryview):
+        return Record(offset, now, None, bytes(record))
+    try:
+        value, key, headers, timestamp = record.value, record.key, record.headers, record.timestamp
+    except AttributeError as error:
+        raise UsageError(f"{record!r} is neither bytes nor a record: make a NewRecord of it.") from error
+    timestamp = now if timestamp is None else _timestamp(timestamp)
+    pairs = _headers(headers) if headers != () else ()
+    return Record(offset, timestamp, _content("key", key), _content("value", value), pairs)
+
+
+def _content(name: str, content: Any) -> bytes | None:
+    if content is None or isinstance(content, bytes):
+        return content
+    if isinstance(content, bytearray | memoryview):
+        return bytes(content)
+    what = "text" if isinstance(content, str) else f"of type {type(content).__name__}"
+    raise UsageError(f"the {name} {content!r} is {what}; a log keeps bytes: encode it.")
+
+
+def _headers(headers: Any) -> tuple[Header, ...]:
+    pairs: list[Header] = []
+    for header in headers if isinstance(headers, Iterable) else (headers,):
+        match header:
+            case (str() as name, content):
+                pairs.append((name, _content("header", content)))
+            case _:
+                raise UsageError(f"the header {header!r} is no pair of a name, as text, and bytes or None.")
+    return tuple(pairs)
 
 
 def _milliseconds(time: datetime | int) -> int:
+    milliseconds = _timestamp(time)
+    if milliseconds < 0 and not isinstance(time, datetime):
+        raise UsageError(f"time {time}: milliseconds since 1970 are not negative.")
+    return milliseconds
+
+
+def _timestamp(time: datetime | int) -> int:
     if isinstance(time, datetime):
         if time.tzinfo is None:
             raise UsageError(f"{time} has no time zone: which moment it is depends on where it is read.")
         # In whole numbers: as a float of seconds one time in seventy comes out a millisecond early.
         return (time - _EPOCH) // timedelta(milliseconds=1)
-    if time < 0:
-        raise UsageError(f"time {time}: milliseconds since 1970 are not negative.")
-    return time
+    try:
+        return operator.index(time)
+    except TypeError as error:
+        raise UsageError(f"the time {time!r} is no datetime, nor whole milliseconds since 1970.") from error
