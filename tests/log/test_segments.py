@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stratalog.config import LogConfig
 from stratalog.files.disk import Disk
@@ -105,3 +107,24 @@ def test_sizes_add_up_beyond_31_bits() -> None:
     segments = LogSegments([segment(base, most) for base in (0, 1, 2)])
 
     assert sum(each.size for each in segments) == 3 * most
+
+
+class Timed:
+    """All that a look-up by time asks of a segment."""
+
+    def __init__(self, base_offset: int, largest_timestamp: int) -> None:
+        self.base_offset = base_offset
+        self.largest_timestamp = largest_timestamp
+
+
+@given(st.lists(st.integers(-1, 9), min_size=1, max_size=8), st.lists(st.integers(0, 10), min_size=1))
+def test_segments_that_reach_a_time_are_found_in_any_order_of_times(
+    times: list[int], asked: list[int]
+) -> None:
+    segments = LogSegments()
+    for base_offset, timestamp in enumerate(times):
+        segments.add(Timed(base_offset, timestamp))  # type: ignore[arg-type]
+        for wanted in asked:
+            found = [segment.base_offset for segment in segments.reaching(wanted)]
+
+            assert found == [i for i, time in enumerate(times[: base_offset + 1]) if time >= wanted]

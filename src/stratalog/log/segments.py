@@ -12,10 +12,38 @@ from typing import NamedTuple
 
 from stratalog.segment.segment import LogSegment
 
+NO_TIMESTAMP = -1
+
 
 class _Snapshot(NamedTuple):
     bases: tuple[int, ...]
     segments: tuple[LogSegment, ...]
+    peaks: _Peaks
+
+
+class _Peaks:
+    """For each segment but the active one the largest timestamp up to its end, as far as somebody asked.
+
+    They ascend, so the first segment that reaches a time is found by bisection and not by asking each. A
+    closed segment does not change; whoever extends the list puts a longer one in its place.
+    """
+
+    __slots__ = ("known",)
+
+    def __init__(self) -> None:
+        self.known: list[int] = []
+
+    def first_reaching(self, segments: tuple[LogSegment, ...], timestamp: int) -> int:
+        """The index of the first segment that reaches the time; the active one's, if no other does."""
+        known = self.known
+        if not known or known[-1] < timestamp:
+            known = [*known]
+            for segment in segments[len(known) : -1]:
+                known.append(max(segment.largest_timestamp, known[-1] if known else NO_TIMESTAMP))
+                if known[-1] >= timestamp:
+                    break
+            self.known = known
+        return bisect_left(known, timestamp)
 
 
 class LogSegments:
@@ -27,7 +55,7 @@ class LogSegments:
     def replace(self, segments: Iterable[LogSegment]) -> None:
         """Have these, and no others."""
         ordered = sorted(segments, key=lambda segment: segment.base_offset)
-        self._now = _Snapshot(tuple(segment.base_offset for segment in ordered), tuple(ordered))
+        self._now = _Snapshot(tuple(segment.base_offset for segment in ordered), tuple(ordered), _Peaks())
 
     def __len__(self) -> int:
         return len(self._now.segments)
@@ -78,6 +106,13 @@ class LogSegments:
         now = self._now
         return now.segments[bisect_right(now.bases, offset) :]
 
+    def reaching(self, timestamp: int) -> Iterator[LogSegment]:
+        """The segments whose largest timestamp is not below the given one, in order."""
+        now = self._now
+        for segment in now.segments[now.peaks.first_reaching(now.segments, timestamp) :]:
+            if segment.largest_timestamp >= timestamp:
+                yield segment
+
     def add(self, segment: LogSegment) -> None:
         """Put it in its place, instead of another with the same base if there is one."""
         now = self._now
@@ -86,9 +121,10 @@ class LogSegments:
         self._now = _Snapshot(
             (*now.bases[:index], segment.base_offset, *now.bases[behind:]),
             (*now.segments[:index], segment, *now.segments[behind:]),
+            now.peaks if index == len(now.bases) else _Peaks(),  # those before a new last one stay closed
         )
 
     def remove(self, segments: Iterable[LogSegment]) -> None:
         gone = {segment.base_offset for segment in segments}
         kept = tuple(segment for segment in self._now.segments if segment.base_offset not in gone)
-        self._now = _Snapshot(tuple(segment.base_offset for segment in kept), kept)
+        self._now = _Snapshot(tuple(segment.base_offset for segment in kept), kept, _Peaks())

@@ -37,9 +37,8 @@ def find_offset(
     """The first record at or after a time, or what a special value stands for; None if there is none."""
     if timestamp >= 0:
         # Only the first segment that reaches the time is searched, as in Kafka.
-        for segment in segments:
-            if segment.largest_timestamp >= timestamp:
-                return segment.find_offset_by_timestamp(timestamp, log_start_offset)
+        for segment in segments.reaching(timestamp):
+            return segment.find_offset_by_timestamp(timestamp, log_start_offset)
         return None
     if timestamp in (SpecialTimestamp.EARLIEST, SpecialTimestamp.EARLIEST_LOCAL):
         first = epochs.earliest_entry
@@ -65,9 +64,8 @@ def first_not_before(
     `find_offset` ends with the first segment that reaches the time. That may be an empty one, by the time of
     its file, or have such records below the log's start only: Kafka then answers that there is none.
     """
-    for segment in segments:
-        if segment.largest_timestamp >= timestamp:
-            found = segment.find_offset_by_timestamp(timestamp, log_start_offset)
-            if found is not None:
-                return found
+    for segment in segments.reaching(timestamp):
+        found = segment.find_offset_by_timestamp(timestamp, log_start_offset)
+        if found is not None:
+            return found
     return None
