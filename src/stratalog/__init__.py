@@ -21,7 +21,8 @@ from stratalog.version import __version__
 
 if TYPE_CHECKING:
     from stratalog.log.consume import ConsumerRecord
-    from stratalog.log.embedded import NewRecord, PartitionLog, open_log
+    from stratalog.log.embedded import PartitionLog, open_log
+    from stratalog.log.new_records import NewRecord
 
 __all__ = [
     "ConsumerRecord",
@@ -38,7 +39,7 @@ __all__ = [
 
 _LAZY = {
     "ConsumerRecord": "stratalog.log.consume",
-    "NewRecord": "stratalog.log.embedded",
+    "NewRecord": "stratalog.log.new_records",
     "PartitionLog": "stratalog.log.embedded",
     "open_log": "stratalog.log.embedded",
 }

@@ -11,14 +11,13 @@ writing and written last when it is closed: where it is missing, the last writer
 
 from __future__ import annotations
 
-import operator
 import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 from uuid import UUID
 
 from stratalog.clock import Clock, system_clock
@@ -29,11 +28,12 @@ from stratalog.files.disk import Disk
 from stratalog.log.consume import ConsumerRecord, consume, consume_columns, end_of, isolation_of
 from stratalog.log.home import Home
 from stratalog.log.log import Log
+from stratalog.log.new_records import AppendableRecord, NewRecord, to_milliseconds, to_record
 from stratalog.log.reading import out_of_range
 from stratalog.log.scheduler import BackgroundScheduler, Scheduler
 from stratalog.log.timestamps import SpecialTimestamp
 from stratalog.log.view import LogView
-from stratalog.records.build import BatchOptions, Header, Record, build_batch, build_batches
+from stratalog.records.build import BatchOptions, Header, build_batch, build_batches
 from stratalog.records.columns import KAFKA_COLUMNS, arrow_schema
 from stratalog.records.compression import Codec
 
@@ -42,30 +42,7 @@ if TYPE_CHECKING:
 
 DEFAULT_POLL_MS = 100
 _BASE_OFFSET_SIZE = 8
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _APPENDED_COLUMNS = ("key", "value", "timestamp", "headers")
-
-
-class NewRecord(NamedTuple):
-    """A record to append. A value of None is a tombstone; a timestamp of None is the time of the append."""
-
-    value: bytes | None
-    key: bytes | None = None
-    headers: Sequence[Header] = ()
-    timestamp: int | datetime | None = None
-
-
-class AppendableRecord(Protocol):
-    """Whatever has these four: a NewRecord, or a ConsumerRecord that came out of another log."""
-
-    @property
-    def value(self) -> bytes | None: ...
-    @property
-    def key(self) -> bytes | None: ...
-    @property
-    def headers(self) -> Sequence[Header]: ...
-    @property
-    def timestamp(self) -> int | datetime | None: ...
 
 
 class Stop(Protocol):
@@ -222,7 +199,7 @@ class PartitionLog:
         """
         log = self._writable()
         now = self._clock()
-        rows = [_row(offset, record, now) for offset, record in enumerate(records)]
+        rows = [to_record(offset, record, now) for offset, record in enumerate(records)]
         options = BatchOptions(codec=self._codec if codec is None else _codec_of(codec))
         return self._append(log, build_batch(rows, options))
 
@@ -355,7 +332,7 @@ class PartitionLog:
         A time is a datetime with a time zone, or milliseconds since 1970.
         """
         self._check_open()
-        found = self._log.first_not_before(_milliseconds(time))
+        found = self._log.first_not_before(to_milliseconds(time))
         return None if found is None else found.offset
 
     def offset_of_newest(self) -> int | None:
@@ -467,56 +444,3 @@ def _codec_of(name: str) -> Codec:
         if codec.kafka_name == name:
             return codec
     raise UsageError(f"codec {name!r}: it is one of {', '.join(codec.kafka_name for codec in Codec)}.")
-
-
-def _row(offset: int, record: bytes | AppendableRecord, now: int) -> Record:
-    if isinstance(record, bytes):
-        return Record(offset, now, None, record)
-    if isinstance(record, bytearray | memoryview):
-        return Record(offset, now, None, bytes(record))
-    try:
-        value, key, headers, timestamp = record.value, record.key, record.headers, record.timestamp
-    except AttributeError as error:
-        raise UsageError(f"{record!r} is neither bytes nor a record: make a NewRecord of it.") from error
-    timestamp = now if timestamp is None else _timestamp(timestamp)
-    pairs = _headers(headers) if headers != () else ()
-    return Record(offset, timestamp, _content("key", key), _content("value", value), pairs)
-
-
-def _content(name: str, content: Any) -> bytes | None:
-    if content is None or isinstance(content, bytes):
-        return content
-    if isinstance(content, bytearray | memoryview):
-        return bytes(content)
-    what = "text" if isinstance(content, str) else f"of type {type(content).__name__}"
-    raise UsageError(f"the {name} {content!r} is {what}; a log keeps bytes: encode it.")
-
-
-def _headers(headers: Any) -> tuple[Header, ...]:
-    pairs: list[Header] = []
-    for header in headers if isinstance(headers, Iterable) else (headers,):
-        match header:
-            case (str() as name, content):
-                pairs.append((name, _content("header", content)))
-            case _:
-                raise UsageError(f"the header {header!r} is no pair of a name, as text, and bytes or None.")
-    return tuple(pairs)
-
-
-def _milliseconds(time: datetime | int) -> int:
-    milliseconds = _timestamp(time)
-    if milliseconds < 0 and not isinstance(time, datetime):
-        raise UsageError(f"time {time}: milliseconds since 1970 are not negative.")
-    return milliseconds
-
-
-def _timestamp(time: datetime | int) -> int:
-    if isinstance(time, datetime):
-        if time.tzinfo is None:
-            raise UsageError(f"{time} has no time zone: which moment it is depends on where it is read.")
-        # In whole numbers: as a float of seconds one time in seventy comes out a millisecond early.
-        return (time - _EPOCH) // timedelta(milliseconds=1)
-    try:
-        return operator.index(time)
-    except TypeError as error:
-        raise UsageError(f"the time {time!r} is no datetime, nor whole milliseconds since 1970.") from error

@@ -1,0 +1,90 @@
+"""What a caller hands in to be appended, and the times it speaks of, as the records layer wants them."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple, Protocol
+
+from stratalog.errors import UsageError
+from stratalog.records.build import Header, Record
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class NewRecord(NamedTuple):
+    """A record to append. A value of None is a tombstone; a timestamp of None is the time of the append."""
+
+    value: bytes | None
+    key: bytes | None = None
+    headers: Sequence[Header] = ()
+    timestamp: int | datetime | None = None
+
+
+class AppendableRecord(Protocol):
+    """Whatever has these four: a NewRecord, or a ConsumerRecord that came out of another log."""
+
+    @property
+    def value(self) -> bytes | None: ...
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def headers(self) -> Sequence[Header]: ...
+    @property
+    def timestamp(self) -> int | datetime | None: ...
+
+
+def to_record(offset: int, record: bytes | AppendableRecord, now: int) -> Record:
+    """The record to encode; UsageError for what a log cannot keep."""
+    if isinstance(record, bytes):
+        return Record(offset, now, None, record)
+    if isinstance(record, bytearray | memoryview):
+        return Record(offset, now, None, bytes(record))
+    try:
+        value, key, headers, timestamp = record.value, record.key, record.headers, record.timestamp
+    except AttributeError as error:
+        raise UsageError(f"{record!r} is neither bytes nor a record: make a NewRecord of it.") from error
+    timestamp = now if timestamp is None else _timestamp(timestamp)
+    pairs = _headers(headers) if headers != () else ()
+    return Record(offset, timestamp, _content("key", key), _content("value", value), pairs)
+
+
+def _content(name: str, content: Any) -> bytes | None:
+    if content is None or isinstance(content, bytes):
+        return content
+    if isinstance(content, bytearray | memoryview):
+        return bytes(content)
+    what = "text" if isinstance(content, str) else f"of type {type(content).__name__}"
+    raise UsageError(f"the {name} {content!r} is {what}; a log keeps bytes: encode it.")
+
+
+def _headers(headers: Any) -> tuple[Header, ...]:
+    pairs: list[Header] = []
+    for header in headers if isinstance(headers, Iterable) else (headers,):
+        match header:
+            case (str() as name, content):
+                pairs.append((name, _content("header", content)))
+            case _:
+                raise UsageError(f"the header {header!r} is no pair of a name, as text, and bytes or None.")
+    return tuple(pairs)
+
+
+def to_milliseconds(time: datetime | int) -> int:
+    """A moment to look for, in milliseconds since 1970."""
+    milliseconds = _timestamp(time)
+    if milliseconds < 0 and not isinstance(time, datetime):
+        raise UsageError(f"time {time}: milliseconds since 1970 are not negative.")
+    return milliseconds
+
+
+def _timestamp(time: datetime | int) -> int:
+    if isinstance(time, datetime):
+        if time.tzinfo is None:
+            raise UsageError(f"{time} has no time zone: which moment it is depends on where it is read.")
+        # In whole numbers: as a float of seconds one time in seventy comes out a millisecond early.
+        return (time - _EPOCH) // timedelta(milliseconds=1)
+    try:
+        return operator.index(time)
+    except TypeError as error:
+        raise UsageError(f"the time {time!r} is no datetime, nor whole milliseconds since 1970.") from error
