@@ -324,3 +324,13 @@ def test_a_record_too_far_from_the_base_offset_is_refused() -> None:
 
     with pytest.raises(InvalidBatchError, match="record 1 of 2"):
         encode_batch(header, [Record(0), Record(2**31)])
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [{"value": [1.5]}, {"value": [b"v"], "timestamp": ["noon"]}, {"value": [b"v"], "headers": ["h"]}],
+    ids=["a number as value", "a word as time", "text as headers"],
+)
+def test_columns_of_other_types_are_refused_with_their_types(columns: dict[str, list[object]]) -> None:
+    with pytest.raises(InvalidBatchError, match="columns of these types are no records"):
+        list(build_batches(pa.table(columns)))

@@ -107,7 +107,12 @@ def build_batches(
     """
     sequence, last_offset = options.base_sequence, -1
     for part in table.to_batches() if isinstance(table, pa.Table) else [table]:
-        columns = _columns_of_arrow(part, base_offset)
+        try:
+            columns = _columns_of_arrow(part, base_offset)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, AttributeError) as error:
+            # What cannot be cast, or has not the parts of a list of headers.
+            types = ", ".join(f"{field.name}: {field.type}" for field in part.schema)
+            raise InvalidBatchError(f"columns of these types are no records ({types}): {error}") from error
         base_offset += part.num_rows
         _check(columns, last_offset)
         last_offset = int(columns.offsets[-1]) if part.num_rows else last_offset
