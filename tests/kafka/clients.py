@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 # librdkafka goes on complaining on stderr when the broker is killed, as tests here do.
 QUIET = {"log_level": 0}
+TOPIC_ATTEMPTS = 3
 
 
 def create_topic(
@@ -17,9 +18,20 @@ def create_topic(
 ) -> None:
     """Create a topic of one replica and wait until the controller has it."""
     topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
-    admin = _admin(bootstrap)  # held: the futures of a client that is collected fail
-    for created in admin.create_topics([topic]).values():
-        created.result(30)
+    for attempt in range(TOPIC_ATTEMPTS):
+        admin = _admin(bootstrap)  # held: the futures of a client that is collected fail
+        (created,) = admin.create_topics([topic]).values()
+        try:
+            created.result(20)
+            return
+        except TimeoutError:
+            # A broker with a ZooKeeper may lose its registration on a busy machine, and takes it up again.
+            if attempt == TOPIC_ATTEMPTS - 1:
+                raise
+        except KafkaException as error:
+            if attempt == 0 or error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
+            return  # the attempt before this one was only slow to say so
 
 
 def delete_records(bootstrap: str, topic: str, partition: int, before_offset: int) -> None:
