@@ -1,0 +1,73 @@
+"""What a recovery knows and tells: files as they were found, what was cut off, what was noticed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+
+class FileFact(NamedTuple):
+    """A file as the survey found it, under the name it has on disk now (`….log.swap`, say).
+
+    It is the precondition of a step: who changed the file meanwhile, changed one of these.
+    """
+
+    name: str
+    size: int
+    inode: int
+    mtime_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """Bytes of a .log that the recovered partition has no more.
+
+    `file` is its live name; a whole segment is cut from position 0 on, with `is_whole`. `first_offset` is
+    the first one lost, `last_offset` the last one where that is known. `kept_as` names the quarantine's
+    file, once it is known; it is None where nothing was to be kept.
+    """
+
+    file: str
+    position: int
+    size: int
+    reason: str
+    first_offset: int
+    last_offset: int | None = None
+    is_whole: bool = False
+    kept_as: str | None = None
+
+
+class FindingKind(Enum):
+    """What can be noticed in a partition's directory besides cuts; the value says what it is."""
+
+    PADDED_INDEX = "an index that was not cut to its entries"
+    MISSING_INDEX = "a segment without its offset or time index"
+    CORRUPT_INDEX = "an index that disagrees with its log"
+    MISSING_SNAPSHOT = "a producer snapshot that a clean stop leaves is not there"
+    CORRUPT_SNAPSHOT = "a producer snapshot that cannot be believed"
+    STRAY_SNAPSHOT = "a producer snapshot that belongs to no segment"
+    ORPHAN_INDEX = "an index without its log"
+    LEFTOVER = "a temporary file of something that was cut short"
+    UNFINISHED_SWAP = "segments that were about to be replaced"
+    SPLIT_SEGMENT = "offsets too far from their segment's base"
+    DAMAGE_BELOW_RECOVERY_POINT = "damage in a part of the log that counts as flushed"
+    BELOW_LOG_START = "a log that ends before its start"
+    GAP = "readable batches behind damage, without those in between"
+    EPOCH_FILE = "leader epochs that disagree with the log"
+    MISSING_METADATA = "a partition without its topic id"
+    PRODUCER_STATE = "batches that contradict their producer's transaction"
+    FOREIGN_FILE = "a name that no broker gives"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """Something noticed: in which file, in words with numbers, and what follows from it.
+
+    `consequence` is what a broker would do, or what was done about it here.
+    """
+
+    kind: FindingKind
+    file: str
+    words: str
+    consequence: str
