@@ -153,13 +153,16 @@ class Disk:
         """
         name = os.fspath(path)
         view = byte_view(data)
-        with self._use(name, writable=True) as descriptor:
-            done = 0
-            try:
-                while done < len(view):
-                    done += _write_at(descriptor, view[done:], position + done)
-            except OSError as error:
-                raise refused(f"write at byte {position + done} of", name, error) from error
+        done = 0
+        file = self._use(name, writable=True)  # not in a `with`, which takes as long as a small write
+        try:
+            done = _write_at(file.descriptor, view, position)
+            while done < len(view):
+                done += _write_at(file.descriptor, view[done:], position + done)
+        except OSError as error:
+            raise refused(f"write at byte {position + done} of", name, error) from error
+        finally:
+            descriptors.shared.release(file)
 
     def create(self, path: Path, size: int = 0) -> None:
         """Create a file of `size` zeros, which take no room; DiskError with EEXIST if there is one."""

@@ -14,6 +14,7 @@ growing writes behind them, truncating starts new ones.
 
 from __future__ import annotations
 
+import struct
 import threading
 from typing import Any, ClassVar
 
@@ -33,26 +34,28 @@ _READ_WHOLE = 64 << 10  # up to this size one read of the file costs less than l
 class Entries:
     """The entries of an index at one moment: a column for each field, in the CPU's byte order.
 
-    `views` are the columns as memoryviews, which `bisect` and single look-ups read faster than arrays.
+    `views` are the columns as memoryviews, which `bisect` and single look-ups read faster than arrays; `size`
+    is how many bytes of memory they are.
     """
 
-    __slots__ = ("columns", "count", "views")
+    __slots__ = ("columns", "count", "size", "views")
 
     def __init__(self, count: int, columns: tuple[NDArray[Any], ...]) -> None:
         self.count = count
         self.columns = columns
+        self.size = sum(column.nbytes for column in columns)
         self.views = tuple(column.data for column in columns)
-
-    @property
-    def size(self) -> int:
-        """Bytes of memory."""
-        return sum(column.nbytes for column in self.columns)
 
 
 class IndexFile:
-    """The file of an index. The subclasses say what its entries mean."""
+    """The file of an index. The subclasses say what its entries mean.
+
+    `ENTRY` and `PACKED` are the same layout twice, for many entries and for one, which NumPy makes ten times
+    as slowly as `struct`.
+    """
 
     ENTRY: ClassVar[np.dtype[np.void]]
+    PACKED: ClassVar[struct.Struct]
     IS_PREALLOCATED: ClassVar[bool] = True
 
     def __init__(
@@ -69,6 +72,7 @@ class IndexFile:
         self.path = str(path)
         self.base_offset = base_offset
         self.max_size = max_size
+        self.entry_size = self.ENTRY.itemsize
         self._disk = disk
         self._exists = exists
         self._lock: Any = threading.RLock() if lock is None else lock
@@ -80,19 +84,17 @@ class IndexFile:
         self._synced = False
 
     @property
-    def entry_size(self) -> int:
-        return self.ENTRY.itemsize
-
-    @property
     def entry_count(self) -> int:
         """How many entries there are; zeros behind them are none."""
-        self._open()
+        if self._count == _UNOPENED:
+            self._open()
         return self._count
 
     @property
     def max_entries(self) -> int:
         """How many entries the file has room for."""
-        self._open()
+        if self._count == _UNOPENED:
+            self._open()
         return self._length // self.entry_size
 
     @property
@@ -106,6 +108,8 @@ class IndexFile:
 
     def create(self) -> None:
         """Make sure that there is a file; a new one has its full size, in zeros."""
+        if self._exists and self._count != _UNOPENED:
+            return
         with self._lock:
             self._open()
             if not self._exists:
@@ -217,20 +221,32 @@ class IndexFile:
         self._cache.keep(self, entries.size)
         return entries
 
-    def _append(self, raw: NDArray[np.void]) -> None:
-        """Write entries behind the last one, with one write; the caller has checked that they ascend."""
+    def append_checked(self, rows: NDArray[np.int64]) -> None:
+        """Add entries, a row of fields for each, that the index rule has found to be in order."""
+        if len(rows) == 1:
+            last = tuple(rows[0].tolist())
+            self._append(self.PACKED.pack(*last), last)
+        elif len(rows):
+            self._append(to_entries(rows, self.ENTRY).tobytes(), tuple(rows[-1].tolist()))
+
+    def _append(self, raw: bytes, last: tuple[int, ...]) -> None:
+        """Write entries behind the last one, with one write; the caller has checked that they ascend.
+
+        `last` are the fields of the last of them.
+        """
         with self._lock:
             self.create()
-            if self._count + len(raw) > self.max_entries:
+            count = self._count + len(raw) // self.entry_size
+            if count * self.entry_size > self._length:
                 raise IndexFullError(self.path, self._count)
-            self._disk.write_at(self.path, raw.tobytes(), self._count * self.entry_size)
+            self._disk.write_at(self.path, raw, self._count * self.entry_size)
             self._synced = False
             entries = self._entries
             if entries is not None:
-                self._entries = entries = _grown(entries, raw)
+                self._entries = entries = _grown(entries, np.frombuffer(raw, self.ENTRY))
                 self._cache.keep(self, entries.size)
-            self._count += len(raw)
-            self._last = raw[-1].item()
+            self._count = count
+            self._last = last
 
     def _truncate_to_entries(self, count: int) -> None:
         with self._lock:
@@ -252,8 +268,12 @@ class IndexFile:
             self._count = count
             self._last = None
 
-    def _last_entry(self) -> tuple[int, ...] | None:
-        """The fields of the last entry; None if there is none."""
+    @property
+    def last_fields(self) -> tuple[int, ...] | None:
+        """The fields of the last entry, as they stand in the file; None if there is none."""
+        last = self._last
+        if last is not None:
+            return last
         with self._lock:
             if self.entry_count and self._last is None:
                 self._last = self._slot(self._count - 1)
@@ -325,6 +345,14 @@ class IndexFile:
 
     def _shrunk(self) -> CorruptIndexError:
         return CorruptIndexError(self.path, f"the file has become shorter than its {self._count} entries.")
+
+
+def to_entries(rows: NDArray[np.int64], layout: np.dtype[np.void]) -> NDArray[np.void]:
+    """Rows of fields as they stand in the file."""
+    entries = np.empty(len(rows), layout)
+    for number, name in enumerate(layout.names or ()):
+        entries[name] = rows[:, number]
+    return entries
 
 
 def _native(raw: NDArray[np.void], capacity: int) -> Entries:

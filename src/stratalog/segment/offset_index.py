@@ -9,6 +9,7 @@ Offsets and positions ascend. Kafka: OffsetIndex.java
 
 from __future__ import annotations
 
+import struct
 from bisect import bisect_left, bisect_right
 from typing import NamedTuple
 
@@ -22,12 +23,14 @@ from stratalog.errors import (
     SegmentOffsetOverflowError,
     UsageError,
 )
+from stratalog.segment import index_file
 from stratalog.segment.index_file import IndexFile
 
 ENTRY_SIZE = 8
 INT32_MAX = 2**31 - 1
 _ENTRY = np.dtype([("offset", ">i4"), ("position", ">i4")])
-assert _ENTRY.itemsize == ENTRY_SIZE
+_PACKED = struct.Struct(">ii")
+assert _ENTRY.itemsize == _PACKED.size == ENTRY_SIZE
 
 
 class OffsetEntry(NamedTuple):
@@ -41,6 +44,7 @@ class OffsetIndex(IndexFile):
     """The .index of a segment."""
 
     ENTRY = _ENTRY
+    PACKED = _PACKED
 
     def lookup(self, offset: int) -> OffsetEntry:
         """The last entry that is not above the offset; (base_offset, 0) where there is none."""
@@ -74,7 +78,7 @@ class OffsetIndex(IndexFile):
     @property
     def last_entry(self) -> OffsetEntry:
         """(base_offset, 0) for an index without entries."""
-        last = self._last_entry() or (0, 0)
+        last = self.last_fields or (0, 0)
         return OffsetEntry(self.base_offset + last[0], last[1])
 
     def append(self, offset: int, position: int) -> None:
@@ -87,11 +91,6 @@ class OffsetIndex(IndexFile):
             if self.entry_count and offset <= self.last_entry.offset:
                 raise InvalidOffsetError(self.path, offset, self.last_entry.offset)
             self.append_checked(np.array([[offset - self.base_offset, position]], np.int64))
-
-    def append_checked(self, entries: NDArray[np.int64]) -> None:
-        """Add entries, rows of (relative offset, position), that the index rule has found to be in order."""
-        if len(entries):
-            self._append(to_entries(entries))
 
     def truncate_to(self, offset: int) -> None:
         """Keep the entries below the offset."""
@@ -120,7 +119,4 @@ class OffsetIndex(IndexFile):
 
 def to_entries(rows: NDArray[np.int64]) -> NDArray[np.void]:
     """Rows of (relative offset, position) as they stand in the file."""
-    entries = np.empty(len(rows), _ENTRY)
-    entries["offset"] = rows[:, 0]
-    entries["position"] = rows[:, 1]
-    return entries
+    return index_file.to_entries(rows, _ENTRY)

@@ -29,7 +29,7 @@ from stratalog.records.kernels.memory import byte_array
 from stratalog.records.kernels.walk import CODEC_MASK, BatchTable
 from stratalog.records.reader import BatchRow, read_batches
 from stratalog.segment.headers import BatchChunk, find_batch, stream_batches
-from stratalog.segment.indexing import Indexed, index_set, prepare
+from stratalog.segment.indexing import SegmentIndexer
 from stratalog.segment.search import TimestampAndOffset, find_record
 from stratalog.segment.segment_files import SegmentFiles
 from stratalog.segment.time_index import NO_TIMESTAMP
@@ -72,6 +72,7 @@ class LogSegment(SegmentFiles):
 
     __slots__ = (
         "_first_timestamp",
+        "_indexer",
         "_is_padded",
         "_is_synced",
         "_is_written",
@@ -101,6 +102,7 @@ class LogSegment(SegmentFiles):
         self.roll_jitter_ms = roll_jitter_ms
         self._max_timestamp: tuple[int, int] | None = None  # and its offset; None: not looked up yet
         self._first_timestamp: int | None = None
+        self._indexer: SegmentIndexer | None = None  # once it is appended to
         self._since_entry = 0
         self._is_padded = False  # the file is longer than `size`: preallocated, or a write has failed
         self._is_synced = False  # what is in the file is on the device for certain
@@ -180,22 +182,24 @@ class LogSegment(SegmentFiles):
         if not 0 <= largest_offset - self.base_offset <= INT32_MAX:
             raise SegmentOffsetOverflowError(self.log_path, self.base_offset, largest_offset)
         position = self.size
-        set_size = len(byte_view(data))
+        view = byte_view(data)
+        set_size = len(view)
         if position + set_size > MAX_SIZE:
             raise InvalidBatchError(
                 f"{set_size} bytes behind byte {position} make a segment larger than 2^31 - 1 bytes."
             )
-        before = Indexed(self._since_entry, *self._largest())
-        progress = prepare(self.offset_index, self.time_index, before)
+        indexer = self._indexer
+        if indexer is None:
+            indexer = self._indexer = SegmentIndexer(self.offset_index, self.time_index)
+        indexer.prepare(self._since_entry, *self._largest())
         self._is_written, self._is_synced = True, False
         try:
-            self._disk.write_at(self.log_path, data, position)
+            self._disk.write_at(self.log_path, view, position)
         except DiskError:
             self._is_padded = True  # with a part of the set; the next append writes over it
             raise
         self.size = position + set_size
-        interval = self.config.index_interval_bytes
-        done = index_set(batches, position, interval, progress, self.offset_index, self.time_index)
+        done = indexer.index(batches, position, self.config.index_interval_bytes)
         self._since_entry = done.since_entry
         self._max_timestamp = (done.max_timestamp, done.offset_of_max_timestamp)
         if done.problem is not None:
@@ -335,6 +339,7 @@ class LogSegment(SegmentFiles):
         timestamp, offset = self._largest()
         self.time_index.append(timestamp, offset, skip_full_check=True)
         self.offset_index.trim()
+        self._indexer = None
         self.time_index.trim()
         self._trim_log()
 
@@ -474,3 +479,4 @@ def _try(action: Callable[[], object], problems: list[DiskError]) -> None:
         action()
     except DiskError as error:
         problems.append(error)
+        self._indexer = None

@@ -9,6 +9,7 @@ Timestamps ascend, offsets do not descend. Kafka: TimeIndex.java
 
 from __future__ import annotations
 
+import struct
 from bisect import bisect_left, bisect_right
 from typing import NamedTuple
 
@@ -22,13 +23,15 @@ from stratalog.errors import (
     SegmentOffsetOverflowError,
     UsageError,
 )
+from stratalog.segment import index_file
 from stratalog.segment.index_file import IndexFile
 
 ENTRY_SIZE = 12
 NO_TIMESTAMP = -1
 INT32_MAX = 2**31 - 1
 _ENTRY = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
-assert _ENTRY.itemsize == ENTRY_SIZE
+_PACKED = struct.Struct(">qi")
+assert _ENTRY.itemsize == _PACKED.size == ENTRY_SIZE
 
 
 class TimeEntry(NamedTuple):
@@ -42,6 +45,7 @@ class TimeIndex(IndexFile):
     """The .timeindex of a segment."""
 
     ENTRY = _ENTRY
+    PACKED = _PACKED
 
     @property
     def is_full(self) -> bool:
@@ -67,7 +71,7 @@ class TimeIndex(IndexFile):
     @property
     def last_entry(self) -> TimeEntry:
         """(-1, base_offset) for an index without entries."""
-        last = self._last_entry() or (NO_TIMESTAMP, 0)
+        last = self.last_fields or (NO_TIMESTAMP, 0)
         return TimeEntry(last[0], self.base_offset + last[1])
 
     def append(self, timestamp: int, offset: int, *, skip_full_check: bool = False) -> bool:
@@ -88,11 +92,6 @@ class TimeIndex(IndexFile):
                 raise SegmentOffsetOverflowError(self.path, self.base_offset, offset)
             self.append_checked(np.array([[timestamp, offset - self.base_offset]], np.int64))
             return True
-
-    def append_checked(self, entries: NDArray[np.int64]) -> None:
-        """Add entries, rows of (timestamp, relative offset), that the index rule has found to be in order."""
-        if len(entries):
-            self._append(to_entries(entries))
 
     def truncate_to(self, offset: int) -> None:
         """Keep the entries whose offset is below the given one."""
@@ -132,7 +131,4 @@ class TimeIndex(IndexFile):
 
 def to_entries(rows: NDArray[np.int64]) -> NDArray[np.void]:
     """Rows of (timestamp, relative offset) as they stand in the file."""
-    entries = np.empty(len(rows), _ENTRY)
-    entries["timestamp"] = rows[:, 0]
-    entries["offset"] = rows[:, 1]
-    return entries
+    return index_file.to_entries(rows, _ENTRY)

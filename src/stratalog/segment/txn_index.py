@@ -13,6 +13,7 @@ entry, and no preallocation. Kafka: TransactionIndex.java, AbortedTxn.java
 
 from __future__ import annotations
 
+import struct
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,7 +34,8 @@ _ENTRY = np.dtype(
         ("last_stable_offset", ">i8"),
     ]
 )
-assert _ENTRY.itemsize == ENTRY_SIZE
+_PACKED = struct.Struct(">hqqqq")
+assert _ENTRY.itemsize == _PACKED.size == ENTRY_SIZE
 
 
 class AbortedTxn(NamedTuple):
@@ -47,13 +49,14 @@ class AbortedTxn(NamedTuple):
 
     def to_bytes(self) -> bytes:
         """The entry as it stands in the file."""
-        return _row(self).tobytes()
+        return _PACKED.pack(self.version, *self[:4])
 
 
 class TransactionIndex(IndexFile):
     """The .txnindex of a segment."""
 
     ENTRY = _ENTRY
+    PACKED = _PACKED
     IS_PREALLOCATED = False
 
     def __init__(
@@ -75,7 +78,7 @@ class TransactionIndex(IndexFile):
     @property
     def last_offset(self) -> int | None:
         """The last aborted transaction's marker."""
-        last = self._last_entry()
+        last = self.last_fields
         return None if last is None else last[3]
 
     def append(self, aborted: AbortedTxn) -> None:
@@ -87,7 +90,7 @@ class TransactionIndex(IndexFile):
             self.create()
             # No preallocation: the file grows with each entry, over what a torn write may have left there.
             self._length = (self._count + 1) * self.entry_size
-            self._append(_row(aborted))
+            self._append(aborted.to_bytes(), (aborted.version, *aborted[:4]))
 
     def all_aborted(self) -> list[AbortedTxn]:
         entries = self.entries()
@@ -158,7 +161,3 @@ class TransactionIndex(IndexFile):
         if any(number >> 8 > CURRENT_VERSION for number in version):
             raise CorruptIndexError(self.path, f"version {max(version) >> 8} of an entry is unknown.")
         return [AbortedTxn(*row) for row in zip(*fields, version, strict=True)]
-
-
-def _row(aborted: AbortedTxn) -> np.ndarray[Any, np.dtype[np.void]]:
-    return np.array([(aborted.version, *aborted[:4])], _ENTRY)
