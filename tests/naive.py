@@ -310,6 +310,30 @@ def decode(data: bytes, decompress: Decompress) -> list[Record]:
     return records
 
 
+def find_record(data: bytes, timestamp: int, start_offset: int) -> tuple[bool, int, int, int, int]:
+    """(True, position of its batch, timestamp, offset, leader epoch) of the first record that will do.
+
+    Or (False, position, 0, 0, 0): the batch there is compressed, old, cut off or broken, and nothing before
+    it will do.
+    """
+    batches, end, _ = walk(data, check_crc=False)
+    for batch in batches:
+        if batch.max_timestamp < timestamp:
+            continue
+        if batch.magic != 2 or batch.attributes & CODEC_MASK:
+            return False, batch.position, 0, 0, 0
+        if batch.last_offset < start_offset:
+            continue
+        try:
+            for record in decode_v2(batch, data[batch.position + 61 : batch.position + batch.size]):
+                if record.offset >= start_offset and record.timestamp >= timestamp:
+                    epoch = batch.partition_leader_epoch
+                    return True, batch.position, record.timestamp, record.offset, epoch
+        except NaiveError:
+            return False, batch.position, 0, 0, 0
+    return False, end, 0, 0, 0
+
+
 def varint(value: int, bits: int = 32) -> bytes:
     """Zigzag, then seven bits a byte, lowest first."""
     left = ((value << 1) ^ (value >> (bits - 1))) & ((1 << bits) - 1)

@@ -27,6 +27,7 @@ def test_kernels_are_named(capsys: pytest.CaptureFixture[str]) -> None:
         "hash.hash_keys",
         "index.index_batches",
         "index.seek",
+        "lookup.find_record",
         "scan.gather",
         "text.write_lines",
         "validate.check_set",

@@ -90,10 +90,10 @@ class LogSegments:
         index = bisect_right(now.bases, offset)
         return now.segments[index - 1] if index else None
 
-    def from_floor(self, offset: int) -> tuple[LogSegment, ...]:
+    def from_floor(self, offset: int) -> Iterator[LogSegment]:
         """The floor segment and all behind it; all of them if every base is above the offset."""
         now = self._now
-        return now.segments[max(0, bisect_right(now.bases, offset) - 1) :]
+        return _from(now.segments, max(0, bisect_right(now.bases, offset) - 1))
 
     def range(self, start: int, end: int) -> tuple[LogSegment, ...]:
         """From the floor of `start` to the last segment with a base below `end`."""
@@ -109,7 +109,7 @@ class LogSegments:
     def reaching(self, timestamp: int) -> Iterator[LogSegment]:
         """The segments whose largest timestamp is not below the given one, in order."""
         now = self._now
-        for segment in now.segments[now.peaks.first_reaching(now.segments, timestamp) :]:
+        for segment in _from(now.segments, now.peaks.first_reaching(now.segments, timestamp)):
             if segment.largest_timestamp >= timestamp:
                 yield segment
 
@@ -128,3 +128,9 @@ class LogSegments:
         gone = {segment.base_offset for segment in segments}
         kept = tuple(segment for segment in self._now.segments if segment.base_offset not in gone)
         self._now = _Snapshot(tuple(segment.base_offset for segment in kept), kept, _Peaks())
+
+
+def _from(segments: tuple[LogSegment, ...], first: int) -> Iterator[LogSegment]:
+    """Those from an index on. A slice would copy them all, and mostly the first of them is all it takes."""
+    for index in range(first, len(segments)):
+        yield segments[index]

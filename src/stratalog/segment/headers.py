@@ -5,15 +5,16 @@ Both take the file as a function that fills a buffer from a position, and touch 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from stratalog.errors import CorruptRecordError
 from stratalog.files.disk import aligned_buffer
-from stratalog.records.batch import LOG_OVERHEAD
+from stratalog.records.batch import LOG_OVERHEAD, RECORD_BATCH_OVERHEAD
 from stratalog.records.columns import wrong_crc
 from stratalog.records.kernels import index as kernel
 from stratalog.records.kernels.memory import Bytes
@@ -26,8 +27,19 @@ ReadInto = Callable[[Bytes, int], int]
 
 CHUNK_SIZE = 1 << 20  # of a stream: stays in the CPU's second cache
 # Of a search: an index entry is one index.interval.bytes before the next, 4096 unless told otherwise.
-_SMALLEST_READ, _LARGEST_READ = 8 << 10, 256 << 10
+_SMALLEST_READ, _FIRST_READ, _LARGEST_READ = 8 << 10, 64 << 10, 256 << 10
 _MANY_HEADERS = 4  # in one read: batches are small, so the next read may be larger
+
+
+class _Workspace(threading.local):
+    """Memory for one thread's searches: making it anew would cost more than most of them."""
+
+    def __init__(self) -> None:
+        self.found = np.zeros(2, BATCH)
+        self.buffer = np.empty(_FIRST_READ, np.uint8)
+
+
+_workspace = _Workspace()
 
 
 class BatchChunk(NamedTuple):
@@ -103,45 +115,47 @@ def stream_batches(
 
 
 def find_batch(
-    read_into: ReadInto, start: int, end: int, kind: int, target: int, *, path: str
+    read_into: ReadInto, start: int, end: int, kind: int, target: int, *, path: str, reach: int = 0
 ) -> BatchRow | None:
     """The batch that is looked for (kinds in `kernels.index`) among those of [start, end); None if none is.
 
     Its positions are the file's. A search for the largest timestamp gives that and the last offset only.
+    `reach` is a byte at which, by the index, a header stands that is worth reading with the first.
     """
-    found = np.zeros(2, BATCH)
-    found[0]["max_timestamp"] = target
-    position, read_size, base = start, _SMALLEST_READ, 0
-    buffer = np.empty(read_size, np.uint8)
+    found, buffer = _workspace.found, _workspace.buffer
+    first: Any = found[0]
+    first["size"] = 0
+    first["max_timestamp"] = target
+    position, base = start, 0
+    read_size = max(_SMALLEST_READ, min(reach, end) + RECORD_BATCH_OVERHEAD - start)
+    if read_size > _FIRST_READ:
+        read_size = _SMALLEST_READ  # one header, and then another read: that costs less
     while True:
-        wanted = min(len(buffer), end - position)
+        wanted = min(read_size, end - position)
         filled = read_into(buffer[:wanted], position) if wanted > 0 else 0
         left = end - position if filled == wanted else filled
         outcome, at, count = kernel.seek(buffer, filled, left, kind, target, found)
         if count:
             base = position
         if outcome == kernel.FOUND:
-            return _row(found, base)
+            return _row(first, base)
         if outcome == kernel.BROKEN:
             raise _broken(buffer, at, filled, position, path)
         if outcome == kernel.AT_END:
-            is_found = (kind == kernel.LAST and found[0]["size"] > 0) or (
-                kind == kernel.LARGEST_TIMESTAMP and found[0]["max_timestamp"] > target
+            is_found = (kind == kernel.LAST and first["size"] > 0) or (
+                kind == kernel.LARGEST_TIMESTAMP and first["max_timestamp"] > target
             )
-            return _row(found, base) if is_found else None
+            return _row(first, base) if is_found else None
         position += at
         if count >= _MANY_HEADERS and read_size < _LARGEST_READ:
             read_size *= 2
-            buffer = np.empty(read_size, np.uint8)
+            if read_size > len(buffer):
+                buffer = np.empty(read_size, np.uint8)
 
 
-def _row(found: BatchTable, base: int) -> BatchRow:
-    row = BatchRow._make(found[0].item())
-    return row._replace(
-        position=row.position + base,
-        records_position=row.records_position + base,
-        records_end=row.records_end + base,
-    )
+def _row(found: Any, base: int) -> BatchRow:  # Any: a row of `BATCH`
+    row = found.item()
+    return BatchRow._make((row[0] + base, *row[1:6], row[6] + base, row[7] + base, *row[8:]))
 
 
 def _broken(buffer: Bytes, at: int, filled: int, position: int, path: str) -> CorruptRecordError:

@@ -55,6 +55,18 @@ class OffsetIndex(IndexFile):
             return OffsetEntry(self.base_offset, 0)
         return OffsetEntry(self.base_offset + offsets[slot], positions[slot])
 
+    def span(self, offset: int, *, ahead: int) -> tuple[int, int]:
+        """As `lookup`: the position to look for an offset from, and the one `ahead` entries further on.
+
+        That is 2^31 - 1 where there are not so many. What is looked for is most likely between the two.
+        """
+        entries = self.entries()
+        offsets, positions = entries.views
+        count = entries.count
+        slot = bisect_right(offsets, offset - self.base_offset, 0, count) - 1
+        reach = positions[slot + ahead] if slot + ahead < count else INT32_MAX
+        return positions[slot] if slot >= 0 else 0, reach
+
     def upper_bound(self, position: int) -> OffsetEntry | None:
         """The first entry at or behind a byte of the log. Kafka: OffsetIndex.fetchUpperBoundOffset"""
         entries = self.entries()

@@ -12,12 +12,15 @@ from stratalog.records.columns import INT64_MAX
 from stratalog.records.compression import DEFAULT_LIMIT, Scratch
 from stratalog.records.kernels import decode as decoding
 from stratalog.records.kernels import index as kernel
+from stratalog.records.kernels import lookup
 from stratalog.records.kernels.memory import byte_array
 from stratalog.records.reader import BatchRow
 from stratalog.records.unpack import invalid_record, next_run
 from stratalog.records.walk import new_table, walk_batches
 
 _ROWS = 256
+# What is read at once: as far as the index says that it is worth it, within these bounds.
+_SMALLEST_WINDOW, _LARGEST_WINDOW = 4 << 10, 64 << 10
 
 
 class _Workspace(threading.local):
@@ -27,11 +30,14 @@ class _Workspace(threading.local):
         self.scratch = Scratch(64 << 10)
         self.table = new_table(1)
         self.rows = np.zeros(_ROWS, decoding.RECORD)
+        self.window = np.zeros(_LARGEST_WINDOW, np.uint8)
+        self.window_view = self.window.data
 
 
 _workspace = _Workspace()
 FindBatch = Callable[[int, int, int], BatchRow | None]
 ReadBytes = Callable[[int, int], bytes]
+ReadInto = Callable[[memoryview, int], int]
 
 
 class TimestampAndOffset(NamedTuple):
@@ -43,9 +49,36 @@ class TimestampAndOffset(NamedTuple):
 
 
 def find_record(
+    read_into: ReadInto,
+    find_batch: FindBatch,
+    read_bytes: ReadBytes,
+    *,
+    start: int,
+    reach: int,
+    timestamp: int,
+    start_offset: int,
+) -> TimestampAndOffset | None:
+    """The first record from byte `start` on, and not below start_offset, that is not before the timestamp.
+
+    It is most likely before byte `reach`: so much is read at once, and searched by one kernel. What that
+    cannot answer is found batch by batch.
+    """
+    own = _workspace
+    size = max(reach - start, _SMALLEST_WINDOW)
+    if size > _LARGEST_WINDOW:
+        size = _SMALLEST_WINDOW  # large batches, of which only the wanted one is worth reading
+    filled = read_into(own.window_view[:size], start)
+    is_found, at, found_timestamp, offset, epoch = lookup.find_record(
+        own.window, filled, timestamp, start_offset, own.table, own.rows
+    )
+    if is_found:
+        return TimestampAndOffset(found_timestamp, offset, epoch if epoch >= 0 else None)
+    return _find_by_batches(find_batch, read_bytes, start + at, timestamp, start_offset)
+
+
+def _find_by_batches(
     find_batch: FindBatch, read_bytes: ReadBytes, position: int, timestamp: int, start_offset: int
 ) -> TimestampAndOffset | None:
-    """The first record from `position` on, and not below start_offset, that is not before the timestamp."""
     while True:
         batch = find_batch(position, kernel.TIMESTAMP_AT_LEAST, timestamp)
         if batch is None:

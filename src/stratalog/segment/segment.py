@@ -223,8 +223,8 @@ class LogSegment(SegmentFiles):
 
     def translate_offset(self, offset: int, starting_position: int = 0) -> OffsetPosition | None:
         """The first batch, at or behind starting_position, whose last offset is not below the given one."""
-        start = max(self.offset_index.lookup(offset).position, starting_position)
-        batch = self._find(start, kernel.OFFSET_AT_LEAST, offset)
+        start, reach = self.offset_index.span(offset, ahead=1)
+        batch = self._find(max(start, starting_position), kernel.OFFSET_AT_LEAST, offset, reach)
         if batch is None:
             return None
         return OffsetPosition(self._first_offset(batch), batch.last_offset, batch.position, batch.size)
@@ -276,16 +276,14 @@ class LogSegment(SegmentFiles):
     def find_offset_by_timestamp(self, timestamp: int, start_offset: int) -> TimestampAndOffset | None:
         """The first record from start_offset on that is not before the timestamp."""
         entry = self.time_index.lookup(timestamp)
-        position = self.offset_index.lookup(max(entry.offset, start_offset)).position
-        return find_record(self._find, self.read_bytes, position, timestamp, start_offset)
+        return self._find_record(max(entry.offset, start_offset), timestamp, start_offset)
 
     def find_max_timestamp(self) -> TimestampAndOffset | None:
         """The first record with the largest timestamp; None where no record has a timestamp."""
         timestamp, offset = self._largest()
         if timestamp < 0:
             return None
-        position = self.offset_index.lookup(offset).position
-        return find_record(self._find, self.read_bytes, position, timestamp, INT64_MIN)
+        return self._find_record(offset, timestamp, INT64_MIN)
 
     def fetch_upper_bound_offset(self, position: int, size: int) -> int | None:
         """An offset that no record in these bytes has or exceeds; None where the index does not say.
@@ -448,8 +446,23 @@ class LogSegment(SegmentFiles):
         batch = self._find(start, kernel.LARGEST_TIMESTAMP, max(entry.timestamp, NO_TIMESTAMP))
         return entry if batch is None else (batch.max_timestamp, batch.last_offset)
 
-    def _find(self, start: int, kind: int, target: int) -> BatchRow | None:
-        return find_batch(self.read_into, start, self.size, kind, target, path=self.log_path)
+    def _find(self, start: int, kind: int, target: int, reach: int = 0) -> BatchRow | None:
+        return find_batch(self.read_into, start, self.size, kind, target, path=self.log_path, reach=reach)
+
+    def _find_record(self, from_offset: int, timestamp: int, start_offset: int) -> TimestampAndOffset | None:
+        """The first record not before a time, looked for from the index entry of an offset on."""
+        # The entry is that of a batch before the time; the next may be the wanted one's, which ends before
+        # the one behind that.
+        start, reach = self.offset_index.span(from_offset, ahead=2)
+        return find_record(
+            self.read_into,
+            self._find,
+            self.read_bytes,
+            start=start,
+            reach=min(reach, self.size),
+            timestamp=timestamp,
+            start_offset=start_offset,
+        )
 
     def _first_offset(self, batch: BatchRow) -> int:
         """A compressed message of an old format has its first offset inside."""

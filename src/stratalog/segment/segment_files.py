@@ -146,7 +146,7 @@ class SegmentFiles:
         size = max(0, min(size, self.size - position))
         return self._reading(lambda path: self._disk.read_at(path, size, position))
 
-    def read_into(self, buffer: Bytes, position: int) -> int:
+    def read_into(self, buffer: Bytes | memoryview, position: int) -> int:
         """Fill a buffer with bytes of the log; returns how many there were."""
         wanted = buffer[: max(0, self.size - position)]
         return self._reading(lambda path: self._disk.read_into(path, wanted, position))
