@@ -1,0 +1,145 @@
+"""What is in a log directory, and what a broker makes of it.
+
+name                                    here               a broker
+topic-3                                 a partition        loads it
+topic-3.<id>-future                     a partition too    loads it, as a copy on its way to another disk
+topic-3.<id>-delete                     left alone         removes it when file.delete.delay.ms has passed
+topic-3.<id>-stray                      left alone         keeps it until someone removes it
+__cluster_metadata-0                    left alone         keeps it apart, and always recovers it
+remote-log-index-cache                  left alone         a cache of tiered storage
+any other directory (lost+found)        a problem          does not start
+a file of any name                      left alone         does not look at it
+
+Kafka: LogManager.loadLogs
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from stratalog.errors import InvalidNameError
+from stratalog.files.disk import Disk
+from stratalog.files.entries import EntryKind, Path
+from stratalog.files.names import (
+    CLUSTER_METADATA_TOPIC,
+    PARTITION_METADATA,
+    REMOTE_LOG_INDEX_CACHE,
+    DirectoryState,
+    TopicPartition,
+    parse_partition_directory,
+)
+
+_LOADED = (DirectoryState.LIVE, DirectoryState.FUTURE)
+
+
+class PartitionEntry(NamedTuple):
+    """A partition's directory: its name in the log directory, whose it is, and LIVE or FUTURE."""
+
+    name: str
+    topic_partition: TopicPartition
+    state: DirectoryState = DirectoryState.LIVE
+
+
+class Problem(NamedTuple):
+    """Something that a broker stumbles over: where it is, what is wrong, and what the broker will do."""
+
+    name: str
+    words: str
+    consequence: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.words}; {self.consequence}."
+
+
+class Layout(NamedTuple):
+    """The sub-directories of a log directory, sorted by what is done with them; each tuple by name.
+
+    `waiting` are those marked -delete, `strays` those marked -stray; both are in `left_alone` too.
+    """
+
+    directory: str
+    partitions: tuple[PartitionEntry, ...]
+    waiting: tuple[str, ...]
+    strays: tuple[str, ...]
+    left_alone: tuple[str, ...]
+    problems: tuple[Problem, ...]
+
+    def path(self, entry: PartitionEntry) -> str:
+        return f"{self.directory}{os.sep}{entry.name}"
+
+
+def classify(disk: Disk, directory: Path) -> Layout:
+    """Sort what is in a log directory. Reads the listing alone, and changes nothing."""
+    root = os.fspath(directory)
+    partitions: list[PartitionEntry] = []
+    marked: dict[DirectoryState, list[str]] = {DirectoryState.DELETE: [], DirectoryState.STRAY: []}
+    left_alone: list[str] = []
+    problems: list[Problem] = []
+    for entry in disk.list_directory(root):
+        if entry.kind is not EntryKind.DIRECTORY:
+            continue
+        if entry.name == REMOTE_LOG_INDEX_CACHE:
+            left_alone.append(entry.name)
+            continue
+        try:
+            found = parse_partition_directory(entry.name)
+        except InvalidNameError:
+            words = "a directory that is no partition's"
+            problems.append(Problem(entry.name, words, "a broker does not start here until it is moved away"))
+            continue
+        if found.topic_partition.topic == CLUSTER_METADATA_TOPIC:
+            left_alone.append(entry.name)
+        elif found.state in _LOADED:
+            partitions.append(PartitionEntry(entry.name, found.topic_partition, found.state))
+        else:
+            marked[found.state].append(entry.name)
+            left_alone.append(entry.name)
+    problems += find_duplicates([(root, entry) for entry in partitions])
+    return Layout(
+        root,
+        tuple(partitions),
+        tuple(marked[DirectoryState.DELETE]),
+        tuple(marked[DirectoryState.STRAY]),
+        tuple(left_alone),
+        tuple(problems),
+    )
+
+
+def find_duplicates(entries: Iterable[tuple[str, PartitionEntry]]) -> list[Problem]:
+    """Partitions that are there twice, in one log directory (`orders-1` and `orders-01`) or in two.
+
+    A future log beside its current one is no second one.
+    """
+    first: dict[tuple[TopicPartition, DirectoryState], str] = {}
+    problems = []
+    for directory, entry in entries:
+        path = f"{directory}{os.sep}{entry.name}"
+        other = first.setdefault((entry.topic_partition, entry.state), path)
+        if other != path:
+            words = f"{entry.topic_partition} is also in {other}"
+            problems.append(Problem(path, words, "a broker does not start until one of them is moved away"))
+    return problems
+
+
+def without_metadata(disk: Disk, layout: Layout) -> tuple[PartitionEntry, ...]:
+    """The partitions without a `partition.metadata`, which a KRaft broker takes for strays.
+
+    One that was never more than created may lack it, as it is written with the first record; and so does
+    every directory of a ZooKeeper cluster from before topics had ids.
+    """
+    return tuple(
+        entry
+        for entry in layout.partitions
+        if not disk.exists(f"{layout.path(entry)}{os.sep}{PARTITION_METADATA}")
+    )
+
+
+def stray_problem(entry: PartitionEntry) -> Problem:
+    """What is said of a partition whose topic id is not known."""
+    return Problem(
+        entry.name,
+        f"{PARTITION_METADATA} is missing, so that its topic's id is not known",
+        "a broker renames the directory to -stray and does not serve it",
+    )

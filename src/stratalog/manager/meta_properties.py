@@ -1,0 +1,98 @@
+"""meta.properties: which node of which cluster a log directory belongs to.
+
+#
+#Sun Nov 15 21:56:16 UTC 2026
+node.id=1
+directory.id=jkXBCQ7L9FXzQeGWYPU3MQ      of this directory among those of the node; from 3.7 on
+version=1                                0: broker.id instead of node.id, from the time of ZooKeeper
+cluster.id=rHefJaIxR-W46knXddBQhg
+
+Kafka: MetaProperties, MetaPropertiesEnsemble, PropertiesUtils.writePropertiesFile
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from stratalog.config import parse_properties
+from stratalog.errors import CorruptCheckpointError, UsageError
+from stratalog.files.disk import Disk, Path
+from stratalog.files.names import INT32_MAX, META_PROPERTIES, parse_number
+
+VERSIONS = (0, 1)
+_DAYS = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
+_MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+# Ids of directories that mean something else than a directory: lost, unassigned, migrating.
+_RESERVED_IDS = frozenset({"AAAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetaProperties:
+    """What the file says; None for what it does not say."""
+
+    version: int = 1
+    node_id: int | None = None
+    cluster_id: str | None = None
+    directory_id: str | None = None
+
+    @property
+    def is_kraft(self) -> bool:
+        """Whether it was formatted for a KRaft cluster, all of whose topics have ids."""
+        return self.version >= 1
+
+
+def read_meta_properties(disk: Disk, directory: Path) -> MetaProperties | None:
+    """What the file of this log directory says; None where there is none."""
+    path = _path(directory)
+    status = disk.status(path)
+    return None if status is None else parse_meta_properties(disk.read_at(path, status.size, 0), path)
+
+
+def write_meta_properties(disk: Disk, directory: Path, properties: MetaProperties, *, now_ms: int) -> None:
+    """Replace the file; on the device when this returns."""
+    disk.replace(_path(directory), format_meta_properties(properties, now_ms=now_ms))
+
+
+def parse_meta_properties(data: bytes, path: Path) -> MetaProperties:
+    """What the bytes of the file say; CorruptCheckpointError for what a broker would not start with."""
+    # Java reads properties as Latin-1; what it writes beyond ASCII is escaped.
+    found = parse_properties(data.decode("latin-1"))
+    version = parse_number(found.get("version", ""), 0, INT32_MAX)
+    if version not in VERSIONS:
+        raise CorruptCheckpointError(path, 0, f"version is {found.get('version')!r}, it is one of 0 and 1.")
+    name = "node.id" if version else "broker.id"
+    node_id = None
+    if name in found:
+        node_id = parse_number(found[name], -INT32_MAX - 1, INT32_MAX)
+        if node_id is None:
+            raise CorruptCheckpointError(path, 0, f"{name} is {found[name]!r}, which is no number.")
+    return MetaProperties(
+        version=version,
+        node_id=node_id,
+        cluster_id=found.get("cluster.id"),
+        directory_id=found.get("directory.id"),
+    )
+
+
+def format_meta_properties(properties: MetaProperties, *, now_ms: int) -> bytes:
+    """The bytes of the file, with the date that Java puts into every properties file."""
+    if properties.directory_id in _RESERVED_IDS:
+        raise UsageError(f"{properties.directory_id} is reserved: it is no directory's id.")
+    when = datetime.fromtimestamp(now_ms // 1000, UTC)
+    # Java's names of days and months, whatever language this process speaks.
+    day, month = _DAYS[when.weekday()], _MONTHS[when.month - 1]
+    lines = ["#", f"#{day} {month} {when:%d %H:%M:%S} UTC {when:%Y}"]
+    if properties.node_id is not None:
+        lines.append(f"{'node.id' if properties.version else 'broker.id'}={properties.node_id}")
+    if properties.directory_id is not None:
+        lines.append(f"directory.id={properties.directory_id}")
+    lines.append(f"version={properties.version}")
+    if properties.cluster_id is not None:
+        lines.append(f"cluster.id={properties.cluster_id}")
+    return "".join(f"{line}\n" for line in lines).encode("latin-1")
+
+
+def _path(directory: Path) -> str:
+    return f"{os.fspath(directory)}{os.sep}{META_PROPERTIES}"
