@@ -2,12 +2,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from stratalog.errors import DiskError
 from stratalog.files.disk import Disk
 from stratalog.records.build import BatchOptions, Record, build_batch
 from stratalog.records.control import ControlType
+from stratalog.segment import producers
+from stratalog.segment import scan as scanning
 from stratalog.segment.producers import BatchMetadata, TxnEvent, TxnEventKind
 from stratalog.segment.scan import ScanStop, SegmentScan, scan_segment
 from stratalog.segment.segment import LogSegment
@@ -64,6 +67,38 @@ def test_the_indexes_of_a_scan_are_the_brokers(partition: Partition, log: Path) 
     assert found.time_index == log.with_suffix(".timeindex").read_bytes()
     if not was_reopened(partition, found):
         assert found.offset_index == log.with_suffix(".index").read_bytes()
+
+
+@pytest.mark.parametrize(("partition", "log"), segments("killed"), ids=str)
+def test_it_does_not_matter_how_often_a_scan_runs_out_of_room(
+    partition: Partition, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interval = interval_of(partition)
+    whole = scan(log, interval)
+
+    monkeypatch.setattr(scanning.kernel, "ROWS", 2)
+    monkeypatch.setattr(scanning, "_ENTRIES", 2)
+    monkeypatch.setattr(producers, "_PRODUCERS", 1)
+    monkeypatch.setattr(producers, "_EVENTS", 2)
+    monkeypatch.setattr(producers, "_EPOCHS", 1)
+    pieces = scan_segment(
+        Disk(), log, whole.base_offset, index_interval_bytes=interval, buffer=np.empty(100, np.uint8)
+    )
+
+    assert pieces == whole
+
+
+def test_a_piece_inside_a_file_is_scanned_as_a_segment_of_its_own(tmp_path: Path) -> None:
+    first, second, third = (batch_of_size(offset, 7 + offset, 200) for offset in (0, 10, 11))
+    alone = scan_of(tmp_path, second, third, base_offset=10)
+    log = tmp_path / "whole.log"
+    log.write_bytes(first + second + third)
+
+    piece = scan_segment(Disk(), log, 10, index_interval_bytes=0, start_position=len(first))
+
+    assert piece.start_position == len(first)
+    assert (piece.valid_size, piece.next_offset) == (len(second) + len(third), 12)
+    assert (piece.offset_index, piece.time_index) == (alone.offset_index, alone.time_index)
 
 
 def test_most_segments_of_the_fixture_were_never_reopened() -> None:

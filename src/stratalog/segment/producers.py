@@ -6,12 +6,12 @@ from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stratalog.errors import CorruptRecordError, InvalidRecordError
 from stratalog.records.control import ControlType, EndTxnMarker
 from stratalog.records.kernels import scan as kernel
 from stratalog.records.kernels.memory import Bytes
-from stratalog.records.kernels.walk import BatchTable
 from stratalog.records.reader import read_batches
 
 _PRODUCERS, _EVENTS, _EPOCHS = 64, 1024, 64
@@ -80,30 +80,14 @@ class ProducerScan:
         self._epochs = np.zeros((_EPOCHS, 2), np.int64)
         self._done_events: list[TxnEvent] = []
 
-    def add(self, data: Bytes, headers: BatchTable) -> None:
-        """Take in whole batches with good checksums.
-
-        A control batch that is no transaction marker, though it has a producer, is an InvalidRecordError
-        with its position in `data`; all before it is taken in.
-        """
-        row = 0
-        while row < len(headers):
-            row, outcome = kernel.gather(
-                data,
-                headers,
-                row,
-                self._counts,
-                self._slots,
-                self._producers,
-                self._recent,
-                self._events,
-                self._epochs,
-            )
-            if outcome == kernel.NEEDS_ROOM:
-                self._make_room()
-            elif outcome == kernel.MARKER:
-                self._add_marker(data, headers[row])
-                row += 1
+    @property
+    def tables(
+        self,
+    ) -> tuple[
+        NDArray[np.int64], NDArray[np.int32], kernel.Table, NDArray[np.int64], kernel.Table, NDArray[np.int64]
+    ]:
+        """What a kernel gathers into. Making room replaces some of it: ask again afterwards."""
+        return self._counts, self._slots, self._producers, self._recent, self._events, self._epochs
 
     def producers(self) -> tuple[ScannedProducer, ...]:
         """In the order of their first batch."""
@@ -138,8 +122,12 @@ class ProducerScan:
         """(leader epoch, offset of its first batch), each epoch above those before it."""
         return tuple((epoch, offset) for epoch, offset in self._epochs[: self._counts[2]].tolist())
 
-    def _add_marker(self, data: Bytes, batch: np.record) -> None:
-        """The long way, for a marker that compaction has given a delete horizon, say."""
+    def add_marker(self, data: Bytes, batch: np.record) -> None:
+        """The long way, for a marker that compaction has given a delete horizon, say.
+
+        A control batch that is no transaction marker, though it has a producer, is an InvalidRecordError with
+        its position in `data`.
+        """
         start = int(batch["position"])
         try:
             one = next(read_batches(data, start=start, end=start + int(batch["size"]), check_crc=False))
@@ -160,7 +148,8 @@ class ProducerScan:
             self._events,
         )
 
-    def _make_room(self) -> None:
+    def make_room(self) -> None:
+        """For another producer, event and epoch, whichever it was that did not fit."""
         self._empty_events()
         producers, _, epochs, _ = self._counts.tolist()
         if producers == len(self._producers):

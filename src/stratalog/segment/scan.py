@@ -14,20 +14,23 @@ from enum import Enum
 import numpy as np
 
 from stratalog.errors import InvalidRecordError
-from stratalog.files.disk import Disk, Path
+from stratalog.files.disk import Disk, Path, aligned_buffer
+from stratalog.records.batch import LOG_OVERHEAD
 from stratalog.records.columns import wrong_crc
 from stratalog.records.kernels import index as indexing
+from stratalog.records.kernels import recover as kernel
+from stratalog.records.kernels import walk as walking
 from stratalog.records.kernels.memory import Bytes
-from stratalog.records.kernels.walk import BatchTable
-from stratalog.records.walk import Stop, explain_stop
-from stratalog.segment.headers import Part, walk_file
+from stratalog.records.walk import Stop, explain_stop, new_table
+from stratalog.segment.headers import CHUNK_SIZE, ReadInto
 from stratalog.segment.offset_index import to_entries as to_offset_entries
 from stratalog.segment.producers import ProducerScan, ScannedProducer, TxnEvent
 from stratalog.segment.time_index import NO_TIMESTAMP
 from stratalog.segment.time_index import to_entries as to_time_entries
 
 DEFAULT_INDEX_INTERVAL = 4096
-_UNLIMITED = 2**31
+_ENTRIES = 1024  # of each index, before they are written out; no fewer than rows of the table
+_BAD_MARKER = -1
 
 
 class ScanStop(Enum):
@@ -49,11 +52,13 @@ class SegmentScan:
 
     `offset_index` and `time_index` are the bytes of the .index and .timeindex that it has when closed.
     `reason` says in a sentence, with numbers, why the scan stopped; it is empty at the end of the file. A bad
-    marker's batch is still in `valid_size`, as Kafka keeps it and cuts behind it.
+    marker's batch is still in `valid_size`, as Kafka keeps it and cuts behind it. Of a piece that starts
+    inside its file, `valid_size` and the positions in the index count from `start_position`.
     """
 
     path: str
     base_offset: int
+    start_position: int
     file_size: int
     valid_size: int
     stop: ScanStop
@@ -75,101 +80,121 @@ def scan_segment(
     base_offset: int,
     *,
     index_interval_bytes: int = DEFAULT_INDEX_INTERVAL,
+    start_position: int = 0,
     end_position: int | None = None,
+    buffer: Bytes | None = None,
 ) -> SegmentScan:
-    """Scan a .log file, or its first `end_position` bytes. DiskError if it cannot be read.
+    """Scan a .log file, or its bytes [start_position, end_position). DiskError if it cannot be read.
 
-    Memory is one chunk of the file, or its largest batch, and what the result holds. A file that grows
-    meanwhile is read up to the size it had at first.
+    A piece that starts inside the file is scanned as if it were a segment of its own, with this base offset.
+    Memory is the buffer, or the file's largest batch, and what the result holds; whoever scans many brings
+    the same `aligned_buffer` each time. A file that grows meanwhile is read up to the size it had at first.
     """
     with disk.open_read(path) as file:
         size = disk.size(file)
-        scan = _Scan(base_offset, index_interval_bytes)
         end = size if end_position is None else min(end_position, size)
-        for part in walk_file(lambda buffer, position: disk.read_into(file, buffer, position), 0, end):
-            if not scan.add(part, end):
-                break
+        scan = _Scan(base_offset, index_interval_bytes, start_position)
+        if buffer is None:
+            buffer = aligned_buffer(min(CHUNK_SIZE, max(end - start_position, 1)))
+        scan.read(lambda buffer, position: disk.read_into(file, buffer, position), end, buffer)
     return scan.result(file.path, size)
 
 
 class _Scan:
-    def __init__(self, base_offset: int, index_interval: int) -> None:
+    def __init__(self, base_offset: int, index_interval: int, start: int) -> None:
         self._base_offset = base_offset
         self._index_interval = index_interval
+        self._start = start
         self._producers = ProducerScan()
+        self._table = new_table(kernel.ROWS)
+        self._facts = np.zeros(5, np.int64)
+        self._facts[kernel.NEXT_OFFSET] = base_offset
         self._progress = np.zeros(1, indexing.PROGRESS)
         self._progress[0] = (0, NO_TIMESTAMP, 0, -1, NO_TIMESTAMP, -1)
+        self._offset_entries = np.empty((_ENTRIES, 2), np.int64)
+        self._time_entries = np.empty((_ENTRIES, 2), np.int64)
         self._offset_index, self._time_index = bytearray(), bytearray()
-        self._valid_size = self._batches_count = 0
-        self._next_offset = base_offset
         self._stop, self._reason = ScanStop.END, ""
 
-    def add(self, part: Part, end: int) -> bool:
-        """Take in the next part of the file; False where nothing behind it is believed."""
-        headers = part.walk.headers
-        bad = np.flatnonzero(~headers["valid"])
-        good = headers[: int(bad[0])] if bad.size else headers
-        if len(good) and not self._add_batches(part.data, good, part.position):
-            return False
-        if bad.size:
-            return self._ends(ScanStop.WRONG_CRC, wrong_crc(part.data, headers[int(bad[0])]).reason)
-        stop = part.walk.stop
-        if part.is_last and stop not in (Stop.END, Stop.TABLE_FULL):
-            at = part.walk.next_position
-            reason = explain_stop(part.data, at, at + end - part.position - at, stop)
-            return self._ends(_STOPS[stop], reason)
-        return True
+    def read(self, read_into: ReadInto, end: int, buffer: Bytes) -> None:
+        """Take in everything up to `end`, or to the first thing that is wrong."""
+        position = self._start
+        while position < end:
+            wanted = min(len(buffer), end - position)
+            filled = read_into(buffer[:wanted], position)
+            # A file that has become shorter meanwhile ends where it ends now.
+            ends_here = filled < wanted or position + filled >= end
+            at, outcome = self._take_in(buffer, filled, position - self._start)
+            if outcome == walking.END or (outcome == walking.TORN and not ends_here):
+                position += at
+                if at == 0:
+                    # Not one batch fits: make room for this one, if the file can hold what its length says.
+                    needed = int.from_bytes(buffer[8:12].tobytes(), "big") + LOG_OVERHEAD
+                    if needed > end - position:
+                        # Torn, or a damaged length: not worth the memory to read all that follows.
+                        return self._ends(
+                            ScanStop.TORN_TAIL, explain_stop(buffer, 0, end - position, Stop.TORN_TAIL)
+                        )
+                    buffer = aligned_buffer(needed)
+                elif ends_here:
+                    return None
+            else:
+                return self._explain(buffer, at, outcome, end - position)
+        return None
 
-    def _add_batches(self, data: Bytes, headers: BatchTable, position: int) -> bool:
-        before = self._progress.copy()
-        done, entries, outcome = self._index(headers, position)
-        bad_marker = None
-        try:
-            self._producers.add(data, headers[:done])
-        except InvalidRecordError as error:
-            bad_marker = error
-            # The batch itself stays, what is behind it does not: as if the part ended with it.
-            kept = int(np.searchsorted(headers["position"][:done], error.position, "right"))
-            if kept < done:
-                self._progress = before
-                done, entries, outcome = self._index(headers[:kept], position)
-        self._offset_index += to_offset_entries(entries[0]).tobytes()
-        self._time_index += to_time_entries(entries[1]).tobytes()
-        if done:
-            last = headers[done - 1]
-            self._batches_count += done
-            self._next_offset = int(last["last_offset"]) + 1
-            self._valid_size = position + int(last["position"]) + int(last["size"])
-        if bad_marker is not None:
-            return self._ends(ScanStop.INVALID_MARKER, bad_marker.reason)
-        if outcome == indexing.INDEXED:
-            return True
-        offset = int(headers[done]["last_offset"])
-        if outcome == indexing.OFFSET_OVERFLOW:
-            reason = f"offset {offset} is not within 2^31 - 1 of the segment's base, {self._base_offset}."
-            return self._ends(ScanStop.OFFSET_OVERFLOW, reason)
-        last_offset = self._base_offset + int(self._progress[0]["last_offset"])
-        return self._ends(ScanStop.INVALID_OFFSET, f"offset {offset} comes behind offset {last_offset}.")
+    def _take_in(self, data: Bytes, filled: int, shift: int) -> tuple[int, int]:
+        """The good batches of a piece; returns (where it ended, why), as the kernel says."""
+        at, outcome = 0, kernel.NEEDS_ROOM
+        while outcome in (kernel.NEEDS_ROOM, kernel.MARKER):
+            at, outcome = kernel.recover(
+                data,
+                at,
+                filled,
+                shift,
+                self._base_offset,
+                self._index_interval,
+                self._table,
+                self._facts,
+                (self._progress, self._offset_entries, self._time_entries),
+                self._producers.tables,
+            )
+            self._take_entries()
+            if outcome == kernel.NEEDS_ROOM:
+                self._producers.make_room()
+            elif outcome == kernel.MARKER:
+                try:
+                    self._producers.add_marker(data, self._table[0])
+                except InvalidRecordError as error:
+                    self._reason = error.reason
+                    return at, _BAD_MARKER
+        return at, outcome
 
-    def _index(
-        self, headers: BatchTable, position: int
-    ) -> tuple[int, tuple[indexing.Entries, indexing.Entries], int]:
-        offsets, times = np.empty((len(headers), 2), np.int64), np.empty((len(headers), 2), np.int64)
-        done, offset_count, time_count, outcome = indexing.index_batches(
-            headers,
-            position,
-            self._base_offset,
-            self._index_interval,
-            (_UNLIMITED, _UNLIMITED),
-            self._progress,
-            offsets,
-            times,
-        )
-        return done, (offsets[:offset_count], times[:time_count]), outcome
+    def _take_entries(self) -> None:
+        facts = self._facts
+        offsets_count, times_count = int(facts[kernel.OFFSET_ENTRIES]), int(facts[kernel.TIME_ENTRIES])
+        if offsets_count:
+            self._offset_index += to_offset_entries(self._offset_entries[:offsets_count]).tobytes()
+            self._time_index += to_time_entries(self._time_entries[:times_count]).tobytes()
+            facts[kernel.OFFSET_ENTRIES] = facts[kernel.TIME_ENTRIES] = 0
 
-    def _ends(self, stop: ScanStop, reason: str) -> bool:
+    def _explain(self, data: Bytes, at: int, outcome: int, left: int) -> None:
+        """Why nothing from `at` on is believed; `left` bytes of the file are in the buffer or behind it."""
+        if outcome == _BAD_MARKER:
+            return self._ends(ScanStop.INVALID_MARKER, self._reason)
+        if outcome == kernel.WRONG_CRC:
+            return self._ends(ScanStop.WRONG_CRC, wrong_crc(data, self._table[0]).reason)
+        if outcome in (kernel.OFFSET_OVERFLOW, kernel.NOT_ASCENDING):
+            offset = int(self._table[0]["last_offset"])
+            if outcome == kernel.OFFSET_OVERFLOW:
+                reason = f"offset {offset} is not within 2^31 - 1 of the segment's base, {self._base_offset}."
+                return self._ends(ScanStop.OFFSET_OVERFLOW, reason)
+            last_offset = self._base_offset + int(self._progress[0]["last_offset"])
+            return self._ends(ScanStop.INVALID_OFFSET, f"offset {offset} comes behind offset {last_offset}.")
+        stop = Stop(outcome)
+        return self._ends(_STOPS[stop], explain_stop(data, at, left, stop))
+
+    def _ends(self, stop: ScanStop, reason: str) -> None:
         self._stop, self._reason = stop, reason
-        return False
 
     def result(self, path: str, file_size: int) -> SegmentScan:
         _, timestamp, offset, _, last_timestamp, _ = self._progress[0].item()
@@ -180,12 +205,13 @@ class _Scan:
         return SegmentScan(
             path=path,
             base_offset=self._base_offset,
+            start_position=self._start,
             file_size=file_size,
-            valid_size=self._valid_size,
+            valid_size=int(self._facts[kernel.VALID_END]),
             stop=self._stop,
             reason=self._reason,
-            batches_count=self._batches_count,
-            next_offset=self._next_offset,
+            batches_count=int(self._facts[kernel.BATCHES]),
+            next_offset=int(self._facts[kernel.NEXT_OFFSET]),
             max_timestamp=timestamp,
             offset_of_max_timestamp=self._base_offset + offset,
             offset_index=bytes(self._offset_index),
