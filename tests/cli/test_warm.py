@@ -28,7 +28,7 @@ def test_kernels_are_named(capsys: pytest.CaptureFixture[str]) -> None:
         "index.index_batches",
         "index.seek",
         "lookup.find_record",
-        "scan.gather",
+        "recover.recover",
         "text.write_lines",
         "validate.check_set",
         "validate.check_records",
