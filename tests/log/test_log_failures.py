@@ -54,7 +54,7 @@ def test_an_append_that_is_interrupted_fails_the_log(monkeypatch: pytest.MonkeyP
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(log, "_set_end", interrupted)
+    monkeypatch.setattr(log, "_take_over", interrupted)
     with pytest.raises(KeyboardInterrupt):
         log.append_as_leader(batch(b"b"), leader_epoch=0)
     monkeypatch.undo()

@@ -26,7 +26,7 @@ from stratalog.records.columns import wrong_crc
 from stratalog.records.compression import Codec
 from stratalog.records.kernels import validate as kernels
 from stratalog.records.kernels.memory import Bytes, byte_array
-from stratalog.records.kernels.walk import BATCH, FULL, MAGIC_AT, SMALLEST_V0, BatchTable
+from stratalog.records.kernels.walk import BATCH, END, FULL, MAGIC_AT, SMALLEST_V0, BatchTable
 from stratalog.records.kernels.walk import walk as walk_kernel
 from stratalog.records.walk import Stop, explain_stop
 
@@ -44,7 +44,8 @@ class AppendInfo(NamedTuple):
     """What a set is, and how much of it is to be appended.
 
     `data` ends behind the last whole batch that counts, `batches` are its rows (dtype `BATCH`). A v0
-    or v1 set does not tell its first offset, which is then UNKNOWN_OFFSET.
+    or v1 set does not tell its first offset, which is then UNKNOWN_OFFSET. `has_producers` says that a batch
+    has a producer id, so that there is state to be held against it.
     """
 
     data: Bytes
@@ -55,6 +56,7 @@ class AppendInfo(NamedTuple):
     last_leader_epoch: int
     max_timestamp: int
     source_codec: Codec
+    has_producers: bool
 
     @property
     def size(self) -> int:
@@ -88,52 +90,63 @@ def analyze(
     """
     # A leader writes into the headers: into a copy, so that a refused or failed append can be tried again.
     array = np.array(np.frombuffer(data, np.uint8)) if origin.assigns_offsets else byte_array(data)
-    batches, position, stop = _walk(array)
     rules = kernels.SetRules(
         origin is AppendOrigin.CLIENT,
         leader_epoch if origin is AppendOrigin.RAFT_LEADER else kernels.ANY_EPOCH,
         leader_epoch if origin is AppendOrigin.REPLICATION else INT32_MAX,
         _INT64_MAX if max_message_bytes is None else max_message_bytes,
     )
-    facts = kernels.check_set(batches, rules)
+    batches = _table_for(array)
+    count, position, stop, facts = kernels.walk_and_check(array, batches, rules)
+    if stop == FULL:
+        batches, position, stop = _walk_on(array, batches, position)
+        facts = kernels.check_set(batches, rules)
+    elif count < len(batches):
+        batches = batches[:count]
     if facts.problem != kernels.FINE:
         raise _refused(facts.problem, array, batches[facts.row], rules)
-    if stop != Stop.END.value:
+    if stop != END:
         _check_tail(array, position, Stop(stop))
     if not (facts.ascending or origin.assigns_offsets):
         offsets = ", ".join(str(offset) for offset in batches["last_offset"][:20].tolist())
         raise OffsetsOutOfOrderError(f"the batches of a set do not ascend: their last offsets are {offsets}.")
     if facts.batches_count < len(batches):
         _say_skipped(batches[facts.batches_count], leader_epoch)
+        batches = batches[: facts.batches_count]
     return AppendInfo(
-        array[: facts.size],
-        batches[: facts.batches_count],
+        array if facts.size == array.size else array[: facts.size],
+        batches,
         facts.base_offset if facts.first_magic == 2 else UNKNOWN_OFFSET,
         facts.last_offset,
         facts.last_offset_of_first,
         facts.last_leader_epoch,
         facts.max_timestamp,
         _CODECS[facts.codec],
+        facts.has_producers,
     )
 
 
-def _walk(array: Bytes) -> tuple[BatchTable, int, int]:
-    """All whole batches, in a table as large as the first one's size lets expect: rows take time to make.
-
-    Returns (their rows, position behind the last, the kernel's number for why it stopped).
-    """
+def _table_for(array: Bytes) -> BatchTable:
+    """A table as large as the first batch's size lets expect: rows take time to make."""
     rows = 1
     if array.size > LOG_OVERHEAD:
         (length,) = _LENGTH.unpack_from(array.data, LENGTH_AT)
-        rows = min(array.size // (max(length, SMALLEST_V0) + LOG_OVERHEAD) + 1, _MOST_ROWS)
-    table = np.empty(rows, BATCH)
-    count, position, stop = walk_kernel(array, 0, array.size, table, True, _INT64_MAX)
-    parts = [table[:count]]
+        if length + LOG_OVERHEAD != array.size:
+            rows = min(array.size // (max(length, SMALLEST_V0) + LOG_OVERHEAD) + 1, _MOST_ROWS)
+    return np.empty(rows, BATCH)
+
+
+def _walk_on(array: Bytes, table: BatchTable, position: int) -> tuple[BatchTable, int, int]:
+    """The rest of a set that has filled a table: smaller batches followed the first one.
+
+    Returns (rows of all whole batches, position behind the last, the kernel's number for why it stopped).
+    """
+    parts, stop = [table], FULL
     while stop == FULL:
         table = np.empty(_MOST_ROWS, BATCH)
         count, position, stop = walk_kernel(array, position, array.size, table, True, _INT64_MAX)
         parts.append(table[:count])
-    return parts[0] if len(parts) == 1 else np.concatenate(parts), position, stop
+    return np.concatenate(parts), position, stop
 
 
 def _check_tail(array: Bytes, position: int, stop: Stop) -> None:

@@ -38,7 +38,7 @@ from stratalog.log.deletion import delete_segments
 from stratalog.log.epochs import LeaderEpochFileCache
 from stratalog.log.offsets import OffsetMetadata, OffsetSnapshot
 from stratalog.log.origin import AppendOrigin
-from stratalog.log.producer_analysis import ProducerChanges, analyze_producers, apply_changes
+from stratalog.log.producer_analysis import NO_CHANGES, ProducerChanges, analyze_producers, apply_changes
 from stratalog.log.producer_append import TV_UNKNOWN
 from stratalog.log.producer_rebuild import rebuild_producer_state
 from stratalog.log.producer_verification import NO_GUARD, VerificationGuard
@@ -197,10 +197,32 @@ class Log:
     ) -> AppendInfo:
         if not info.size:
             return info
-        with self._changing():
-            if origin.assigns_offsets:
-                info = self._with_offsets(info, origin, leader_epoch)
-            elif info.first_known_offset < self._end.offset:
+        # What `_changing` and `_writing` do for others, spelt out: three generators take as long as the write.
+        with self._lock:
+            self._check_usable()
+            try:
+                info = self._append_locked(info, origin, leader_epoch, transaction_version, guard)
+            except DiskError as error:
+                self._failed = error
+                raise
+            is_due = self._end.offset - self.recovery_point >= self.config.flush_messages
+        if is_due:
+            self.flush()
+        return info
+
+    def _append_locked(
+        self,
+        info: AppendInfo,
+        origin: AppendOrigin,
+        leader_epoch: int,
+        transaction_version: int,
+        guard: VerificationGuard,
+    ) -> AppendInfo:
+        if origin.assigns_offsets:
+            info = self._with_offsets(info, origin, leader_epoch)
+            self._note_epoch(2, leader_epoch, info.first_offset)
+        else:
+            if info.first_known_offset < self._end.offset:
                 raise UnexpectedAppendOffsetError(
                     f"{self.topic_partition}: a set that begins at {info.first_known_offset} is appended "
                     f"to a log that ends at {self._end.offset}.",
@@ -208,26 +230,29 @@ class Log:
                     last_offset=info.last_offset,
                 )
             self._note_epochs(info.batches)
-            if info.size > self.config.segment_size:
-                raise RecordBatchTooLargeError(
-                    f"a set of {info.size} bytes; segment.bytes of this topic is {self.config.segment_size}.",
-                    size=info.size,
-                    limit=self.config.segment_size,
-                )
-            segment = self._segment_for(info)
-            while True:
+        if info.size > self.config.segment_size:
+            raise RecordBatchTooLargeError(
+                f"a set of {info.size} bytes; segment.bytes of this topic is {self.config.segment_size}.",
+                size=info.size,
+                limit=self.config.segment_size,
+            )
+        segment = self._segment_for(info)
+        changes = NO_CHANGES
+        while True:
+            if info.has_producers:
                 changes = self._changes_of_producers(info, segment, origin, transaction_version, guard)
                 if changes.duplicate is not None:
                     written = changes.duplicate
                     return info._replace(first_offset=written.first_offset, last_offset=written.last_offset)
-                with self._writing():
-                    if self._write(info, segment, changes):
-                        break
-                    segment = self._roll_for(info)
-            is_due = self._end.offset - self.recovery_point >= self.config.flush_messages
-        if is_due:
-            self.flush()
-        return info
+            try:
+                if self._write(info, segment, changes):
+                    return info
+                segment = self._roll_for(info)
+            except DiskError:
+                raise
+            except BaseException as error:
+                self._fail_over(error)
+                raise
 
     def _write(self, info: AppendInfo, segment: LogSegment, changes: ProducerChanges) -> bool:
         """Put the set into the segment, and all it changes into memory; False if an index is full."""
@@ -239,7 +264,8 @@ class Log:
             if not segment.size:
                 raise  # not even an empty index has room
             return False
-        self._set_end(OffsetMetadata(info.last_offset + 1, segment.base_offset, segment.size))
+        # Forwards, so that none of the other marks has to go back with it.
+        self._end = OffsetMetadata(info.last_offset + 1, segment.base_offset, segment.size)
         self._take_over(changes, segment, info.last_offset + 1)
         return True
 
@@ -270,37 +296,35 @@ class Log:
             leader_epoch=leader_epoch,
             origin=origin,
         )
-        return info._replace(
-            data=validated.data,
-            batches=validated.batches,
-            first_offset=validated.first_offset,
-            last_offset=validated.last_offset,
-            last_leader_epoch=leader_epoch,
-            max_timestamp=validated.max_timestamp,
+        return AppendInfo(
+            validated.data,
+            validated.batches,
+            validated.first_offset,
+            validated.last_offset,
+            info.last_offset_of_first_batch,
+            leader_epoch,
+            validated.max_timestamp,
+            info.source_codec,
+            info.has_producers,
         )
 
     def _note_epochs(self, batches: BatchTable) -> None:
         """Before the data, so that no record is ever on disk without its epoch."""
-        if len(batches) == 1:
-            row = batches[0]
-            pairs = [(int(row["magic"]), int(row["partition_leader_epoch"]), int(row["base_offset"]))]
-        else:
+        columns = (batches["magic"], batches["partition_leader_epoch"], batches["base_offset"])
+        magics, epochs, offsets = (column.tolist() for column in columns)
+        for i in range(len(epochs)):
             # Only where the epoch changes: the first batch of each run starts it.
-            columns = (batches["magic"], batches["partition_leader_epoch"], batches["base_offset"])
-            magics, epochs, offsets = (column.tolist() for column in columns)
-            pairs = [
-                (magics[i], epochs[i], offsets[i])
-                for i in range(len(epochs))
-                if i == 0 or epochs[i] != epochs[i - 1] or magics[i] != magics[i - 1]
-            ]
-        for magic, epoch, base_offset in pairs:
-            if magic == 2:
-                latest = self.epochs.latest_entry
-                if latest is None or latest.epoch != epoch or base_offset < latest.start_offset:
-                    self.epochs.assign(epoch, base_offset)
-            elif self.epochs.entries:
-                # Old formats know no epochs, so that nothing can be said of any from here on.
-                self.epochs.clear_and_flush()
+            if i == 0 or epochs[i] != epochs[i - 1] or magics[i] != magics[i - 1]:
+                self._note_epoch(magics[i], epochs[i], offsets[i])
+
+    def _note_epoch(self, magic: int, epoch: int, base_offset: int) -> None:
+        if magic == 2:
+            latest = self.epochs.latest_entry
+            if latest is None or latest.epoch != epoch or base_offset < latest.start_offset:
+                self.epochs.assign(epoch, base_offset)
+        elif self.epochs.entries:
+            # Old formats know no epochs, so that nothing can be said of any from here on.
+            self.epochs.clear_and_flush()
 
     def _take_over(self, changes: ProducerChanges, segment: LogSegment, end_offset: int) -> None:
         """What the set has changed of the producers, now that it is in the segment."""
@@ -681,9 +705,12 @@ class Log:
         except DiskError:
             raise
         except BaseException as error:
-            reason = f"it was interrupted while it was changed: {type(error).__name__}"
-            self._failed = DiskError(self._directory, reason)
+            self._fail_over(error)
             raise
+
+    def _fail_over(self, error: BaseException) -> None:
+        reason = f"it was interrupted while it was changed: {type(error).__name__}"
+        self._failed = DiskError(self._directory, reason)
 
     @contextmanager
     def _failing(self) -> Iterator[None]:

@@ -36,6 +36,9 @@ class ProducerChanges(NamedTuple):
     duplicate: BatchMetadata | None = None
 
 
+NO_CHANGES = ProducerChanges({}, [])  # of a set in which no batch has a producer id
+
+
 def analyze_producers(
     state: ProducerStateManager,
     data: Any,  # whatever offers the buffer protocol

@@ -40,6 +40,8 @@ class Transactions:
         return transaction
 
     def drop_ended_before(self, offset: int) -> None:
+        if not self._offsets:  # as at nearly every append
+            return
         for transaction in [*self.ascending()]:
             if transaction.last_offset is not None and transaction.last_offset < offset:
                 self.pop(transaction.first_offset.offset)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from stratalog.config import LogConfig
 
@@ -20,9 +20,8 @@ class RollReason(Enum):
     OFFSET_OVERFLOW = "the offset is too far from the segment's base"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RollParams:
-    """What the decision depends on, read from the segment and the set beforehand."""
+class RollParams(NamedTuple):
+    """What the decision depends on, read from the segment and the set beforehand; made for every append."""
 
     base_offset: int
     segment_size: int

@@ -67,13 +67,14 @@ def validate_and_assign_offsets(
 ) -> ValidatedSet:
     """Check the set by the topic's rules and give it the offsets from `next_offset` on.
 
-    Writes into `info.data`, which is a copy, and so uses `info` up. Records that break a rule are all named:
-    in an InvalidTimestampError if one of them is about a timestamp, otherwise in a RecordValidationError.
+    Writes into `info.data`, which is a copy, and into its row, and so uses `info` up. Records that break a
+    rule are all named: in an InvalidTimestampError if one of them is about a timestamp, otherwise in a
+    RecordValidationError.
     """
     batches = info.batches
     if not len(batches):
         raise InvalidRecordError("there is no batch in what is to be appended.")
-    first = BatchRow._make(batches[0].item())
+    first = BatchRow._make(batches.item(0))
     if len(batches) > 1 and (first.magic == 2 or info.source_codec is not Codec.NONE):
         raise InvalidRecordError(
             f"{len(batches)} batches in one append; of v2 or compressed batches a leader takes one at a time."
@@ -94,15 +95,12 @@ def validate_and_assign_offsets(
         # A control batch is never compressed by us; who writes it compressed has it kept like that.
         is_plain_control = info.source_codec is Codec.NONE and first.attributes & _CONTROL != 0
         if target is info.source_codec or is_plain_control:
-            is_compressed = info.source_codec is not Codec.NONE
-            count, max_timestamp = _check_records(info, rules, must_count_up=is_compressed)
+            count, max_timestamp = _check_and_stamp(info, rules, next_offset, leader_epoch)
             last_offset = next_offset + count - 1
             stamp = now_ms if append_time else max_timestamp
-            stamped = np.empty(1, BATCH)
-            kernels.stamp_batch(info.data, batches, stamped, last_offset, leader_epoch, append_time, stamp)
             first_offset = last_offset - (first.last_offset - first.base_offset)
             log_append_time = now_ms if append_time else NO_TIMESTAMP
-            return ValidatedSet(info.data, stamped, first_offset, last_offset, stamp, log_append_time, False)
+            return ValidatedSet(info.data, batches, first_offset, last_offset, stamp, log_append_time, False)
         rows, data = _check_to_rebuild(info, rules)
     rebuilt = rebuild(
         data,
@@ -140,22 +138,31 @@ def _check_batch(batch: BatchRow, origin: AppendOrigin) -> None:
         raise InvalidRecordError(reason, position=batch.position)
 
 
-def _check_records(info: AppendInfo, rules: kernels.RecordRules, *, must_count_up: bool) -> tuple[int, int]:
-    """(how many records the only v2 batch has, their largest timestamp), all of them checked."""
-    data, batches = info.data, info.batches
-    if info.source_codec is not Codec.NONE:
+def _check_and_stamp(
+    info: AppendInfo, rules: kernels.RecordRules, next_offset: int, leader_epoch: int
+) -> tuple[int, int]:
+    """Check the records of the only v2 batch and give it its place; (how many, their largest timestamp)."""
+    data, batches, rows = info.data, info.batches, _thread.rows
+    is_compressed = info.source_codec is not Codec.NONE
+    if is_compressed:
         run = _unpacked(data, batches)
         data, batches = run.data, run.batches
-    rows = np.empty(_ROWS, decoding.RECORD)
-    outcome, count, refused, max_timestamp, in_order = kernels.check_records(data, batches, rows, rules)
+        found = kernels.check_records(data, batches, rows, rules)
+    else:
+        found = kernels.check_and_stamp(data, batches, rows, rules, next_offset, leader_epoch)
+    outcome, count, refused, max_timestamp, in_order = found
     if outcome != decoding.DONE:
         raise invalid_record(info.batches[0], outcome)
     if refused:
         run = Run(data=data, batches=batches, is_legacy=False)
         raise _refused(run, decode_all(run), rules)
-    if must_count_up and not in_order:
-        # Kafka finds this as well, and then fails over the keys and values that it has skipped.
-        raise InvalidRecordError("the offsets of its records are not 0, 1, 2 and so on.")
+    if is_compressed:
+        if not in_order:
+            # Kafka finds this as well, and then fails over the keys and values that it has skipped.
+            raise InvalidRecordError("the offsets of its records are not 0, 1, 2 and so on.")
+        stamp = max_timestamp if rules.create_time else rules.now
+        last_offset = next_offset + count - 1
+        kernels.stamp_batch(info.data, info.batches, last_offset, leader_epoch, not rules.create_time, stamp)
     return count, int(max_timestamp)
 
 
@@ -215,10 +222,11 @@ def _unpacked(data: Bytes, batches: BatchTable) -> Run:
 
 
 class _Thread(threading.local):
-    """Memory to decompress into, for each thread that appends: making it takes longer than a batch."""
+    """Memory to decompress and to decode into, for each thread that appends: making it takes too long."""
 
     def __init__(self) -> None:
         self.scratch = Scratch(64 << 10)
+        self.rows = np.empty(_ROWS, decoding.RECORD)
 
 
 _thread = _Thread()

@@ -57,6 +57,7 @@ class IndexFile:
     ENTRY: ClassVar[np.dtype[np.void]]
     PACKED: ClassVar[struct.Struct]
     IS_PREALLOCATED: ClassVar[bool] = True
+    RESERVED: ClassVar[int] = 0  # entries at the end of the file that the index rule leaves free
 
     def __init__(
         self,
@@ -98,8 +99,15 @@ class IndexFile:
         return self._length // self.entry_size
 
     @property
+    def room(self) -> int:
+        """How many entries the index rule may still add."""
+        if self._count == _UNOPENED:
+            self._open()
+        return self._length // self.entry_size - self._count - self.RESERVED
+
+    @property
     def is_full(self) -> bool:
-        return self.entry_count >= self.max_entries
+        return self.room <= 0
 
     @property
     def exists(self) -> bool:

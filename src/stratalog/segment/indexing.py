@@ -70,7 +70,7 @@ class SegmentIndexer:
             position - batches["position"].item(0),
             offsets.base_offset,
             interval,
-            (offsets.max_entries - offsets.entry_count, times.max_entries - 1 - times.entry_count),
+            (offsets.room, times.room),
             self._progress,
             self._offset_entries,
             self._time_entries,

@@ -337,9 +337,9 @@ class LogSegment(SegmentFiles):
         timestamp, offset = self._largest()
         self.time_index.append(timestamp, offset, skip_full_check=True)
         self.offset_index.trim()
-        self._indexer = None
         self.time_index.trim()
         self._trim_log()
+        self._indexer = None
 
     def flush(self) -> None:
         """Return when everything is on the device, the log first. Creates the indexes, as Kafka does."""
@@ -401,7 +401,7 @@ class LogSegment(SegmentFiles):
     @property
     def is_index_full(self) -> bool:
         """Whether one of the indexes has no room for another entry."""
-        return self.offset_index.is_full or self.time_index.is_full
+        return self.offset_index.room <= 0 or self.time_index.room <= 0
 
     def sanity_check(self) -> None:
         """CorruptIndexError unless the indexes can be this log's; the bodies of batches are not read.
@@ -484,6 +484,7 @@ class LogSegment(SegmentFiles):
 
     def _forget(self) -> None:
         self._max_timestamp = None
+        self._indexer = None
         self._forget_indexes()
 
 
@@ -492,4 +493,3 @@ def _try(action: Callable[[], object], problems: list[DiskError]) -> None:
         action()
     except DiskError as error:
         problems.append(error)
-        self._indexer = None

@@ -46,11 +46,7 @@ class TimeIndex(IndexFile):
 
     ENTRY = _ENTRY
     PACKED = _PACKED
-
-    @property
-    def is_full(self) -> bool:
-        # One entry early: rolling the segment must still be able to add its largest timestamp.
-        return self.entry_count >= self.max_entries - 1
+    RESERVED = 1  # rolling the segment must still be able to add its largest timestamp
 
     def lookup(self, timestamp: int) -> TimeEntry:
         """The last entry that is not later; (-1, base_offset) where there is none."""

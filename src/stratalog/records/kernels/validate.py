@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stratalog.records.kernels.crc32c import crc32_zlib, crc32c
-from stratalog.records.kernels.decode import MORE, RecordTable, decode, legacy_entry
+from stratalog.records.kernels.decode import DONE, MORE, RecordTable, decode, legacy_entry
 from stratalog.records.kernels.jit import inlined, kernel
 from stratalog.records.kernels.memory import Bytes, load_u8, load_u32
-from stratalog.records.kernels.walk import BatchTable
+from stratalog.records.kernels.walk import BatchTable, walk
 
 # What is wrong with a set.
 FINE = 0
@@ -29,6 +29,7 @@ OUT_OF_RANGE = 2  # of the timestamps that the topic takes
 CLAIMS_APPEND_TIME = 3  # only a broker makes a batch one of LogAppendTime
 WRONG_MAGIC = 4  # an inner message of another format than its wrapper
 
+NO_PRODUCER_ID = -1
 ANY_EPOCH = -(2**31)
 LOG_APPEND_TIME = 8
 KNOWN_ATTRIBUTES = 0x7F  # Kafka drops the others when it sets one
@@ -71,6 +72,14 @@ class SetFacts(NamedTuple):
     ascending: bool
     codec: int  # of the last compressed one
     first_magic: int
+    has_producers: bool  # whether one has a producer id
+
+
+@kernel
+def walk_and_check(data: Bytes, table: BatchTable, rules: SetRules) -> tuple[int, int, int, SetFacts]:
+    """Walk a set and check what the table has room for: what `walk` and `check_set` return, by one call."""
+    count, position, stop = walk(data, 0, data.size, table, True, INT64_MAX)
+    return count, position, stop, check_set(table[:count], rules)
 
 
 @kernel
@@ -79,7 +88,7 @@ def check_set(batches: BatchTable, rules: SetRules) -> SetFacts:
     problem, row, count, size, codec = FINE, -1, 0, 0, 0
     max_timestamp: Any = np.int64(-1)
     last_offset: Any = np.int64(-1)
-    ascending, ended = True, False
+    ascending, ended, has_producers = True, False, False
     for i in range(len(batches)):
         batch: Any = batches[i]
         row = i
@@ -109,6 +118,8 @@ def check_set(batches: BatchTable, rules: SetRules) -> SetFacts:
             break
         if batch.attributes & CODEC_MASK != 0:
             codec = batch.attributes & CODEC_MASK
+        if batch.producer_id > NO_PRODUCER_ID:
+            has_producers = True
         count += 1
         size += batch_size
     base: Any = np.int64(-1)
@@ -134,6 +145,7 @@ def check_set(batches: BatchTable, rules: SetRules) -> SetFacts:
         ascending,
         codec,
         magic,
+        has_producers,
     )
 
 
@@ -195,22 +207,40 @@ def check_records(
 
 
 @kernel
+def check_and_stamp(
+    data: Bytes,
+    batches: BatchTable,
+    rows: RecordTable,
+    rules: RecordRules,
+    next_offset: int,
+    leader_epoch: int,
+) -> tuple[int, int, int, Any, Any]:
+    """As `check_records` for the one plain v2 batch of a set, which gets its place if there is nothing wrong.
+
+    The topic's time is that of the records or, where its rules are not about that, `rules.now`.
+    """
+    outcome, records, refused, max_timestamp, in_order = check_records(data, batches, rows, rules)
+    if outcome == DONE and refused == 0:
+        stamp: Any = max_timestamp if rules.create_time else np.int64(rules.now)
+        stamp_batch(data, batches, next_offset + records - 1, leader_epoch, not rules.create_time, stamp)
+    return outcome, records, refused, max_timestamp, in_order
+
+
+@kernel
 def stamp_batch(
     data: Bytes,
     batches: BatchTable,
-    stamped: BatchTable,
     last_offset: int,
     leader_epoch: int,
     append_time: bool,
     max_timestamp: int,
 ) -> None:
-    """Give the first v2 batch of a table its place in a log: in header and CRC, and in the row of `stamped`.
+    """Give the first v2 batch of a table its place in a log: in header and CRC, and in its row.
 
     What `set_last_offset`, `set_partition_leader_epoch` and `set_max_timestamp` do one by one, in a tenth of
     the time. Like there the CRC is computed anew only if timestamp type or largest timestamp change.
     """
-    stamped[0] = batches[0]
-    row: Any = stamped[0]
+    row: Any = batches[0]
     position = row.position
     row.base_offset = last_offset - (row.last_offset - row.base_offset)
     row.last_offset = last_offset
