@@ -1,0 +1,127 @@
+"""Which physical device a directory is on, and how many readers that device stands, found by measuring.
+
+More readers make one disk faster and another slower, and what the system says of a disk (rotational or not)
+is only a hint: virtual disks lie. So every device starts with one reader. One more is added while that makes
+it read more than a tenth faster, and taken back otherwise; from time to time it is tried again, as a machine
+that was busy a minute ago may be idle now.
+
+The decision is `ReaderCount`, which knows numbers alone. `measuring.py` counts the bytes, `reading.py` has
+the threads.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path as FilePath
+from typing import NamedTuple
+
+from stratalog.files.disk import Disk, Path
+
+MOST_READERS = 32
+GROWTH = 1.1  # what one more reader must bring
+# A window is as long as it takes to read so much, within bounds: a slow disk is measured for longer.
+WINDOW_SIZE = 64 << 20
+SHORTEST_WINDOW_S, LONGEST_WINDOW_S = 0.1, 2.0
+_PATIENCE = 20  # windows until one more reader is tried again; twice as many each time that does not help
+
+_SYSTEM = FilePath("/sys/dev/block")
+
+
+class Device(NamedTuple):
+    """A physical device: its number, as of `stat`, and the name that the system gives it, or the number.
+
+    `statistics` is the file in which Linux counts what the device did; None where there is none, as for a
+    file system in memory or on another machine.
+    """
+
+    number: int
+    name: str
+    statistics: str | None = None
+
+
+def device_of(disk: Disk, path: Path, *, system: FilePath = _SYSTEM) -> Device:
+    """The device that holds the directory: two partitions of one disk are one device.
+
+    A volume that lies on one disk is that disk; one that spreads over several is a device of its own.
+    """
+    status = disk.status(path)
+    number = 0 if status is None else status.device
+    plain = f"{os.major(number)}:{os.minor(number)}" if hasattr(os, "major") else str(number)
+    try:
+        return _physical(system / plain, number, system)
+    except OSError:
+        return Device(number, plain)
+
+
+def _physical(link: FilePath, number: int, system: FilePath) -> Device:
+    folder = link.resolve(strict=True)
+    if (folder / "partition").exists():
+        folder = folder.parent
+    slaves = folder / "slaves"
+    below = sorted(slaves.iterdir()) if slaves.is_dir() else []
+    if len(below) == 1:
+        return _physical(below[0], number, system)
+    major, _, minor = (folder / "dev").read_text("ascii").strip().partition(":")
+    statistics = folder / "stat"
+    return Device(
+        os.makedev(int(major), int(minor)),
+        folder.name,
+        str(statistics) if statistics.exists() else None,
+    )
+
+
+def busy_ms(device: Device) -> int | None:
+    """For how long the device has been at work since the machine was started; None where nobody counts."""
+    if device.statistics is None:
+        return None
+    try:
+        fields = FilePath(device.statistics).read_text("ascii").split()
+    except OSError:
+        return None
+    return int(fields[9]) if len(fields) > 9 and fields[9].isdecimal() else None
+
+
+class ReaderCount:
+    """How many readers a device gets. `measured` takes the rate of a window, and changes `count` by one."""
+
+    def __init__(self, most: int = MOST_READERS) -> None:
+        self.count = 1
+        self._most = most
+        self._rate_before: float | None = None  # with one reader less; None while none is on trial
+        self._patience = _PATIENCE
+        self._windows_left = 0
+
+    def measured(self, rate: float) -> None:
+        """Take in how many bytes a second were read with `count` readers."""
+        if self._rate_before is not None:
+            if rate > self._rate_before * GROWTH:
+                self._try_one_more(rate)
+                return
+            self.count -= 1
+            self._rate_before = None
+            self._windows_left = self._patience
+            self._patience *= 2
+        elif self._windows_left > 0:
+            self._windows_left -= 1
+        else:
+            self._try_one_more(rate)
+
+    def _try_one_more(self, rate: float) -> None:
+        if self.count < self._most:
+            self.count += 1
+            self._rate_before = rate
+        else:
+            self._rate_before = None
+            self._windows_left = self._patience
+
+
+def fixed_count(readers: int) -> ReaderCount:
+    """As many as the caller says, whatever is measured."""
+    count = _FixedCount()
+    count.count = readers
+    return count
+
+
+class _FixedCount(ReaderCount):
+    def measured(self, rate: float) -> None:
+        """Nothing changes."""
