@@ -31,7 +31,11 @@ StratalogError
 ├── NeedsRecoveryError               a log that was not closed cleanly, and what shows it; .path, .finding
 ├── OffsetOutOfRangeError            asked before the log's start or past its end; .offset, .valid
 ├── PolicyViolationError             the topic's cleanup.policy does not allow it
+├── PreconditionError                a file is not as the plan found it; .path, .expected, .found
+├── QuarantineError                  what was cut off cannot be kept, or not be brought back; .path
+│   └── QuarantineFullError          no room for what is to be cut off, so nothing was; .needed, .free
 ├── SegmentOffsetOverflowError       an offset too far from its segment's base; .base_offset, .offset
+├── UnusableSegmentError             a .log file that no broker could load; .path, .reason
 ├── MissingDependencyError           an optional part (pyspark, Java) is not here, and how to get it
 └── UsageError                       arguments that contradict each other or name nothing
 
@@ -334,6 +338,54 @@ class PolicyViolationError(StratalogError):
     """The topic's cleanup.policy does not allow what was asked. Kafka: PolicyViolationException."""
 
 
+class PreconditionError(StratalogError):
+    """A file is not as it was when the plan was made: someone else is at work in the directory.
+
+    `expected` and `found` say how it should be and how it is, as text.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], expected: str, found: str) -> None:
+        self.path = os.fspath(path)
+        self.expected = expected
+        self.found = found
+        super().__init__(
+            f"{self.path}: expected {expected}, found {found}. Something else changes this directory; nothing "
+            "more was done. Make sure that no broker or tool uses it, then run again."
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.path, self.expected, self.found)
+
+
+class QuarantineError(StratalogError):
+    """What was cut off cannot be kept, or what was kept cannot be brought back."""
+
+    def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
+        self.path = os.fspath(path)
+        self.reason = reason
+        super().__init__(f"{self.path}: {reason}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.path, self.reason)
+
+
+class QuarantineFullError(QuarantineError):
+    """No room to keep what is to be cut off. Raised before the cut."""
+
+    def __init__(self, path: str | os.PathLike[str], needed: int, free: int) -> None:
+        self.needed = needed
+        self.free = free
+        super().__init__(
+            path,
+            f"{needed} bytes are to be kept in quarantine before they are cut off, and {free} are free here. "
+            "Nothing was cut. Free some space, name a directory on another disk with --quarantine, or give up "
+            "these bytes with --no-quarantine.",
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.path, self.needed, self.free)
+
+
 class SegmentOffsetOverflowError(StratalogError):
     """An offset too far from its segment's base, or below it. Kafka: LogSegmentOffsetOverflowException."""
 
@@ -368,6 +420,18 @@ class LogDirLockedError(StratalogError):
         self.path = os.fspath(path)
         self.reason = reason or "a broker or another tool is using this directory: stop it, then run again."
         super().__init__(f"{self.path}: {self.reason}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.path, self.reason)
+
+
+class UnusableSegmentError(StratalogError):
+    """A .log file that no broker could load, or that is not touched here: the partition is left as it is."""
+
+    def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
+        self.path = os.fspath(path)
+        self.reason = reason
+        super().__init__(f"{self.path}: {reason}")
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.path, self.reason)

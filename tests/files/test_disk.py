@@ -183,3 +183,26 @@ def test_a_released_directory_may_be_replaced_by_others(tmp_path: Path) -> None:
     (tmp_path / "other").replace(tmp_path / "file")
 
     assert disk.read_at(tmp_path / "file", 4, 0) == b"new!"
+
+
+def test_a_listing_tells_when_a_file_was_changed(file: Path) -> None:
+    os.utime(file, ns=(0, 1_700_000_000_123_999_999))
+
+    (entry,) = disk.list_directory(file.parent)
+    assert entry.mtime_ms == 1_700_000_000_123
+
+
+def test_the_free_space_is_what_the_system_says(tmp_path: Path) -> None:
+    system = os.statvfs(tmp_path)
+
+    free = disk.free_size(tmp_path)
+    assert 0 < free <= system.f_blocks * system.f_frsize
+    with pytest.raises(DiskError, match="get the free space of"):
+        disk.free_size(tmp_path / "gone")
+
+
+def test_two_directories_of_one_file_system_are_on_one_device(tmp_path: Path) -> None:
+    (tmp_path / "below").mkdir()
+
+    assert disk.is_same_device(tmp_path, tmp_path / "below")
+    assert not disk.is_same_device(tmp_path, tmp_path / "gone")

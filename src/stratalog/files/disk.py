@@ -113,6 +113,18 @@ class Disk:
         """Whether a file or directory is there; a link that leads nowhere is not."""
         return self.status(path) is not None
 
+    def free_size(self, path: Path) -> int:
+        """How many bytes this user can still write on the file system that `path` is on."""
+        name = os.fspath(path)
+        with Refusing("get the free space of", name):
+            found = os.statvfs(name)
+        return found.f_bavail * found.f_frsize
+
+    def is_same_device(self, path: Path, other: Path) -> bool:
+        """Whether a file can be renamed from the one directory to the other."""
+        one, two = self.status(path), self.status(other)
+        return one is not None and two is not None and one.device == two.device
+
     def list_directory(self, path: Path) -> list[DirectoryEntry]:
         """Everything in a directory, by name, but for what a live broker deletes meanwhile."""
         name = os.fspath(path)

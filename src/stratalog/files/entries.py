@@ -20,13 +20,14 @@ class EntryKind(Enum):
 
 
 class DirectoryEntry(NamedTuple):
-    """One name in a directory. Size and inode are those of what a symbolic link leads to."""
+    """One name in a directory. Size, inode and time are those of what a symbolic link leads to."""
 
     name: str
     kind: EntryKind
     size: int
     inode: int
     is_symlink: bool
+    mtime_ms: int = 0
 
 
 class FileStatus(NamedTuple):
@@ -97,4 +98,11 @@ def entry_of(found: os.DirEntry[str]) -> DirectoryEntry | None:
         if not is_symlink:
             return None
         return DirectoryEntry(found.name, EntryKind.OTHER, 0, found.inode(), is_symlink)
-    return DirectoryEntry(found.name, kind_of(status.st_mode), status.st_size, status.st_ino, is_symlink)
+    return DirectoryEntry(
+        found.name,
+        kind_of(status.st_mode),
+        status.st_size,
+        status.st_ino,
+        is_symlink,
+        status.st_mtime_ns // 1_000_000,
+    )

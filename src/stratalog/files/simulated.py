@@ -55,6 +55,7 @@ class SimulatedDisk(Disk):
     def __init__(self, clock: Callable[[], int] = lambda: 0) -> None:
         super().__init__()
         self.steps = 0
+        self.room = 1 << 40  # what `free_size` says; let a write fail with ENOSPC by `fail_at`
         self._clock = clock
         self._files: dict[str, SimulatedFile] = {os.sep: SimulatedFile(0, EntryKind.DIRECTORY, 0)}
         self._durable_names = dict(self._files)
@@ -138,11 +139,23 @@ class SimulatedDisk(Disk):
         file = self._files.get(self._path(path))
         return None if file is None else file.status()
 
+    def free_size(self, path: Path) -> int:
+        self._step("get the free space of", path)
+        self._named("get the free space of", path)
+        return self.room
+
     def list_directory(self, path: Path) -> list[DirectoryEntry]:
         self._step("list", path)
         name = self._directory("list", path)
         return sorted(
-            DirectoryEntry(os.path.basename(other), file.kind, len(file.data), file.inode, False)  # noqa: PTH119
+            DirectoryEntry(
+                os.path.basename(other),  # noqa: PTH119
+                file.kind,
+                len(file.data),
+                file.inode,
+                False,
+                file.mtime_ms,
+            )
             for other, file in self._files.items()
             if other != os.sep and os.path.dirname(other) == name  # noqa: PTH120
         )
