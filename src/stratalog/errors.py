@@ -349,8 +349,8 @@ class PreconditionError(StratalogError):
         self.expected = expected
         self.found = found
         super().__init__(
-            f"{self.path}: expected {expected}, found {found}. Something else changes this directory; nothing "
-            "more was done. Make sure that no broker or tool uses it, then run again."
+            f"{self.path}: expected {expected}, found {found}. Something else changes this directory; "
+            "nothing more was done. Make sure that no broker or tool uses it, then run again."
         )
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -378,8 +378,8 @@ class QuarantineFullError(QuarantineError):
         super().__init__(
             path,
             f"{needed} bytes are to be kept in quarantine before they are cut off, and {free} are free here. "
-            "Nothing was cut. Free some space, name a directory on another disk with --quarantine, or give up "
-            "these bytes with --no-quarantine.",
+            "Nothing was cut. Free some space, name a directory on another disk with --quarantine, or give "
+            "up these bytes with --no-quarantine.",
         )
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -144,6 +144,9 @@ class SimulatedDisk(Disk):
         self._named("get the free space of", path)
         return self.room
 
+    def is_same_device(self, path: Path, other: Path) -> bool:
+        return self.exists(path) and self.exists(other)
+
     def list_directory(self, path: Path) -> list[DirectoryEntry]:
         self._step("list", path)
         name = self._directory("list", path)
