@@ -27,13 +27,13 @@ def read_server_properties(text: str) -> ServerConfig:
     """The storage settings in a broker's server.properties. All others are passed over, and never shown."""
     found = parse_properties(text)
     notes: list[str] = []
-    log_settings = dict(_broker_settings(LogConfig, found))
+    log_settings = dict(broker_settings(LogConfig, found))
     log_settings.update(_older_settings(log_settings, found, notes))
-    manager = ManagerConfig.of(dict(_broker_settings(ManagerConfig, found)))
+    manager = ManagerConfig.of(dict(broker_settings(ManagerConfig, found)))
     return ServerConfig(manager, LogConfig.of(log_settings), tuple(notes))
 
 
-def _broker_settings(kind: type[Configuration], found: Mapping[str, str]) -> Iterator[tuple[str, Value]]:
+def broker_settings(kind: type[Configuration], found: Mapping[str, str]) -> Iterator[tuple[str, Value]]:
     """What a broker's file says about each setting, under the topic's name and in its unit."""
     for name, key in config_keys(kind).items():
         given = next(((alias, unit) for alias, unit in key.broker if alias in found), None)

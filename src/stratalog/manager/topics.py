@@ -1,0 +1,215 @@
+"""Topics of a KRaft cluster: ids, partitions, configuration and broker epochs, out of `__cluster_metadata`.
+
+A node keeps the cluster's metadata as a log of changes, and now and then as a snapshot of everything below an
+offset (`%020d-%010d.checkpoint`). So the newest snapshot is read, then the log from its offset on. Read only;
+what a torn tail or damage hides is not there, and damage is told in `problem`.
+
+Kafka: MetadataImage, MetadataDelta, KafkaMetadataLog, LogManager.isStrayKraftReplica
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from stratalog.errors import CorruptRecordError, DiskError
+from stratalog.files.disk import Disk, Path
+from stratalog.files.entries import EntryKind
+from stratalog.files.names import (
+    CLUSTER_METADATA_TOPIC,
+    FileKind,
+    FileState,
+    TopicPartition,
+    parse_kraft_snapshot_file,
+    parse_segment_file,
+)
+from stratalog.log.partition_metadata import topic_id_from_text
+from stratalog.records.internal import decode_internal
+from stratalog.records.reader import RecordBatch, read_batches
+
+METADATA_DIRECTORY = f"{CLUSTER_METADATA_TOPIC}-0"
+_TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4  # Kafka: ConfigResource.Type
+_CHUNK_SIZE = 4 << 20
+
+Message = dict[str, Any]  # of many kinds, each with fields of its own
+
+
+@dataclass(slots=True, kw_only=True)
+class Topic:
+    """A topic: its id, and the nodes that have a replica, by partition."""
+
+    name: str
+    topic_id: UUID
+    replicas: dict[int, tuple[int, ...]] = field(default_factory=dict)
+
+
+@dataclass(slots=True, kw_only=True)
+class ClusterMetadata:
+    """What the metadata says at `end_offset`.
+
+    `broker_configs` are dynamic ones by node id as text, those of all brokers under "". `broker_epochs` has
+    the last registration of each node. `problem` tells why the log could not be read to its end.
+    """
+
+    topics: dict[str, Topic] = field(default_factory=dict)
+    topic_configs: dict[str, dict[str, str]] = field(default_factory=dict)
+    broker_configs: dict[str, dict[str, str]] = field(default_factory=dict)
+    broker_epochs: dict[int, int] = field(default_factory=dict)
+    end_offset: int = 0
+    problem: str | None = None
+
+    def topic_id(self, topic: str) -> UUID | None:
+        found = self.topics.get(topic)
+        return None if found is None else found.topic_id
+
+    def stray_reason(
+        self, topic_partition: TopicPartition, topic_id: UUID | None, node_id: int
+    ) -> str | None:
+        """Why a broker would set this directory aside as stray; None if the partition is this node's."""
+        if topic_id is None:
+            return "its topic's id is not known"
+        topic = next((topic for topic in self.topics.values() if topic.topic_id == topic_id), None)
+        if topic is None:
+            return "no topic of the cluster has its id"
+        replicas = topic.replicas.get(topic_partition.partition)
+        if replicas is None:
+            return "its topic has no such partition"
+        return None if node_id in replicas else f"node {node_id} is not among its replicas"
+
+
+def find_cluster_metadata(disk: Disk, directories: list[str]) -> str | None:
+    """Where the cluster's metadata is kept, which is in one log directory of a node; None if nowhere."""
+    paths = [f"{directory}{os.sep}{METADATA_DIRECTORY}" for directory in directories]
+    return next((path for path in paths if disk.exists(path)), None)
+
+
+def read_cluster_metadata(disk: Disk, partition_directory: Path) -> ClusterMetadata:
+    """What the newest snapshot in this directory and the log behind it say."""
+    root = os.fspath(partition_directory)
+    entries = [entry for entry in disk.list_directory(root) if entry.kind is EntryKind.FILE]
+    snapshots = [
+        found
+        for entry in entries
+        if (found := parse_kraft_snapshot_file(entry.name)) is not None and not found.deleted
+    ]
+    metadata = ClusterMetadata()
+    changes = _Changes(metadata)
+    try:
+        if snapshots:
+            newest = max(snapshots)
+            for batch in _batches(disk, f"{root}{os.sep}{newest.name}"):
+                changes.apply(batch, 0)
+            metadata.end_offset = newest.end_offset
+        for base_offset in _segments_from(metadata.end_offset, [entry.name for entry in entries]):
+            for batch in _batches(disk, f"{root}{os.sep}{base_offset:020d}{FileKind.LOG.value}"):
+                if batch.facts.last_offset >= metadata.end_offset:
+                    changes.apply(batch, metadata.end_offset)
+                    metadata.end_offset = batch.facts.last_offset + 1
+    except (CorruptRecordError, DiskError) as error:
+        metadata.problem = str(error)
+    return metadata
+
+
+def _segments_from(offset: int, names: list[str]) -> list[int]:
+    """The base offsets of the segments that may hold this offset or a later one."""
+    files = [parse_segment_file(name) for name in names]
+    bases = sorted(
+        file.offset
+        for file in files
+        if file is not None and file.kind is FileKind.LOG and file.state is FileState.LIVE
+    )
+    first = max((base for base in bases if base <= offset), default=0)
+    return [base for base in bases if base >= first]
+
+
+def _batches(disk: Disk, path: str) -> Iterator[RecordBatch]:
+    """The whole batches of a file, read piece by piece; a torn tail is the end."""
+    position, wanted = 0, _CHUNK_SIZE
+    file_size = disk.size(path)
+    while position < file_size:
+        data = disk.read_at(path, wanted, position)
+        taken = 0
+        try:
+            for batch in read_batches(data):
+                taken = batch.facts.position + batch.facts.size
+                yield batch
+        except CorruptRecordError as error:
+            raise error.at(position=position + error.position, path=path) from error
+        if not taken:
+            if len(data) < wanted:
+                return
+            wanted *= 2  # one batch is larger than that
+        position += taken
+
+
+class _Changes:
+    """Takes records in their order. Those of a transaction wait for its end, which may be an abort."""
+
+    def __init__(self, metadata: ClusterMetadata) -> None:
+        self._metadata = metadata
+        self._names: dict[str, str] = {}  # of topics, by id
+        self._pending: list[tuple[str, Message]] | None = None
+
+    def apply(self, batch: RecordBatch, start_offset: int) -> None:
+        if batch.is_control:
+            return
+        for record in batch:
+            if record.offset < start_offset:
+                continue
+            message = decode_internal(CLUSTER_METADATA_TOPIC, record.key, record.value)
+            if message.value is not None:  # a kind that Kafka 4.3.1 does not know says nothing here
+                self._take(message.kind, message.value)
+
+    def _take(self, kind: str, value: Message) -> None:
+        if kind == "BEGIN_TRANSACTION_RECORD":
+            self._pending = []
+        elif kind == "ABORT_TRANSACTION_RECORD":
+            self._pending = None
+        elif kind == "END_TRANSACTION_RECORD":
+            pending, self._pending = self._pending, None
+            for earlier_kind, earlier in pending or ():
+                self._change(earlier_kind, earlier)
+        elif self._pending is not None:
+            self._pending.append((kind, value))
+        else:
+            self._change(kind, value)
+
+    def _change(self, kind: str, value: Message) -> None:
+        metadata = self._metadata
+        if kind == "TOPIC_RECORD":
+            self._names[value["topicId"]] = value["name"]
+            topic_id = topic_id_from_text(value["topicId"])
+            metadata.topics[value["name"]] = Topic(name=value["name"], topic_id=topic_id)
+        elif kind == "REMOVE_TOPIC_RECORD":
+            name = self._names.pop(value["topicId"], "")
+            metadata.topics.pop(name, None)
+            metadata.topic_configs.pop(name, None)
+        elif kind in ("PARTITION_RECORD", "PARTITION_CHANGE_RECORD"):
+            topic = metadata.topics.get(self._names.get(value["topicId"], ""))
+            if topic is not None and value["replicas"] is not None:  # null in a change: as they were
+                topic.replicas[value["partitionId"]] = tuple(value["replicas"])
+        elif kind == "CONFIG_RECORD":
+            self._change_config(value)
+        elif kind == "REGISTER_BROKER_RECORD":
+            metadata.broker_epochs[value["brokerId"]] = value["brokerEpoch"]
+        elif kind == "UNREGISTER_BROKER_RECORD":
+            metadata.broker_epochs.pop(value["brokerId"], None)
+
+    def _change_config(self, value: Message) -> None:
+        kinds = {
+            _TOPIC_RESOURCE: self._metadata.topic_configs,
+            _BROKER_RESOURCE: self._metadata.broker_configs,
+        }
+        configs = kinds.get(value["resourceType"])
+        if configs is None:
+            return
+        settings = configs.setdefault(value["resourceName"], {})
+        if value["value"] is None:
+            settings.pop(value["name"], None)
+        else:
+            settings[value["name"]] = value["value"]
+        if not settings:
+            del configs[value["resourceName"]]
