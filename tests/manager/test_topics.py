@@ -76,7 +76,7 @@ def test_the_settings_of_topics_are_those_that_the_tool_prints(state: str) -> No
     found = metadata_of(state)
 
     assert found.topic_configs == {topic: settings for topic, settings in expected.items() if settings}
-    assert found.topic_configs["rolled"] == {"internal.segment.bytes": "1500"}
+    assert found.topic_configs["rolled"]["internal.segment.bytes"] == "1500"
     assert found.broker_configs[""] == {"min.insync.replicas": "1"}
 
 
