@@ -16,7 +16,8 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from pathlib import PurePath
 from typing import Any
 
 from stratalog.clock import Clock
@@ -32,7 +33,7 @@ from stratalog.errors import (
     UsageError,
 )
 from stratalog.files.disk import Disk
-from stratalog.files.names import TopicPartition
+from stratalog.files.names import LEADER_EPOCH_CHECKPOINT, TopicPartition
 from stratalog.log.append import AppendInfo, analyze
 from stratalog.log.deletion import delete_segments
 from stratalog.log.epochs import LeaderEpochFileCache
@@ -109,7 +110,7 @@ class Log:
         if config.flush_ms < INT64_MAX:
             self._repeat("flush by flush.ms", config.flush_ms, self.flush)
         if high_watermark_follows_end:  # else its manager does it, for all logs at once
-            self._repeat("producer expiration", EXPIRATION_CHECK_MS, self._expire_producers)
+            self._repeat("producer expiration", EXPIRATION_CHECK_MS, self.remove_expired_producers)
 
     # What it is
 
@@ -569,6 +570,30 @@ class Log:
         self.producers.on_high_watermark_updated(self._high_watermark.offset)
         self._update_first_unstable()
 
+    # Where it is
+
+    def rename_directory(self, directory: str) -> None:
+        """Give the partition's directory another name, on the device when this returns; reads go on."""
+        with self._flush_lock, self._changing(), ExitStack() as held:
+            # A reader that finds a file's name gone waits for its segment, and then looks under the new one.
+            for segment in self.segments:
+                held.enter_context(segment.renaming)
+            self._disk.rename(self._directory, directory)
+            self._directory = directory
+            for segment in self.segments:
+                segment.update_directory(directory)
+            self.producers.snapshots.move(directory)
+            self.epochs.move_to(PurePath(directory, LEADER_EPOCH_CHECKPOINT))
+            self._disk.sync_directory(PurePath(directory).parent)
+            self.epochs.flush()  # a write that came in between found no directory
+
+    # Producers
+
+    def remove_expired_producers(self) -> None:
+        """Forget the producers that were silent for producer.id.expiration.ms."""
+        with self._lock:
+            self.producers.remove_expired_producers(self._clock())
+
     # Flush and close
 
     def flush(self, *, force: bool = False) -> None:
@@ -666,10 +691,6 @@ class Log:
                 self._scheduler.schedule(name, run, every_ms)
 
         self._scheduler.schedule(name, run, every_ms)
-
-    def _expire_producers(self) -> None:
-        with self._lock:
-            self.producers.remove_expired_producers(self._clock())
 
     def _placed(self, offset: int) -> OffsetMetadata:
         """The offset with its place: that of the batch that holds it, or of the first one behind it.

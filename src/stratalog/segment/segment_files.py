@@ -10,6 +10,7 @@ import errno
 import os
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import TypeVar
 
 from stratalog.config import LogConfig
@@ -127,6 +128,11 @@ class SegmentFiles:
                         lock=self._lock,
                     )
         return index
+
+    @property
+    def renaming(self) -> AbstractContextManager[object]:
+        """Held by whoever renames the directory, until `update_directory`: readers wait for that."""
+        return self._lock
 
     @property
     def modified_ms(self) -> int:

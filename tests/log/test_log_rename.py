@@ -1,0 +1,95 @@
+"""A log whose directory gets another name goes on where it was. Kafka: UnifiedLog.renameDir"""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from stratalog.errors import StratalogError
+from stratalog.files.disk import Disk
+from tests.log.model import Machine, batch, produced, read_all
+
+MARKED = "/logs/orders-0.0123456789abcdef0123456789abcdef-delete"
+
+
+def small(disk: Disk | None = None, directory: str = "/logs/orders-0") -> Machine:
+    size = 3 * len(produced(1, 0, b"0"))
+    return Machine(disk, directory, internal_segment_bytes=size, index_interval_bytes=1)
+
+
+def test_records_are_read_and_appended_under_the_new_name() -> None:
+    machine = small()
+    log = machine.open()
+    for number in range(7):
+        log.append_as_leader(produced(1, number, b"%d" % number), leader_epoch=0)
+    before = read_all(log)
+
+    log.rename_directory(MARKED)
+
+    assert log.directory == MARKED
+    assert read_all(log) == before
+    log.append_as_leader(produced(1, 7, b"7"), leader_epoch=1)
+    assert [record.value for record in read_all(log)][-1] == b"7"
+    assert machine.disk.list_directory("/logs")[0].name == MARKED.rpartition("/")[2]
+
+
+def test_everything_that_is_written_afterwards_goes_to_the_new_directory() -> None:
+    machine = small()
+    log = machine.open()
+    log.append_as_leader(produced(1, 0, b"0"), leader_epoch=0)
+
+    log.rename_directory(MARKED)
+    log.append_as_leader(produced(1, 1, b"1"), leader_epoch=2)
+    log.close()
+
+    assert not machine.disk.exists("/logs/orders-0")
+    machine.directory = MARKED
+    reopened = machine.open()
+    assert reopened.log_end_offset == 2
+    assert [entry.epoch for entry in reopened.epochs.entries] == [0, 2]
+    assert machine.files(".snapshot") == [f"{2:020d}.snapshot"]
+
+
+def test_a_segment_that_somebody_holds_follows_its_directory() -> None:
+    machine = small()
+    log = machine.open()
+    for number in range(7):
+        log.append_as_leader(produced(1, number, b"%d" % number), leader_epoch=0)
+    segment = log.segments.first
+
+    log.rename_directory(MARKED)
+
+    assert segment.directory == MARKED
+    assert segment.read_bytes(0, 100)
+
+
+def test_readers_do_not_notice(tmp_path: Path) -> None:
+    directory = f"{tmp_path}/orders-0"
+    disk = Disk()
+    disk.make_directory(directory)
+    machine = small(disk, directory)
+    log = machine.open()
+    for number in range(30):
+        log.append_as_leader(batch(b"%d" % number), leader_epoch=0)
+    expected = [record.value for record in read_all(log)]
+    stop = threading.Event()
+    failures: list[str] = []
+
+    def read_on() -> None:
+        while not stop.is_set():
+            try:
+                if [record.value for record in read_all(log)] != expected:
+                    failures.append("other records")
+            except StratalogError as error:
+                failures.append(str(error))
+
+    readers = [threading.Thread(target=read_on) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    for number in range(20):
+        log.rename_directory(f"{tmp_path}/orders-0.{number:032x}-delete")
+    stop.set()
+    for reader in readers:
+        reader.join()
+
+    assert failures == []
