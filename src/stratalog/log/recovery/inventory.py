@@ -1,0 +1,314 @@
+"""A partition's files as they will be once everything half-finished is finished: a virtual directory.
+
+A cleaning or a split writes its new segments as .cleaned, renames them to .swap from the highest to the
+lowest, renames what they replace to .deleted, and then takes the suffix off. A process can die anywhere in
+that. What the names then say, as Kafka reads them (LogLoader, before it loads a segment):
+
+1. .deleted is rubbish. A .cleaned file proves that the renaming to .swap was not done, so every .swap file
+   from the lowest .cleaned offset on is rubbish too, and so are the .cleaned files.
+2. Any other .log.swap is whole. What lies between the lowest of them and the end of the highest, indexes and
+   snapshots included, is replaced by them: rubbish.
+3. .swap files get their names.
+
+Nothing is changed here. `steps` lead from the real directory to the virtual one, and each of their beginnings
+does too, whatever of it a power cut leaves: what proves something is on the device before the proof goes.
+So the rubbish .swap files are gone before the .cleaned ones are touched, what is replaced before the first
+.swap gets its name; then the logs do, from the lowest up and one by one, since a live log between two swaps
+is taken for replaced; and only then indexes, since a live index beside a .log.swap is replaced as well.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from stratalog.errors import CorruptRecordError, InvalidNameError, UnusableSegmentError
+from stratalog.files.disk import DirectoryEntry, Disk, EntryKind, Path
+from stratalog.files.names import (
+    INT32_MAX,
+    LEADER_EPOCH_CHECKPOINT,
+    PARTITION_METADATA,
+    TEMPORARY_SUFFIX,
+    FileKind,
+    FileState,
+    SegmentFile,
+    parse_kraft_snapshot_file,
+    parse_segment_file,
+)
+from stratalog.log.recovery.facts import FileFact, Finding, FindingKind
+from stratalog.log.recovery.steps import Delete, Rename, Step, SyncDirectory
+from stratalog.records.batch import RECORD_BATCH_OVERHEAD, BatchHeader
+from stratalog.records.kernels.index import LAST
+from stratalog.records.kernels.memory import Bytes
+from stratalog.segment.headers import ReadInto, find_batch
+
+_INDEX_ENTRY = struct.Struct(">ii")  # offset from the base, position: docs/formats/offset-index.md
+_INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
+_Files = dict[SegmentFile, FileFact]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentFiles:
+    """The files of one segment, under the names they have on disk now."""
+
+    base_offset: int
+    log: FileFact
+    index: FileFact | None
+    time_index: FileFact | None
+    txn_index: FileFact | None
+
+    @property
+    def log_name(self) -> str:
+        """The name of the .log when the inventory's steps are done."""
+        return SegmentFile(self.base_offset, FileKind.LOG).name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inventory:
+    """The virtual directory, the steps that make it real, and what was noticed on the way.
+
+    `segments` ascend. `snapshots` are those of producers, by offset. `others` are names that are left alone.
+    """
+
+    directory: str
+    segments: tuple[SegmentFiles, ...]
+    snapshots: dict[int, FileFact]
+    epoch_file: FileFact | None
+    metadata_file: FileFact | None
+    others: tuple[str, ...]
+    steps: tuple[Step, ...]
+    findings: tuple[Finding, ...]
+
+
+def take_inventory(disk: Disk, directory: Path) -> Inventory:
+    """The virtual directory of a partition. UnusableSegmentError for a .log that must not be touched.
+
+    Only a .log.swap is looked into, for the offset at which it ends.
+    """
+    sorting = _Sorting(os.fspath(directory))
+    for entry in disk.list_directory(directory):
+        sorting.add(entry)
+    _drop_unfinished(sorting)
+    _finish_swaps(disk, sorting)
+    _drop_orphans(sorting)
+    if sorting.steps and not isinstance(sorting.steps[-1], SyncDirectory):
+        sorting.steps.append(SyncDirectory())
+    files = sorting.files
+    live = FileState.LIVE
+    return Inventory(
+        directory=sorting.directory,
+        segments=tuple(
+            SegmentFiles(
+                base_offset=base_offset,
+                log=files[SegmentFile(base_offset, FileKind.LOG)],
+                index=files.get(SegmentFile(base_offset, FileKind.OFFSET_INDEX)),
+                time_index=files.get(SegmentFile(base_offset, FileKind.TIME_INDEX)),
+                txn_index=files.get(SegmentFile(base_offset, FileKind.TXN_INDEX)),
+            )
+            for base_offset in sorted(file.offset for file in files if file.kind is FileKind.LOG)
+        ),
+        snapshots={
+            file.offset: fact
+            for file, fact in sorted(files.items(), key=lambda item: item[0].offset)
+            if file.kind is FileKind.PRODUCER_SNAPSHOT and file.state is live
+        },
+        epoch_file=sorting.named.get(LEADER_EPOCH_CHECKPOINT),
+        metadata_file=sorting.named.get(PARTITION_METADATA),
+        others=tuple(sorting.others),
+        steps=tuple(sorting.steps),
+        findings=tuple(sorting.findings),
+    )
+
+
+@dataclass(slots=True)
+class _Sorting:
+    """The listing, taken apart; `files` becomes the virtual directory step by step."""
+
+    directory: str
+    files: _Files = field(default_factory=dict)
+    named: dict[str, FileFact] = field(default_factory=dict)
+    others: list[str] = field(default_factory=list)
+    odd_logs: set[int] = field(default_factory=set)
+    steps: list[Step] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+
+    def add(self, entry: DirectoryEntry) -> None:
+        name = entry.name
+        fact = FileFact(name, entry.size, entry.inode, entry.mtime_ms)
+        is_file = entry.kind is EntryKind.FILE
+        file = self._parsed(name)
+        if is_file and file is not None and file.kind is FileKind.LOG:
+            self._check_log(entry)
+        if not is_file or entry.is_symlink:
+            if file is not None:
+                self._say_foreign(name, "it is no plain file", "It is left alone.")
+                self.odd_logs |= {file.offset} if file.kind is FileKind.LOG else set()
+            self.others.append(name)
+        elif file is not None and file.state is not FileState.DELETED:
+            self.files[file] = fact
+        elif name in (LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA):
+            self.named[name] = fact
+        elif name.endswith(FileState.DELETED.value) and parse_kraft_snapshot_file(name) is None:
+            # Whatever stands before that suffix: a broker deletes it at its next start.
+            self.drop(fact, "renamed to be deleted", FindingKind.LEFTOVER)
+        elif self._parsed(name.removesuffix(TEMPORARY_SUFFIX), is_quiet=True) and not file:
+            self.drop(fact, "left of a replacement that was cut short", FindingKind.LEFTOVER)
+        else:
+            self.others.append(name)
+
+    def drop(self, fact: FileFact, why: str, kind: FindingKind) -> None:
+        self.steps.append(Delete(file=fact, why=why))
+        self.findings.append(
+            Finding(kind=kind, file=fact.name, words=f"{why}.", consequence="It is deleted.")
+        )
+
+    def take(self, matches: Callable[[SegmentFile], bool]) -> Iterator[tuple[SegmentFile, FileFact]]:
+        """Take the files that match out of the virtual directory, from the lowest offset up."""
+        for file in sorted((file for file in self.files if matches(file)), key=_order):
+            yield file, self.files.pop(file)
+
+    def _parsed(self, name: str, *, is_quiet: bool = False) -> SegmentFile | None:
+        try:
+            file = parse_segment_file(name)
+        except InvalidNameError:
+            file = None
+            if not is_quiet and not name.endswith(FileState.DELETED.value):
+                self._say_foreign(
+                    name,
+                    "it ends like a segment's file, but has no offset",
+                    "A broker does not start over it.",
+                )
+        if file is not None and (file.offset < 0 or file.name != name):
+            if not is_quiet:
+                self._say_foreign(name, f"Kafka would call it {file.name}", "A broker may trip over it.")
+            return None
+        return file
+
+    def _say_foreign(self, name: str, words: str, consequence: str) -> None:
+        kind = FindingKind.FOREIGN_FILE
+        self.findings.append(Finding(kind=kind, file=name, words=f"{words}.", consequence=consequence))
+
+    def _check_log(self, entry: DirectoryEntry) -> None:
+        path = os.path.join(self.directory, entry.name)  # noqa: PTH118
+        if entry.is_symlink:
+            raise UnusableSegmentError(
+                path, "it is a symbolic link, which is not written through. Put the file itself in its place."
+            )
+        if entry.size > INT32_MAX:
+            raise UnusableSegmentError(
+                path,
+                f"it has {entry.size} bytes, and no broker loads a segment of more than {INT32_MAX}. Kafka "
+                "never wrote this: move it away, or restore it from where it was copied.",
+            )
+
+
+def _order(file: SegmentFile) -> tuple[int, str]:
+    return file.offset, file.kind.value
+
+
+def _drop_unfinished(sorting: _Sorting) -> None:
+    """Pass 1: what was being written, and what was not yet all renamed to .swap."""
+    unfinished = [file.offset for file in sorting.files if file.state is FileState.CLEANED]
+    if not unfinished:
+        return
+    lowest = min(unfinished)
+    for _, fact in sorting.take(lambda file: file.state is FileState.SWAP and file.offset >= lowest):
+        sorting.drop(
+            fact, f"from a swap that was not begun: {lowest} is still .cleaned", FindingKind.LEFTOVER
+        )
+    sorting.steps.append(SyncDirectory(why="the .cleaned files prove what was just deleted worthless"))
+    for _, fact in sorting.take(lambda file: file.state is FileState.CLEANED):
+        sorting.drop(fact, "from a cleaning or split that was not finished", FindingKind.LEFTOVER)
+
+
+def _finish_swaps(disk: Disk, sorting: _Sorting) -> None:
+    """Passes 2 and 3: what the swapped segments replace goes, and they get their names."""
+    swaps = dict(sorting.take(lambda file: file.state is FileState.SWAP))
+    logs = [file for file in swaps if file.kind is FileKind.LOG]
+    if logs:
+        lowest = logs[0].offset
+        end = max(_next_offset(disk, sorting, file, swaps) for file in logs)
+        why = f"replaced by the swapped segments of offsets {lowest} to {end - 1}"
+        for _, fact in sorting.take(lambda file: lowest <= file.offset < end):
+            sorting.drop(fact, why, FindingKind.UNFINISHED_SWAP)
+        sorting.steps.append(SyncDirectory(why="what is live between two swaps is taken for replaced"))
+    for file in [*logs, *(file for file in swaps if file.kind is not FileKind.LOG)]:
+        live = file._replace(state=FileState.LIVE)
+        if file.kind in _INDEXES and file.offset not in _log_offsets(sorting):
+            sorting.drop(swaps[file], "an index without its log", FindingKind.ORPHAN_INDEX)
+            continue
+        over = sorting.files.get(live)
+        why = "it is whole, and what it replaces is gone"
+        sorting.steps.append(Rename(file=swaps[file], to=live.name, why=why, over=over))
+        sorting.files[live] = swaps[file]
+        sorting.findings.append(
+            Finding(
+                kind=FindingKind.UNFINISHED_SWAP,
+                file=swaps[file].name,
+                words="A replacement was cut short before its last step.",
+                consequence=f"It becomes {live.name}.",
+            )
+        )
+        if file.kind is FileKind.LOG:
+            sorting.steps.append(SyncDirectory(why="logs get their names in order"))
+
+
+def _drop_orphans(sorting: _Sorting) -> None:
+    """Of pass 4: an index without its log says nothing."""
+    logs = _log_offsets(sorting)
+    for _, fact in sorting.take(lambda file: file.kind in _INDEXES and file.offset not in logs):
+        sorting.drop(fact, "an index without its log", FindingKind.ORPHAN_INDEX)
+
+
+def _log_offsets(sorting: _Sorting) -> set[int]:
+    """The offsets of which there is a .log, be it a directory, to which its indexes are left."""
+    return sorting.odd_logs | {file.offset for file in sorting.files if file.kind is FileKind.LOG}
+
+
+def _next_offset(disk: Disk, sorting: _Sorting, file: SegmentFile, swaps: _Files) -> int:
+    """Where a .log.swap ends, by its last batch, from the last entry of its index on where that fits.
+
+    Kafka: LogSegment.readNextOffset
+    """
+    path = os.path.join(sorting.directory, file.name)  # noqa: PTH118
+    index = swaps.get(file._replace(kind=FileKind.OFFSET_INDEX))
+    with disk.open_read(path) as log:
+        size = disk.size(log)
+
+        def read_into(buffer: Bytes, position: int) -> int:
+            return disk.read_into(log, buffer, position)
+
+        start = (
+            0
+            if index is None
+            else _last_indexed(disk, sorting.directory, index, file.offset, read_into, size)
+        )
+        end = size
+        while True:
+            try:
+                last = find_batch(read_into, start, end, LAST, 0, path=path)
+                break
+            except CorruptRecordError as error:
+                # What can be read tells how far it reaches; the scan that follows finds the damage again.
+                start, end = (0, size) if 0 < start == error.position else (start, error.position)
+    return file.offset if last is None else last.last_offset + 1
+
+
+def _last_indexed(
+    disk: Disk, directory: str, index: FileFact, base_offset: int, read_into: ReadInto, log_size: int
+) -> int:
+    """The position of the last indexed batch, if the index is this log's; else 0, to look from the start."""
+    if index.size == 0 or index.size % _INDEX_ENTRY.size:
+        return 0
+    path = os.path.join(directory, index.name)  # noqa: PTH118
+    entry = disk.read_at(path, _INDEX_ENTRY.size, index.size - _INDEX_ENTRY.size)
+    relative, position = _INDEX_ENTRY.unpack(entry)
+    header = np.zeros(RECORD_BATCH_OVERHEAD, np.uint8)
+    if not 0 < position <= log_size - len(header) or read_into(header, position) < len(header):
+        return 0
+    batch = BatchHeader.unpack(header.tobytes())
+    return position if batch.magic == 2 and batch.last_offset == base_offset + relative else 0

@@ -1,0 +1,356 @@
+"""What recovery cuts off is kept: files at the root of the log directory, and a manifest that explains them.
+
+    <log.dir>/
+      stratalog-quarantine.jsonl                               a line for each thing kept
+      stratalog-quarantine-orders-0-00000000000000000042.log-8192   the bytes of that file from byte 8192 on
+
+Regular files, never a folder: a broker takes every folder there for a partition and does not start over a
+name that is none. Blocks of zeros, which a preallocated or half-written file is full of, are only counted.
+
+Theory of operation. The cut comes after everything here is on the device, and every order of power cuts must
+leave the bytes either in the log or in quarantine, never in neither, and told once:
+
+- A range is copied, synced, then its line is written and synced. A copy without a line is of a run that was
+  killed: the log still has those bytes, so the copy is made anew. A line whose bytes are there already, by
+  their hash, is not written twice.
+- A whole file is not copied but renamed. Its line comes first: a renamed file that no line knows could be
+  taken for a worthless copy. A line whose file has not come is of a killed run, and the next one moves it.
+- A line that a crash has torn is no line. What follows begins on a new one.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratalog.clock import Clock, system_clock
+from stratalog.errors import DiskError, QuarantineError, QuarantineFullError
+from stratalog.files.disk import Disk, Path, aligned_buffer
+
+MANIFEST = "stratalog-quarantine.jsonl"
+PREFIX = "stratalog-quarantine-"
+ZERO_BLOCK_SIZE = 4096
+_CHUNK_SIZE = 1 << 20  # a multiple of the block
+_LONGEST_NAME = 255  # bytes, on common file systems
+_MOST_PARTS = 4096  # a line of the manifest stays readable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptPart:
+    """A piece of what was kept: bytes of a file in quarantine, or, without one, zeros."""
+
+    file: str | None
+    at: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """A line of the manifest: what was cut off, from where, why, and in which files it is.
+
+    `is_whole` is a file that was moved here as it was. `sha256` is of the bytes, in hexadecimal; a file that
+    was renamed has none, and is known by its inode.
+    """
+
+    partition: str
+    file: str
+    position: int
+    size: int
+    reason: str
+    is_whole: bool
+    parts: tuple[KeptPart, ...]
+    sha256: str | None
+    inode: int
+    time_ms: int
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files in quarantine that hold it; none where it was all zeros."""
+        return tuple(sorted({part.file for part in self.parts if part.file is not None}))
+
+
+class Quarantine:
+    """The quarantine in one directory; one object serves all threads that cut partitions of it."""
+
+    def __init__(self, disk: Disk, directory: Path, *, clock: Clock = system_clock) -> None:
+        self.directory = os.fspath(directory)
+        self._disk = disk
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._lines: list[Kept] | None = None
+
+    def entries(self) -> tuple[Kept, ...]:
+        """Everything that is kept here, oldest first; a line whose files are not (yet) there is left out."""
+        with self._lock:
+            self._lines = None  # another process may have written since
+            return tuple(kept for kept in self._read() if self._has_files(kept))
+
+    def require_room(self, ranges: Iterable[tuple[Path, int, int]]) -> None:
+        """QuarantineFullError unless these ranges (path, position, size) fit in here, their zeros apart."""
+        wanted = list(ranges)
+        free = self._disk.free_size(self.directory)
+        if sum(size for _, _, size in wanted) <= free:
+            return
+        # Only now is it worth a look into them: a preallocated tail is all zeros.
+        needed = 0
+        for path, position, size in wanted:
+            parts, _ = _survey(self._disk, path, position, size)
+            needed += sum(length for length, is_zero in parts if not is_zero)
+        if needed > free:
+            raise QuarantineFullError(self.directory, needed, free)
+
+    def keep_range(
+        self, source: Path, *, partition: str, file: str, position: int, size: int, reason: str
+    ) -> Kept:
+        """Keep bytes of `source`, the .log of `partition` whose live name is `file`; returns when it is safe.
+
+        QuarantineFullError, with nothing changed, where they do not fit.
+        """
+        with self._lock:
+            parts, digest = _survey(self._disk, source, position, size)
+            for kept in self._read():
+                same = (kept.partition, kept.file, kept.position, kept.size, kept.sha256)
+                if same == (partition, file, position, size, digest) and self._has_files(kept):
+                    return kept
+            name = self._free_name(partition, file, position)
+            needed = sum(length for length, is_zero in parts if not is_zero)
+            if needed:
+                self._copy(source, position, parts, name, needed)
+            kept = Kept(
+                partition=partition,
+                file=file,
+                position=position,
+                size=size,
+                reason=reason,
+                is_whole=False,
+                parts=_kept_parts(parts, name),
+                sha256=digest,
+                inode=0,
+                time_ms=self._clock(),
+            )
+            self._write_line(kept)
+            return kept
+
+    def keep_file(self, source: Path, *, partition: str, file: str, reason: str) -> Kept:
+        """Move a whole file here; returns when it is safe, and gone from where it was."""
+        if not self._disk.is_same_device(os.path.dirname(source), self.directory):  # noqa: PTH120
+            return self._move_by_copy(source, partition, file, reason)
+        with self._lock:
+            status = self._disk.status(source)
+            if status is None:
+                raise QuarantineError(source, "there is no such file to be kept.")
+            kept = self.moved(partition, file, status.inode, status.size)
+            if kept is None:
+                name = self._free_name(partition, file, 0)
+                kept = Kept(
+                    partition=partition,
+                    file=file,
+                    position=0,
+                    size=status.size,
+                    reason=reason,
+                    is_whole=True,
+                    parts=(KeptPart(file=name, at=0, size=status.size),),
+                    sha256=None,
+                    inode=status.inode,
+                    time_ms=self._clock(),
+                )
+                # What is unsynced in it would otherwise be lost with the power, though the name came along.
+                self._disk.sync(source)
+                self._write_line(kept)
+            (name,) = kept.files
+            self._disk.rename(source, self._path(name))
+            # The new name first: a file with two is found twice, a file with none is lost.
+            self._disk.sync_directory(self.directory)
+            self._disk.sync_directory(os.path.dirname(source))  # noqa: PTH120
+            return kept
+
+    def moved(self, partition: str, file: str, inode: int, size: int) -> Kept | None:
+        """The line of a file that was, or was about to be, moved here."""
+        for kept in self._read():
+            if (kept.partition, kept.file, kept.inode, kept.size) == (partition, file, inode, size):
+                return kept
+        return None
+
+    def restore(self, kept: Kept, target: Path) -> None:
+        """Write what was kept to a new file, bit for bit; it stays in quarantine too."""
+        digest = hashlib.sha256()
+        self._disk.create(target)
+        buffer = aligned_buffer(_CHUNK_SIZE)
+        for part in kept.parts:
+            done = 0
+            while done < part.size:
+                view = buffer[: min(_CHUNK_SIZE, part.size - done)]
+                if part.file is None:
+                    view[:] = 0
+                elif self._disk.read_into(self._path(part.file), view, part.at + done) < len(view):
+                    raise QuarantineError(
+                        self._path(part.file), f"it ends before byte {part.at + part.size}."
+                    )
+                digest.update(view.data)
+                self._disk.append(target, view)
+                done += len(view)
+        if kept.sha256 is not None and digest.hexdigest() != kept.sha256:
+            raise QuarantineError(
+                self.directory, f"what was kept of {kept.file} is not what it was: its SHA-256 has changed."
+            )
+        self._disk.sync(target)
+        self._disk.sync_directory(os.path.dirname(os.fspath(target)))  # noqa: PTH120
+
+    def _move_by_copy(self, source: Path, partition: str, file: str, reason: str) -> Kept:
+        size = self._disk.size(source)
+        kept = self.keep_range(source, partition=partition, file=file, position=0, size=size, reason=reason)
+        self._disk.delete(source)
+        self._disk.sync_directory(os.path.dirname(source))  # noqa: PTH120
+        return kept
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.directory, name)  # noqa: PTH118
+
+    def _free_name(self, partition: str, file: str, position: int) -> str:
+        """A name that no line has. A file that has it all the same is the copy of a killed run."""
+        taken = {name for kept in self._read() for name in kept.files}
+        name, number = _file_name(partition, file, f"{position}"), 1
+        while name in taken:
+            number += 1
+            name = _file_name(partition, file, f"{position}-{number}")
+        return name
+
+    def _copy(
+        self, source: Path, position: int, parts: list[tuple[int, bool]], name: str, needed: int
+    ) -> None:
+        path = self._path(name)
+        self._disk.delete(path)
+        free = self._disk.free_size(self.directory)
+        if free < needed:
+            raise QuarantineFullError(self.directory, needed, free)
+        buffer = aligned_buffer(_CHUNK_SIZE)
+        try:
+            self._disk.create(path)
+            for size, is_zero in parts:
+                end = position + size
+                while not is_zero and position < end:
+                    view = buffer[: min(_CHUNK_SIZE, end - position)]
+                    self._disk.read_into(source, view, position)
+                    self._disk.append(path, view)
+                    position += len(view)
+                position = end
+            self._disk.sync(path)
+        except DiskError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            self._disk.delete(path)
+            raise QuarantineFullError(self.directory, needed, free) from error
+        self._disk.sync_directory(self.directory)
+
+    def _has_files(self, kept: Kept) -> bool:
+        for part in kept.parts:
+            if part.file is None:
+                continue
+            status = self._disk.status(self._path(part.file))
+            if status is None or status.size < part.at + part.size:
+                return False
+        return True
+
+    def _read(self) -> list[Kept]:
+        if self._lines is None:
+            path = self._path(MANIFEST)
+            status = self._disk.status(path)
+            data = b"" if status is None else self._disk.read_at(path, status.size, 0)
+            found = (_parsed(line) for line in data.split(b"\n"))
+            self._lines = [kept for kept in found if kept is not None]
+        return self._lines
+
+    def _write_line(self, kept: Kept) -> None:
+        path = self._path(MANIFEST)
+        line = json.dumps(asdict(kept)).encode("ascii") + b"\n"
+        status = self._disk.status(path)
+        if status is None:
+            self._disk.create(path)
+            self._disk.sync_directory(self.directory)
+        elif status.size and self._disk.read_at(path, 1, status.size - 1) != b"\n":
+            line = b"\n" + line
+        try:
+            self._disk.append(path, line)
+            self._disk.sync(path)
+        except DiskError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            free = self._disk.free_size(self.directory)
+            raise QuarantineFullError(self.directory, len(line), free) from error
+        self._read().append(kept)
+
+
+def _survey(disk: Disk, path: Path, position: int, size: int) -> tuple[list[tuple[int, bool]], str]:
+    """The range as runs of (size, whether it is zeros), and the SHA-256 of all of it."""
+    digest = hashlib.sha256()
+    runs: list[tuple[int, bool]] = []
+    buffer = aligned_buffer(_CHUNK_SIZE)
+    done = 0
+    while done < size:
+        view = buffer[: min(_CHUNK_SIZE, size - done)]
+        got = disk.read_into(path, view, position + done)
+        if got < len(view):
+            raise QuarantineError(
+                path, f"it ends at byte {position + done + got}, before what is to be kept."
+            )
+        digest.update(view.data)
+        for length, is_zero in _runs_of(view):
+            if runs and runs[-1][1] == is_zero:
+                runs[-1] = (runs[-1][0] + length, is_zero)
+            else:
+                runs.append((length, is_zero))
+        done += len(view)
+    if len(runs) > _MOST_PARTS:
+        runs = [(size, False)]
+    return runs, digest.hexdigest()
+
+
+def _runs_of(view: NDArray[np.uint8]) -> Iterable[tuple[int, bool]]:
+    """Whole blocks of zeros, and the bytes between them."""
+    whole = len(view) // ZERO_BLOCK_SIZE
+    blocks = view[: whole * ZERO_BLOCK_SIZE].reshape(whole, ZERO_BLOCK_SIZE)
+    is_zero = np.logical_not(np.any(blocks, axis=1))
+    changes = np.flatnonzero(np.diff(is_zero)) + 1
+    edges = [0, *changes.tolist(), whole]
+    for first, last in pairwise(edges):
+        if first < last:
+            yield (last - first) * ZERO_BLOCK_SIZE, bool(is_zero[first])
+    rest = len(view) - whole * ZERO_BLOCK_SIZE
+    if rest:
+        yield rest, False
+
+
+def _kept_parts(runs: list[tuple[int, bool]], name: str) -> tuple[KeptPart, ...]:
+    parts, at = [], 0
+    for size, is_zero in runs:
+        parts.append(KeptPart(file=None if is_zero else name, at=0 if is_zero else at, size=size))
+        at += 0 if is_zero else size
+    return tuple(parts)
+
+
+def _file_name(partition: str, file: str, suffix: str) -> str:
+    """The name in quarantine. One that is too long is cut, and told from others by a hash."""
+    name = f"{PREFIX}{partition}-{file}-{suffix}"
+    if len(os.fsencode(name)) <= _LONGEST_NAME:
+        return name
+    short = hashlib.sha256(os.fsencode(partition)).hexdigest()[:32]
+    return f"{PREFIX}{short}-{file}-{suffix}"
+
+
+def _parsed(line: bytes) -> Kept | None:
+    """A line of the manifest; None where it is torn, or not ours."""
+    try:
+        fields = json.loads(line.strip(b"\0"))
+        parts = tuple(KeptPart(**part) for part in fields.pop("parts"))
+        return Kept(**fields, parts=parts)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None

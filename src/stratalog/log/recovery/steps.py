@@ -1,0 +1,327 @@
+"""The steps of a plan, as values, and the one place that does them.
+
+A step names a file by what the survey found (`FileFact`): size, inode and time are compared just before it
+is done, and the first one that differs stops everything with a PreconditionError. A file that an earlier step
+of the same run has changed or renamed is expected as that step left it; so a plan is written down with what
+was listed, whatever it does to a file on the way.
+
+A run that was killed is planned anew from a new listing. What is done already is found so; and a step of the
+same plan that finds its own outcome counts as done.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from stratalog.errors import PreconditionError
+from stratalog.files.disk import Disk, EntryKind, Path, aligned_buffer
+from stratalog.files.names import FileState, parse_segment_file
+from stratalog.log.recovery.facts import FileFact
+from stratalog.log.recovery.quarantine import Kept, Quarantine
+
+_CHUNK_SIZE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delete:
+    """Delete a file whose bytes are worthless, or stand in another one."""
+
+    file: FileFact
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rename:
+    """Give a file another name; `over` is the file that has it now, and goes. None: there must be none."""
+
+    file: FileFact
+    to: str
+    why: str
+    over: FileFact | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truncate:
+    """Cut a file to `size` bytes. What is cut off has been kept by a step before this one."""
+
+    file: FileFact
+    size: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteFile:
+    """Make `data` the whole of a file, all at once. `file` is what has its name now; None: nothing has."""
+
+    name: str
+    data: bytes
+    file: FileFact | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyRanges:
+    """Write ranges (position, size) of a file to `to`, whose name ends in .cleaned, with the time it has.
+
+    A file of that name is worthless by that name, and is deleted first.
+    """
+
+    file: FileFact
+    to: str
+    ranges: tuple[tuple[int, int], ...]
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepRange:
+    """Put bytes of a file into quarantine, before a later step cuts them off."""
+
+    file: FileFact
+    position: int
+    size: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepFile:
+    """Move a file into quarantine."""
+
+    file: FileFact
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sync:
+    """Wait until the bytes of a file, by the name it has then, are on the device."""
+
+    name: str
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncDirectory:
+    """Wait until the names in the directory are on the device."""
+
+    why: str = ""
+
+
+Step = Delete | Rename | Truncate | WriteFile | CopyRanges | KeepRange | KeepFile | Sync | SyncDirectory
+Keeping = KeepRange | KeepFile
+
+
+def apply_steps(
+    disk: Disk,
+    directory: Path,
+    steps: Iterable[Step],
+    quarantine: Quarantine | None,
+    *,
+    before_change: Callable[[], object] | None = None,
+    on_step: Callable[[Step], object] | None = None,
+) -> tuple[tuple[Keeping, Kept], ...]:
+    """Do the steps in this partition's directory; returns what went into quarantine, by step.
+
+    Without a quarantine, what was to be kept is given up. `before_change` is called once, before the first
+    step, after it was made sure that there is room in quarantine; with no steps it is not called.
+    """
+    todo = tuple(steps)
+    if not todo:
+        return ()
+    run = _Run(disk, os.fspath(directory), quarantine)
+    run.require_room(todo)
+    if before_change is not None:
+        before_change()
+    for step in todo:
+        run.do(step)
+        if on_step is not None:
+            on_step(step)
+    return tuple(run.kept)
+
+
+class _Run:
+    """What one application of a plan remembers: the files as its own steps left them."""
+
+    def __init__(self, disk: Disk, directory: str, quarantine: Quarantine | None) -> None:
+        self.kept: list[tuple[Keeping, Kept]] = []
+        self._disk = disk
+        self._directory = directory
+        self._partition = os.path.basename(os.path.normpath(directory))  # noqa: PTH119
+        self._quarantine = quarantine
+        self._renamed: dict[str, str] = {}
+        self._left: dict[str, FileFact] = {}
+
+    def require_room(self, steps: Iterable[Step]) -> None:
+        quarantine = self._quarantine
+        if quarantine is None:
+            return
+        can_move = self._disk.is_same_device(self._directory, quarantine.directory)
+        ranges = []
+        for step in steps:
+            if isinstance(step, KeepRange):
+                ranges.append((self._path(step.file.name), step.position, step.size))
+            elif isinstance(step, KeepFile) and not can_move and step.file.size:
+                ranges.append((self._path(step.file.name), 0, step.file.size))
+        if ranges:
+            quarantine.require_room(ranges)
+
+    def do(self, step: Step) -> None:
+        match step:
+            case Delete(file=file):
+                self._delete(file)
+            case Rename():
+                self._rename(step)
+            case Truncate():
+                self._truncate(step)
+            case WriteFile():
+                self._write(step)
+            case CopyRanges():
+                self._copy(step)
+            case KeepRange() | KeepFile():
+                self._keep(step)
+            case Sync(name=name):
+                self._disk.sync(self._path(self._now(name)))
+            case SyncDirectory():
+                self._disk.sync_directory(self._directory)
+
+    def _delete(self, file: FileFact) -> None:
+        name = self._now(file.name)
+        if self._found(name) is not None:
+            self._require(file)
+            self._disk.delete(self._path(name))
+
+    def _rename(self, step: Rename) -> None:
+        name = self._now(step.file.name)
+        target = self._found(step.to)
+        if self._found(name) is None and target is not None and _is_same(target, step.file):
+            self._renamed[name] = step.to
+            return
+        file = self._require(step.file)
+        if target is not None:
+            if step.over is None:
+                raise PreconditionError(self._path(step.to), "no file", _words(target))
+            self._require(step.over)
+        self._disk.rename(self._path(name), self._path(step.to))
+        self._left.pop(step.to, None)
+        self._renamed.pop(step.to, None)
+        self._renamed[name] = step.to
+        self._left[step.to] = file._replace(name=step.to)
+
+    def _truncate(self, step: Truncate) -> None:
+        name = self._now(step.file.name)
+        found = self._found(name)
+        if found is not None and (found.inode, found.size) == (step.file.inode, step.size):
+            return
+        self._require(step.file)
+        self._disk.truncate(self._path(name), step.size)
+        self._remember(name)
+
+    def _write(self, step: WriteFile) -> None:
+        path = self._path(step.name)
+        found = self._found(step.name)
+        size = len(step.data)
+        if found is not None and found.size == size and self._disk.read_at(path, size, 0) == step.data:
+            self._disk.sync(path)  # written, perhaps, by a run whose power was cut before it was on the device
+            return
+        if step.file is not None:
+            self._require(step.file)
+        elif found is not None and found != self._left.get(step.name):
+            raise PreconditionError(path, "no file", _words(found))
+        self._disk.replace(path, step.data)
+        self._renamed.pop(step.name, None)
+        self._remember(step.name)
+
+    def _copy(self, step: CopyRanges) -> None:
+        assert step.to.endswith(FileState.CLEANED.value), "any other name would be believed after a crash"
+        file = self._require(step.file)
+        source, target = self._path(file.name), self._path(step.to)
+        self._disk.delete(target)
+        self._disk.create(target)
+        buffer = aligned_buffer(_CHUNK_SIZE)
+        for position, size in step.ranges:
+            end = position + size
+            while position < end:
+                view = buffer[: min(_CHUNK_SIZE, end - position)]
+                if self._disk.read_into(source, view, position) < len(view):
+                    raise PreconditionError(source, f"{end} bytes or more", "a shorter file")
+                self._disk.append(target, view)
+                position += len(view)
+        self._disk.set_modified(target, file.mtime_ms)
+        self._disk.sync(target)
+        self._remember(step.to)
+
+    def _keep(self, step: Keeping) -> None:
+        name = self._now(step.file.name)
+        live = _live_name(name)
+        path = self._path(name)
+        quarantine = self._quarantine
+        if isinstance(step, KeepFile) and self._found(name) is None:
+            kept = quarantine and quarantine.moved(self._partition, live, step.file.inode, step.file.size)
+            if quarantine is not None and kept is None:
+                raise PreconditionError(path, _words(step.file), "no file")
+            if kept:
+                self.kept.append((step, kept))
+            return
+        self._require(step.file)
+        if quarantine is None:
+            if isinstance(step, KeepFile):
+                self._disk.delete(path)
+        elif isinstance(step, KeepFile):
+            kept = quarantine.keep_file(path, partition=self._partition, file=live, reason=step.why)
+            self.kept.append((step, kept))
+        else:
+            kept = quarantine.keep_range(
+                path,
+                partition=self._partition,
+                file=live,
+                position=step.position,
+                size=step.size,
+                reason=step.why,
+            )
+            self.kept.append((step, kept))
+
+    def _now(self, name: str) -> str:
+        """The name that a file has by now, after the renames of this run."""
+        while name in self._renamed:
+            name = self._renamed[name]
+        return name
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self._directory, name)  # noqa: PTH118
+
+    def _found(self, name: str) -> FileFact | None:
+        status = self._disk.status(self._path(name))
+        if status is None:
+            return None
+        if status.kind is not EntryKind.FILE:
+            raise PreconditionError(self._path(name), "a file", f"a {status.kind.value}")
+        return FileFact(name, status.size, status.inode, status.mtime_ms)
+
+    def _require(self, file: FileFact) -> FileFact:
+        """The file as it is now; PreconditionError unless that is as listed, or as this run left it."""
+        name = self._now(file.name)
+        found = self._found(name)
+        expected = self._left.get(name, file)
+        if found is None or not _is_same(found, expected):
+            raise PreconditionError(
+                self._path(name), _words(expected), "no file" if found is None else _words(found)
+            )
+        return found
+
+    def _remember(self, name: str) -> None:
+        found = self._found(name)
+        if found is not None:
+            self._left[name] = found
+
+
+def _is_same(one: FileFact, other: FileFact) -> bool:
+    return one[1:] == other[1:]
+
+
+def _words(file: FileFact) -> str:
+    return f"a file of {file.size} bytes, inode {file.inode}, changed at {file.mtime_ms} ms"
+
+
+def _live_name(name: str) -> str:
+    file = parse_segment_file(name)
+    return name if file is None else file._replace(state=FileState.LIVE).name
