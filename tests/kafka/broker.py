@@ -48,7 +48,9 @@ class Broker:
         log_dirs: Sequence[Path] = (),
         properties: Mapping[str, str] | None = None,
         jvm: Sequence[str] = FAST_START,
+        run_with: Sequence[str] = (),
     ) -> None:
+        """`run_with` is the start of a command line that runs the rest of it, as another user, say."""
         work.mkdir(parents=True, exist_ok=True)
         self.jars = jars
         self.log_dirs = list(log_dirs) or [work / "logs"]
@@ -57,6 +59,7 @@ class Broker:
         self._output = work / "broker.log"
         self._own_properties = dict(properties or {})
         self._jvm = tuple(jvm)
+        self._run_with = tuple(run_with)
         self._port, self._controller_port = free_ports(2)
         self._process: subprocess.Popen[bytes] | None = None
         self._zookeeper: ZooKeeper | None = None
@@ -227,7 +230,8 @@ class Broker:
 
     def _spawn(self, config: Path) -> subprocess.Popen[bytes]:
         flags = [*self._archive_flags(), *log_flags(self.jars, self._work, level="INFO", target="out")]
-        command = [*java_command(self.jars, self._jvm, flags), "kafka.Kafka", str(config)]
+        java = java_command(self.jars, self._jvm, flags)
+        command = [*self._run_with, *java, "kafka.Kafka", str(config)]
         with self._output.open("ab") as sink:
             return subprocess.Popen(
                 command, cwd=self._work, stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT

@@ -16,8 +16,10 @@ from tests.kafka.recovery_quarry import Partition, Quarry
 
 SEGMENT_SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
 INDEX_SUFFIXES = SEGMENT_SUFFIXES[1:]
-LENGTH_AT, EPOCH_AT, MAGIC_AT, CRC_AT, ATTRIBUTES_AT = 8, 12, 16, 17, 21
+LENGTH_AT, EPOCH_AT, MAGIC_AT, CRC_AT = 8, 12, 16, 17
 LOG_OVERHEAD = 12
+# Of each field a byte: offset, length, epoch, magic, CRC, attributes, delta, times, producer, count.
+HEADER_BYTES = (0, 7, LENGTH_AT + 2, LENGTH_AT + 3, EPOCH_AT + 3, MAGIC_AT, CRC_AT, 22, 26, 34, 42, 50, 60)
 
 BuildIndexes = Callable[[Path, dict[str, str]], None]
 
@@ -31,6 +33,7 @@ class Case:
     recovery_point: int
     log_start_offset: int
     damages: list[str] = field(default_factory=list)
+    touched: set[int] = field(default_factory=set)  # bases of segments with a damaged log or index
 
     def __str__(self) -> str:
         marks = f"recovery point {self.recovery_point}, log start {self.log_start_offset}"
@@ -131,7 +134,9 @@ class Damaging:
     def _log(self) -> Path:
         """Some .log, most likely among the last two."""
         logs = logs_in(self._directory)
-        return self._random.choice(logs[-2:] if self._random.random() < 0.5 else logs)
+        log = self._random.choice(logs[-2:] if self._random.random() < 0.5 else logs)
+        self._case.touched.add(int(log.stem))
+        return log
 
     def _cut_tail(self) -> str:
         log = logs_in(self._directory)[-1]
@@ -177,22 +182,7 @@ class Damaging:
             return "nothing"
         batch = self._random.choice(positions)
         anywhere = self._random.randrange(max(1, len(data) - batch))
-        header = [
-            0,
-            7,
-            LENGTH_AT + 2,
-            LENGTH_AT + 3,
-            EPOCH_AT + 3,
-            MAGIC_AT,
-            CRC_AT,
-            ATTRIBUTES_AT + 1,
-            26,
-            34,
-            42,
-            50,
-            60,
-        ]
-        at = batch + self._random.choice([anywhere, self._random.choice(header)])
+        at = batch + self._random.choice([anywhere, self._random.choice(HEADER_BYTES)])
         at = min(at, len(data) - 1)
         bit = self._random.randrange(8)
         data[at] ^= 1 << bit
@@ -313,6 +303,7 @@ class Damaging:
         first = self._random.randrange(len(logs) - 2)
         replaced = logs[first : self._random.randint(first + 1, min(first + 3, len(logs) - 1))]
         made = self._replacement(replaced)
+        self._case.touched.update(int(log.stem) for log in replaced)
         state = self._random.randrange(6)
         suffixes = {path.suffix: ".swap" for path in made}
         if state == 0:
