@@ -90,21 +90,22 @@ def analyze(
     """
     # A leader writes into the headers: into a copy, so that a refused or failed append can be tried again.
     array = np.array(np.frombuffer(data, np.uint8)) if origin.assigns_offsets else byte_array(data)
-    rules = kernels.SetRules(
+    rules = (
         origin is AppendOrigin.CLIENT,
         leader_epoch if origin is AppendOrigin.RAFT_LEADER else kernels.ANY_EPOCH,
         leader_epoch if origin is AppendOrigin.REPLICATION else INT32_MAX,
         _INT64_MAX if max_message_bytes is None else max_message_bytes,
     )
-    batches = _table_for(array)
-    count, position, stop, facts = kernels.walk_and_check(array, batches, rules)
+    batches = _new_table(1 if origin.assigns_offsets else _expected_rows(array))
+    count, position, stop, found = kernels.walk_and_check(array, batches, rules)
     if stop == FULL:
         batches, position, stop = _walk_on(array, batches, position)
-        facts = kernels.check_set(batches, rules)
+        found = kernels.check_set(batches, rules)
     elif count < len(batches):
         batches = batches[:count]
+    facts = kernels.SetFacts._make(found)
     if facts.problem != kernels.FINE:
-        raise _refused(facts.problem, array, batches[facts.row], rules)
+        raise _refused(facts.problem, array, batches[facts.row], kernels.SetRules(*rules))
     if stop != END:
         _check_tail(array, position, Stop(stop))
     if not (facts.ascending or origin.assigns_offsets):
@@ -126,24 +127,27 @@ def analyze(
     )
 
 
-def _table_for(array: Bytes) -> BatchTable:
-    """A table as large as the first batch's size lets expect: rows take time to make."""
-    rows = 1
-    if array.size > LOG_OVERHEAD:
-        (length,) = _LENGTH.unpack_from(array.data, LENGTH_AT)
-        if length + LOG_OVERHEAD != array.size:
-            rows = min(array.size // (max(length, SMALLEST_V0) + LOG_OVERHEAD) + 1, _MOST_ROWS)
-    return np.empty(rows, BATCH)
+def _expected_rows(array: Bytes) -> int:
+    """How many batches there are if all are as large as the first: rows take time to make."""
+    if array.size <= LOG_OVERHEAD:
+        return 1
+    length: int = _LENGTH.unpack_from(array.data, LENGTH_AT)[0]
+    return min(array.size // (max(length, SMALLEST_V0) + LOG_OVERHEAD) + 1, _MOST_ROWS)
+
+
+def _new_table(rows: int) -> BatchTable:
+    """Room for so many batches; `np.empty` takes twice as long with a structured type."""
+    return np.frombuffer(bytearray(rows * BATCH.itemsize), BATCH)
 
 
 def _walk_on(array: Bytes, table: BatchTable, position: int) -> tuple[BatchTable, int, int]:
-    """The rest of a set that has filled a table: smaller batches followed the first one.
+    """The rest of a set that has filled a table: there are more batches, or smaller ones, than expected.
 
     Returns (rows of all whole batches, position behind the last, the kernel's number for why it stopped).
     """
     parts, stop = [table], FULL
     while stop == FULL:
-        table = np.empty(_MOST_ROWS, BATCH)
+        table = _new_table(_MOST_ROWS)
         count, position, stop = walk_kernel(array, position, array.size, table, True, _INT64_MAX)
         parts.append(table[:count])
     return np.concatenate(parts), position, stop

@@ -198,7 +198,7 @@ class Log:
     ) -> AppendInfo:
         if not info.size:
             return info
-        # What `_changing` and `_writing` do for others, spelt out: three generators take as long as the write.
+        # What `_changing` and `_writing` do for others, spelt out: generators take as long as the write.
         with self._lock:
             self._check_usable()
             try:

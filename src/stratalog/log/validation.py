@@ -149,7 +149,7 @@ def _check_and_stamp(
         data, batches = run.data, run.batches
         found = kernels.check_records(data, batches, rows, rules)
     else:
-        found = kernels.check_and_stamp(data, batches, rows, rules, next_offset, leader_epoch)
+        found = kernels.check_and_stamp(data, batches, rows, rules[:], next_offset, leader_epoch)
     outcome, count, refused, max_timestamp, in_order = found
     if outcome != decoding.DONE:
         raise invalid_record(info.batches[0], outcome)

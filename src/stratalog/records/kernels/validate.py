@@ -76,15 +76,21 @@ class SetFacts(NamedTuple):
 
 
 @kernel
-def walk_and_check(data: Bytes, table: BatchTable, rules: SetRules) -> tuple[int, int, int, SetFacts]:
-    """Walk a set and check what the table has room for: what `walk` and `check_set` return, by one call."""
+def walk_and_check(
+    data: Bytes, table: BatchTable, rules: tuple[bool, int, int, int]
+) -> tuple[int, int, int, tuple[Any, ...]]:
+    """Walk a set and check what the table has room for: what `walk` and `check_set` return, by one call.
+
+    Plain tuples come and go, though they are SetRules and SetFacts: as such they cost three times the call.
+    """
     count, position, stop = walk(data, 0, data.size, table, True, INT64_MAX)
     return count, position, stop, check_set(table[:count], rules)
 
 
 @kernel
-def check_set(batches: BatchTable, rules: SetRules) -> SetFacts:
-    """Check a set batch by batch, as they follow each other, up to the first problem."""
+def check_set(batches: BatchTable, rules: tuple[bool, int, int, int]) -> tuple[Any, ...]:
+    """Check a set batch by batch, as they follow each other, up to a problem: SetRules to SetFacts."""
+    from_zero, required_epoch, highest_epoch, max_size = rules
     problem, row, count, size, codec = FINE, -1, 0, 0, 0
     max_timestamp: Any = np.int64(-1)
     last_offset: Any = np.int64(-1)
@@ -92,13 +98,13 @@ def check_set(batches: BatchTable, rules: SetRules) -> SetFacts:
     for i in range(len(batches)):
         batch: Any = batches[i]
         row = i
-        if rules.required_epoch != ANY_EPOCH and batch.partition_leader_epoch != rules.required_epoch:
+        if required_epoch != ANY_EPOCH and batch.partition_leader_epoch != required_epoch:
             problem = WRONG_EPOCH
             break
-        if rules.from_zero and batch.magic == 2 and batch.base_offset != 0:
+        if from_zero and batch.magic == 2 and batch.base_offset != 0:
             problem = NOT_FROM_ZERO
             break
-        if ended or batch.partition_leader_epoch > rules.highest_epoch:
+        if ended or batch.partition_leader_epoch > highest_epoch:
             ended = True
             continue
         if batch.last_offset <= last_offset:
@@ -106,7 +112,7 @@ def check_set(batches: BatchTable, rules: SetRules) -> SetFacts:
         last_offset = batch.last_offset
         # Not `batch.size`: run as plain Python, NumPy takes that for its own attribute, which is 1.
         batch_size = batch.records_end - batch.position
-        if batch_size > rules.max_size:
+        if batch_size > max_size:
             problem = TOO_LARGE
             break
         if not batch.valid:
@@ -132,7 +138,7 @@ def check_set(batches: BatchTable, rules: SetRules) -> SetFacts:
         first_last = first.last_offset
         epoch = np.int64(last.partition_leader_epoch)
         magic = np.int64(first.magic)
-    return SetFacts(
+    return (
         problem,
         row,
         count,
@@ -211,14 +217,17 @@ def check_and_stamp(
     data: Bytes,
     batches: BatchTable,
     rows: RecordTable,
-    rules: RecordRules,
+    plain_rules: tuple[bool, bool, int, int, int],
     next_offset: int,
     leader_epoch: int,
 ) -> tuple[int, int, int, Any, Any]:
     """As `check_records` for the one plain v2 batch of a set, which gets its place if there is nothing wrong.
 
-    The topic's time is that of the records or, where its rules are not about that, `rules.now`.
+    The topic's time is that of the records or, where its rules are not about that, `rules.now`. The rules
+    come as a plain tuple, as in `walk_and_check`.
     """
+    needs_key, create_time, now, before_max, after_max = plain_rules
+    rules = RecordRules(needs_key, create_time, now, before_max, after_max)
     outcome, records, refused, max_timestamp, in_order = check_records(data, batches, rows, rules)
     if outcome == DONE and refused == 0:
         stamp: Any = max_timestamp if rules.create_time else np.int64(rules.now)
