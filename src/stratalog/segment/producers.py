@@ -79,6 +79,7 @@ class ProducerScan:
         self._events = np.zeros(_EVENTS, kernel.EVENT)
         self._epochs = np.zeros((_EPOCHS, 2), np.int64)
         self._done_events: list[TxnEvent] = []
+        self._emptied: dict[int, None] = {}  # an ordered set
 
     @property
     def tables(
@@ -118,6 +119,10 @@ class ProducerScan:
         self._empty_events()
         return tuple(self._done_events)
 
+    def emptied_markers(self) -> tuple[int, ...]:
+        """The producers of markers that compaction has emptied. Kafka then knows the id, and no epoch."""
+        return tuple(self._emptied)
+
     def epoch_starts(self) -> tuple[tuple[int, int], ...]:
         """(leader epoch, offset of its first batch), each epoch above those before it."""
         return tuple((epoch, offset) for epoch, offset in self._epochs[: self._counts[2]].tolist())
@@ -133,7 +138,9 @@ class ProducerScan:
             one = next(read_batches(data, start=start, end=start + int(batch["size"]), check_crc=False))
             record = next(iter(one), None)
             if record is None:
-                return  # compaction leaves a batch without its record; it says nothing
+                # Compaction leaves a batch without its record: nothing but that there is such a producer.
+                self._emptied[int(batch["producer_id"])] = None
+                return
             marker = EndTxnMarker.parse(record.key, record.value)
         except CorruptRecordError as error:
             raise InvalidRecordError(error.reason, position=start) from error

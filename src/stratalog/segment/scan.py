@@ -72,6 +72,7 @@ class SegmentScan:
     epoch_starts: tuple[tuple[int, int], ...]
     producers: tuple[ScannedProducer, ...]
     transactions: tuple[TxnEvent, ...]
+    emptied_markers: tuple[int, ...] = ()
 
 
 def scan_segment(
@@ -219,6 +220,7 @@ class _Scan:
             epoch_starts=self._producers.epoch_starts(),
             producers=self._producers.producers(),
             transactions=self._producers.events(),
+            emptied_markers=self._producers.emptied_markers(),
         )
 
 

@@ -1,0 +1,206 @@
+"""Producers, aborted transactions and leader epochs, put together from the scans of single segments.
+
+A scan knows its own segment only: a transaction that it sees ended may have begun before it. Here scans are
+laid behind each other, beginning with a snapshot, and what comes out is what replaying every batch through a
+ProducerStateManager would give, though a segment costs no more than its producers and transactions.
+
+Snapshots are deleted, loaded and taken on the way exactly when a broker does it, in a set that stands for the
+directory's: which of them exist in the end, and whose silence has lasted too long at which of them, depends
+on that. Kafka: ProducerStateManager, LogSegment.recover, LeaderEpochFileCache
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable, Sequence
+
+from stratalog.log.epochs import EpochEntry
+from stratalog.log.producer_entry import BatchMetadata, ProducerStateEntry
+from stratalog.log.producer_snapshot import build_snapshot, parse_snapshot
+from stratalog.segment.producers import ScannedProducer, TxnEventKind
+from stratalog.segment.scan import SegmentScan
+from stratalog.segment.txn_index import AbortedTxn
+
+ReadSnapshot = Callable[[int], list[ProducerStateEntry] | None]
+"""The producers in the snapshot file at an offset, or None if it cannot be believed."""
+
+
+class SnapshotSet:
+    """The snapshots of a partition as they would be: those found, less those deleted, and those written.
+
+    `written` has the bytes of the last ones.
+    """
+
+    def __init__(self, found: Iterable[int], read: ReadSnapshot) -> None:
+        self.offsets = sorted(found)
+        self.written: dict[int, bytes] = {}
+        self._read = read
+
+    @property
+    def latest(self) -> int | None:
+        return self.offsets[-1] if self.offsets else None
+
+    def load(self, offset: int) -> list[ProducerStateEntry] | None:
+        """The producers in it; None, and it is deleted, if it is torn or damaged."""
+        written = self.written.get(offset)
+        entries = self._read(offset) if written is None else parse_snapshot(written)
+        if entries is None:
+            self.delete(offset)
+        return entries
+
+    def write(self, offset: int, entries: Iterable[ProducerStateEntry]) -> None:
+        self.written[offset] = build_snapshot(entries)
+        if offset not in self.offsets:
+            insort(self.offsets, offset)
+
+    def delete(self, offset: int) -> None:
+        self.written.pop(offset, None)
+        place = bisect_left(self.offsets, offset)
+        if place < len(self.offsets) and self.offsets[place] == offset:
+            del self.offsets[place]
+
+    def keep_between(self, log_start_offset: int, end_offset: int) -> None:
+        """Delete those at or below the log's start, and those above an offset."""
+        for offset in [offset for offset in self.offsets if not log_start_offset < offset <= end_offset]:
+            self.delete(offset)
+
+    def remove_strays(self, bases: Sequence[int]) -> None:
+        """Delete those of no segment, but for the newest if it is behind all bases.
+
+        Kafka: ProducerStateManager.removeStraySnapshots
+        """
+        known = set(bases)
+        strays = [offset for offset in self.offsets if offset not in known]
+        if strays and (not bases or strays[-1] > max(bases)):
+            strays.pop()
+        for offset in strays:
+            self.delete(offset)
+
+
+class ProducerStitch:
+    """The state of all producers at `map_end_offset`, which grows scan by scan.
+
+    `contradictions` are the offsets of batches outside of their producer's open transaction. A broker does
+    not start over them.
+    """
+
+    def __init__(self, snapshots: SnapshotSet, *, now_ms: int, producer_id_expiration_ms: int) -> None:
+        self.producers: dict[int, ProducerStateEntry] = {}
+        self.map_end_offset = 0
+        self.contradictions: list[int] = []
+        self._snapshots = snapshots
+        self._last_snapshot_offset = 0
+        self._now_ms = now_ms
+        self._expiration_ms = producer_id_expiration_ms
+
+    def reload(self, log_start_offset: int, end_offset: int) -> None:
+        """Go back to the newest snapshot in (log_start_offset, end_offset]. Kafka: truncateAndReload"""
+        snapshots = self._snapshots
+        snapshots.keep_between(log_start_offset, end_offset)
+        if end_offset == self.map_end_offset:
+            self.map_end_offset = max(self.map_end_offset, log_start_offset)
+            self._last_snapshot_offset = log_start_offset if snapshots.latest is None else snapshots.latest
+            return
+        self.producers.clear()
+        while (offset := snapshots.latest) is not None:
+            entries = snapshots.load(offset)
+            if entries is None:
+                continue
+            self.producers = {entry.producer_id: entry for entry in entries if not self._is_expired(entry)}
+            self._last_snapshot_offset = self.map_end_offset = offset
+            return
+        self._last_snapshot_offset = self.map_end_offset = log_start_offset
+
+    def start_at(self, offset: int) -> None:
+        """Forget everything, snapshots included. Kafka: truncateFullyAndStartAt"""
+        self.producers.clear()
+        for snapshot in [*self._snapshots.offsets]:
+            self._snapshots.delete(snapshot)
+        self._last_snapshot_offset = 0
+        self.map_end_offset = offset
+
+    def take_snapshot(self) -> None:
+        """Write the state as it is at `map_end_offset`, unless the newest snapshot is as new."""
+        if self.map_end_offset > self._last_snapshot_offset:
+            self._snapshots.write(self.map_end_offset, self.producers.values())
+            self._last_snapshot_offset = self.map_end_offset
+
+    def add(self, scan: SegmentScan) -> list[AbortedTxn]:
+        """Lay a scan behind what is known; returns the entries of its transaction index."""
+        open_since = {
+            entry.producer_id: entry.current_txn_first_offset
+            for entry in self.producers.values()
+            if entry.current_txn_first_offset is not None
+        }
+        aborted = self._follow_transactions(scan, open_since)
+        for found in scan.producers:
+            self._merge(found, open_since.get(found.producer_id))
+        for producer_id in scan.emptied_markers:
+            # A marker that compaction has emptied says nothing, but that there is such a producer.
+            self.producers.setdefault(producer_id, ProducerStateEntry(producer_id))
+        if scan.batches_count:
+            self.map_end_offset = scan.next_offset
+        return aborted
+
+    def _follow_transactions(self, scan: SegmentScan, open_since: dict[int, int]) -> list[AbortedTxn]:
+        """Bring `open_since`, the first offset of each open transaction, to the end of the scan."""
+        aborted = []
+        for kind, producer_id, _, offset, _, _ in scan.transactions:
+            if kind is TxnEventKind.STARTED:
+                open_since.setdefault(producer_id, offset)
+            elif kind is TxnEventKind.PLAIN:
+                if producer_id in open_since:
+                    self.contradictions.append(offset)
+            else:
+                first_offset = open_since.pop(producer_id, None)
+                if first_offset is not None and kind is TxnEventKind.ABORTED:
+                    stable = min(open_since.values(), default=offset + 1)
+                    aborted.append(AbortedTxn(producer_id, first_offset, offset, stable))
+        return aborted
+
+    def _merge(self, found: ScannedProducer, open_since: int | None) -> None:
+        entry = self.producers.get(found.producer_id)
+        if entry is None:
+            entry = self.producers[found.producer_id] = ProducerStateEntry(found.producer_id)
+        if found.epoch_changed or entry.producer_epoch != found.first_epoch:
+            entry.batches.clear()
+        entry.producer_epoch = found.producer_epoch
+        for batch in found.batches:
+            entry.add_batch(found.producer_epoch, BatchMetadata(*batch))
+        entry.last_timestamp = found.last_timestamp
+        if found.ended_txn:
+            entry.coordinator_epoch = found.coordinator_epoch
+        entry.current_txn_first_offset = open_since
+
+    def _is_expired(self, entry: ProducerStateEntry) -> bool:
+        is_silent = self._now_ms - entry.last_timestamp >= self._expiration_ms
+        return is_silent and entry.current_txn_first_offset is None
+
+
+class EpochStitch:
+    """Leader epochs: those of the file, those that scans bring, less those beyond the log's ends."""
+
+    def __init__(self, entries: Iterable[EpochEntry] = ()) -> None:
+        self.entries: list[EpochEntry] = list(entries)
+
+    def add(self, scan: SegmentScan) -> None:
+        """Let each epoch above the latest one start where its first batch is."""
+        for epoch, start_offset in scan.epoch_starts:
+            if not self.entries or epoch > self.entries[-1].epoch:
+                while self.entries and self.entries[-1].start_offset >= start_offset:
+                    self.entries.pop()
+                self.entries.append(EpochEntry(epoch, start_offset))
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        while self.entries and self.entries[-1].start_offset >= end_offset:
+            self.entries.pop()
+
+    def truncate_from_start(self, start_offset: int) -> None:
+        """Let the epoch that covers an offset start there, and forget those before it."""
+        removed = [entry for entry in self.entries if entry.start_offset <= start_offset]
+        if removed:
+            kept = self.entries[len(removed) :]
+            self.entries = [EpochEntry(removed[-1].epoch, start_offset), *kept]
+
+    def clear(self) -> None:
+        self.entries = []
