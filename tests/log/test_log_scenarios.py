@@ -5,17 +5,32 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 TESTS = Path(__file__).parents[1]
-DOCUMENT = TESTS.parent / "docs" / "scenarios" / "log.md"
+DOCUMENTS = sorted((TESTS.parent / "docs" / "scenarios").glob("*.md"))
+assert DOCUMENTS, "or nothing would be tested"
+NAMED = re.compile(r"`(test_\w+)`")
+NAMED_IN_FILE = re.compile(r"`(?:tests/)?((?:\w+/)*test_\w+\.py)`: (\w+)")
+DEFINED = re.compile(r"^def (test_\w+)", re.MULTILINE)
 
 
-def test_each_test_that_is_named_for_a_scenario_exists() -> None:
-    named = set(re.findall(r"`(test_\w+)`", DOCUMENT.read_text("utf-8")))
-    found = {
-        name
-        for file in TESTS.rglob("test_*.py")
-        for name in re.findall(r"^def (test_\w+)", file.read_text("utf-8"), re.MULTILINE)
-    }
+def defined(file: Path) -> set[str]:
+    return {*DEFINED.findall(file.read_text("utf-8"))}
 
-    assert named - found == set()
-    assert len(named) > 80
+
+def missing_from_file(name: str, test: str) -> bool:
+    """A file is named by its path below tests/, or below tests/log/."""
+    files = [file for file in (TESTS / name, TESTS / "log" / name) if file.exists()]
+    return not any(f"test_{test}" in defined(file) for file in files)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.stem)
+def test_each_test_that_is_named_for_a_scenario_exists(document: Path) -> None:
+    text = document.read_text("utf-8")
+    everywhere = {name for file in TESTS.rglob("test_*.py") for name in defined(file)}
+    named, in_files = {*NAMED.findall(text)}, {*NAMED_IN_FILE.findall(text)}
+
+    assert named - everywhere == set()
+    assert [pair for pair in in_files if missing_from_file(*pair)] == []
+    assert len(named) + len(in_files) > 30
