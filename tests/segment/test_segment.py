@@ -19,6 +19,7 @@ from stratalog.errors import (
 )
 from stratalog.files import descriptors
 from stratalog.files.disk import Disk
+from stratalog.files.names import FileKind
 from stratalog.records.build import BatchOptions, Record, build_batch
 from stratalog.records.compression import Codec
 from stratalog.records.reader import read_batches
@@ -266,6 +267,31 @@ def test_renaming_makes_no_index_and_leaves_none_behind(segment: LogSegment, tmp
     segment.delete()
     assert not segment.exists
     assert list(tmp_path.iterdir()) == []
+
+
+class NamedSlowly(LogSegment):
+    """A segment that gets another directory while somebody asks for its name for the first time."""
+
+    __slots__ = ("mover",)
+    mover: threading.Thread | None
+
+    def _path_in(self, directory: str, kind: FileKind, suffix: str) -> str:
+        path = super()._path_in(directory, kind, suffix)
+        if self.mover is not None and self.mover.ident is None:
+            self.mover.start()
+            self.mover.join(0.2)  # as far as it gets
+        return path
+
+
+def test_a_name_that_is_asked_for_during_a_rename_is_the_new_one(tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir()
+    segment = NamedSlowly(Disk(), tmp_path / "old", 0, config_of(), ManualClock())
+    segment.mover = threading.Thread(target=segment.update_directory, args=(tmp_path / "new",))
+
+    _ = segment.log_path
+    segment.mover.join()
+
+    assert segment.log_path == str(tmp_path / "new" / f"{0:020d}.log")
 
 
 def test_whoever_reads_a_segment_that_is_renamed_reads_on(segment: LogSegment) -> None:

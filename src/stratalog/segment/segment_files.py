@@ -76,7 +76,8 @@ class SegmentFiles:
     def log_path(self) -> str:
         path = self._log_path
         if path is None:
-            path = self._log_path = self._path(FileKind.LOG)
+            with self._lock:  # or a rename meanwhile would be followed by the old name, for good
+                path = self._log_path = self._path(FileKind.LOG)
         return path
 
     @property
