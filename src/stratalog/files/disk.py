@@ -101,6 +101,11 @@ class Disk:
         with Refusing("get the size of", os.fspath(source)):
             return os.stat(source).st_size  # noqa: PTH116 (a path is any os.PathLike here)
 
+    def inode(self, file: ReadFile) -> int:
+        """What tells an open file from another that has got its name since."""
+        with Refusing("look at", file.path):
+            return os.fstat(file.descriptor).st_ino
+
     def status(self, path: Path) -> FileStatus | None:
         """The facts of what is at `path`; None where nothing is."""
         with Refusing("look at", os.fspath(path)):
@@ -164,9 +169,13 @@ class Disk:
         A failure can leave a part of it, as `append` can.
         """
         name = os.fspath(path)
-        view = byte_view(data)
+        view = data if type(data) is bytes else byte_view(data)
         done = 0
-        file = self._use(name, writable=True)  # not in a `with`, which takes as long as a small write
+        # No `with`, no call in between: they would take as long as the write of an index entry.
+        try:
+            file = descriptors.shared.use(name, writable=True)
+        except OSError as error:
+            raise refused("open", name, error) from error
         try:
             done = _write_at(file.descriptor, view, position)
             while done < len(view):

@@ -98,8 +98,10 @@ class LogView:
         self._listed: dict[int, tuple[_Files, LogSegment]] = {}
         self._seen = self._look()
 
-    def refresh(self) -> None:
-        """See what was appended, rolled and deleted since."""
+    def refresh(self, log_start_offset: int | None = None) -> None:
+        """See what was appended, rolled and deleted since; `log_start_offset` is where the log starts now."""
+        if log_start_offset is not None:
+            self._given_start = log_start_offset
         self._seen = self._look()
 
     def close(self) -> None:
@@ -177,6 +179,16 @@ class LogView:
         )
         in_order = sorted(aborted, key=lambda transaction: transaction.first_offset)
         return found._replace(aborted_transactions=in_order)
+
+    def aborted(self, *, from_start: bool = False) -> list[CompletedTxn]:
+        """The transactions that a marker behind the newest snapshot aborted, by the markers.
+
+        Those before it are in the transaction indexes; `from_start` takes all from the markers, for a log
+        whose indexes cannot be believed.
+        """
+        if from_start:
+            return self._producers(self._seen, use_snapshots=False).aborted
+        return self._decided(self._seen).aborted
 
     def fetch_offset_by_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
         """As `Log.fetch_offset_by_timestamp`."""
@@ -302,13 +314,13 @@ class LogView:
             seen.decided.append(_Decided(stable, producers.aborted))
         return seen.decided[0]
 
-    def _producers(self, seen: _Seen) -> _ReplayedProducers:
+    def _producers(self, seen: _Seen, *, use_snapshots: bool = True) -> _ReplayedProducers:
         """From the newest snapshot that can be read, and the batches behind it. Nothing is written."""
         producers = _ReplayedProducers(
             self._disk, self._directory, clock=self._clock, snapshot_offsets=seen.snapshots
         )
         start = seen.log_start_offset
-        for offset in reversed(seen.snapshots):
+        for offset in reversed(seen.snapshots if use_snapshots else []):
             if not start < offset <= seen.end.offset:
                 continue
             try:

@@ -87,6 +87,8 @@ class Chunk:
 
 
 Maker = Callable[[Chunk], pa.Array]
+Keep = Callable[[BatchTable], NDArray[np.bool_] | None]
+"""Shown the rows of batches whose checksums hold, in their order; which of them to decode, None for all."""
 
 
 def arrow_schema(columns: Sequence[str] = KAFKA_COLUMNS) -> pa.Schema:
@@ -107,7 +109,8 @@ class ColumnReader:
 
     It belongs to one thread. Each Arrow batch has at most `max_rows` rows, and more than one only if
     their records fit into `max_bytes`. Records outside [start_offset, end_offset) are left out, control
-    records too unless `include_control`. `limit` bounds what one compressed batch may unpack to.
+    records too unless `include_control`, and whole batches that `keep` does not want. `limit` bounds what one
+    compressed batch may unpack to, `run_size` what is walked and decoded in one go.
     """
 
     def __init__(
@@ -123,6 +126,8 @@ class ColumnReader:
         max_rows: int = DEFAULT_MAX_ROWS,
         max_bytes: int = DEFAULT_MAX_BYTES,
         limit: int = DEFAULT_LIMIT,
+        keep: Keep | None = None,
+        run_size: int = RUN_SIZE,
     ) -> None:
         if not 0 < max_rows < 2**31 or not 0 < max_bytes < 2**30:
             raise UsageError(
@@ -140,6 +145,7 @@ class ColumnReader:
         self._include_control = include_control
         self._check_crc = check_crc
         self._max_rows, self._max_bytes, self._limit = max_rows, max_bytes, limit
+        self._keep, self._run_size = keep, run_size
         self._table = new_table()
         self._rows = np.zeros(max_rows, decoding.RECORD)
         self._scratch = Scratch()
@@ -164,7 +170,7 @@ class ColumnReader:
                 end=end,
                 table=self._table,
                 check_crc=self._check_crc,
-                max_size=RUN_SIZE,  # so that the decoder finds in the cache what the checksum has read
+                max_size=self._run_size,  # so that the decoder finds in the cache what the checksum has read
             )
             for records in self._read_walked(data, walk.headers):
                 yield records
@@ -181,7 +187,9 @@ class ColumnReader:
 
     def _read_walked(self, data: Bytes, headers: BatchTable) -> Iterator[pa.RecordBatch]:
         good_count, has_control, _, _ = survey(headers, 0)
-        wanted = self._wanted(headers[:good_count], has_control)
+        good = headers[:good_count]
+        kept = None if self._keep is None else self._keep(good)
+        wanted = self._wanted(good if kept is None else good[kept], has_control)
         done = 0
         while done < len(wanted):
             run = next_run(data, wanted, done, self._scratch, self._limit)

@@ -1,0 +1,66 @@
+"""Arrow batches of a size that Spark takes well: small ones are put together before they travel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+# A batch of 4,000 rows or a megabyte costs Spark no more for each row than a larger one does.
+ENOUGH_ROWS = 4000
+ENOUGH_BYTES = 1 << 20
+
+
+def assembled(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in the same order, with none of the batches small but the last."""
+    waiting: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if not waiting and _is_enough(batch.num_rows, batch.nbytes):
+            yield batch
+            continue
+        waiting.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if _is_enough(rows, size):
+            yield _together(waiting)
+            waiting, rows, size = [], 0, 0
+    if waiting:
+        yield _together(waiting)
+
+
+def without_columns(rows: int) -> pa.RecordBatch:
+    """A batch of so many rows and no column."""
+    return pa.RecordBatch.from_struct_array(pa.nulls(rows, pa.struct([])))
+
+
+def placed(batch: pa.RecordBatch, columns: Sequence[str], position: int) -> pa.RecordBatch:
+    """The batch with the column `position`, if it has one, counted from the beginning of the file."""
+    if "position" not in columns:
+        return batch
+    at = list(columns).index("position")
+    arrays = list(batch.columns)
+    arrays[at] = pa.array(np.asarray(arrays[at]) + position)
+    return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
+
+
+def _is_enough(rows: int, size: int) -> bool:
+    return rows >= ENOUGH_ROWS or size >= ENOUGH_BYTES
+
+
+def _together(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    if not batches[0].num_columns:
+        return without_columns(sum(batch.num_rows for batch in batches))
+    return pa.concat_batches(batches)
+
+
+def with_nullability(batches: Iterable[pa.RecordBatch], nullable: Sequence[bool]) -> Iterator[pa.RecordBatch]:
+    """The batches with a schema that calls columns not null where Spark was told so; it compares the two."""
+    if all(nullable):
+        yield from batches
+        return
+    for batch in batches:
+        fields = [field.with_nullable(may) for field, may in zip(batch.schema, nullable, strict=True)]
+        yield pa.RecordBatch.from_arrays(batch.columns, schema=pa.schema(fields))

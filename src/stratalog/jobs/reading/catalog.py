@@ -1,0 +1,179 @@
+"""The partitions in log directories: which directory each is in, and which of them a read asks for.
+
+A path is a log directory (one of a broker's log.dirs), a single partition's directory, or a pattern of such.
+What a broker is about to delete, copies or does not know any more is left out.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from stratalog.errors import InvalidNameError, UsageError
+from stratalog.files.disk import Disk, EntryKind
+from stratalog.files.names import (
+    CLEAN_SHUTDOWN,
+    CONSUMER_OFFSETS_TOPIC,
+    LOG_START_OFFSET_CHECKPOINT,
+    TRANSACTION_STATE_TOPIC,
+    DirectoryState,
+    TopicPartition,
+    parse_partition_directory,
+)
+from stratalog.jobs.reading.options import ReadOptions, listed
+from stratalog.log.checkpoint_file import OffsetCheckpointFile
+
+# Kafka: Topic.isInternal, and the log of the metadata quorum, which is no topic to a client. A read gets
+# them by name only.
+INTERNAL_TOPICS = frozenset(
+    (CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, "__share_group_state", "__cluster_metadata")
+)
+_WILD = re.compile(r"[*?\[]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundPartition:
+    """A partition's directory, and what its log directory keeps for it."""
+
+    topic_partition: TopicPartition
+    directory: str
+    log_start_offset: int = 0
+    was_closed: bool = False  # in order: the directory has the mark of a clean shutdown
+
+
+def find_partitions(disk: Disk, options: ReadOptions) -> list[FoundPartition]:
+    """The partitions that the options select, by topic and number.
+
+    UsageError where a path, topic or partition is not there, or one partition is there twice.
+    """
+    found: dict[TopicPartition, FoundPartition] = {}
+    for path in expand_paths(disk, options.paths):
+        for partition in partitions_in(disk, path):
+            known = found.setdefault(partition.topic_partition, partition)
+            if known.directory == partition.directory or not _is_selected(partition.topic_partition, options):
+                continue
+            raise UsageError(
+                f"{partition.topic_partition} is in {known.directory} and in {partition.directory}: replicas "
+                "of one partition, whose records would be read twice. Load the directories of one broker."
+            )
+    _check_asked(options, found.keys())
+    return [found[each] for each in sorted(found) if _is_selected(each, options)]
+
+
+def expand_paths(disk: Disk, paths: Iterable[str]) -> list[str]:
+    """Directories for paths and patterns, each once and absolute; UsageError for one that matches nothing."""
+    expanded: dict[str, None] = {}
+    for path in paths:
+        plain = os.path.abspath(_local(path))  # noqa: PTH100 (text in, text out)
+        matches = list(_glob(disk, plain)) if _WILD.search(plain) else [plain]
+        if not matches:
+            raise UsageError(f"{path} matches no directory.")
+        expanded.update(dict.fromkeys(matches))
+    return list(expanded)
+
+
+def partitions_in(disk: Disk, path: str) -> Iterator[FoundPartition]:
+    """The live partitions of a log directory, or the one that the path itself is."""
+    status = disk.status(path)
+    if status is None:
+        raise UsageError(f"{path} is not there. Give the path of a Kafka log directory, one of its log.dirs.")
+    if status.kind is not EntryKind.DIRECTORY:
+        raise UsageError(f"{path} is no directory. Give the log directory that it lies in.")
+    entries = disk.list_directory(path)
+    itself = _live(os.path.basename(path))  # noqa: PTH119
+    if itself is not None and any(entry.name.endswith(".log") for entry in entries):
+        parent = os.path.dirname(path)  # noqa: PTH120
+        start = _start_offsets(disk, parent).get(itself) or _start_offsets(disk, path).get(itself, 0)
+        closed = any(disk.exists(f"{home}{os.sep}{CLEAN_SHUTDOWN}") for home in (parent, path))
+        yield FoundPartition(
+            topic_partition=itself, directory=path, log_start_offset=start, was_closed=closed
+        )
+        return
+    starts = _start_offsets(disk, path)
+    closed = any(entry.name == CLEAN_SHUTDOWN for entry in entries)
+    is_empty = True
+    for entry in entries:
+        topic_partition = _live(entry.name) if entry.kind is EntryKind.DIRECTORY else None
+        if topic_partition is not None:
+            is_empty = False
+            yield FoundPartition(
+                topic_partition=topic_partition,
+                directory=f"{path}{os.sep}{entry.name}",
+                log_start_offset=starts.get(topic_partition, 0),
+                was_closed=closed,
+            )
+    if is_empty:
+        raise UsageError(
+            f"{path} has no partition's directory, such as orders-0, in it. Give a Kafka log directory, one "
+            "of a broker's log.dirs."
+        )
+
+
+def _local(path: str) -> str:
+    scheme, separator, rest = path.partition(":")
+    if separator and scheme == "file":
+        return "/" + rest.lstrip("/")
+    if separator and rest.startswith("//"):
+        raise UsageError(f"{path}: only directories that this machine's file system shows can be read.")
+    return path
+
+
+def _glob(disk: Disk, path: str) -> Iterator[str]:
+    """The directories that a pattern matches, level by level."""
+    parent, name = os.path.split(path)
+    parents = list(_glob(disk, parent)) if _WILD.search(parent) else [parent]
+    for each in parents:
+        status = disk.status(each)
+        if status is None or status.kind is not EntryKind.DIRECTORY:
+            continue
+        if not _WILD.search(name):
+            if disk.exists(os.path.join(each, name)):  # noqa: PTH118
+                yield os.path.join(each, name)  # noqa: PTH118
+            continue
+        for entry in disk.list_directory(each):
+            if entry.kind is EntryKind.DIRECTORY and fnmatch.fnmatchcase(entry.name, name):
+                yield os.path.join(each, entry.name)  # noqa: PTH118
+
+
+def _live(name: str) -> TopicPartition | None:
+    try:
+        directory = parse_partition_directory(name)
+    except InvalidNameError:
+        return None
+    return directory.topic_partition if directory.state is DirectoryState.LIVE else None
+
+
+def _start_offsets(disk: Disk, directory: str) -> dict[TopicPartition, int]:
+    return OffsetCheckpointFile(disk, f"{directory}{os.sep}{LOG_START_OFFSET_CHECKPOINT}").read()
+
+
+def _is_selected(partition: TopicPartition, options: ReadOptions) -> bool:
+    if options.assigned is not None:
+        return partition in options.assigned
+    if options.topics is not None:
+        return partition.topic in options.topics
+    # As a consumer's pattern, which leaves out internal topics too (exclude.internal.topics).
+    if partition.topic in INTERNAL_TOPICS:
+        return False
+    return options.pattern is None or re.fullmatch(options.pattern, partition.topic) is not None
+
+
+def _check_asked(options: ReadOptions, found: Iterable[TopicPartition]) -> None:
+    """UsageError for a topic or partition that was named and is not there."""
+    there = set(found)
+    topics = {partition.topic for partition in there}
+    for partition in options.assigned or ():
+        if partition not in there:
+            raise UsageError(
+                f"assign names {partition}, which is not in {listed(options.paths)}. There are "
+                f"{listed(sorted(there))}."
+            )
+    for topic in options.topics or ():
+        if topic not in topics:
+            raise UsageError(
+                f"subscribe names {topic}, which is not in {listed(options.paths)}. There are the topics "
+                f"{listed(sorted(topics))}."
+            )

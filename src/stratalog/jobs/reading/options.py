@@ -1,0 +1,340 @@
+"""What a read is asked for: the options of Spark's own Kafka source by their names, and a few of ours.
+
+Parsed once, into values that name what is wrong with them. No file is looked at here and nothing heavy is
+imported: Spark asks for the schema before it plans anything.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, TypeVar
+
+from stratalog.errors import UsageError
+from stratalog.files.names import INT32_MAX, INT64_MAX, TopicPartition
+
+KAFKA_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
+HEADERS_COLUMN = "headers"
+BATCH_COLUMNS = (
+    "leaderEpoch",
+    "producerId",
+    "producerEpoch",
+    "sequence",
+    "isTransactional",
+    "isControl",
+    "codec",
+    "position",
+)
+MAX_TRIGGER_DELAY_MS = 15 * 60 * 1000
+EARLIEST, LATEST = -2, -1  # in the place of an offset, as in Kafka's source
+
+_T = TypeVar("_T")
+_SELECTIONS = ("assign", "subscribe", "subscribePattern")
+_KNOWN = (
+    "path",
+    "paths",
+    *_SELECTIONS,
+    "startingOffsets",
+    "startingTimestamp",
+    "startingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy",
+    "endingOffsets",
+    "endingTimestamp",
+    "endingOffsetsByTimestamp",
+    "minPartitions",
+    "maxRecordsPerPartition",
+    "includeHeaders",
+    "failOnDataLoss",
+    "includeBatchMetadata",
+    "includeControl",
+    "isolation",
+    "kafka.isolation.level",
+    "onCorruption",
+    "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+)
+# Options of Kafka's source about the way to a broker.
+_OF_A_CONSUMER = (
+    "groupIdPrefix",
+    "kafkaConsumer.pollTimeoutMs",
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+)
+
+
+class OnCorruption(Enum):
+    """What becomes of a batch that cannot be read."""
+
+    FAIL = "fail"
+    SKIP = "skip"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """Where a read begins or ends; the first of these that is set counts.
+
+    Offsets and times are for each partition, where -2 and -1 stand for the earliest and the latest offset.
+    """
+
+    timestamp: int | None = None
+    timestamps: Mapping[TopicPartition, int] | None = None
+    offsets: Mapping[TopicPartition, int] | None = None
+    mark: int = EARLIEST
+    option: str = ""  # that said so, for messages
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """A read, as its options say it."""
+
+    paths: tuple[str, ...]
+    topics: tuple[str, ...] | None = None
+    pattern: str | None = None
+    assigned: tuple[TopicPartition, ...] | None = None
+    starting: Bound = field(default_factory=Bound)
+    ending: Bound = field(default_factory=lambda: Bound(mark=LATEST))
+    start_late_if_no_match: bool = False
+    min_partitions: int | None = None
+    max_records_per_partition: int | None = None
+    include_headers: bool = False
+    include_batch_metadata: bool = False
+    include_control: bool = False
+    read_committed: bool = False
+    on_corruption: OnCorruption = OnCorruption.FAIL
+    fail_on_data_loss: bool = True
+    max_offsets_per_trigger: int | None = None
+    min_offsets_per_trigger: int | None = None
+    max_trigger_delay_ms: int = MAX_TRIGGER_DELAY_MS
+
+    @classmethod
+    def parse(cls, mapping: Mapping[str, str], *, streaming: bool = False) -> ReadOptions:
+        """The options, whose names are taken in any case; UsageError says what is wrong with one.
+
+        A batch begins at the earliest offset unless told otherwise, a stream at the latest.
+        """
+        given = _Given(mapping)
+        chosen = [name for name in _SELECTIONS if given.get(name)]
+        if len(chosen) > 1:
+            raise UsageError(f"{' and '.join(chosen)} contradict each other: give one of them, or none.")
+        default_start = LATEST if streaming else EARLIEST
+        return cls(
+            paths=_paths(given),
+            topics=given.parsed("subscribe", _topics),
+            pattern=given.parsed("subscribePattern", _pattern),
+            assigned=given.parsed("assign", _assigned),
+            starting=_bound(given, "starting", default_start, forbidden=None if streaming else LATEST),
+            ending=_bound(given, "ending", LATEST, forbidden=EARLIEST),
+            start_late_if_no_match=given.choice(
+                "startingOffsetsByTimestampStrategy", {"error": False, "latest": True}, default=False
+            ),
+            min_partitions=given.parsed("minPartitions", _positive),
+            max_records_per_partition=given.parsed("maxRecordsPerPartition", _positive),
+            include_headers=given.flag("includeHeaders"),
+            include_batch_metadata=given.flag("includeBatchMetadata"),
+            include_control=given.flag("includeControl"),
+            read_committed=_read_committed(given),
+            on_corruption=given.choice(
+                "onCorruption", {each.value: each for each in OnCorruption}, default=OnCorruption.FAIL
+            ),
+            fail_on_data_loss=given.flag("failOnDataLoss", default=True),
+            max_offsets_per_trigger=given.parsed("maxOffsetsPerTrigger", _positive),
+            min_offsets_per_trigger=given.parsed("minOffsetsPerTrigger", _positive),
+            max_trigger_delay_ms=given.parsed("maxTriggerDelay", _duration_ms) or MAX_TRIGGER_DELAY_MS,
+        )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of a read that is given no schema, in the order of Kafka's source."""
+        headers = (HEADERS_COLUMN,) if self.include_headers else ()
+        return KAFKA_COLUMNS + headers + (BATCH_COLUMNS if self.include_batch_metadata else ())
+
+
+class _Given:
+    """The options as they were given, by lower-case names: Spark keeps no other case."""
+
+    def __init__(self, mapping: Mapping[str, str]) -> None:
+        self._values = {name.lower(): value for name, value in mapping.items()}
+        known = {name.lower() for name in _KNOWN}
+        for name in self._values:
+            if name not in known:
+                raise UsageError(_unknown(name))
+
+    def get(self, name: str) -> str | None:
+        return self._values.get(name.lower())
+
+    def parsed(self, name: str, parse: Callable[[str, str], _T]) -> _T | None:
+        """What `parse` makes of the option's name and text; None where it is not given."""
+        text = self.get(name)
+        return None if text is None else parse(name, text)
+
+    def choice(self, name: str, values: Mapping[str, _T], *, default: _T) -> _T:
+        text = self.get(name)
+        if text is None:
+            return default
+        try:
+            return values[text.strip().lower()]
+        except KeyError:
+            raise UsageError(f"{name} is {text!r}: it is one of {', '.join(values)}.") from None
+
+    def flag(self, name: str, *, default: bool = False) -> bool:
+        return self.choice(name, {"true": True, "false": False}, default=default)
+
+
+def _unknown(name: str) -> str:
+    if name.startswith("kafka."):
+        return (
+            f"{name} is a setting of a Kafka client, and no client is used here: the log directory is read "
+            "from disk. Leave it out; only kafka.isolation.level has a meaning here."
+        )
+    if name in {other.lower() for other in _OF_A_CONSUMER}:
+        return f"{name} is about a consumer and its broker, and there are none here: leave it out."
+    names = {known.lower(): known for known in _KNOWN}
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean {names[near[0]]}?" if near else f"there are {', '.join(_KNOWN)}."
+    return f"there is no option {name}: {hint}"
+
+
+def _paths(given: _Given) -> tuple[str, ...]:
+    path, paths = given.get("path"), given.get("paths")
+    found = [path] if path else []
+    if paths:
+        listed = _json("paths", paths)
+        if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
+            raise UsageError(f"paths is {paths!r}: it is a JSON list of directories.")
+        found += listed
+    if not found:
+        raise UsageError("no directory is given: load a Kafka log directory, as in .load('/var/lib/kafka').")
+    return tuple(found)
+
+
+def _topics(name: str, text: str) -> tuple[str, ...]:
+    topics = tuple(topic.strip() for topic in text.split(",") if topic.strip())
+    if not topics:
+        raise UsageError(f"{name} is {text!r}: it is a list of topics with commas between them.")
+    return topics
+
+
+def _pattern(name: str, text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise UsageError(f"{name} is {text!r}, which is no regular expression: {error}.") from None
+    return text
+
+
+def _assigned(name: str, text: str) -> tuple[TopicPartition, ...]:
+    parsed = _json(name, text)
+    wanted = f'{name} is {text!r}: it is JSON like {{"orders": [0, 1]}}.'
+    if not isinstance(parsed, dict) or not parsed:
+        raise UsageError(wanted)
+    partitions = []
+    for topic, numbers in parsed.items():
+        if not isinstance(numbers, list) or not all(_is_partition(number) for number in numbers):
+            raise UsageError(wanted)
+        partitions += [TopicPartition(topic, number) for number in numbers]
+    return tuple(partitions)
+
+
+def _bound(given: _Given, side: str, default: int, *, forbidden: int | None) -> Bound:
+    """Kafka's source prefers one time for all to a time for each, and both to offsets."""
+    name = f"{side}Timestamp"
+    if given.get(name) is not None:
+        return Bound(timestamp=given.parsed(name, _timestamp), option=name)
+    name = f"{side}OffsetsByTimestamp"
+    if given.get(name) is not None:
+        return Bound(timestamps=given.parsed(name, by_partition), option=name)
+    name = f"{side}Offsets"
+    text = given.get(name)
+    if text is None:
+        return Bound(mark=default, option=name)
+    marks = {"earliest": EARLIEST, "latest": LATEST}
+    mark = marks.get(text.strip().lower())
+    if mark is not None:
+        if mark == forbidden:
+            raise UsageError(f"{name} of a batch cannot be {text.strip().lower()}: nothing would be read.")
+        return Bound(mark=mark, option=name)
+    offsets = by_partition(name, text)
+    for partition, offset in offsets.items():
+        if offset < EARLIEST or offset == forbidden:
+            raise UsageError(
+                f"{name} says {offset} for {partition}: that is no offset it can have. An offset is 0 or "
+                f"more; {EARLIEST} stands for the earliest (to start at), {LATEST} for the latest (to end at)."
+            )
+    return Bound(offsets=offsets, option=name)
+
+
+def by_partition(name: str, text: str) -> dict[TopicPartition, int]:
+    """JSON like {"orders": {"0": 23, "1": -2}}, as Kafka's source writes its offsets too."""
+    parsed = _json(name, text)
+    wanted = f'{name} is {text!r}: it is JSON like {{"orders": {{"0": 23, "1": 42}}}}.'
+    if not isinstance(parsed, dict):
+        raise UsageError(wanted)
+    found = {}
+    for topic, numbers in parsed.items():
+        if not isinstance(numbers, dict):
+            raise UsageError(wanted)
+        for partition, number in numbers.items():
+            if not partition.isdecimal() or not _is_partition(int(partition)) or not _is_long(number):
+                raise UsageError(wanted)
+            found[TopicPartition(topic, int(partition))] = number
+    return found
+
+
+def _read_committed(given: _Given) -> bool:
+    levels = {"read_uncommitted": False, "read_committed": True}
+    ours, alias = (
+        given.choice(name, levels, default=None) for name in ("isolation", "kafka.isolation.level")
+    )
+    if ours is not None and alias is not None and ours != alias:
+        raise UsageError("isolation and kafka.isolation.level contradict each other: give one of them.")
+    return bool(ours if ours is not None else alias)
+
+
+def _timestamp(name: str, text: str) -> int:
+    if not text.strip().isdecimal() or int(text) > INT64_MAX:
+        raise UsageError(f"{name} is {text!r}: it is a number of milliseconds since 1970.")
+    return int(text)
+
+
+def _positive(name: str, text: str) -> int:
+    if not text.strip().isdecimal() or not 0 < int(text) <= INT64_MAX:
+        raise UsageError(f"{name} is {text!r}: it is a number above 0.")
+    return int(text)
+
+
+_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def _duration_ms(name: str, text: str) -> int:
+    match = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text)
+    unit = _UNITS_MS.get(match[2] or "ms") if match else None
+    if match is None or unit is None:
+        raise UsageError(f"{name} is {text!r}: it is a time like 90s, 15m or 1h.")
+    return int(match[1]) * unit
+
+
+def _json(name: str, text: str) -> Any:  # Any: looked at by whoever asked
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UsageError(f"{name} is {text!r}, which is no JSON: {error}.") from None
+
+
+def _is_partition(number: object) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool) and 0 <= number <= INT32_MAX
+
+
+def _is_long(number: object) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool) and -(2**63) <= number <= INT64_MAX
+
+
+def listed(names: Iterable[object], most: int = 12) -> str:
+    """Names for a message, which ends before it is a page long."""
+    found = [str(name) for name in names]
+    more = f" and {len(found) - most} more" if len(found) > most else ""
+    return ", ".join(found[:most]) + more

@@ -1,0 +1,213 @@
+"""A read, planned: options in, tasks out. Nothing but listings, indexes and a few headers is read for it.
+
+Laid end to end, the bytes that are asked for are one ribbon. It is cut into tasks of about equal size: inside
+a segment where that is large, at a batch that its index names; several segments to a task where they are
+small. So one large partition feeds every core, and a thousand small ones do not make a thousand tasks.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from stratalog.clock import Clock, system_clock
+from stratalog.config import LogConfig
+from stratalog.errors import CorruptRecordError
+from stratalog.files.disk import Disk
+from stratalog.jobs.reading.catalog import FoundPartition, find_partitions
+from stratalog.jobs.reading.ends import Ends, check_complete, ends_of, range_of
+from stratalog.jobs.reading.options import ReadOptions
+from stratalog.jobs.reading.split import (
+    NO_OFFSET,
+    Hint,
+    ReadTask,
+    Split,
+    batch_at,
+    cut,
+    locate,
+    split_point,
+    touching,
+)
+from stratalog.log.view import LogView
+from stratalog.segment.segment import LogSegment
+
+# A task of Spark's costs as much as reading some megabytes; one of this size takes about half a second.
+LARGEST_TASK = 128 << 20
+SMALLEST_TASK = 4 << 20
+TASKS_PER_CORE = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Piece:
+    """A split and the segment that it lies in."""
+
+    split: Split
+    segment: LogSegment
+
+
+def plan_read(
+    options: ReadOptions, *, disk: Disk | None = None, clock: Clock = system_clock, cores: int | None = None
+) -> list[ReadTask]:
+    """The tasks that read what the options ask for, in the order of partitions and offsets."""
+    disk = disk or Disk()
+    partitions = find_partitions(disk, options)
+    for bound in (options.starting, options.ending):
+        check_complete(bound, [found.topic_partition for found in partitions])
+    pieces: list[_Piece] = []
+    for found in partitions:
+        view = open_view(disk, clock, found)
+        ends = ends_of(view, read_committed=options.read_committed, was_closed=found.was_closed)
+        start, end = range_of(view, ends, options)
+        pieces += plan_range(disk, view, ends, start, end)
+        view.close()
+    if options.max_records_per_partition:
+        pieces = [part for piece in pieces for part in _by_records(piece, options.max_records_per_partition)]
+    size = _task_size(sum(piece.split.size for piece in pieces), options, cores or os.cpu_count() or 1)
+    return [
+        ReadTask(
+            splits=splits,
+            include_control=options.include_control,
+            on_corruption=options.on_corruption,
+            fail_on_data_loss=options.fail_on_data_loss,
+        )
+        for splits in _packed(pieces, size, options.max_records_per_partition)
+    ]
+
+
+def open_view(disk: Disk, clock: Clock, found: FoundPartition) -> LogView:
+    """The log of a partition, for reading only."""
+    return LogView(
+        disk=disk,
+        clock=clock,
+        directory=found.directory,
+        topic_partition=found.topic_partition,
+        config=LogConfig(),
+        log_start_offset=found.log_start_offset,
+    )
+
+
+def plan_range(disk: Disk, view: LogView, ends: Ends, start: int, end: int) -> Iterator[_Piece]:
+    """[start, end) of one log, a piece for each segment that has some of it."""
+    topic, partition = view.topic_partition
+    for segment in view.segments.range(start, end) if start < end else ():
+        later = view.segments.above(segment.base_offset)[:1]
+        segment_end = later[0].base_offset if later else ends.valid_end_offset
+        status = disk.status(segment.log_path)
+        is_active = not later
+        if is_active:
+            segment.size = ends.valid_size
+        if not segment.size:
+            continue
+        # A file that was replaced since it was listed is looked for by its offsets when it is read.
+        is_same = status is not None and (is_active or status.size == segment.size)
+        split = Split(
+            topic=topic,
+            partition=partition,
+            directory=view.directory,
+            base_offset=segment.base_offset,
+            start_offset=max(start, segment.base_offset),
+            end_offset=min(end, segment_end),
+            aborted=ends.aborted,
+            hint=Hint(
+                inode=status.inode if status is not None and is_same else -1,
+                size=None if is_active else segment.size,
+                position=0,
+                end_position=segment.size,
+                last_offset=segment_end - 1 if is_active else NO_OFFSET,
+            ),
+        )
+        trimmed = _trimmed(segment, split, segment_end)
+        if trimmed is not None:
+            aborted = touching(ends.aborted, trimmed.start_offset, trimmed.end_offset)
+            yield _Piece(split=replace(trimmed, aborted=aborted), segment=segment)
+
+
+def _trimmed(segment: LogSegment, split: Split, segment_end: int) -> Split | None:
+    """The split with only the bytes that it needs; None where the segment has none of its offsets."""
+    hint = split.hint
+    try:
+        if split.start_offset > segment.base_offset:
+            first = locate(segment, split.start_offset)
+            if first is None:
+                return None
+            hint = replace(hint, position=first.position, first_offset=first.base_offset)
+        if split.end_offset < segment_end:
+            last = locate(segment, split.end_offset)
+            if last is not None and last.base_offset < split.end_offset:
+                hint = _ending(hint, last.position + last.size, last.last_offset, segment)
+            elif last is not None:
+                hint = replace(
+                    hint,
+                    end_position=last.position,
+                    last_offset=NO_OFFSET,
+                    next_offset=last.base_offset,
+                )
+    except CorruptRecordError:
+        return split  # the reader finds the damage again, and knows what to do about it
+    return replace(split, hint=hint) if hint.end_position > hint.position else None
+
+
+def _ending(hint: Hint, end: int, last_offset: int, segment: LogSegment) -> Hint:
+    after = batch_at(segment.read_into, end, segment.size, segment.log_path)
+    next_offset = NO_OFFSET if after is None else after.base_offset
+    return replace(hint, end_position=end, last_offset=last_offset, next_offset=next_offset)
+
+
+def _task_size(total: int, options: ReadOptions, cores: int) -> int:
+    """How many bytes a task should have."""
+    size = min(LARGEST_TASK, max(SMALLEST_TASK, total // (cores * TASKS_PER_CORE)))
+    if options.min_partitions:
+        # A tenth less, as a cut is made behind the place that it is wanted at.
+        size = min(size, max(1, total * 9 // 10 // options.min_partitions))
+    return max(size, 1)
+
+
+def _by_records(piece: _Piece, most: int) -> Iterator[_Piece]:
+    """The piece cut into some of at most so many offsets each."""
+    split = piece.split
+    while split.end_offset - split.start_offset > most:
+        offset = split.start_offset + most
+        try:
+            batch = locate(piece.segment, offset)
+        except CorruptRecordError:
+            break
+        if batch is None or batch.position >= split.hint.end_position:
+            break  # compaction left nothing there
+        if batch.base_offset > offset:
+            offset = min(batch.base_offset, split.end_offset - 1)
+        done, split = cut(split, offset, batch)
+        yield replace(piece, split=done)
+    yield replace(piece, split=split)
+
+
+def _packed(pieces: Iterable[_Piece], size: int, most: int | None) -> Iterator[tuple[Split, ...]]:
+    """Splits of about `size` bytes together, and not more than `most` offsets."""
+    task: list[Split] = []
+    room, offsets = size, 0
+    for piece in pieces:
+        rest: _Piece | None = piece
+        while rest is not None:
+            split = rest.split
+            count = split.end_offset - split.start_offset
+            if task and (room < min(size // 8, split.size) or (most and offsets + count > most)):
+                yield tuple(task)
+                task, room, offsets = [], size, 0
+            first, rest = _cut_behind(rest, room) if split.size > room + size // 8 else (rest, None)
+            task.append(first.split)
+            room -= first.split.size
+            offsets += first.split.end_offset - first.split.start_offset
+    if task:
+        yield tuple(task)
+
+
+def _cut_behind(piece: _Piece, size: int) -> tuple[_Piece, _Piece | None]:
+    """The piece in two, the first of about `size` bytes; in one where the index names no place for a cut."""
+    split, hint = piece.split, piece.split.hint
+    batch = split_point(piece.segment, hint.position + size)
+    if batch is None or batch.position >= hint.end_position:
+        return piece, None
+    if not split.start_offset < batch.base_offset < split.end_offset:
+        return piece, None
+    left, right = cut(split, batch.base_offset, batch)
+    return replace(piece, split=left), replace(piece, split=right)

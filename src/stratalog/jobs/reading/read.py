@@ -1,0 +1,260 @@
+"""A task's records, as Arrow batches of the columns that are asked for and of a size that Spark likes.
+
+A split is read where its hint says, if the file still proves the hint. If not (a broker has compacted, cut,
+rolled or removed it since), it is looked up again by its offsets; what cannot be found then is data loss.
+Every checksum is checked, and nothing of a column that is not asked for is copied.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+from collections.abc import Generator, Iterator, Sequence
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stratalog.clock import system_clock
+from stratalog.config import LogConfig
+from stratalog.errors import CorruptRecordError, DiskError, OffsetOutOfRangeError
+from stratalog.files.disk import Disk, ReadFile, aligned_buffer
+from stratalog.jobs.reading.arrow import assembled, placed, without_columns
+from stratalog.jobs.reading.options import OnCorruption
+from stratalog.jobs.reading.split import AbortedRange, ReadTask, Split, is_proven, locate, split_point
+from stratalog.log.view import LogView
+from stratalog.records.batch import LOG_OVERHEAD, Attributes
+from stratalog.records.columns import ColumnReader
+from stratalog.records.kernels.walk import BatchTable
+from stratalog.records.walk import walk_batches
+from stratalog.segment.segment import LogSegment
+
+logger = logging.getLogger(__name__)
+
+CHUNK_SIZE = 4 << 20
+RUN_SIZE = 1 << 20  # one Arrow batch, mostly: some thousand records
+Reading = Generator[pa.RecordBatch, None, bool]
+"""Batches, and at their end whether these were all of them."""
+_TRANSACTIONAL, _CONTROL = int(Attributes.TRANSACTIONAL), int(Attributes.CONTROL)
+
+
+def read_columns(
+    task: ReadTask, columns: Sequence[str], *, disk: Disk | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The records of a task. Without any column the batches have only a number of rows, to be counted.
+
+    CorruptRecordError names file and byte of what cannot be read, unless that is to be skipped;
+    OffsetOutOfRangeError what is gone since the read was planned, unless that does not matter.
+    """
+    return assembled(_batches(task, columns, disk or Disk()))
+
+
+def _batches(task: ReadTask, columns: Sequence[str], disk: Disk) -> Iterator[pa.RecordBatch]:
+    memory = _Memory()
+    for split in task.splits:
+        for batch in _SplitReader(task, split, columns or ("offset",), disk, memory).read():
+            yield batch if columns else without_columns(batch.num_rows)
+
+
+class _Memory:
+    """The buffer that all splits of a task are read into, one after the other."""
+
+    def __init__(self) -> None:
+        self.buffer = aligned_buffer(CHUNK_SIZE)
+
+    def hold(self, size: int) -> None:
+        if size > len(self.buffer):
+            self.buffer = aligned_buffer(size)
+
+
+class _Seen:
+    """Watches the batches go by: how far the reading has come, and which of them were aborted."""
+
+    def __init__(self, split: Split) -> None:
+        self.next_offset = split.start_offset
+        self.last_offset = -1
+        self._ranges = _by_producer(split.aborted)
+
+    def __call__(self, headers: BatchTable) -> NDArray[np.bool_] | None:
+        """Which batches a reader of committed records may see; None for all. Kafka: CompletedFetch"""
+        if not len(headers):
+            return None
+        self.last_offset = int(headers[-1]["last_offset"])
+        self.next_offset = max(self.next_offset, self.last_offset + 1)
+        if not self._ranges:
+            return None
+        attributes = headers["attributes"]
+        suspects = (attributes & (_TRANSACTIONAL | _CONTROL) == _TRANSACTIONAL) & (headers["magic"] == 2)
+        if not suspects.any():
+            return None
+        keep = np.ones(len(headers), np.bool_)
+        producers = headers["producer_id"]
+        for producer_id in np.unique(producers[suspects]).tolist():
+            ranges = self._ranges.get(producer_id)
+            if ranges is None:
+                continue
+            rows = np.flatnonzero(suspects & (producers == producer_id))
+            offsets = headers["base_offset"][rows]
+            slots = np.searchsorted(ranges[0], offsets, "right") - 1
+            keep[rows[(slots >= 0) & (offsets <= ranges[1][slots])]] = False
+        return keep
+
+
+def _by_producer(aborted: tuple[AbortedRange, ...]) -> dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """First and last offsets of each producer's aborted transactions, ascending."""
+    ranges: dict[int, list[tuple[int, int]]] = {}
+    for producer_id, first, last in aborted:
+        ranges.setdefault(producer_id, []).append((first, last))
+    arrays = {producer_id: np.array(sorted(each), np.int64) for producer_id, each in ranges.items()}
+    return {producer_id: (each[:, 0], each[:, 1]) for producer_id, each in arrays.items()}
+
+
+class _SplitReader:
+    """Reads one split, wherever it lies by now."""
+
+    def __init__(
+        self, task: ReadTask, split: Split, columns: Sequence[str], disk: Disk, memory: _Memory
+    ) -> None:
+        self._task, self._split, self._columns = task, split, columns
+        self._disk, self._memory = disk, memory
+        self._seen = _Seen(split)
+        self._reader = ColumnReader(
+            columns=columns,
+            topic=split.topic,
+            partition=split.partition,
+            start_offset=split.start_offset,
+            end_offset=split.end_offset,
+            include_control=task.include_control,
+            keep=self._seen,
+            run_size=RUN_SIZE,
+        )
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        if not (yield from self._read_hinted()):
+            logger.info("%s has changed since the read was planned", self._split.path)
+            yield from self._read_by_offset()
+
+    def _read_hinted(self) -> Reading:
+        """Read what the hint names; returns whether that was all of the split."""
+        split, hint, disk = self._split, self._split.hint, self._disk
+        try:
+            file = disk.open_read(split.path)
+        except DiskError as error:
+            if error.errno != errno.ENOENT:
+                raise
+            return False
+        with file:
+            if not is_proven(split, disk.inode(file), disk.size(file), partial(disk.read_into, file)):
+                return False
+            whole = yield from self._read_range(file, hint.position, hint.end_position)
+        return whole and hint.last_offset in (-1, self._seen.last_offset)
+
+    def _read_by_offset(self) -> Iterator[pa.RecordBatch]:
+        """Read what is missing from where the directory has it now."""
+        split, seen = self._split, self._seen
+        view = self._view()
+        if view is None:
+            self._lose(f"the directory {split.directory} is gone.")
+            return
+        if view.log_start_offset > seen.next_offset:
+            self._lose(f"the log begins at offset {view.log_start_offset} now.")
+        if view.log_end_offset < split.end_offset:
+            self._lose(f"the log ends at offset {view.log_end_offset} now.")
+        for segment in view.segments.range(seen.next_offset, split.end_offset):
+            start = locate(segment, seen.next_offset)
+            if start is None:
+                continue
+            last = locate(segment, split.end_offset)
+            end = segment.size if last is None else last.position + last.size
+            with self._disk.open_read(segment.log_path) as file:
+                if not (yield from self._read_range(file, start.position, end)):
+                    self._damaged(CorruptRecordError("it was cut while it was read.", path=segment.log_path))
+        view.close()
+
+    def _view(self) -> LogView | None:
+        split = self._split
+        try:
+            return LogView(
+                disk=self._disk,
+                clock=system_clock,
+                directory=split.directory,
+                topic_partition=split.topic_partition,
+                config=LogConfig(),
+            )
+        except DiskError as error:
+            if error.errno != errno.ENOENT:
+                raise
+            return None
+
+    def _read_range(self, file: ReadFile, position: int, end: int) -> Reading:
+        """Read batches from one byte up to another; returns whether the last one ended there.
+
+        The buffer is filled again when all but a cut batch at its end is decoded; it grows for a batch that
+        does not fit.
+        """
+        disk, reader, memory = self._disk, self._reader, self._memory
+        while position < end:
+            wanted = min(len(memory.buffer), end - position)
+            filled = disk.read_into(file, memory.buffer[:wanted], position)
+            at = 0
+            try:
+                for batch in reader.read(memory.buffer, end=filled):
+                    yield placed(batch, self._columns, position)
+                at = reader.next_position
+            except CorruptRecordError as error:
+                self._damaged(error.at(position=position + error.position, path=file.path))
+                position = self._behind(file, memory.buffer[:filled], error.position, position, end)
+                continue
+            if at == 0:
+                needed = _size_of_first(memory.buffer, filled)
+                if filled < wanted or not filled < needed <= end - position:
+                    return False
+                memory.hold(needed)
+            position += at
+        return True
+
+    def _behind(self, file: ReadFile, data: NDArray[np.uint8], at: int, base: int, end: int) -> int:
+        """Where to go on behind a batch that cannot be read: at the next one, or the next that is indexed."""
+        walk = walk_batches(data, start=at, check_crc=False, max_size=1)
+        if len(walk.headers):
+            return base + int(walk.headers[0]["position"]) + int(walk.headers[0]["size"])
+        split = self._split
+        segment = LogSegment.open(
+            self._disk, split.directory, split.base_offset, LogConfig(), system_clock, size=end
+        )
+        if segment.log_path != file.path:
+            return end
+        found = split_point(segment, base + at + 1)
+        return end if found is None else found.position
+
+    def _damaged(self, error: CorruptRecordError) -> None:
+        if self._task.on_corruption is OnCorruption.FAIL:
+            split = self._split
+            raise type(error)(
+                f"{error.reason} It holds records of {split.topic_partition} from offset "
+                f"{self._seen.next_offset} on. Look with `stratalog dump`; to read all but what is damaged, "
+                "set onCorruption=skip.",
+                position=error.position,
+                path=error.path,
+            ) from error
+        logger.warning("left out: %s", error)
+
+    def _lose(self, what: str) -> None:
+        split = self._split
+        if self._task.fail_on_data_loss:
+            raise OffsetOutOfRangeError(
+                f"{split.topic_partition}: offsets {self._seen.next_offset} to {split.end_offset - 1} were "
+                f"there in {split.path} when this read was planned, and are not any more: {what} Load the "
+                "directory again, or set failOnDataLoss=false to read what is left.",
+                offset=self._seen.next_offset,
+                valid=(split.start_offset, split.end_offset),
+            )
+        logger.warning("%s: some of the offsets up to %d are lost: %s", split.path, split.end_offset, what)
+
+
+def _size_of_first(buffer: NDArray[np.uint8], filled: int) -> int:
+    """What the first batch in the buffer says of its size; 0 where it does not get to say it."""
+    if filled < LOG_OVERHEAD:
+        return 0
+    return int.from_bytes(buffer[8:LOG_OVERHEAD].tobytes(), "big", signed=True) + LOG_OVERHEAD

@@ -1,0 +1,112 @@
+"""The `stratalog` data source: Kafka log directories as DataFrames, with no broker.
+
+    spark.read.format("stratalog").option("subscribe", "orders").load("/var/lib/kafka")
+
+Thin: what a read is, how it is planned and done is in `jobs/reading`. Spark imports this module in every
+process that plans, so whatever is heavy is imported where it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from stratalog.errors import UsageError
+from stratalog.jobs.reading.options import ReadOptions
+from stratalog.spark.workers import prepare_worker, require_version
+from stratalog.version import __version__
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stratalog.jobs.reading.split import ReadTask
+
+SPARK_TYPES = {
+    "key": "binary",
+    "value": "binary",
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "timestampType": "int",
+    "headers": "array<struct<key:string,value:binary>>",
+    "leaderEpoch": "int",
+    "producerId": "bigint",
+    "producerEpoch": "smallint",
+    "sequence": "int",
+    "isTransactional": "boolean",
+    "isControl": "boolean",
+    "codec": "string",
+    "position": "bigint",
+}
+
+
+class StratalogSource(DataSource):
+    """What `format("stratalog")` stands for."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "stratalog"
+
+    def schema(self) -> str:
+        # Options are checked here too: what `load` does not refuse is told by the first action only.
+        return schema_of(ReadOptions.parse(self.options).columns)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return StratalogReader(self.options, schema)
+
+
+class TaskPartition(InputPartition):
+    """A task on its way to a worker, and the version of us that planned it."""
+
+    def __init__(self, task: ReadTask) -> None:
+        super().__init__(None)
+        self.version = __version__
+        self.task = task
+
+
+class StratalogReader(DataSourceReader):
+    """Plans on the driver, reads in the workers."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        self._options = ReadOptions.parse(options)
+        self._columns = checked_columns(schema)
+        self._nullable = [field.nullable for field in schema.fields]
+
+    def partitions(self) -> list[InputPartition]:
+        prepare_worker()
+        from stratalog.jobs.reading.plan import plan_read
+
+        return [TaskPartition(task) for task in plan_read(self._options)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if not isinstance(partition, TaskPartition):
+            return  # what Spark makes of a plan without tasks
+        require_version(partition.version)
+        prepare_worker()
+        from stratalog.jobs.reading.arrow import with_nullability
+        from stratalog.jobs.reading.read import read_columns
+
+        yield from with_nullability(read_columns(partition.task, self._columns), self._nullable)
+
+
+def schema_of(columns: tuple[str, ...]) -> str:
+    """These columns as Spark's DDL has them."""
+    return ", ".join(f"{name} {SPARK_TYPES[name]}" for name in columns)
+
+
+def checked_columns(schema: StructType) -> tuple[str, ...]:
+    """The names in a schema, each a column that there is and of its type; else UsageError."""
+    for field in schema.fields:
+        wanted = SPARK_TYPES.get(field.name)
+        if wanted is None:
+            raise UsageError(f"there is no column {field.name}; there are {', '.join(SPARK_TYPES)}.")
+        if field.dataType.simpleString() != wanted:
+            raise UsageError(
+                f"the column {field.name} is {wanted}, not {field.dataType.simpleString()}: read it as it "
+                "is, and cast it in the query."
+            )
+    return tuple(schema.fieldNames())

@@ -1,0 +1,57 @@
+"""What a Python worker of Spark needs before it works for us: our version, a place for compiled kernels."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import tempfile
+from pathlib import Path
+
+from stratalog.errors import MissingDependencyError
+from stratalog.version import __version__
+
+NUMBA_CACHE_VARIABLE = "NUMBA_CACHE_DIR"
+
+
+def require_version(planned_by: str) -> None:
+    """MissingDependencyError unless this process has the version of us that planned the work."""
+    if planned_by != __version__:
+        raise MissingDependencyError(
+            f"the driver has stratalog {planned_by}, this worker ({sys.executable}) has {__version__}. "
+            f"Install stratalog=={planned_by} on the workers, or ship one environment to both."
+        )
+
+
+def prepare_worker() -> None:
+    """Have compiled kernels kept somewhere, where nothing else would; before Numba is imported.
+
+    Numba keeps them beside the package or in the user's cache. A worker in a container often can write
+    neither, and each would compile for itself.
+    """
+    if NUMBA_CACHE_VARIABLE in os.environ or "numba" in sys.modules or _has_own_place():
+        return
+    folder = Path(tempfile.gettempdir(), f"stratalog-numba-{_user()}")
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+    except OSError:
+        return  # then they are compiled each time
+    # Machine code is loaded from there: it must be ours alone.
+    if stat.S_ISDIR(found.st_mode) and found.st_uid == _user() and not found.st_mode & 0o022:
+        os.environ[NUMBA_CACHE_VARIABLE] = str(folder)
+
+
+def _has_own_place() -> bool:
+    package = Path(__file__).parent.parent / "records" / "kernels"
+    home = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))  # noqa: PTH111
+    return any(os.access(_nearest(place), os.W_OK | os.X_OK) for place in (package, home))
+
+
+def _nearest(path: Path) -> Path:
+    """The path, or of those above it the first that exists."""
+    return next((each for each in (path, *path.parents) if each.exists()), path)
+
+
+def _user() -> int:
+    return os.getuid() if hasattr(os, "getuid") else 0
