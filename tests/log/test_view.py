@@ -243,3 +243,15 @@ def test_an_empty_directory_is_an_empty_log(tmp_path: Path) -> None:
         assert list(view.records()) == []
         assert (view.start_offset, view.end_offset, view.offset_for_time(0)) == (0, 0, None)
     assert list(directory.iterdir()) == []
+
+
+def test_a_view_follows_the_start_of_the_log(tmp_path: Path) -> None:
+    with open_log(tmp_path / "orders-0", create=True) as log:
+        log.append_many([b"a", b"b", b"c"])
+        with open_log(tmp_path / "orders-0", read_only=True) as view:
+            assert [record.value for record in view.records()] == [b"a", b"b", b"c"]
+
+            log.delete_records(2)
+
+            assert [record.value for record in view.records()] == [b"c"]
+            assert view.start_offset == 2

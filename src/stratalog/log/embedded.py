@@ -408,7 +408,7 @@ class PartitionLog:
     def _refresh(self) -> None:
         self._check_open()
         if isinstance(self._log, LogView):
-            self._log.refresh()
+            self._log.refresh(self._home.start_offset())
 
     def _range(
         self,

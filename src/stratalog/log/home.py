@@ -102,7 +102,7 @@ class Home:
             directory=self.directory,
             topic_partition=self.topic_partition,
             config=config,
-            log_start_offset=self._start_offset(),
+            log_start_offset=self.start_offset(),
         )
 
     def load(self, config: LogConfig, clock: Clock, scheduler: Scheduler, topic_id: UUID | str | None) -> Log:
@@ -132,7 +132,7 @@ class Home:
                 directory=self.directory,
                 topic_partition=self.topic_partition,
                 config=config,
-                log_start_offset=self._start_offset(),
+                log_start_offset=self.start_offset(),
                 high_watermark_follows_end=True,
                 before_change=before_change,
             )
