@@ -36,6 +36,7 @@ from stratalog.errors import (
 from stratalog.files.disk import Disk
 from stratalog.files.disk import Path as DiskPath
 from stratalog.files.entries import DirectoryEntry
+from stratalog.files.lock import DirectoryLock
 from stratalog.records.control import ControlType
 from tests.log.model import NOW, ManualClock, ManualScheduler, append_marker, batch, produced
 
@@ -599,6 +600,20 @@ def test_the_broker_s_own_mark_and_lock_are_used(log_dir: Path) -> None:
 
     assert (log_dir / CLEAN).read_bytes() == mark
     assert not (log_dir / "codecs-0" / CLEAN).exists()
+
+
+def test_a_lock_that_nobody_holds_makes_no_log_directory(tmp_path: Path) -> None:
+    (tmp_path / LOCK).write_text("of another program")
+
+    open_log(tmp_path / "orders-0", create=True).close()
+
+    assert (tmp_path / "orders-0" / CLEAN).exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [LOCK, "orders-0"]
+
+
+def test_a_directory_whose_lock_is_held_is_somebody_s_log_directory(tmp_path: Path) -> None:
+    with DirectoryLock(tmp_path), pytest.raises(LogDirLockedError):
+        open_log(tmp_path / "orders-0", create=True)
 
 
 def test_without_the_broker_s_mark_its_partitions_need_recovery(log_dir: Path) -> None:

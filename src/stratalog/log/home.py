@@ -1,6 +1,6 @@
 """Where a partition's directory is at home, and how a lone log there is opened, marked clean and let go of.
 
-lone                        in a Kafka log directory, which has meta.properties, checkpoints or a lock
+lone                        in a Kafka log directory, which has meta.properties, checkpoints or a held lock
 orders-0/                   data/
   .lock                       .lock
   .kafka_cleanshutdown        .kafka_cleanshutdown
@@ -14,18 +14,18 @@ back, with the epoch that stood in it. Kafka: LogManager
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path, PurePath
 from uuid import UUID
 
 from stratalog.clock import Clock
 from stratalog.config import LogConfig
-from stratalog.errors import NeedsRecoveryError, UsageError
+from stratalog.errors import DiskError, NeedsRecoveryError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.entries import EntryKind
-from stratalog.files.lock import DirectoryLock
+from stratalog.files.lock import DirectoryLock, is_locked
 from stratalog.files.names import (
     CLEANER_OFFSET_CHECKPOINT,
-    LOCK,
     LOG_START_OFFSET_CHECKPOINT,
     META_PROPERTIES,
     PARTITION_METADATA,
@@ -48,7 +48,6 @@ from stratalog.log.view import LogView
 
 _SIGNS_OF_A_LOG_DIRECTORY = (
     META_PROPERTIES,
-    LOCK,
     RECOVERY_POINT_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
@@ -87,8 +86,7 @@ class Home:
             _make_directories(disk, directory)
         elif status.kind is not EntryKind.DIRECTORY:
             raise UsageError(f"{path} is no directory.")
-        in_log_directory = any(disk.exists(parent / sign) for sign in _SIGNS_OF_A_LOG_DIRECTORY)
-        home = parent if in_log_directory else directory
+        home = parent if _is_log_directory(disk, parent) else directory
         return cls(disk, str(directory), found.topic_partition, str(home))
 
     def topic_id(self) -> UUID | None:
@@ -140,6 +138,10 @@ class Home:
             self.release()
             raise
 
+    def start_offset(self) -> int:
+        """Where the log starts, as its last writer noted it; 0 where the first segment says it."""
+        return self._start_offsets.read().get(self.topic_partition, 0)
+
     def keep_start_offset(self, log: Log) -> None:
         """Note where the log starts if its first segment does not say so."""
         offsets = self._start_offsets.read()
@@ -158,9 +160,6 @@ class Home:
     def release(self) -> None:
         """Let go of the lock."""
         self._lock.release()
-
-    def _start_offset(self) -> int:
-        return self._start_offsets.read().get(self.topic_partition, 0)
 
     def _check_clean(self) -> None:
         """NeedsRecoveryError unless the last writer closed the log, or there was none."""
@@ -195,6 +194,17 @@ class Home:
                 f"{self._metadata.path} says that the topic's id is {known}, so it cannot be {wanted}."
             )
         return known is None
+
+
+def _is_log_directory(disk: Disk, directory: Path) -> bool:
+    """Whether a broker, or a manager, has its logs here, or is just about to."""
+    if any(disk.exists(directory / sign) for sign in _SIGNS_OF_A_LOG_DIRECTORY):
+        return True
+    # Many programs leave a `.lock`; before the first checkpoint only one that is held tells.
+    try:
+        return sys.platform == "linux" and is_locked(directory)
+    except DiskError:  # that of somebody who does not let us look
+        return False
 
 
 def _topic_id_of(topic_id: UUID | str) -> UUID:
