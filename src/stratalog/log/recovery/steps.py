@@ -221,7 +221,7 @@ class _Run:
         found = self._found(step.name)
         size = len(step.data)
         if found is not None and found.size == size and self._disk.read_at(path, size, 0) == step.data:
-            self._disk.sync(path)  # written, perhaps, by a run whose power was cut before it was on the device
+            self._disk.sync(path)  # perhaps of a run whose power was cut before it was on the device
             return
         if step.file is not None:
             self._require(step.file)
