@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 from stratalog.errors import StratalogError
 from stratalog.jobs.engine import OnProgress, Progress, pack, task_weights
 from stratalog.spark.session import no_warning_of_pandas
+from stratalog.version import __version__
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -101,10 +102,15 @@ def _runner(
     function: Callable[[Task], Result], work: list[list[tuple[int, Task]]]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """What a worker runs: numbers of packs in, one pickled outcome for each pack out."""
+    planned_by = __version__
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow
 
+        from stratalog.spark.workers import prepare_worker, require_version
+
+        require_version(planned_by)
+        prepare_worker()
         for batch in batches:
             outcomes = [
                 pickle.dumps(run_pack(function, work[number])) for number in batch.column(0).to_pylist()

@@ -95,18 +95,22 @@ class StratalogReader(DataSourceReader):
 
 def schema_of(columns: tuple[str, ...]) -> str:
     """These columns as Spark's DDL has them."""
-    return ", ".join(f"{name} {SPARK_TYPES[name]}" for name in columns)
+    return ", ".join(f"{name} {SPARK_TYPES[_known(name)]}" for name in columns)
 
 
 def checked_columns(schema: StructType) -> tuple[str, ...]:
     """The names in a schema, each a column that there is and of its type; else UsageError."""
     for field in schema.fields:
-        wanted = SPARK_TYPES.get(field.name)
-        if wanted is None:
-            raise UsageError(f"there is no column {field.name}; there are {', '.join(SPARK_TYPES)}.")
+        wanted = SPARK_TYPES[_known(field.name)]
         if field.dataType.simpleString() != wanted:
             raise UsageError(
                 f"the column {field.name} is {wanted}, not {field.dataType.simpleString()}: read it as it "
                 "is, and cast it in the query."
             )
     return tuple(schema.fieldNames())
+
+
+def _known(name: str) -> str:
+    if name not in SPARK_TYPES:
+        raise UsageError(f"there is no column {name}; there are {', '.join(SPARK_TYPES)}.")
+    return name

@@ -263,7 +263,8 @@ def _bound(given: _Given, side: str, default: int, *, forbidden: int | None) -> 
         if offset < EARLIEST or offset == forbidden:
             raise UsageError(
                 f"{name} says {offset} for {partition}: that is no offset it can have. An offset is 0 or "
-                f"more; {EARLIEST} stands for the earliest (to start at), {LATEST} for the latest (to end at)."
+                f"more; {EARLIEST} stands for the earliest (to start at), {LATEST} for the latest (to end "
+                "at)."
             )
     return Bound(offsets=offsets, option=name)
 

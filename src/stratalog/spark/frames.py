@@ -1,0 +1,77 @@
+"""`stratalog.spark.read`: the pruned read as the easy one."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from stratalog.errors import UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Path = str | os.PathLike[str]
+Time = datetime | int | str
+"""A point in time: with its zone (UTC where it has none), in milliseconds since 1970, or as ISO 8601."""
+
+
+def read(
+    spark: SparkSession,
+    path: Path | Sequence[Path],
+    *,
+    topics: str | Iterable[str] | None = None,
+    since: Time | None = None,
+    until: Time | None = None,
+    columns: Sequence[str] | None = None,
+    **options: object,
+) -> DataFrame:
+    """A DataFrame of Kafka log directories that reads what is asked for, and no more.
+
+    `since` and `until` bound each partition as Kafka finds offsets by time: from its first record that is not
+    before `since` up to its first one that is not before `until`. `columns` are read and nothing else; with
+    an empty list rows can be counted. Any other keyword is an option of the source.
+
+        read(spark, "/var/lib/kafka", topics="orders", since="2026-11-15T12:00", columns=["value"])
+    """
+    from pyspark.sql.types import StructType
+
+    from stratalog.jobs.reading.options import ReadOptions
+    from stratalog.spark.source import schema_of
+
+    paths = [path] if isinstance(path, str | os.PathLike) else list(path)
+    given = {name: _text(value) for name, value in options.items()}
+    if topics is not None:
+        given["subscribe"] = topics if isinstance(topics, str) else ",".join(topics)
+    if since is not None:
+        given["startingTimestamp"] = str(_milliseconds("since", since))
+        given.setdefault("startingOffsetsByTimestampStrategy", "latest")
+    if until is not None:
+        given["endingTimestamp"] = str(_milliseconds("until", until))
+    given["paths"] = json.dumps([os.path.abspath(each) for each in paths])  # noqa: PTH100
+    parsed = ReadOptions.parse(given)  # so that an error is raised here, as what it is
+    reader = spark.read.format("stratalog").options(**given)
+    if columns is None:
+        columns = parsed.columns
+    return reader.schema(schema_of(tuple(columns)) if columns else StructType([])).load()
+
+
+def _milliseconds(name: str, time: Time) -> int:
+    if isinstance(time, bool):
+        raise UsageError(f"{name} is {time}: it is a time.")
+    if isinstance(time, int):
+        return time
+    if isinstance(time, str):
+        try:
+            time = datetime.fromisoformat(time)
+        except ValueError:
+            raise UsageError(f"{name} is {time!r}: write it like 2026-11-15T12:00:00+01:00.") from None
+    zoned = time if time.tzinfo else time.replace(tzinfo=UTC)
+    # A record in the same millisecond, but before this very time, cannot be told from one behind it.
+    return int(zoned.timestamp()) * 1000 + zoned.microsecond // 1000
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
