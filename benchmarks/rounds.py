@@ -59,14 +59,23 @@ class Rounds:
         rival: Callable[[], float],
         floor: float,
         unit: str,
+        rounds: int | None = None,
     ) -> None:
-        """As `compare`, for calls that measure themselves, such as the median of many questions."""
-        ours()
-        rival()
-        times = [(rival(), ours()) for _ in range(self._rounds)]
+        """As `compare`, for calls that measure themselves, such as the median of many questions.
+
+        `rounds` where each takes minutes; there is then no round before the first, to warm up.
+        """
+        if rounds is None:
+            ours()
+            rival()
+        times = [(rival(), ours()) for _ in range(min(rounds or self._rounds, self._rounds))]
         self._note(figure, times, floor)
         best_rival, best_ours = min(t[0] for t in times), min(t[1] for t in times)
         print(f"{figure}: rival {best_rival:.3f} {unit}, ours {best_ours:.3f} {unit}")
+
+    def state(self, figure: str, ratio: float, floor: float) -> None:
+        """A figure that is no time, such as memory."""
+        self._figures.append((figure, ratio, ratio, floor))
 
     def _note(self, figure: str, times: list[tuple[float, float]], floor: float) -> None:
         best_rival, best_ours = min(t[0] for t in times), min(t[1] for t in times)

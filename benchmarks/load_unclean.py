@@ -1,0 +1,199 @@
+"""How long until a directory that was not shut down can be served again?
+
+8 GB in 32 partitions, everything above the recovery points. Kafka's own log line says what it needs, at its
+best thread count; we recover the same directory, fsyncs, checkpoints and marker included. Each byte must be
+read and summed once, so the least it can cost is `preadv` into a warm buffer plus one crc32c call for each:
+`scan_vs_read_crc`. From a cold cache the disk is the limit: `cold_vs_read`.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import crc32c as package
+import numpy as np
+
+from benchmarks.log_directory import LoadedDirectory, segments
+from benchmarks.rounds import Rounds
+from stratalog.files.disk import Disk, aligned_buffer
+from stratalog.manager.recovery import RecoverOptions, recover_directories
+from stratalog.segment.headers import CHUNK_SIZE
+from stratalog.segment.scan import scan_segment
+
+PARTITIONS, SEGMENTS = 32, 2
+THREADS = 2
+READ_SIZE = 4 << 20
+ALLOWED_MEMORY = 400e6
+DROP_CACHES = Path("/proc/sys/vm/drop_caches")
+
+
+def recover(directory: LoadedDirectory, readers: int | None = None) -> float:
+    """Seconds for everything between the lock and the marker; the directory is made unclean first."""
+    directory.make_unclean()
+    began = time.perf_counter()
+    report = recover_directories([str(directory.path)], options=RecoverOptions(readers=readers))
+    seconds = time.perf_counter() - began
+    assert not report.is_failed
+    assert (directory.path / ".kafka_cleanshutdown").exists()
+    return seconds
+
+
+def load_with_kafka(directory: LoadedDirectory, threads: tuple[int, ...]) -> Callable[[], float]:
+    """Kafka's best over its thread counts."""
+
+    def run() -> float:
+        found = []
+        for count in threads:
+            directory.make_unclean()
+            found.append(directory.load_with_kafka(count))
+        return min(found)
+
+    return run
+
+
+def on_threads(work: Callable[[Path], object], paths: list[Path], threads: int) -> float:
+    began = time.perf_counter()
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(work, paths))
+    return time.perf_counter() - began
+
+
+def read_and_sum(local: threading.local) -> Callable[[Path], None]:
+    def run(path: Path) -> None:
+        buffer = getattr(local, "buffer", None)
+        if buffer is None:
+            buffer = local.buffer = aligned_buffer(READ_SIZE)
+        descriptor, position = os.open(path, os.O_RDONLY), 0
+        while got := os.preadv(descriptor, [buffer], position):
+            package.crc32c(buffer[:got])
+            position += got
+        os.close(descriptor)
+
+    return run
+
+
+def scan(local: threading.local) -> Callable[[Path], None]:
+    disk = Disk()
+
+    def run(path: Path) -> None:
+        if not hasattr(local, "chunk"):
+            local.chunk = aligned_buffer(CHUNK_SIZE)
+        found = scan_segment(disk, path, int(path.stem), buffer=local.chunk)
+        assert found.valid_size == found.file_size
+
+    return run
+
+
+def read_only(path: Path) -> None:
+    buffer = bytearray(1 << 20)
+    with path.open("rb", buffering=0) as file:
+        while file.readinto(buffer):
+            pass
+
+
+@contextmanager
+def peak_anonymous_memory() -> Iterator[list[int]]:
+    """The most bytes of memory of our own, the page cache apart, while the block runs."""
+    found, done = [0], threading.Event()
+
+    def watch() -> None:
+        while not done.wait(0.005):
+            status = Path("/proc/self/status").read_text()
+            found[0] = max(found[0], int(status.split("RssAnon:")[1].split()[0]) << 10)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield found
+    finally:
+        done.set()
+        thread.join()
+
+
+def warm(paths: list[Path]) -> None:
+    for path in paths:
+        read_only(path)
+
+
+def logs_of(directory: LoadedDirectory) -> list[Path]:
+    return sorted(directory.path.glob(f"{directory.topic}-*/*.log"))
+
+
+def compare_with_kafka(
+    rounds: Rounds, work: Path, figure: str, batch_size: int, floor: float, turns: int
+) -> LoadedDirectory:
+    size = int((128 << 20) * rounds.scale)
+    files = [(f"{base:020d}.log", data) for base, data in segments(batch_size, SEGMENTS, size)]
+    directory = LoadedDirectory(work / figure, "load", PARTITIONS)
+    total = directory.fill(files)
+    warm(logs_of(directory))
+    print(f"{figure}: {total / 1e9:.2f} GB in {PARTITIONS} partitions, batches of {batch_size} bytes")
+    rounds.compare_times(
+        figure,
+        ours=lambda: recover(directory),
+        rival=load_with_kafka(directory, (2, 4)),
+        floor=floor,
+        unit="s",
+        rounds=turns,
+    )
+    return directory
+
+
+def main() -> None:
+    rounds = Rounds(__doc__ or "")
+    work = Path(tempfile.mkdtemp(prefix="stratalog-load-"))
+    small = compare_with_kafka(rounds, work, "load_300", 280, 20, turns=2)
+    small.remove()
+    directory = compare_with_kafka(rounds, work, "load_16k", 16 << 10, 3, turns=5)
+    paths = logs_of(directory)
+    local = threading.local()
+    rounds.compare_times(
+        "scan_vs_read_crc",
+        ours=lambda: on_threads(scan(local), paths, THREADS),
+        rival=lambda: on_threads(read_and_sum(local), paths, THREADS),
+        floor=0.8,
+        unit="s",
+    )
+    with peak_anonymous_memory() as peak:
+        recover(directory)
+    rounds.state("memory", ALLOWED_MEMORY / peak[0], 1.0)
+    part = LoadedDirectory(work / "eighth", "load", PARTITIONS // 8)
+    part.fill([(path.name, np.fromfile(path, np.uint8)) for path in paths[:SEGMENTS]])
+    rounds.compare_times(
+        "linear",
+        ours=lambda: recover(directory),
+        rival=lambda: 8 * recover(part),
+        floor=0.89,
+        unit="s",
+    )
+    if os.access(DROP_CACHES, os.W_OK):
+        rounds.compare_times(
+            "cold_vs_read",
+            ours=lambda: _cold(lambda: recover(directory)),
+            rival=lambda: min(
+                _cold(lambda count=count: on_threads(read_only, paths, count)) for count in (1, THREADS)
+            ),
+            floor=0.85,
+            unit="s",
+            rounds=3,
+        )
+    directory.remove()
+    part.remove()
+    rounds.end()
+
+
+def _cold(work: Callable[[], float]) -> float:
+    os.sync()
+    DROP_CACHES.write_text("3")
+    return work()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""A log directory of many partitions for the loading benchmarks, and a broker that loads the same one."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import crc32c as package
+import numpy as np
+
+from stratalog.records.batch import RECORD_BATCH_OVERHEAD, BatchHeader
+from stratalog.records.build import BatchOptions, Record, build_batch
+from stratalog.records.kernels.memory import Bytes
+from tests.kafka.broker import Broker
+from tests.kafka.clients import create_topic
+from tests.kafka.jars import resolve
+from tests.kafka.tools import KafkaError
+
+SEGMENT_SIZE = 128 << 20
+# What kafka-run-class.sh starts a broker with: the rival is Kafka as it is run, not as tests start it.
+BROKER_JVM = (
+    "-Xmx1G",
+    "-Xms1G",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+)
+_CRC_AT, _ATTRIBUTES_AT = 17, 21
+_LOADED = re.compile(r"Loaded (\d+) logs in (\d+)ms")
+
+
+def segments(batch_size: int, count: int, size: int = SEGMENT_SIZE) -> list[tuple[int, Bytes]]:
+    """The bytes of consecutive segments, with their base offsets: 100-byte values, batches of one size."""
+    pattern = _batch(batch_size)
+    header = BatchHeader.unpack(pattern)
+    per_segment = size // len(pattern)
+    found, next_offset = [], 0
+    for _ in range(count):
+        data = np.tile(np.frombuffer(pattern, np.uint8), per_segment).reshape(per_segment, len(pattern))
+        offsets = next_offset + np.arange(per_segment, dtype=np.int64) * header.records_count
+        # Base offset and leader epoch are outside the checksum, so the batches differ without a new one.
+        data[:, :8] = offsets.astype(">i8").view(np.uint8).reshape(per_segment, 8)
+        found.append((next_offset, data.reshape(-1)))
+        next_offset += per_segment * header.records_count
+    return found
+
+
+def _batch(size: int) -> bytes:
+    """A batch of 100-byte values, as near to `size` as they fit, the last one stretched to fill it."""
+    count = max(1, (size - RECORD_BATCH_OVERHEAD) // 109)
+    short = 0
+    for _ in range(4):
+        values = [b"v" * 100] * (count - 1) + [b"v" * (100 + short)]
+        records = [Record(offset, 1, None, value) for offset, value in enumerate(values)]
+        batch = build_batch(records, BatchOptions(partition_leader_epoch=0))
+        if len(batch) == size:
+            break
+        short += size - len(batch)
+    header = BatchHeader.unpack(batch)
+    assert header.crc == package.crc32c(batch[_ATTRIBUTES_AT:])
+    return batch
+
+
+class LoadedDirectory:
+    """One topic's partitions in a log directory that a broker knows; brought back to the unclean state."""
+
+    def __init__(
+        self, work: Path, topic: str, partitions: int, properties: dict[str, str] | None = None
+    ) -> None:
+        self.topic, self.partitions = topic, partitions
+        self._work = work
+        self._properties = {
+            "log.flush.offset.checkpoint.interval.ms": "86400000",
+            "log.flush.start.offset.checkpoint.interval.ms": "86400000",
+            "log.retention.ms": "-1",
+            **(properties or {}),
+        }
+        with self._broker({}) as broker:
+            create_topic(broker.bootstrap, topic, partitions=partitions)
+            broker.stop()
+        self.path = work / "logs"
+
+    def fill(self, files: Sequence[tuple[str, Bytes]]) -> int:
+        """Give every partition these .log files; returns the bytes of all, which are synced."""
+        size = 0
+        for partition in range(self.partitions):
+            folder = self.path / f"{self.topic}-{partition}"
+            for old in folder.glob("0*"):
+                old.unlink()
+            for name, data in files:
+                with (folder / name).open("wb") as file:
+                    file.write(data.data)
+                    os.fsync(file.fileno())
+                size += data.size
+        return size
+
+    def make_unclean(self) -> None:
+        """As after a kill before the first checkpoint: no marker, recovery points 0."""
+        (self.path / ".kafka_cleanshutdown").unlink(missing_ok=True)
+        (self.path / "recovery-point-offset-checkpoint").write_bytes(b"")
+
+    def load_with_kafka(self, threads: int) -> float:
+        """Seconds that Kafka itself says it took to load; it is killed as soon as it has."""
+        with self._broker({"num.recovery.threads.per.data.dir": str(threads)}) as broker:
+            try:
+                line = broker.wait_for_line(r"Loaded \d+ logs in", timeout_s=600)[-1]
+            finally:
+                broker.kill()
+        found = _LOADED.search(line)
+        if found is None:
+            raise KafkaError(f"no time in {line!r}")
+        return int(found[2]) / 1000
+
+    def remove(self) -> None:
+        shutil.rmtree(self._work)
+
+    def _broker(self, more: dict[str, str]) -> Broker:
+        return Broker(resolve(), self._work, properties={**self._properties, **more}, jvm=BROKER_JVM)
