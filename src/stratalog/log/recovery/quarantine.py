@@ -109,7 +109,15 @@ class Quarantine:
             raise QuarantineFullError(self.directory, needed, free)
 
     def keep_range(
-        self, source: Path, *, partition: str, file: str, position: int, size: int, reason: str
+        self,
+        source: Path,
+        *,
+        partition: str,
+        file: str,
+        position: int,
+        size: int,
+        reason: str,
+        is_whole: bool = False,
     ) -> Kept:
         """Keep bytes of `source`, the .log of `partition` whose live name is `file`; returns when it is safe.
 
@@ -131,7 +139,7 @@ class Quarantine:
                 position=position,
                 size=size,
                 reason=reason,
-                is_whole=False,
+                is_whole=is_whole,
                 parts=_kept_parts(parts, name),
                 sha256=digest,
                 inode=0,
@@ -206,8 +214,15 @@ class Quarantine:
         self._disk.sync_directory(os.path.dirname(os.fspath(target)))  # noqa: PTH120
 
     def _move_by_copy(self, source: Path, partition: str, file: str, reason: str) -> Kept:
-        size = self._disk.size(source)
-        kept = self.keep_range(source, partition=partition, file=file, position=0, size=size, reason=reason)
+        kept = self.keep_range(
+            source,
+            partition=partition,
+            file=file,
+            position=0,
+            size=self._disk.size(source),
+            reason=reason,
+            is_whole=True,
+        )
         self._disk.delete(source)
         self._disk.sync_directory(os.path.dirname(source))  # noqa: PTH120
         return kept

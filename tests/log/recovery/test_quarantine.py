@@ -1,0 +1,326 @@
+"""What is cut off is to be had: bit for bit, told once, and safe before the cut."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from stratalog.errors import DiskError, QuarantineError, QuarantineFullError
+from stratalog.files.disk import Disk
+from stratalog.files.simulated import PowerCut, SimulatedDisk
+from stratalog.log.recovery.quarantine import MANIFEST, PREFIX, ZERO_BLOCK_SIZE, Kept, Quarantine
+
+ROOT, PARTITION = "/logs", "/logs/t-0"
+NAME = f"{42:020d}.log"
+LOG = f"{PARTITION}/{NAME}"
+BYTES = random.Random(5).randbytes(5000)
+
+
+def made(data: bytes = BYTES) -> SimulatedDisk:
+    return SimulatedDisk.of({LOG: data})
+
+
+def quarantine(disk: Disk) -> Quarantine:
+    return Quarantine(disk, ROOT, clock=lambda: 77)
+
+
+def keep(disk: Disk, position: int = 1000, size: int = 4000) -> Kept:
+    return quarantine(disk).keep_range(
+        LOG, partition="t-0", file=NAME, position=position, size=size, reason="a checksum that does not hold"
+    )
+
+
+def move(disk: Disk) -> Kept:
+    return quarantine(disk).keep_file(LOG, partition="t-0", file=NAME, reason="behind damage")
+
+
+def restored(disk: SimulatedDisk, kept: Kept) -> bytes:
+    disk.delete("/restored")
+    quarantine(disk).restore(kept, "/restored")
+    return disk.contents()["/restored"]
+
+
+def lines(disk: SimulatedDisk) -> list[dict[str, object]]:
+    return [json.loads(line) for line in disk.contents()[f"{ROOT}/{MANIFEST}"].splitlines()]
+
+
+def test_a_range_is_a_file_at_the_root_and_a_line_of_the_manifest() -> None:
+    disk = made()
+
+    keep(disk)
+
+    name = f"stratalog-quarantine-t-0-{NAME}-1000"
+    assert disk.contents()[f"{ROOT}/{name}"] == BYTES[1000:]
+    assert disk.contents()[LOG] == BYTES
+    assert lines(disk) == [
+        {
+            "partition": "t-0",
+            "file": NAME,
+            "position": 1000,
+            "size": 4000,
+            "reason": "a checksum that does not hold",
+            "is_whole": False,
+            "parts": [{"file": name, "at": 0, "size": 4000}],
+            "sha256": hashlib.sha256(BYTES[1000:]).hexdigest(),
+            "inode": 0,
+            "time_ms": 77,
+        }
+    ]
+
+
+ZEROS = bytes(ZERO_BLOCK_SIZE)
+RANGES = {
+    "nothing": b"",
+    "one byte": b"x",
+    "a block of zeros": ZEROS,
+    "zeros alone": ZEROS * 300,
+    "zeros that fill no block": b"x" + bytes(ZERO_BLOCK_SIZE - 2) + b"y",
+    "bytes, zeros, bytes": BYTES + bytes(100_000) + BYTES,
+    "zeros, bytes": ZEROS * 3 + BYTES,
+    "bytes, zeros to the end": BYTES + bytes(50_001),
+    "more than a chunk": random.Random(1).randbytes(600_000)
+    + bytes(1 << 20)
+    + random.Random(2).randbytes(600_000),
+    "zeros over the end of a chunk": BYTES + bytes((2 << 20) + 5) + BYTES,
+    "blocks by turns": (b"x" * ZERO_BLOCK_SIZE + ZEROS) * 100,
+    "too many turns for a line": (b"x" * ZERO_BLOCK_SIZE + ZEROS) * 2100,
+}
+
+
+@pytest.mark.parametrize("data", RANGES.values(), ids=RANGES)
+def test_what_was_kept_comes_back_bit_for_bit(data: bytes) -> None:
+    disk = made(b"good" + data)
+    kept = keep(disk, 4, len(data))
+    disk.truncate(LOG, 4)
+
+    (entry,) = quarantine(disk).entries()
+    assert entry == kept
+    assert restored(disk, entry) == data
+
+
+def test_zeros_are_recorded_by_their_length_alone() -> None:
+    disk = made(BYTES[:4096] + bytes(1 << 20) + BYTES)
+    kept = keep(disk, 0, 4096 + (1 << 20) + len(BYTES))
+
+    (name,) = kept.files
+    assert disk.contents()[f"{ROOT}/{name}"] == BYTES[:4096] + BYTES
+    assert [(part.file is None, part.size) for part in kept.parts] == [
+        (False, 4096),
+        (True, 1 << 20),
+        (False, len(BYTES)),
+    ]
+
+
+def test_nothing_but_zeros_takes_no_file() -> None:
+    disk = made(bytes(10 * ZERO_BLOCK_SIZE))
+
+    assert keep(disk, 0, 10 * ZERO_BLOCK_SIZE).files == ()
+    assert set(disk.contents()) == {LOG, f"{ROOT}/{MANIFEST}"}
+
+
+def test_a_whole_file_is_moved_and_comes_back() -> None:
+    disk = made()
+
+    kept = move(disk)
+
+    assert disk.contents().keys() == {f"{ROOT}/{PREFIX}t-0-{NAME}-0", f"{ROOT}/{MANIFEST}"}
+    assert kept.is_whole
+    assert quarantine(disk).entries() == (kept,)
+    assert restored(disk, kept) == BYTES
+
+
+def test_keeping_the_same_range_again_adds_nothing() -> None:
+    disk = made()
+    first = keep(disk)
+    before = disk.contents()
+
+    assert keep(disk) == first
+    assert disk.contents() == before
+
+
+def test_another_cut_at_the_same_place_has_another_file() -> None:
+    disk = made()
+    first = keep(disk)
+    disk.write_at(LOG, b"other bytes", 2000)
+    second = keep(disk)
+
+    assert second.files == (f"{PREFIX}t-0-{NAME}-1000-2",)
+    assert quarantine(disk).entries() == (first, second)
+    assert restored(disk, first) == BYTES[1000:]
+    assert restored(disk, second) == disk.contents()[LOG][1000:]
+
+
+@pytest.mark.parametrize("cut", range(1, 60, 7))
+def test_a_torn_line_is_no_line_and_the_next_one_is_whole(cut: int) -> None:
+    disk = made()
+    first, second = keep(disk, 0, 10), keep(disk, 20, 10)
+    path = f"{ROOT}/{MANIFEST}"
+    whole = disk.contents()[path]
+    disk.truncate(path, len(whole) - cut)
+
+    kept = (first, second) if cut == 1 else (first,)  # without its line break alone, a line is whole
+    assert quarantine(disk).entries() == kept
+    third = keep(disk, 40, 10)
+    assert quarantine(disk).entries() == (*kept, third)
+
+
+@pytest.mark.parametrize("line", [b"null", b"[]", b'{"parts": []}', b"\0\0\0", b'{"parts": 5}', b"\xff\xfe"])
+def test_lines_that_are_not_ours_are_passed_over(line: bytes) -> None:
+    disk = made()
+    disk.create(f"{ROOT}/{MANIFEST}")
+    disk.write_at(f"{ROOT}/{MANIFEST}", line + b"\n", 0)
+
+    kept = keep(disk)
+    assert quarantine(disk).entries() == (kept,)
+
+
+@pytest.mark.parametrize("act", [keep, move])
+def test_after_a_power_cut_at_any_step_the_bytes_are_somewhere_and_told_once(
+    act: Callable[[Disk], Kept],
+) -> None:
+    whole = made()
+    act(whole)
+    for step in range(1, whole.steps + 1):
+        disk = made()
+        disk.crash_at(step)
+        with pytest.raises(PowerCut):
+            act(disk)
+        for found in disk.crash():
+            contents = found.contents()
+            if LOG in contents:
+                assert contents[LOG] == BYTES
+                act(found)
+            (kept,) = quarantine(found).entries()
+            assert restored(found, kept) == (BYTES if kept.is_whole else BYTES[1000:])
+            assert len([name for name in found.contents() if PREFIX in name]) == 1
+
+
+def test_what_was_kept_survives_the_power_cut_behind_it() -> None:
+    disk = made()
+    keep(disk)
+    disk.truncate(LOG, 1000)
+
+    for found in disk.crash():
+        (kept,) = quarantine(found).entries()
+        assert restored(found, kept) == BYTES[1000:]
+
+
+def test_no_room_is_said_before_anything_is_written() -> None:
+    disk = made()
+    disk.room = 3999
+
+    with pytest.raises(QuarantineFullError, match="--no-quarantine") as refusal:
+        keep(disk)
+    assert (refusal.value.needed, refusal.value.free) == (4000, 3999)
+    assert disk.contents() == {LOG: BYTES}
+    with pytest.raises(QuarantineFullError):
+        quarantine(disk).require_room([(LOG, 1000, 4000)])
+
+
+def test_zeros_need_no_room() -> None:
+    disk = made(bytes(1 << 20))
+    disk.room = 100
+
+    quarantine(disk).require_room([(LOG, 0, 1 << 20)])
+    assert keep(disk, 0, 1 << 20).files == ()
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
+@pytest.mark.parametrize("act", [keep, move])
+def test_a_refusal_at_any_step_loses_nothing_and_the_next_run_succeeds(
+    number: int, act: Callable[[Disk], Kept]
+) -> None:
+    whole = made()
+    act(whole)
+    for step in range(1, whole.steps + 1):
+        disk = made()
+        disk.fail_at(step, number)
+        with pytest.raises((DiskError, QuarantineFullError)):
+            act(disk)
+        if LOG in disk.contents():
+            act(disk)
+        (kept,) = quarantine(disk).entries()
+        assert restored(disk, kept) == (BYTES if kept.is_whole else BYTES[1000:])
+
+
+def test_a_file_that_was_changed_in_quarantine_is_not_given_back_as_if_it_were_right() -> None:
+    disk = made()
+    kept = keep(disk)
+    disk.write_at(f"{ROOT}/{kept.files[0]}", b"!", 17)
+
+    with pytest.raises(QuarantineError, match="SHA-256"):
+        restored(disk, kept)
+
+
+def test_an_entry_without_its_file_is_not_listed() -> None:
+    disk = made()
+    kept = keep(disk)
+    disk.truncate(f"{ROOT}/{kept.files[0]}", 3999)
+
+    assert quarantine(disk).entries() == ()
+    with pytest.raises(QuarantineError, match="ends before"):
+        restored(disk, kept)
+
+
+@pytest.mark.parametrize(
+    "partition", ["t 1-0", "новости-7", 'q"uote\\-0', "line\nbreak-0", "x" * 249 + "-12345", "ä" * 120 + "-0"]
+)
+def test_odd_names_of_partitions_come_back(tmp_path: Path, partition: str) -> None:
+    directory = tmp_path / "t-0"
+    directory.mkdir()
+    log = directory / NAME
+    log.write_bytes(BYTES)
+    place = Quarantine(Disk(), tmp_path)
+
+    place.keep_range(log, partition=partition, file=NAME, position=10, size=90, reason="odd\nreason")
+    place.keep_file(log, partition=partition, file=NAME, reason="whole")
+
+    part, whole = Quarantine(Disk(), tmp_path).entries()
+    assert part.partition == whole.partition == partition
+    place.restore(part, tmp_path / "part")
+    place.restore(whole, tmp_path / "whole")
+    assert (tmp_path / "part").read_bytes() == BYTES[10:100]
+    assert (tmp_path / "whole").read_bytes() == BYTES
+    assert all(path.is_file() for path in tmp_path.iterdir() if path != directory)
+
+
+def test_files_in_quarantine_belong_to_the_owner_of_the_directory(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give files away")
+    (tmp_path / "t-0").mkdir()
+    (tmp_path / "t-0" / NAME).write_bytes(BYTES)
+    os.chown(tmp_path, 1234, 4321)
+
+    place = Quarantine(Disk(), tmp_path)
+    place.keep_range(tmp_path / "t-0" / NAME, partition="t-0", file=NAME, position=0, size=9, reason="")
+    for path in tmp_path.iterdir():
+        if path.is_file():
+            assert (path.stat().st_uid, path.stat().st_gid) == (1234, 4321)
+
+
+def test_a_quarantine_on_another_device_gets_a_copy(tmp_path: Path) -> None:
+    other = Path("/dev/shm")
+    if not other.is_dir() or other.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("there is no second file system to try")
+    log = tmp_path / NAME
+    log.write_bytes(BYTES)
+    target = other / f"stratalog-test-{os.getpid()}"
+    target.mkdir()
+    try:
+        place = Quarantine(Disk(), target)
+        kept = place.keep_file(log, partition="t-0", file=NAME, reason="whole")
+        place.restore(kept, tmp_path / "restored")
+        assert (tmp_path / "restored").read_bytes() == BYTES
+        assert kept.is_whole
+        assert not log.exists()
+    finally:
+        for path in target.iterdir():
+            path.unlink()
+        target.rmdir()
