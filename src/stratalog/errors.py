@@ -27,6 +27,7 @@ StratalogError
 ├── LogClosedError                   a log that was closed is used; .path
 ├── LogDirLockedError                another process holds the log directory; .path
 ├── DiskError                        the system refused to read or write; .path, .errno
+├── FileOwnerError                   what would be written here could not keep its owner; .path, .owner, .user
 ├── InvalidOffsetError               an offset that does not ascend where offsets must; .path, .offset
 ├── NeedsRecoveryError               a log that was not closed cleanly, and what shows it; .path, .finding
 ├── OffsetOutOfRangeError            asked before the log's start or past its end; .offset, .valid
@@ -293,6 +294,23 @@ class DiskError(StratalogError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.path, self.reason, self.errno)
+
+
+class FileOwnerError(StratalogError):
+    """A file belongs to somebody else, and would be this user's if it were written anew."""
+
+    def __init__(self, path: str | os.PathLike[str], owner: int, user: int) -> None:
+        self.path = os.fspath(path)
+        self.owner = owner
+        self.user = user
+        super().__init__(
+            f"{self.path}: it belongs to user {owner}, and what user {user} writes here would not, so "
+            "that the broker might be shut out. Nothing was changed. Run as root, which keeps owners, or as "
+            "the broker's user if all files are theirs."
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.path, self.owner, self.user)
 
 
 class InvalidOffsetError(StratalogError):

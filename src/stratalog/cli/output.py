@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from stratalog.jobs.engine import OnProgress, Progress
 
 Command = TypeVar("Command", bound=Callable[..., object])
+ShowBar = Callable[[str, str, int, int], None]
 
 # What a table may take where nobody is watching: a pipe has no width of its own.
 WIDTH_OF_A_PIPE = 160
@@ -71,6 +72,16 @@ class Output:
     @contextmanager
     def progress(self, words: str, *, unit: str = "bytes") -> Iterator[OnProgress]:
         """A bar with rate and time left on a terminal, and nothing where nobody watches."""
+        with self.bars(unit=unit) as show:
+
+            def on_progress(progress: Progress) -> None:
+                show("", words, progress.weight_done, progress.weight_total)
+
+            yield on_progress
+
+    @contextmanager
+    def bars(self, *, unit: str = "bytes") -> Iterator[ShowBar]:
+        """A bar for each key; what is given takes the key, words, how much is done, and of how much."""
         from rich import progress as rich
 
         rate: list[rich.ProgressColumn] = (
@@ -87,12 +98,19 @@ class Output:
         ]
         console = self._console(stderr=True)
         with rich.Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-            shown = bar.add_task(words, total=None)
+            tasks: dict[str, rich.TaskID] = {}
 
-            def on_progress(progress: Progress) -> None:
-                bar.update(shown, completed=progress.weight_done, total=progress.weight_total)
+            def show(key: str, words: str, done: int, total: int) -> None:
+                if key not in tasks:
+                    tasks[key] = bar.add_task(words, total=None)
+                bar.update(tasks[key], description=words, completed=done, total=total)
 
-            yield on_progress
+            yield show
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether words go to a terminal, where somebody sees bars move."""
+        return self._console(stderr=True).is_terminal
 
     def _print_table(self, table: Table) -> None:
         from rich.table import Table as RichTable

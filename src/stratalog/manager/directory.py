@@ -1,0 +1,198 @@
+"""The recovery of one log directory, from its lock to its marker; partitions are recovered by the caller.
+
+1. lock, unless it is clean (then it is only looked at) or this is a dry run (then it must not be locked)
+2. the listing, the checkpoints, meta.properties; is everything ours to write?
+3. the marker of a clean directory is taken away (`attempt.py`), if `--all` wants it repaired all the same
+4. partitions: survey, scan, plan, apply, fsync
+5. recovery points at the log ends, high watermarks clamped, topic ids that were missing
+6. the marker, when all directories are that far, as its epoch depends on all of them
+
+Kafka: LogManager.loadLogs, LogManager.shutdown
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from uuid import UUID
+
+from stratalog.errors import CorruptCheckpointError, DiskError, LogDirLockedError
+from stratalog.files.disk import Disk
+from stratalog.files.entries import EntryKind
+from stratalog.files.lock import DirectoryLock, is_locked
+from stratalog.files.names import PARTITION_METADATA, TopicPartition
+from stratalog.log.clean_shutdown import UNKNOWN_EPOCH
+from stratalog.log.partition_metadata import PartitionMetadataFile
+from stratalog.manager.attempt import Attempt
+from stratalog.manager.checkpoints import DirectoryCheckpoints, clamp
+from stratalog.manager.layout import (
+    Layout,
+    PartitionEntry,
+    Problem,
+    classify,
+    stray_problem,
+    without_metadata,
+)
+from stratalog.manager.meta_properties import MetaProperties, read_meta_properties
+from stratalog.manager.owners import check_owners
+from stratalog.manager.report import DirectoryReport, Outcome, PartitionReport
+from stratalog.manager.topics import ClusterMetadata
+
+MakeLock = Callable[[str], DirectoryLock]
+
+
+class DirectoryRecovery:
+    """One log directory on its way. `error` is why it failed; nothing more is done in it then."""
+
+    def __init__(self, disk: Disk, path: str, make_lock: MakeLock, *, dry_run: bool) -> None:
+        self.path = path
+        self.error: str | None = None
+        self.attempt = Attempt(disk, path)
+        self.lock = make_lock(path)
+        self.layout = Layout(path, (), (), (), (), ())
+        self.meta: MetaProperties | None = None
+        self.is_left_alone = False
+        self.recovery_points: dict[TopicPartition, int] = {}
+        self.log_start_offsets: dict[TopicPartition, int] = {}
+        self.problems: list[Problem] = []
+        self.partitions: dict[str, PartitionReport] = {}
+        self._disk = disk
+        self._dry_run = dry_run
+        self._checkpoints = DirectoryCheckpoints(disk, path)
+        self._topic_ids: dict[str, UUID] = {}
+        self.broker_epoch: int | None = None  # in the marker that was written
+
+    def fail(self, error: Exception) -> None:
+        if self.error is None:
+            self.error = str(error)
+
+    def begin(self, scan_all: bool) -> None:
+        """Lock it, or see that nobody else has; LogDirLockedError concerns all directories of the node."""
+        status = self._disk.status(self.path)
+        if status is None or status.kind is not EntryKind.DIRECTORY:
+            raise DiskError(
+                self.path, "this is no directory. Check log.dirs, and whether its disk is mounted."
+            )
+        self.is_left_alone = self.attempt.marker.exists() and not scan_all
+        if self.is_left_alone or self._dry_run:
+            # Not even for a moment: a lock of ours would keep a broker from starting.
+            if is_locked(self.path):
+                raise LogDirLockedError(self.path)
+        else:
+            self.lock.acquire()
+            # A broker may have stopped in order just before.
+            self.is_left_alone = self.attempt.marker.exists() and not scan_all
+
+    def look(self, user: int) -> None:
+        """Read what is in it beside the partitions. Changes nothing."""
+        self.attempt.look()
+        self.layout = classify(self._disk, self.path)
+        self.problems += self.layout.problems
+        try:
+            self.meta = read_meta_properties(self._disk, self.path)
+        except CorruptCheckpointError as error:
+            self.problems.append(Problem("meta.properties", error.reason, "a broker does not start with it"))
+        self.recovery_points = self._checkpoints.recovery_points.read()
+        self.log_start_offsets = self._checkpoints.log_start_offsets.read()
+        self._checkpoints.high_watermarks.read()
+        self._checkpoints.cleaner_offsets.read()
+        self.problems += self._checkpoints.problems
+        if not self.is_left_alone:
+            check_owners(self._disk, self.layout, user)
+
+    def look_for_topic_ids(self, metadata: ClusterMetadata | None) -> None:
+        """Find out which partitions lack their topic's id, and whether it is known."""
+        if self.meta is None or not self.meta.is_kraft:
+            return  # releases with ZooKeeper did without
+        for entry in without_metadata(self._disk, self.layout):
+            self.problems.append(stray_problem(entry))
+            topic_id = None if metadata is None else metadata.topic_id(entry.topic_partition.topic)
+            if metadata is None or topic_id is None or self.meta.node_id is None:
+                continue
+            # A directory that another topic of the same name left behind is not made part of this one.
+            if metadata.stray_reason(entry.topic_partition, topic_id, self.meta.node_id) is None:
+                self._topic_ids[entry.name] = topic_id
+                if not self.is_left_alone:
+                    self.problems[-1] = Problem(
+                        entry.name, self.problems[-1].words, "it is written anew, by the cluster's metadata"
+                    )
+
+    def complete(self, is_tiered: Callable[[str], bool]) -> None:
+        """Write what belongs to the directory, the marker apart. Its partitions are on the device."""
+        if self.is_left_alone or self._dry_run:
+            return
+        self.lock.check()
+        for name, topic_id in self._topic_ids.items():
+            file = PartitionMetadataFile(self._disk, os.path.join(self.path, name, PARTITION_METADATA))  # noqa: PTH118
+            file.record(topic_id)
+            file.flush()
+        ends = {found.topic_partition: found for found in self.partitions.values()}
+        self._write_log_starts(ends, is_tiered)
+        watermarks = {}
+        for key, offset in self._checkpoints.high_watermarks.read().items():
+            found = ends.get(key)
+            if found is None:
+                watermarks[key] = offset
+                continue
+            # What a tiered topic has elsewhere begins below all that is here.
+            start = 0 if is_tiered(key.topic) else found.log_start_offset or 0
+            watermarks[key] = clamp(offset, start, found.log_end_offset or 0)
+        if watermarks or self._disk.exists(self._checkpoints.high_watermarks.path):
+            self._checkpoints.high_watermarks.write_changes(watermarks)
+        if self._checkpoints.cleaner_offsets.problem is not None:
+            self._checkpoints.cleaner_offsets.write({})
+        # Last: from here on a start that fails does not pay for the scan again.
+        self._checkpoints.recovery_points.write_changes(
+            {key: found.log_end_offset or 0 for key, found in ends.items()}
+        )
+
+    def end(self, broker_epoch: int) -> None:
+        """Write the marker."""
+        self.lock.check()
+        self.attempt.end(broker_epoch)
+        self.broker_epoch = broker_epoch
+
+    def own_epoch(self) -> int:
+        """The epoch that stood in the marker, if all that it says still holds; else -1."""
+        note = self.attempt.note
+        if not note.was_clean or note.broker_epoch is None or note.has_cut or self.has_cuts:
+            return UNKNOWN_EPOCH
+        return note.broker_epoch
+
+    @property
+    def has_cuts(self) -> bool:
+        return any(found.cuts for found in self.partitions.values())
+
+    def report(self) -> DirectoryReport:
+        if self.error is not None:
+            outcome = Outcome.FAILED
+        elif self.is_left_alone:
+            outcome = Outcome.CLEAN
+        else:
+            outcome = Outcome.PLANNED if self._dry_run else Outcome.RECOVERED
+        return DirectoryReport(
+            directory=self.path,
+            outcome=outcome,
+            partitions=tuple(self.partitions[name] for name in sorted(self.partitions)),
+            problems=tuple(self.problems),
+            left_alone=self.layout.left_alone,
+            broker_epoch=self.broker_epoch,
+            error=self.error,
+        )
+
+    def path_of(self, entry: PartitionEntry) -> str:
+        return self.layout.path(entry)
+
+    def _write_log_starts(
+        self, ends: dict[TopicPartition, PartitionReport], is_tiered: Callable[[str], bool]
+    ) -> None:
+        """As a broker does: only logs that begin inside their first segment. Tiered ones stay as they are."""
+        starts = {}
+        for key, offset in self._checkpoints.log_start_offsets.read().items():
+            found = ends.get(key)
+            if found is None or is_tiered(key.topic):
+                starts[key] = offset
+            elif (found.log_start_offset or 0) > (found.first_base_offset or 0):
+                starts[key] = found.log_start_offset or 0
+        if starts or self._disk.exists(self._checkpoints.log_start_offsets.path):
+            self._checkpoints.log_start_offsets.write_changes(starts)
