@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import sys
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from stratalog.errors import MissingDependencyError
-from stratalog.spark.session import require_pyspark, version_of
+from stratalog.spark.session import require_pyspark, session, version_of
 
 
 def test_workers_run_the_interpreter_of_the_driver(spark: SparkSession) -> None:
@@ -21,6 +22,20 @@ def test_workers_run_the_interpreter_of_the_driver(spark: SparkSession) -> None:
     assert [
         row.executable for row in spark.range(1).mapInArrow(executable, "executable string").collect()
     ] == [sys.executable]
+
+
+def test_the_environment_is_as_it_was_once_spark_has_started(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.2")
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    before = dict(os.environ)
+
+    with session("tests again") as again:  # the one that runs already
+        assert dict(os.environ) == before
+        assert again.sparkContext is spark.sparkContext
+
+    assert dict(os.environ) == before
 
 
 def test_time_zone_is_utc(spark: SparkSession) -> None:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from stratalog.errors import MissingDependencyError
 from stratalog.spark.archive import archive_options
 from stratalog.spark.java import java_variables
+from stratalog.spark.workers import NUMBA_CACHE_VARIABLE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,13 +57,14 @@ def session(
     """
     require_pyspark()
     embedded = master.startswith("local")
-    os.environ.update(_variables(embedded=embedded))
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.appName(app_name).master(master)
-    for key, value in {**SETTINGS, **_jvm_options(embedded=embedded), **(settings or {})}.items():
-        builder = builder.config(key, value)
-    with no_warning_of_pandas():
+    # Spark looks at the variables when its Java and its context start, and never again.
+    with _environment(_variables(embedded=embedded)), no_warning_of_pandas():
+        builder = SparkSession.builder.appName(app_name).master(master)
+        ours = SETTINGS | _jvm_options(embedded=embedded) | _executor_variables(os.environ)
+        for key, value in {**ours, **(settings or {})}.items():
+            builder = builder.config(key, value)
         was_there = SparkSession.getActiveSession() is not None
         spark = builder.getOrCreate()
     try:
@@ -105,6 +107,21 @@ def version_of(text: str) -> tuple[int, int]:
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
+@contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """These variables for the length of a `with`, and afterwards what was there before."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
 def _variables(*, embedded: bool) -> dict[str, str]:
     """Environment variables for the JVM and the workers. What the user has set stays, but for Java."""
     # Workers would take the first python3 on PATH, which need not have this package.
@@ -114,6 +131,15 @@ def _variables(*, embedded: bool) -> dict[str, str]:
         variables["SPARK_LOCAL_IP"] = os.environ.get("SPARK_LOCAL_IP", "127.0.0.1")
         variables |= java_variables(os.environ)
     return variables
+
+
+def _executor_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """Where the driver was told to keep compiled kernels, executors keep them too.
+
+    Without that a worker finds a place by itself (`workers.prepare_worker`): only it knows what it can write.
+    """
+    folder = environ.get(NUMBA_CACHE_VARIABLE)
+    return {f"spark.executorEnv.{NUMBA_CACHE_VARIABLE}": folder} if folder else {}
 
 
 def _jvm_options(*, embedded: bool) -> dict[str, str]:
