@@ -9,6 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from stratalog.spark.session import session
+from tests.kafka.jars import KafkaUnavailableError
+from tests.spark.connector import connector_jars
 
 HERE = Path(__file__).parent
 
@@ -22,5 +24,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     # Compiled by the quick compiler only: nothing here runs long enough to repay the other one.
-    with session("tests", master="local[2]") as started:
+    with session("tests", master="local[2]", settings=_jars()) as started:
         yield started
+
+
+def _jars() -> dict[str, str]:
+    """Spark's own Kafka source, where it can be had: a session gets jars only as it starts."""
+    try:
+        return {"spark.jars": connector_jars()}
+    except KafkaUnavailableError:
+        return {}

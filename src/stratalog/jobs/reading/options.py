@@ -122,13 +122,16 @@ class ReadOptions:
         if len(chosen) > 1:
             raise UsageError(f"{' and '.join(chosen)} contradict each other: give one of them, or none.")
         default_start = LATEST if streaming else EARLIEST
+        starting = _bound(given, "starting", default_start, forbidden=None if streaming else LATEST)
+        ending = _bound(given, "ending", LATEST, forbidden=EARLIEST)
+        _check_order(starting, ending)
         return cls(
             paths=_paths(given),
             topics=given.parsed("subscribe", _topics),
             pattern=given.parsed("subscribePattern", _pattern),
             assigned=given.parsed("assign", _assigned),
-            starting=_bound(given, "starting", default_start, forbidden=None if streaming else LATEST),
-            ending=_bound(given, "ending", LATEST, forbidden=EARLIEST),
+            starting=starting,
+            ending=ending,
             start_late_if_no_match=given.choice(
                 "startingOffsetsByTimestampStrategy", {"error": False, "latest": True}, default=False
             ),
@@ -267,6 +270,21 @@ def _bound(given: _Given, side: str, default: int, *, forbidden: int | None) -> 
                 "at)."
             )
     return Bound(offsets=offsets, option=name)
+
+
+def _check_order(starting: Bound, ending: Bound) -> None:
+    """UsageError for an end that is known to lie before its start; Kafka's source refuses it too."""
+    times = [(starting.timestamp, ending.timestamp, "")]
+    both = [(starting.timestamps, ending.timestamps), (starting.offsets, ending.offsets)]
+    for starts, ends in both:
+        for partition, end in (ends or {}).items():
+            times.append(((starts or {}).get(partition), end, f" for {partition}"))
+    for start, stop, where in times:
+        if start is not None and stop is not None and start > stop >= 0:
+            raise UsageError(
+                f"{starting.option} says {start}{where}, {ending.option} says {stop}: it would end before it "
+                "begins."
+            )
 
 
 def by_partition(name: str, text: str) -> dict[TopicPartition, int]:
