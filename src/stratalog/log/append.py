@@ -36,6 +36,7 @@ UNKNOWN_OFFSET = -1
 LENGTH_AT = 8
 _LENGTH = struct.Struct(">i")
 _CODECS = tuple(Codec)
+_CLIENT, _, _REPLICATION, _RAFT_LEADER = AppendOrigin  # an Enum's member is found more slowly than a name
 _INT64_MAX = 2**63 - 1
 _MOST_ROWS = 4096  # to begin with; more are made where a set has more
 
@@ -91,9 +92,9 @@ def analyze(
     # A leader writes into the headers: into a copy, so that a refused or failed append can be tried again.
     array = np.array(np.frombuffer(data, np.uint8)) if origin.assigns_offsets else byte_array(data)
     rules = (
-        origin is AppendOrigin.CLIENT,
-        leader_epoch if origin is AppendOrigin.RAFT_LEADER else kernels.ANY_EPOCH,
-        leader_epoch if origin is AppendOrigin.REPLICATION else INT32_MAX,
+        origin is _CLIENT,
+        leader_epoch if origin is _RAFT_LEADER else kernels.ANY_EPOCH,
+        leader_epoch if origin is _REPLICATION else INT32_MAX,
         _INT64_MAX if max_message_bytes is None else max_message_bytes,
     )
     batches = _new_table(1 if origin.assigns_offsets else _expected_rows(array))

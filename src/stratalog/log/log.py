@@ -200,7 +200,8 @@ class Log:
             return info
         # What `_changing` and `_writing` do for others, spelt out: generators take as long as the write.
         with self._lock:
-            self._check_usable()
+            if self._failed is not None or self._closed:
+                self._check_usable()
             try:
                 info = self._append_locked(info, origin, leader_epoch, transaction_version, guard)
             except DiskError as error:
@@ -231,11 +232,12 @@ class Log:
                     last_offset=info.last_offset,
                 )
             self._note_epochs(info.batches)
-        if info.size > self.config.segment_size:
+        limit = self.config.segment_size
+        if info.size > limit:
             raise RecordBatchTooLargeError(
-                f"a set of {info.size} bytes; segment.bytes of this topic is {self.config.segment_size}.",
+                f"a set of {info.size} bytes; segment.bytes of this topic is {limit}.",
                 size=info.size,
-                limit=self.config.segment_size,
+                limit=limit,
             )
         segment = self._segment_for(info)
         changes = NO_CHANGES
@@ -329,14 +331,17 @@ class Log:
 
     def _take_over(self, changes: ProducerChanges, segment: LogSegment, end_offset: int) -> None:
         """What the set has changed of the producers, now that it is in the segment."""
-        apply_changes(self.producers, changes)
-        for completed in changes.completed:
-            stable = self.producers.last_stable_offset(completed)
-            if completed.is_aborted:
-                segment.append_aborted(
-                    AbortedTxn(completed.producer_id, completed.first_offset, completed.last_offset, stable)
-                )
-            self.producers.complete_txn(completed)
+        if changes is not NO_CHANGES:
+            apply_changes(self.producers, changes)
+            for completed in changes.completed:
+                stable = self.producers.last_stable_offset(completed)
+                if completed.is_aborted:
+                    segment.append_aborted(
+                        AbortedTxn(
+                            completed.producer_id, completed.first_offset, completed.last_offset, stable
+                        )
+                    )
+                self.producers.complete_txn(completed)
         self.producers.update_map_end_offset(end_offset)
         if self._follows_end:
             self._set_high_watermark(self._end)
@@ -348,6 +353,7 @@ class Log:
     def _segment_for(self, info: AppendInfo) -> LogSegment:
         """The active segment, a new one if this set does not go into the old one."""
         segment = self.segments.active
+        config = self.config
         params = RollParams(
             base_offset=segment.base_offset,
             segment_size=segment.size,
@@ -356,8 +362,8 @@ class Log:
             set_size=info.size,
             last_offset=info.last_offset,
         )
-        segment_ms = self.config.max_segment_ms - segment.roll_jitter_ms
-        reason = roll_reason(params, segment_bytes=self.config.segment_size, segment_ms=segment_ms)
+        segment_ms = config.max_segment_ms - segment.roll_jitter_ms
+        reason = roll_reason(params, segment_bytes=config.segment_size, segment_ms=segment_ms)
         if reason is None:
             return segment
         logger.debug("%s is rolled: %s", segment.log_path, reason.value)

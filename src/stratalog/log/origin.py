@@ -13,7 +13,6 @@ class AppendOrigin(Enum):
     REPLICATION = "replication"  # a leader, who checked already: offsets and epochs are taken as given
     RAFT_LEADER = "raft leader"  # the metadata quorum: brings its own offsets
 
-    @property
-    def assigns_offsets(self) -> bool:
-        """Whether the log gives offsets to what it appends; else the batches bring theirs."""
-        return self in (AppendOrigin.CLIENT, AppendOrigin.COORDINATOR)
+    def __init__(self, name: str) -> None:
+        # Whether the log gives offsets to what it appends; else the batches bring theirs.
+        self.assigns_offsets = name in ("client", "coordinator")

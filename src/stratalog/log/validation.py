@@ -25,7 +25,7 @@ from stratalog.errors import (
 from stratalog.log.append import AppendInfo, too_large
 from stratalog.log.origin import AppendOrigin
 from stratalog.log.rebuild import decode_all, rebuild
-from stratalog.records.batch import NO_PRODUCER_ID, NO_TIMESTAMP, Attributes
+from stratalog.records.batch import NO_TIMESTAMP, Attributes
 from stratalog.records.compression import DEFAULT_LIMIT, Codec, Scratch
 from stratalog.records.kernels import decode as decoding
 from stratalog.records.kernels import validate as kernels
@@ -37,6 +37,7 @@ from stratalog.records.walk import walk_batches
 
 _CODECS = {codec.kafka_name: codec for codec in Codec} | {"uncompressed": Codec.NONE}
 _CONTROL = int(Attributes.CONTROL)
+_PLAIN, _CLIENT = Codec.NONE, AppendOrigin.CLIENT  # a member of an Enum is found more slowly than a name
 _ROWS = 256
 
 
@@ -72,13 +73,6 @@ def validate_and_assign_offsets(
     RecordValidationError.
     """
     batches = info.batches
-    if not len(batches):
-        raise InvalidRecordError("there is no batch in what is to be appended.")
-    first = BatchRow._make(batches.item(0))
-    if len(batches) > 1 and (first.magic == 2 or info.source_codec is not Codec.NONE):
-        raise InvalidRecordError(
-            f"{len(batches)} batches in one append; of v2 or compressed batches a leader takes one at a time."
-        )
     target = _CODECS.get(config.compression_type, info.source_codec)
     append_time = config.message_timestamp_type == "LogAppendTime"
     rules = kernels.RecordRules(
@@ -88,19 +82,25 @@ def validate_and_assign_offsets(
         config.message_timestamp_before_max_ms,
         config.message_timestamp_after_max_ms,
     )
+    is_plain = info.source_codec is _PLAIN
+    if is_plain and target is _PLAIN and len(batches) == 1 and info.first_offset >= 0:
+        return _check_plain(info, rules, next_offset, leader_epoch, origin)  # v2, and so nearly all there is
+    if not len(batches):
+        raise InvalidRecordError("there is no batch in what is to be appended.")
+    first = BatchRow._make(batches.item(0))
+    if len(batches) > 1 and (first.magic == 2 or not is_plain):
+        raise InvalidRecordError(
+            f"{len(batches)} batches in one append; of v2 or compressed batches a leader takes one at a time."
+        )
     if first.magic < 2:
         rows, data = _check_legacy(info, rules)
+    elif is_plain and (target is _PLAIN or first.attributes & _CONTROL):
+        return _check_plain(info, rules, next_offset, leader_epoch, origin)  # markers are never compressed
     else:
-        _check_batch(first, origin)
-        # A control batch is never compressed by us; who writes it compressed has it kept like that.
-        is_plain_control = info.source_codec is Codec.NONE and first.attributes & _CONTROL != 0
-        if target is info.source_codec or is_plain_control:
-            count, max_timestamp = _check_and_stamp(info, rules, next_offset, leader_epoch)
-            last_offset = next_offset + count - 1
-            stamp = now_ms if append_time else max_timestamp
-            first_offset = last_offset - (first.last_offset - first.base_offset)
-            log_append_time = now_ms if append_time else NO_TIMESTAMP
-            return ValidatedSet(info.data, batches, first_offset, last_offset, stamp, log_append_time, False)
+        if origin is _CLIENT:
+            _check_batch(kernels.batch_problem(batches), first)
+        if target is info.source_codec:
+            return _check_compressed(info, rules, next_offset, leader_epoch)
         rows, data = _check_to_rebuild(info, rules)
     rebuilt = rebuild(
         data,
@@ -122,48 +122,70 @@ def validate_and_assign_offsets(
     return ValidatedSet(whole, batches, next_offset, last_offset, stamp, log_append_time, True)
 
 
-def _check_batch(batch: BatchRow, origin: AppendOrigin) -> None:
-    """The rules for a v2 batch as a whole. Kafka: LogValidator.validateBatch"""
-    if origin is not AppendOrigin.CLIENT:
-        return
-    reason = None
-    offsets_count = batch.last_offset - batch.base_offset + 1
-    if offsets_count <= 0 or batch.records_count != offsets_count:
-        reason = f"{batch.records_count} records, but offsets for {offsets_count}."
-    elif batch.attributes & _CONTROL:
-        reason = "a control batch; clients write records, and only brokers write markers."
-    elif batch.producer_id > NO_PRODUCER_ID and batch.base_sequence < 0:
-        reason = f"producer {batch.producer_id} comes with base sequence {batch.base_sequence}."
-    if reason is not None:
-        raise InvalidRecordError(reason, position=batch.position)
-
-
-def _check_and_stamp(
-    info: AppendInfo, rules: kernels.RecordRules, next_offset: int, leader_epoch: int
-) -> tuple[int, int]:
-    """Check the records of the only v2 batch and give it its place; (how many, their largest timestamp)."""
-    data, batches, rows = info.data, info.batches, _thread.rows
-    is_compressed = info.source_codec is not Codec.NONE
-    if is_compressed:
-        run = _unpacked(data, batches)
-        data, batches = run.data, run.batches
-        found = kernels.check_records(data, batches, rows, rules)
-    else:
-        found = kernels.check_and_stamp(data, batches, rows, rules[:], next_offset, leader_epoch)
-    outcome, count, refused, max_timestamp, in_order = found
+def _check_plain(
+    info: AppendInfo, rules: kernels.RecordRules, next_offset: int, leader_epoch: int, origin: AppendOrigin
+) -> ValidatedSet:
+    """Check the only batch, v2 and not compressed, and give it its place."""
+    data, batches = info.data, info.batches
+    problem, outcome, count, refused, max_timestamp, first_offset = kernels.check_and_stamp(
+        data, batches, _thread.rows, rules[:], origin is _CLIENT, next_offset, leader_epoch
+    )
+    if problem:
+        _check_batch(problem, BatchRow._make(batches.item(0)))
     if outcome != decoding.DONE:
-        raise invalid_record(info.batches[0], outcome)
+        raise invalid_record(batches[0], outcome)
     if refused:
         run = Run(data=data, batches=batches, is_legacy=False)
         raise _refused(run, decode_all(run), rules)
-    if is_compressed:
-        if not in_order:
-            # Kafka finds this as well, and then fails over the keys and values that it has skipped.
-            raise InvalidRecordError("the offsets of its records are not 0, 1, 2 and so on.")
-        stamp = max_timestamp if rules.create_time else rules.now
-        last_offset = next_offset + count - 1
-        kernels.stamp_batch(info.data, info.batches, last_offset, leader_epoch, not rules.create_time, stamp)
-    return count, int(max_timestamp)
+    return _in_place(info, rules, first_offset, next_offset + count - 1, max_timestamp)
+
+
+def _check_compressed(
+    info: AppendInfo, rules: kernels.RecordRules, next_offset: int, leader_epoch: int
+) -> ValidatedSet:
+    """Check the records of the only batch, v2 and compressed as the topic wants it; give it its place."""
+    run = _unpacked(info.data, info.batches)
+    outcome, count, refused, max_timestamp, in_order = kernels.check_records(
+        run.data, run.batches, _thread.rows, rules
+    )
+    if outcome != decoding.DONE:
+        raise invalid_record(info.batches[0], outcome)
+    if refused:
+        raise _refused(run, decode_all(run), rules)
+    if not in_order:
+        # Kafka finds this as well, and then fails over the keys and values that it has skipped.
+        raise InvalidRecordError("the offsets of its records are not 0, 1, 2 and so on.")
+    last_offset = next_offset + count - 1
+    stamp = max_timestamp if rules.create_time else rules.now
+    first_offset = kernels.stamp_batch(
+        info.data, info.batches, last_offset, leader_epoch, not rules.create_time, stamp
+    )
+    return _in_place(info, rules, first_offset, last_offset, max_timestamp)
+
+
+def _in_place(
+    info: AppendInfo, rules: kernels.RecordRules, first_offset: int, last_offset: int, max_timestamp: int
+) -> ValidatedSet:
+    """The set as it came, but for fields of its header."""
+    if rules.create_time:
+        return ValidatedSet(
+            info.data, info.batches, first_offset, last_offset, max_timestamp, NO_TIMESTAMP, False
+        )
+    return ValidatedSet(info.data, info.batches, first_offset, last_offset, rules.now, rules.now, False)
+
+
+def _check_batch(problem: int, batch: BatchRow) -> None:
+    """InvalidRecordError for what is wrong with a v2 batch as a whole, if something is."""
+    if problem == kernels.FINE:
+        return
+    if problem == kernels.WRONG_COUNT:
+        offsets_count = batch.last_offset - batch.base_offset + 1
+        reason = f"{batch.records_count} records, but offsets for {offsets_count}."
+    elif problem == kernels.IS_CONTROL:
+        reason = "a control batch; clients write records, and only brokers write markers."
+    else:
+        reason = f"producer {batch.producer_id} comes with base sequence {batch.base_sequence}."
+    raise InvalidRecordError(reason, position=batch.position)
 
 
 def _check_to_rebuild(info: AppendInfo, rules: kernels.RecordRules) -> tuple[decoding.RecordTable, Bytes]:

@@ -243,7 +243,8 @@ class IndexFile:
         `last` are the fields of the last of them.
         """
         with self._lock:
-            self.create()
+            if not self._exists or self._count == _UNOPENED:
+                self.create()
             count = self._count + len(raw) // self.entry_size
             if count * self.entry_size > self._length:
                 raise IndexFullError(self.path, self._count)

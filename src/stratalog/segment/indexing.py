@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
 
 import numpy as np
 
@@ -17,13 +16,7 @@ _PROGRESS = struct.Struct("=6q")  # the row of PROGRESS, in and out in a tenth o
 assert _PROGRESS.size == kernel.PROGRESS.itemsize
 
 
-class Indexed(NamedTuple):
-    """How far a segment has come, apart from its indexes; `problem` is why it did not come further."""
-
-    since_entry: int
-    max_timestamp: int
-    offset_of_max_timestamp: int
-    problem: SegmentOffsetOverflowError | IndexFullError | InvalidOffsetError | None = None
+Problem = SegmentOffsetOverflowError | IndexFullError | InvalidOffsetError
 
 
 class SegmentIndexer:
@@ -32,12 +25,21 @@ class SegmentIndexer:
     Making that memory for each set would take longer than the rule itself.
     """
 
-    __slots__ = ("_offset_entries", "_offsets", "_progress", "_progress_bytes", "_time_entries", "_times")
+    __slots__ = (
+        "_is_created",
+        "_offset_entries",
+        "_offsets",
+        "_progress",
+        "_progress_bytes",
+        "_time_entries",
+        "_times",
+    )
 
     def __init__(self, offsets: OffsetIndex, times: TimeIndex) -> None:
         self._offsets, self._times = offsets, times
         self._progress = np.zeros(1, kernel.PROGRESS)
         self._progress_bytes = self._progress.view(np.uint8).data
+        self._is_created = False
         self._make_room(1)
 
     def prepare(self, since_entry: int, max_timestamp: int, offset_of_max_timestamp: int) -> None:
@@ -46,9 +48,11 @@ class SegmentIndexer:
         base_offset = offsets.base_offset
         last_offset = offsets.last_fields
         last_time = times.last_fields
-        # Kafka makes both files when it asks, before each append, whether they are full.
-        offsets.create()
-        times.create()
+        if not self._is_created:
+            # Kafka makes both files when it asks, before each append, whether they are full.
+            offsets.create()
+            times.create()
+            self._is_created = True
         _PROGRESS.pack_into(
             self._progress_bytes,
             0,
@@ -60,8 +64,14 @@ class SegmentIndexer:
             -1 if last_time is None else last_time[1],
         )
 
-    def index(self, batches: BatchTable, position: int, interval: int) -> Indexed:
-        """Write the entries of a set whose first batch is at `position` of the log; one write an index."""
+    def index(
+        self, batches: BatchTable, position: int, interval: int
+    ) -> tuple[int, int, int, Problem | None]:
+        """Write the entries of a set whose first batch is at `position` of the log; one write an index.
+
+        Returns how far the segment has come: bytes since an entry, largest timestamp and its offset; and why
+        it did not come further, if so.
+        """
         offsets, times = self._offsets, self._times
         if len(batches) > len(self._offset_entries):
             self._make_room(len(batches))
@@ -79,20 +89,18 @@ class SegmentIndexer:
             offsets.append_checked(self._offset_entries[:offset_count])
         if time_count:
             times.append_checked(self._time_entries[:time_count])
-        since_entry, timestamp, offset, *_ = _PROGRESS.unpack_from(self._progress_bytes)
+        since_entry, timestamp, offset, _, _, _ = _PROGRESS.unpack_from(self._progress_bytes)
         problem = None
         if outcome != kernel.INDEXED:
             problem = _problem(outcome, int(batches[done]["last_offset"]), offsets, times)
-        return Indexed(since_entry, timestamp, offsets.base_offset + offset, problem)
+        return since_entry, timestamp, offsets.base_offset + offset, problem
 
     def _make_room(self, count: int) -> None:
         self._offset_entries = np.empty((count, 2), np.int64)
         self._time_entries = np.empty((count, 2), np.int64)
 
 
-def _problem(
-    outcome: int, last_offset: int, offsets: OffsetIndex, times: TimeIndex
-) -> SegmentOffsetOverflowError | IndexFullError | InvalidOffsetError:
+def _problem(outcome: int, last_offset: int, offsets: OffsetIndex, times: TimeIndex) -> Problem:
     if outcome == kernel.OFFSET_OVERFLOW:
         return SegmentOffsetOverflowError(offsets.path, offsets.base_offset, last_offset)
     if outcome == kernel.OFFSET_INDEX_FULL:

@@ -199,11 +199,12 @@ class LogSegment(SegmentFiles):
             self._is_padded = True  # with a part of the set; the next append writes over it
             raise
         self.size = position + set_size
-        done = indexer.index(batches, position, self.config.index_interval_bytes)
-        self._since_entry = done.since_entry
-        self._max_timestamp = (done.max_timestamp, done.offset_of_max_timestamp)
-        if done.problem is not None:
-            raise done.problem
+        self._since_entry, timestamp, offset, problem = indexer.index(
+            batches, position, self.config.index_interval_bytes
+        )
+        self._max_timestamp = (timestamp, offset)
+        if problem is not None:
+            raise problem
 
     @property
     def max_timestamp(self) -> int:
@@ -395,7 +396,9 @@ class LogSegment(SegmentFiles):
 
     def waited_ms(self, now: int, max_timestamp: int) -> int:
         """How old the segment is when a set with this largest timestamp comes. Kafka: timeWaitedForRoll"""
-        first = self.rolling_based_timestamp()
+        first = self._first_timestamp
+        if first is None:
+            first = self.rolling_based_timestamp()
         return now - self.created_ms if first is None or first < 0 else max_timestamp - first
 
     @property

@@ -23,6 +23,11 @@ TOO_LARGE = 3
 WRONG_CRC = 4
 UNKNOWN_CODEC = 5
 
+# What is wrong with a v2 batch as a whole, if a client sends it.
+WRONG_COUNT = 1  # it has not as many records as offsets
+IS_CONTROL = 2  # only brokers write markers
+NO_SEQUENCE = 3  # a producer id, but no sequence number
+
 # What is wrong with a record.
 NO_KEY = 1
 OUT_OF_RANGE = 2  # of the timestamps that the topic takes
@@ -34,6 +39,7 @@ ANY_EPOCH = -(2**31)
 LOG_APPEND_TIME = 8
 KNOWN_ATTRIBUTES = 0x7F  # Kafka drops the others when it sets one
 CODEC_MASK = 7
+CONTROL = 1 << 5
 HIGHEST_CODEC = 4
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
@@ -213,26 +219,47 @@ def check_records(
 
 
 @kernel
+def batch_problem(batches: BatchTable) -> int:
+    """What is wrong with the first batch of a table, or FINE. Kafka: LogValidator.validateBatch"""
+    batch: Any = batches[0]
+    offsets_count = batch.last_offset - batch.base_offset + 1
+    if offsets_count <= 0 or batch.records_count != offsets_count:
+        return WRONG_COUNT
+    if batch.attributes & CONTROL != 0:
+        return IS_CONTROL
+    if batch.producer_id > NO_PRODUCER_ID and batch.base_sequence < 0:
+        return NO_SEQUENCE
+    return FINE
+
+
+@kernel
 def check_and_stamp(
     data: Bytes,
     batches: BatchTable,
     rows: RecordTable,
     plain_rules: tuple[bool, bool, int, int, int],
+    from_client: bool,
     next_offset: int,
     leader_epoch: int,
-) -> tuple[int, int, int, Any, Any]:
-    """As `check_records` for the one plain v2 batch of a set, which gets its place if there is nothing wrong.
+) -> tuple[int, int, int, int, Any, Any]:
+    """Check the one plain v2 batch of a set and its records, and give it its place if nothing is wrong.
 
     The topic's time is that of the records or, where its rules are not about that, `rules.now`. The rules
-    come as a plain tuple, as in `walk_and_check`.
+    come as a plain tuple, as in `walk_and_check`. Returns (what is wrong with the batch, and if that is FINE:
+    what `check_records` does but for the order; the first offset).
     """
+    problem = batch_problem(batches) if from_client else FINE
+    if problem != FINE:
+        return problem, DONE, 0, 0, np.int64(-1), np.int64(-1)
     needs_key, create_time, now, before_max, after_max = plain_rules
     rules = RecordRules(needs_key, create_time, now, before_max, after_max)
-    outcome, records, refused, max_timestamp, in_order = check_records(data, batches, rows, rules)
+    outcome, records, refused, max_timestamp, _ = check_records(data, batches, rows, rules)
+    first_offset: Any = np.int64(-1)
     if outcome == DONE and refused == 0:
         stamp: Any = max_timestamp if rules.create_time else np.int64(rules.now)
-        stamp_batch(data, batches, next_offset + records - 1, leader_epoch, not rules.create_time, stamp)
-    return outcome, records, refused, max_timestamp, in_order
+        last_offset = next_offset + records - 1
+        first_offset = stamp_batch(data, batches, last_offset, leader_epoch, not rules.create_time, stamp)
+    return problem, outcome, records, refused, max_timestamp, first_offset
 
 
 @kernel
@@ -243,8 +270,10 @@ def stamp_batch(
     leader_epoch: int,
     append_time: bool,
     max_timestamp: int,
-) -> None:
+) -> Any:
     """Give the first v2 batch of a table its place in a log: in header and CRC, and in its row.
+
+    Returns its first offset.
 
     What `set_last_offset`, `set_partition_leader_epoch` and `set_max_timestamp` do one by one, in a tenth of
     the time. Like there the CRC is computed anew only if timestamp type or largest timestamp change.
@@ -257,7 +286,7 @@ def stamp_batch(
     _store(data, position, 8, row.base_offset)
     _store(data, position + 12, 4, leader_epoch)
     if (row.attributes & LOG_APPEND_TIME != 0) == append_time and row.max_timestamp == max_timestamp:
-        return
+        return row.base_offset
     attributes = row.attributes & KNOWN_ATTRIBUTES & ~LOG_APPEND_TIME
     if append_time:
         attributes |= LOG_APPEND_TIME
@@ -267,6 +296,7 @@ def stamp_batch(
     _store(data, position + 35, 8, max_timestamp)
     row.crc = crc32c(data, position + 21, row.records_end)
     _store(data, position + 17, 4, np.int64(row.crc))
+    return row.base_offset
 
 
 @inlined
