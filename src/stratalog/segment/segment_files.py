@@ -22,6 +22,7 @@ from stratalog.segment.offset_index import OffsetIndex
 from stratalog.segment.time_index import TimeIndex
 from stratalog.segment.txn_index import TransactionIndex
 
+_A = TypeVar("_A")
 _T = TypeVar("_T")
 _FILES = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 _SUFFIXES = {kind: kind.value for kind in _FILES}  # an Enum's value costs more than the rest of a path
@@ -151,12 +152,12 @@ class SegmentFiles:
     def read_bytes(self, position: int, size: int) -> bytes:
         """Bytes of the log; fewer where it ends."""
         size = max(0, min(size, self.size - position))
-        return self._reading(lambda path: self._disk.read_at(path, size, position))
+        return self._reading(self._disk.read_at, size, position)
 
     def read_into(self, buffer: Bytes | memoryview, position: int) -> int:
         """Fill a buffer with bytes of the log; returns how many there were."""
         wanted = buffer[: max(0, self.size - position)]
-        return self._reading(lambda path: self._disk.read_into(path, wanted, position))
+        return self._reading(self._disk.read_into, wanted, position)
 
     def change_suffixes(self, old: str, new: str) -> None:
         """Rename all files, the log first; an index that is not there is passed over."""
@@ -186,15 +187,15 @@ class SegmentFiles:
     def _path_in(self, directory: str, kind: FileKind, suffix: str) -> str:
         return f"{directory}{os.sep}{self.base_offset:020d}{_SUFFIXES[kind]}{suffix}"
 
-    def _reading(self, read: Callable[[str], _T]) -> _T:
+    def _reading(self, read: Callable[[str, _A, int], _T], what: _A, position: int) -> _T:
         """Read the log, again if it got another name meanwhile: what is deleted is renamed first."""
         try:
-            return read(self.log_path)
+            return read(self.log_path, what, position)
         except DiskError as error:
             if error.errno != errno.ENOENT:
                 raise
         with self._lock:  # whoever renames the files holds it
-            return read(self.log_path)
+            return read(self.log_path, what, position)
 
     def _move(self, directory: str, suffix: str, *, rename: bool) -> None:
         with self._lock:
