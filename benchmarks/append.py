@@ -1,10 +1,11 @@
 """How fast does a log take batches, in process?
 
-Two bounds. A follower's sets of 64 batches of 16 KiB cannot be appended faster than one `write` of the same
+Three rivals. A follower's sets of 64 batches of 16 KiB cannot be appended faster than one `write` of the same
 bytes to a file, which is `append_vs_write`; what comes on top is a checksum over each byte and an index entry
 for each batch. And whoever has no log in process sends the same records through librdkafka to a broker on
 this machine (acks=1), which is `append_vs_kafka`: ready batches, one by one, as leader, records checked and
-offsets given.
+offsets given. The same batches go to Kafka's own UnifiedLog in a JVM of its own, which is
+`append_vs_unifiedlog`: no floor, as compiled Java does there what Python does here.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,6 +33,8 @@ from stratalog.records.build import BatchOptions, build_batches
 from tests.kafka.broker import Broker
 from tests.kafka.clients import create_topic, producer
 from tests.kafka.jars import KafkaUnavailableError, resolve
+from tests.kafka.java import JavaProgram
+from tests.kafka.tools import AS_SHIPPED
 
 SETS = 512
 BATCHES_IN_A_SET = 64
@@ -110,13 +114,25 @@ def write_plainly(folder: Folder, sets: list[bytes]) -> None:
     shutil.rmtree(path)
 
 
-def lead(folder: Folder, batches: list[bytes]) -> None:
+def lead(folder: Folder, batches: list[bytes]) -> float:
+    """Seconds that the appends took, opening and removing the log left out."""
     path = folder.fresh()
     log = open_log(path)
+    start = time.perf_counter()
     for batch in batches:
         log.append_as_leader(batch, leader_epoch=0)
+    seconds = time.perf_counter() - start
     log.close_handlers()
     shutil.rmtree(path)
+    return seconds
+
+
+def lead_with_kafka(folder: Folder, program: JavaProgram, file: Path) -> float:
+    """The same for Kafka's UnifiedLog, which times itself."""
+    path = folder.fresh()
+    seconds = float(program.ask(f"{file}\t{path}"))
+    shutil.rmtree(path)
+    return seconds
 
 
 def send(bootstrap: str, values: list[bytes]) -> Callable[[], None]:
@@ -155,8 +171,19 @@ def main() -> None:
         try:
             jars = resolve()
         except KafkaUnavailableError as error:
-            print(f"append_vs_kafka is left out: {error}")
+            print(f"append_vs_unifiedlog and append_vs_kafka are left out: {error}")
             rounds.end()
+        file = folder.root / "batches"
+        file.write_bytes(b"".join(batches))
+        with JavaProgram(jars, "AppendTimer", AS_SHIPPED) as program:
+            rounds.compare_times(
+                "append_vs_unifiedlog",
+                ours=lambda: lead(folder, batches),
+                rival=lambda: lead_with_kafka(folder, program, file),
+                floor=0,
+                unit="s",
+            )
+        file.unlink()
         values = [b"%0100d" % i for i in range(records)]
         with Broker(jars, folder.root / "broker", properties={"log.retention.ms": "-1"}) as broker:
             create_topic(broker.bootstrap, "append")

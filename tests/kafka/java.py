@@ -10,6 +10,7 @@ import atexit
 import hashlib
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -21,11 +22,14 @@ SOURCES = Path(__file__).with_name("java")
 
 
 class JavaProgram:
-    """A running Java program that answers lines with lines; `close`, or the end of a `with`, ends it."""
+    """A running Java program that answers lines with lines; `close`, or the end of a `with`, ends it.
 
-    def __init__(self, jars: KafkaJars, name: str) -> None:
+    `options` are the JVM's: quick to start, unless it is to be timed.
+    """
+
+    def __init__(self, jars: KafkaJars, name: str, options: Sequence[str] = FAST_START) -> None:
         flags = log_flags(jars, jars.folder, level="WARN", target="err")
-        command = [*java_command(jars, FAST_START, flags, compiled(jars, name)), name]
+        command = [*java_command(jars, options, flags, compiled(jars, name)), name]
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115  (open as long as the process)
         self._process = subprocess.Popen(
             command,
