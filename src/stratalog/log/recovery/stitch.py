@@ -11,7 +11,7 @@ on that. Kafka: ProducerStateManager, LogSegment.recover, LeaderEpochFileCache
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Sequence
 
 from stratalog.log.epochs import EpochEntry
@@ -50,18 +50,19 @@ class SnapshotSet:
 
     def write(self, offset: int, entries: Iterable[ProducerStateEntry]) -> None:
         self.written[offset] = build_snapshot(entries)
-        if offset not in self.offsets:
+        if self._place(offset) is None:
             insort(self.offsets, offset)
 
     def delete(self, offset: int) -> None:
         self.written.pop(offset, None)
-        place = bisect_left(self.offsets, offset)
-        if place < len(self.offsets) and self.offsets[place] == offset:
+        place = self._place(offset)
+        if place is not None:
             del self.offsets[place]
 
     def keep_between(self, log_start_offset: int, end_offset: int) -> None:
         """Delete those at or below the log's start, and those above an offset."""
-        for offset in [offset for offset in self.offsets if not log_start_offset < offset <= end_offset]:
+        first, end = bisect_right(self.offsets, log_start_offset), bisect_right(self.offsets, end_offset)
+        for offset in (*self.offsets[:first], *self.offsets[end:]):
             self.delete(offset)
 
     def remove_strays(self, bases: Sequence[int]) -> None:
@@ -75,6 +76,10 @@ class SnapshotSet:
             strays.pop()
         for offset in strays:
             self.delete(offset)
+
+    def _place(self, offset: int) -> int | None:
+        place = bisect_left(self.offsets, offset)
+        return place if place < len(self.offsets) and self.offsets[place] == offset else None
 
 
 class ProducerStitch:

@@ -1,0 +1,179 @@
+"""Whether the indexes of a segment that is not scanned can be its own, found without reading the log.
+
+A broker looks at none of this when it starts, and then goes by what a padded or foreign index says: it rolls
+at once, deletes by a largest timestamp of 0, or finds nothing by time (`docs/formats/offset-index.md`).
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from enum import Enum
+
+from stratalog.errors import CorruptIndexError, CorruptRecordError
+from stratalog.files.disk import Disk
+from stratalog.files.names import FileKind, segment_file_name
+from stratalog.log.recovery.facts import FileFact, Finding, FindingKind
+from stratalog.log.recovery.inventory import SegmentFiles
+from stratalog.records.kernels import index as kernel
+from stratalog.segment.headers import find_batch
+from stratalog.segment.offset_index import OffsetIndex
+from stratalog.segment.time_index import TimeIndex
+from stratalog.segment.txn_index import TransactionIndex
+
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+
+
+class IndexState(Enum):
+    """What an index file is."""
+
+    GOOD = "good"
+    MISSING = "missing"
+    PADDED = "padded"  # with good entries, and zeros behind them
+    CORRUPT = "corrupt"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexCheck:
+    """The state of a segment's three indexes; where it is not GOOD, `findings` say why.
+
+    `is_log_broken` is set where the end of a log, closed cleanly as it was, cannot be read.
+    """
+
+    index: IndexState = IndexState.GOOD
+    time_index: IndexState = IndexState.GOOD
+    txn_index: IndexState = IndexState.GOOD
+    findings: tuple[Finding, ...] = ()
+    is_log_broken: bool = False
+    index_size: int = 0
+    """Bytes of entries in a padded offset index."""
+
+    @property
+    def needs_load_pass(self) -> bool:
+        """Whether a broker recovers the segment, wherever the recovery point is."""
+        is_unusable = self.index is IndexState.MISSING or self.txn_index is IndexState.CORRUPT
+        return is_unusable or self.is_log_broken
+
+    @property
+    def needs_scan(self) -> bool:
+        """Whether an index must be built anew. Of a padded time index, the last entry may be missing."""
+        return (
+            self.needs_load_pass or self.index is IndexState.CORRUPT or self.time_index is not IndexState.GOOD
+        )
+
+
+def check_indexes(
+    disk: Disk, directory: str, files: SegmentFiles, *, next_base: int = INT64_MAX, is_rebuilt: bool = False
+) -> IndexCheck:
+    """Look at the indexes; of one that `is_rebuilt` anyway, only at what makes a broker recover it first."""
+    findings: list[Finding] = []
+    txn_index = _check_txn_index(disk, directory, files, findings)
+    if files.index is None:
+        state = IndexState.MISSING
+        if not is_rebuilt and files.log.size:
+            findings.append(
+                _finding(FindingKind.MISSING_INDEX, files, FileKind.OFFSET_INDEX, "It is not there.")
+            )
+        return IndexCheck(index=state, txn_index=txn_index, findings=tuple(findings))
+    if is_rebuilt:
+        return IndexCheck(txn_index=txn_index, findings=tuple(findings))
+    index, index_size = _check_offset_index(disk, directory, files, findings)
+    time_index = _check_time_index(disk, directory, files, next_base, findings)
+    return IndexCheck(
+        index=index,
+        time_index=time_index,
+        txn_index=txn_index,
+        findings=tuple(findings),
+        index_size=index_size,
+    )
+
+
+def _check_offset_index(
+    disk: Disk, directory: str, files: SegmentFiles, findings: list[Finding]
+) -> tuple[IndexState, int]:
+    """Its state, and how many bytes of it are entries."""
+    assert files.index is not None
+    path, log_path = _path(directory, files.index), _path(directory, files.log)
+    index = OffsetIndex(disk, path, files.base_offset, max_size=0, exists=True)
+    try:
+        index.sanity_check(files.log.size)
+        last = index.last_entry
+        if last.position:
+            batch = find_batch(
+                lambda buffer, position: disk.read_into(log_path, buffer, position),
+                last.position,
+                files.log.size,
+                kernel.OFFSET_AT_LEAST,
+                INT64_MIN,
+                path=log_path,
+            )
+            if batch is None or batch.base_offset > last.offset:
+                raise CorruptIndexError(
+                    path, f"no batch with offset {last.offset} is where its last entry says."
+                )
+        state = _padding(index, files, files.index, FileKind.OFFSET_INDEX, findings)
+        return state, index.entry_count * index.entry_size
+    except (CorruptIndexError, CorruptRecordError) as error:
+        findings.append(_finding(FindingKind.CORRUPT_INDEX, files, FileKind.OFFSET_INDEX, str(error)))
+        return IndexState.CORRUPT, 0
+    finally:
+        index.forget()
+
+
+def _check_time_index(
+    disk: Disk, directory: str, files: SegmentFiles, next_base: int, findings: list[Finding]
+) -> IndexState:
+    if files.time_index is None:
+        if not files.log.size:
+            return IndexState.MISSING
+        findings.append(_finding(FindingKind.MISSING_INDEX, files, FileKind.TIME_INDEX, "It is not there."))
+        return IndexState.MISSING
+    path = _path(directory, files.time_index)
+    index = TimeIndex(disk, path, files.base_offset, max_size=0, exists=True)
+    try:
+        index.sanity_check(next_base - 1)
+        return _padding(index, files, files.time_index, FileKind.TIME_INDEX, findings)
+    except CorruptIndexError as error:
+        findings.append(_finding(FindingKind.CORRUPT_INDEX, files, FileKind.TIME_INDEX, str(error)))
+        return IndexState.CORRUPT
+    finally:
+        index.forget()
+
+
+def _check_txn_index(disk: Disk, directory: str, files: SegmentFiles, findings: list[Finding]) -> IndexState:
+    if files.txn_index is None:
+        return IndexState.GOOD
+    index = TransactionIndex(disk, _path(directory, files.txn_index), files.base_offset, exists=True)
+    try:
+        index.sanity_check()
+    except CorruptIndexError as error:
+        findings.append(_finding(FindingKind.CORRUPT_INDEX, files, FileKind.TXN_INDEX, str(error)))
+        return IndexState.CORRUPT
+    finally:
+        index.forget()
+    return IndexState.GOOD
+
+
+def _padding(
+    index: OffsetIndex | TimeIndex,
+    files: SegmentFiles,
+    fact: FileFact,
+    kind: FileKind,
+    findings: list[Finding],
+) -> IndexState:
+    padding = fact.size - index.entry_count * index.entry_size
+    if not padding:
+        return IndexState.GOOD
+    words = f"{padding} bytes of zeros stand behind its {index.entry_count} entries."
+    findings.append(_finding(FindingKind.PADDED_INDEX, files, kind, words))
+    return IndexState.PADDED
+
+
+def _finding(kind: FindingKind, files: SegmentFiles, of: FileKind, words: str) -> Finding:
+    consequence = "It is cut to its entries." if kind is FindingKind.PADDED_INDEX else "It is built anew."
+    name = segment_file_name(files.base_offset, of)
+    return Finding(kind=kind, file=name, words=words, consequence=consequence)
+
+
+def _path(directory: str, fact: FileFact) -> str:
+    return f"{directory}{os.sep}{fact.name}"

@@ -1,0 +1,434 @@
+"""From a survey and its scans to the steps that leave a partition as a clean shutdown would.
+
+Nothing here touches a disk. The sequence (`sequence.py`) says what a broker would come to; the plan writes
+down how the files differ from that. Steps are in an order in which a run that is killed, and planned again
+from what it left, comes to the same end: segments behind a cut go before the cut is made, from the last one
+down, since with the damage gone nothing would say any more that they must go. Whatever is cut off is kept
+first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from stratalog.files.names import (
+    LEADER_EPOCH_CHECKPOINT,
+    FileKind,
+    FileState,
+    TopicPartition,
+    segment_file_name,
+)
+from stratalog.log.checkpoint_file import format_checkpoint
+from stratalog.log.epochs import EpochEntry
+from stratalog.log.recovery.facts import Cut, FileFact, Finding, FindingKind
+from stratalog.log.recovery.index_checks import IndexCheck, IndexState
+from stratalog.log.recovery.inventory import SegmentFiles
+from stratalog.log.recovery.sequence import RecoverySequence, SegmentState
+from stratalog.log.recovery.steps import (
+    CopyRanges,
+    Delete,
+    KeepFile,
+    KeepRange,
+    Rename,
+    Step,
+    SyncDirectory,
+    Truncate,
+    WriteFile,
+)
+from stratalog.log.recovery.stitch import EpochStitch, SnapshotSet
+from stratalog.log.recovery.survey import Survey, snapshot_digest
+from stratalog.log.recovery.task import IndexBytes, ScanResult
+from stratalog.segment.scan import ScanStop, SegmentScan
+
+_EMPTY = IndexBytes(0, b"")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryPlan:
+    """How one partition is recovered, and what it is then.
+
+    `accepted` are the files that no step writes as a whole: they must be synced before anyone vouches for
+    them. `is_only_torn_tail` says that nothing was cut but an incomplete last batch of the last segment.
+    """
+
+    topic_partition: TopicPartition
+    directory: str
+    log_start_offset: int
+    log_end_offset: int
+    segments_count: int
+    steps: tuple[Step, ...]
+    cuts: tuple[Cut, ...]
+    findings: tuple[Finding, ...]
+    scanned_bytes: int
+    is_only_torn_tail: bool
+    accepted: tuple[str, ...]
+
+    @property
+    def changes_anything(self) -> bool:
+        return bool(self.steps)
+
+
+def plan_recovery(survey: Survey, results: Mapping[str, ScanResult]) -> RecoveryPlan:
+    """The steps for a partition, by the results of its scans, which are found by the segment's live name."""
+    return _Planner(survey, results).plan()
+
+
+@dataclass(slots=True)
+class _Split:
+    """A segment whose offsets are too wide, and the segments that it becomes."""
+
+    files: SegmentFiles
+    states: list[SegmentState]
+    scans: list[SegmentScan]
+
+
+class _Scans:
+    """The results as a sequence asks for them. Kafka's reading, without reading."""
+
+    def __init__(self, end_offset: int | None) -> None:
+        self.by_base: dict[int, SegmentScan] = {}
+        self._end_offset = end_offset
+
+    def whole(self, segment: SegmentState) -> SegmentScan:
+        return self.by_base[segment.base_offset]
+
+    def behind(self, segment: SegmentState, offset: int) -> SegmentScan | None:
+        scan = self.by_base.get(segment.base_offset)
+        return None if scan is None or segment.is_emptied or offset >= scan.next_offset else scan
+
+    def next_offset(self, segment: SegmentState) -> int:
+        if segment.is_emptied:
+            return segment.base_offset
+        if self._end_offset is not None:
+            return self._end_offset
+        return self.by_base[segment.base_offset].next_offset
+
+
+class _Planner:
+    def __init__(self, survey: Survey, results: Mapping[str, ScanResult]) -> None:
+        self._survey = survey
+        self._files = {files.base_offset: files for files in survey.inventory.segments}
+        self._results = {base: results.get(files.log_name) for base, files in self._files.items()}
+        self._scans = _Scans(survey.end_offset)
+        self._splits: list[_Split] = []
+        self._steps: list[Step] = []
+        self._cuts: list[Cut] = []
+        self._findings = list(survey.findings)
+        self._accepted: list[str] = []
+
+    def plan(self) -> RecoveryPlan:
+        survey = self._survey
+        snapshots = SnapshotSet(survey.inventory.snapshots, survey.snapshots.__getitem__)
+        states = self._split_states(snapshots)
+        sequence = RecoverySequence(
+            states,
+            snapshots=snapshots,
+            epochs=self._epochs_before(),
+            scans=self._scans,
+            settings=survey.settings,
+        )
+        sequence.run()
+        self._report(sequence, states)
+        self._steps += survey.inventory.steps
+        self._remove(sequence)
+        for state in sequence.segments:
+            if state.base_offset in self._files and not self._is_split(state.base_offset):
+                self._cut(state)
+        for split in self._splits:
+            self._write_split(split)
+        self._write_indexes(sequence)
+        self._write_snapshots(snapshots)
+        self._write_epochs(sequence.epochs.entries)
+        start_offset = max(survey.settings.log_start_offset, sequence.segments[0].base_offset)
+        if survey.config.remote_storage_enable:
+            start_offset = survey.settings.log_start_offset
+        return RecoveryPlan(
+            topic_partition=survey.topic_partition,
+            directory=survey.directory,
+            log_start_offset=start_offset,
+            log_end_offset=sequence.log_end_offset,
+            segments_count=len(sequence.segments),
+            steps=tuple(self._steps),
+            cuts=tuple(self._cuts),
+            findings=tuple(self._findings),
+            scanned_bytes=sum(result.scanned_size for result in self._results.values() if result),
+            is_only_torn_tail=self._is_only_torn_tail(sequence),
+            accepted=tuple(self._accepted),
+        )
+
+    def _split_states(self, snapshots: SnapshotSet) -> list[SegmentState]:
+        """The segments to begin with: one that must be split is its pieces already."""
+        states = []
+        found = self._survey.segment_states()
+        for number, state in enumerate(found):
+            result = self._results[state.base_offset]
+            if result is None:
+                states.append(state)
+                continue
+            next_base = found[number + 1].base_offset if number + 1 < len(found) else None
+            if result.pieces and (next_base is None or result.pieces[-1].next_offset <= next_base):
+                states += self._split(state, result, snapshots)
+            else:
+                self._scans.by_base[state.base_offset] = result.scan
+                states.append(state)
+        return states
+
+    def _split(self, state: SegmentState, result: ScanResult, snapshots: SnapshotSet) -> list[SegmentState]:
+        files = self._files[state.base_offset]
+        first, *others = result.pieces
+        # The first keeps the segment's base, though Kafka gives it its first batch's: so that all that is
+        # replaced lies between the pieces, which is what the names say after a crash.
+        scans = [replace(first, base_offset=state.base_offset), *others]
+        pieces = [
+            SegmentState(scan.base_offset, scan.valid_size, is_protected=state.is_protected) for scan in scans
+        ]
+        pieces[-1].size = files.log.size - scans[-1].start_position
+        self._scans.by_base.update((scan.base_offset, scan) for scan in scans)
+        self._splits.append(_Split(files, pieces, scans))
+        if state.needs_load_pass:
+            # A broker notices while it recovers the segment, and has gone back to its base for that.
+            snapshots.keep_between(self._survey.settings.log_start_offset, state.base_offset)
+        snapshots.delete(state.base_offset)
+        return pieces
+
+    def _is_split(self, base_offset: int) -> bool:
+        return any(split.files.base_offset == base_offset for split in self._splits)
+
+    def _epochs_before(self) -> Iterable[EpochEntry]:
+        """Those of the file; where that is damaged, those of all segments, which were scanned for it."""
+        if self._survey.epochs is not None:
+            return self._survey.epochs
+        epochs = EpochStitch()
+        for base_offset in sorted(self._scans.by_base):
+            epochs.add(self._scans.by_base[base_offset])
+        return epochs.entries
+
+    def _report(self, sequence: RecoverySequence, states: Iterable[SegmentState]) -> None:
+        for state in states:
+            scan = self._scans.by_base.get(state.base_offset)
+            if scan is not None and state.is_protected and scan.stop is not ScanStop.END:
+                position = scan.start_position + scan.valid_size
+                self._say(
+                    FindingKind.DAMAGE_BELOW_RECOVERY_POINT,
+                    segment_file_name(state.base_offset, FileKind.LOG),
+                    f"At byte {position}: {scan.reason}",
+                    "This part of the log counts as flushed, so it is left as it is; readers stop there. "
+                    "Where the partition has other replicas, take one of those.",
+                )
+        for split in self._splits:
+            self._say(
+                FindingKind.SPLIT_SEGMENT,
+                split.files.log_name,
+                f"Its offsets are more than 2^31 - 1 apart: {len(split.states)} segments have room for them.",
+                "It is split, as a broker does.",
+            )
+        for offset in sequence.contradictions:
+            self._say(
+                FindingKind.PRODUCER_STATE,
+                "",
+                f"The batch at offset {offset} is outside of the transaction that its producer has open.",
+                "It stays. A broker that recovers this log by itself does not start over it.",
+            )
+        if sequence.is_below_start:
+            self._say(
+                FindingKind.BELOW_LOG_START,
+                "",
+                f"No record is left from {self._survey.settings.log_start_offset} on, where the log starts.",
+                "It begins anew there, empty.",
+            )
+        end_name = segment_file_name(sequence.log_end_offset, FileKind.PRODUCER_SNAPSHOT)
+        is_clean = self._survey.settings.had_clean_shutdown
+        if is_clean and sequence.log_end_offset in sequence.snapshots.written:
+            self._say(
+                FindingKind.MISSING_SNAPSHOT,
+                end_name,
+                "A clean stop leaves the state of all producers at the log's end.",
+                "It is taken from the newest snapshot and what the log says behind that.",
+            )
+
+    def _say(self, kind: FindingKind, file: str, words: str, consequence: str) -> None:
+        self._findings.append(Finding(kind=kind, file=file, words=words, consequence=consequence))
+
+    def _remove(self, sequence: RecoverySequence) -> None:
+        """Segments behind a cut, the last one first."""
+        gone = {state.base_offset for state in sequence.removed}
+        self._splits = [split for split in self._splits if split.files.base_offset not in gone]
+        end = sequence.log_end_offset
+        if sequence.is_below_start:
+            why = f"the log ends before its start at {end}"
+        else:
+            why = f"the log is cut at offset {end}, before this segment"
+        cuts = []
+        following: int | None = None
+        for base_offset in sorted(gone & self._files.keys(), reverse=True):
+            files = self._files[base_offset]
+            if files.log.size:
+                self._steps.append(KeepFile(file=files.log, why=why))
+                cuts.append(
+                    Cut(
+                        file=files.log_name,
+                        position=0,
+                        size=files.log.size,
+                        reason=why,
+                        first_offset=base_offset,
+                        last_offset=None if following is None else following - 1,
+                        is_whole=True,
+                    )
+                )
+            else:
+                self._steps.append(Delete(file=files.log, why=why))
+            for fact in (files.index, files.time_index, files.txn_index):
+                if fact is not None:
+                    self._steps.append(Delete(file=fact, why="its log is gone"))
+            following = base_offset
+        if gone:
+            self._steps.append(SyncDirectory(why="with the damage gone, nothing says that they must go"))
+        self._cuts += reversed(cuts)
+
+    def _cut(self, state: SegmentState) -> None:
+        log = self._files[state.base_offset].log
+        if state.aborted is not None and not state.is_protected:
+            self._accepted.append(self._files[state.base_offset].log_name)
+        if state.size < log.size:
+            scan = self._scans.by_base[state.base_offset]
+            first_offset = state.base_offset if state.is_emptied else scan.next_offset
+            self._keep_tail(log, state.size, scan, first_offset, self._files[state.base_offset].log_name)
+            self._steps.append(Truncate(file=log, size=state.size, why=scan.reason))
+
+    def _keep_tail(
+        self, log: FileFact, position: int, scan: SegmentScan, first_offset: int, name: str
+    ) -> None:
+        size = log.size - position
+        self._steps.append(KeepRange(file=log, position=position, size=size, why=scan.reason))
+        self._cuts.insert(
+            0,
+            Cut(file=name, position=position, size=size, reason=scan.reason, first_offset=first_offset),
+        )
+
+    def _write_split(self, split: _Split) -> None:
+        """The pieces as .cleaned, then .swap from the last one down, then in the place of the segment."""
+        log = split.files.log
+        why = f"{split.files.log_name} is split: its offsets are too wide"
+        names = []
+        for state, scan in zip(split.states, split.scans, strict=True):
+            size = min(state.size, scan.valid_size)
+            name = segment_file_name(state.base_offset, FileKind.LOG, FileState.CLEANED)
+            names.append(name)
+            self._steps.append(CopyRanges(file=log, to=name, ranges=((scan.start_position, size),), why=why))
+            self._accepted.append(segment_file_name(state.base_offset, FileKind.LOG))
+        end = split.scans[-1].start_position + min(split.states[-1].size, split.scans[-1].valid_size)
+        if end < log.size:
+            self._keep_tail(log, end, split.scans[-1], split.scans[-1].next_offset, split.files.log_name)
+        self._steps.append(SyncDirectory())
+        for state, name in reversed([*zip(split.states, names, strict=True)]):
+            swap = segment_file_name(state.base_offset, FileKind.LOG, FileState.SWAP)
+            self._steps += [Rename(file=_made(name), to=swap, why=why), SyncDirectory()]
+        for fact in (split.files.index, split.files.time_index, split.files.txn_index):
+            if fact is not None:
+                self._steps.append(Delete(file=fact, why=why))
+        self._steps.append(SyncDirectory())
+        for state, name in zip(split.states, names, strict=True):
+            live = segment_file_name(state.base_offset, FileKind.LOG)
+            over = log if state is split.states[0] else None
+            self._steps += [Rename(file=_made(name), to=live, why=why, over=over), SyncDirectory()]
+
+    def _write_indexes(self, sequence: RecoverySequence) -> None:
+        pieces = {
+            state.base_offset: scan
+            for split in self._splits
+            for state, scan in zip(split.states, split.scans, strict=True)
+        }
+        for state in sequence.segments:
+            base_offset = state.base_offset
+            if base_offset == sequence.created_base:
+                self._write(base_offset, FileKind.LOG, b"", None, "the log begins anew here")
+                self._write_index(base_offset, FileKind.OFFSET_INDEX, None, _EMPTY)
+                self._write_index(base_offset, FileKind.TIME_INDEX, None, _EMPTY)
+            elif base_offset in pieces:
+                scan = pieces[base_offset]
+                index = IndexBytes(len(scan.offset_index), scan.offset_index)
+                time_index = IndexBytes(len(scan.time_index), scan.time_index)
+                self._write_index(base_offset, FileKind.OFFSET_INDEX, None, index)
+                self._write_index(base_offset, FileKind.TIME_INDEX, None, time_index)
+                self._write_txn_index(state, None, None)
+            else:
+                self._mend_indexes(state)
+
+    def _mend_indexes(self, state: SegmentState) -> None:
+        base_offset = state.base_offset
+        files, check = self._files[base_offset], self._survey.checks[base_offset]
+        result = self._results[base_offset]
+        is_recovered = state.aborted is not None
+        index, time_index = (_EMPTY, _EMPTY) if result is None else (result.index, result.time_index)
+        if state.is_emptied:
+            index = time_index = _EMPTY
+        if is_recovered or check.index in (IndexState.MISSING, IndexState.CORRUPT):
+            self._write_index(base_offset, FileKind.OFFSET_INDEX, files.index, index)
+        elif check.index is IndexState.PADDED:
+            padded = IndexBytes(check.index_size, None)
+            self._write_index(base_offset, FileKind.OFFSET_INDEX, files.index, padded)
+        if is_recovered or check.time_index is not IndexState.GOOD:
+            self._write_index(base_offset, FileKind.TIME_INDEX, files.time_index, time_index)
+        if is_recovered and not self._has_unseen_aborts(state, check):
+            self._write_txn_index(state, files.txn_index, self._survey.txn_indexes.get(base_offset))
+
+    def _has_unseen_aborts(self, state: SegmentState, check: IndexCheck) -> bool:
+        """Behind damage that stays, the index may know of aborts that no scan can see."""
+        stop = self._scans.by_base[state.base_offset].stop
+        return state.is_protected and stop is not ScanStop.END and check.txn_index is IndexState.GOOD
+
+    def _write_index(
+        self, base_offset: int, kind: FileKind, fact: FileFact | None, wanted: IndexBytes
+    ) -> None:
+        if wanted.data is None or (fact is not None and not wanted.size):
+            # The file begins as it should.
+            if fact is not None and fact.size != wanted.size:
+                why = f"cut to its {wanted.size} bytes of entries"
+                self._steps.append(Truncate(file=fact, size=wanted.size, why=why))
+                self._accepted.append(segment_file_name(base_offset, kind))
+        else:
+            self._write(base_offset, kind, wanted.data, fact, "built anew from the log")
+
+    def _write_txn_index(self, state: SegmentState, fact: FileFact | None, found: bytes | None) -> None:
+        wanted = b"".join(aborted.to_bytes() for aborted in state.aborted or ())
+        if wanted != (found or b""):
+            why = "built anew from the log"
+            self._write(state.base_offset, FileKind.TXN_INDEX, wanted, fact, why)
+
+    def _write_snapshots(self, snapshots: SnapshotSet) -> None:
+        found, digests = self._survey.inventory.snapshots, self._survey.snapshot_digests
+        kind = FileKind.PRODUCER_SNAPSHOT
+        for offset, data in sorted(snapshots.written.items()):
+            if digests.get(offset) != snapshot_digest(data):
+                self._write(offset, kind, data, found.get(offset), "the producers as the log tells of them")
+        kept = set(snapshots.offsets)
+        for offset, fact in found.items():
+            if offset not in kept:
+                self._steps.append(Delete(file=fact, why="no segment begins here, nor does the log end here"))
+
+    def _write_epochs(self, entries: list[EpochEntry]) -> None:
+        survey = self._survey
+        fact = survey.inventory.epoch_file
+        if fact is not None and survey.epochs is not None and [*survey.epochs] == entries:
+            return
+        lines = [f"{entry.epoch} {entry.start_offset}" for entry in entries]
+        # A log that never had a leader has the file, and nothing in it.
+        data = format_checkpoint(lines) if lines or fact is not None else b""
+        why = "the epochs of what is in the log"
+        self._steps.append(WriteFile(name=LEADER_EPOCH_CHECKPOINT, data=data, file=fact, why=why))
+
+    def _write(self, offset: int, kind: FileKind, data: bytes, fact: FileFact | None, why: str) -> None:
+        self._steps.append(WriteFile(name=segment_file_name(offset, kind), data=data, file=fact, why=why))
+
+    def _is_only_torn_tail(self, sequence: RecoverySequence) -> bool:
+        last = sequence.segments[-1].base_offset
+        scan = self._scans.by_base.get(last)
+        is_torn = scan is not None and scan.stop is ScanStop.TORN_TAIL
+        name = segment_file_name(last, FileKind.LOG)
+        return all(is_torn and cut.file == name and not cut.is_whole for cut in self._cuts)
+
+
+def _made(name: str) -> FileFact:
+    """A file that a step before has made: it is known by its name only."""
+    return FileFact(name, -1, -1, -1)

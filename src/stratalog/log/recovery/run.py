@@ -1,0 +1,94 @@
+"""Recovering one partition from end to end, and the two ends that a log manager uses by themselves."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from dataclasses import replace
+
+from stratalog.config import LogConfig
+from stratalog.files.disk import Disk, Path
+from stratalog.files.names import TopicPartition
+from stratalog.log.recovery.plan import RecoveryPlan, plan_recovery
+from stratalog.log.recovery.quarantine import Quarantine
+from stratalog.log.recovery.steps import KeepRange, Step, apply_steps
+from stratalog.log.recovery.survey import RecoveryOptions, survey_partition
+from stratalog.log.recovery.task import run_scan
+
+logger = logging.getLogger(__name__)
+
+
+def recover_partition(
+    disk: Disk,
+    directory: Path,
+    *,
+    topic_partition: TopicPartition,
+    config: LogConfig,
+    now_ms: int,
+    quarantine: Quarantine | None,
+    recovery_point: int = 0,
+    log_start_offset: int = 0,
+    options: RecoveryOptions | None = None,
+    before_change: Callable[[], object] | None = None,
+) -> RecoveryPlan:
+    """Bring a partition to the state that a clean shutdown leaves; all of it is on the device then.
+
+    The segments are scanned one after the other, in this thread. `before_change` is called once, before the
+    first file is changed, and not at all if none is.
+    """
+    survey = survey_partition(
+        disk,
+        directory,
+        topic_partition=topic_partition,
+        config=config,
+        recovery_point=recovery_point,
+        log_start_offset=log_start_offset,
+        now_ms=now_ms,
+        options=options,
+    )
+    plan = plan_recovery(survey, {task.name: run_scan(disk, task) for task in survey.scans})
+    plan = apply_plan(disk, plan, quarantine, before_change=before_change)
+    sync_accepted(disk, plan)
+    for finding in plan.findings:
+        logger.info("%s: %s %s %s", directory, finding.file, finding.words, finding.consequence)
+    for cut in plan.cuts:
+        logger.warning(
+            "%s: %d bytes of %s from byte %d on are cut off: %s They are kept as %s.",
+            directory,
+            cut.size,
+            cut.file,
+            cut.position,
+            cut.reason,
+            cut.kept_as,
+        )
+    return plan
+
+
+def apply_plan(
+    disk: Disk,
+    plan: RecoveryPlan,
+    quarantine: Quarantine | None,
+    *,
+    before_change: Callable[[], object] | None = None,
+    on_step: Callable[[Step], object] | None = None,
+) -> RecoveryPlan:
+    """Do the steps of a plan; returns it with the places at which its cuts are kept."""
+    disk.release(plan.directory)
+    kept = apply_steps(
+        disk, plan.directory, plan.steps, quarantine, before_change=before_change, on_step=on_step
+    )
+    disk.release(plan.directory)
+    places = {
+        (one.file, step.position if isinstance(step, KeepRange) else 0): ", ".join(one.files)
+        for step, one in kept
+    }
+    cuts = tuple(replace(cut, kept_as=places.get((cut.file, cut.position))) for cut in plan.cuts)
+    return replace(plan, cuts=cuts)
+
+
+def sync_accepted(disk: Disk, plan: RecoveryPlan) -> None:
+    """Wait until what was scanned and found good, or cut, is on the device; what was written is already."""
+    for name in plan.accepted:
+        disk.sync(f"{plan.directory}{os.sep}{name}")
+    disk.sync_directory(plan.directory)

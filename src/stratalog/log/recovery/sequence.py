@@ -1,0 +1,216 @@
+"""The order in which a broker recovers the segments of a log, gone through with scans instead of readings.
+
+1. Load pass, from the first segment up: one without its offset index, or with a transaction index that
+   cannot be its own, is recovered. Where it is damaged it is cut, and what follows stays.
+2. Unless the log was closed cleanly: the segment that holds the recovery point, and all behind it, are
+   recovered. With the first that is cut, all behind it go.
+3. A log that ends before its start begins anew there.
+4. Epochs are cut to the log's ends, stray snapshots removed, and the producers brought to its end.
+
+To recover a segment is to load the newest snapshot up to its base, replay what lies between, lay the segment
+itself behind, and take a snapshot. Which snapshots there are in the end depends on all of that.
+
+The survey goes through the same motions with scans that say nothing, to learn which ones will be needed.
+Kafka: LogLoader, UnifiedLog.rebuildProducerState
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from stratalog.log.epochs import EpochEntry
+from stratalog.log.recovery.stitch import EpochStitch, ProducerStitch, SnapshotSet
+from stratalog.segment.scan import ScanStop, SegmentScan
+from stratalog.segment.txn_index import AbortedTxn
+
+
+@dataclass(slots=True)
+class SegmentState:
+    """A segment on its way through the sequence.
+
+    `is_protected` says that it counts as flushed: its log is not cut, whatever is in it. `size` is what is
+    left of the log; `aborted` is there once it was recovered, and is its transaction index.
+    """
+
+    base_offset: int
+    size: int
+    needs_load_pass: bool = False
+    is_protected: bool = False
+    aborted: list[AbortedTxn] | None = None
+    is_emptied: bool = False
+
+
+class Scans(Protocol):
+    """Where scans come from: the results of a recovery, or, for its survey, guesses that are noted."""
+
+    def whole(self, segment: SegmentState) -> SegmentScan:
+        """The scan of a segment that is recovered."""
+        ...
+
+    def behind(self, segment: SegmentState, offset: int) -> SegmentScan | None:
+        """What a segment says from the batch with this offset on; None if it ends before."""
+        ...
+
+    def next_offset(self, segment: SegmentState) -> int:
+        """Where the last segment ends, as it is now."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SequenceSettings:
+    """What a broker knows of a log beside its files."""
+
+    log_start_offset: int
+    recovery_point: int
+    had_clean_shutdown: bool
+    now_ms: int
+    producer_id_expiration_ms: int
+
+
+class RecoverySequence:
+    """The log while it is recovered, and what came of it.
+
+    `segments` are those that stay, `removed` those behind a cut, or all where the log ended before its start.
+    `created_base` is the base of a new, empty segment where none was left.
+    """
+
+    def __init__(
+        self,
+        segments: Iterable[SegmentState],
+        *,
+        snapshots: SnapshotSet,
+        epochs: Iterable[EpochEntry],
+        scans: Scans,
+        settings: SequenceSettings,
+    ) -> None:
+        self.segments = list(segments)
+        self.snapshots = snapshots
+        self.epochs = EpochStitch(epochs)
+        self.removed: list[SegmentState] = []
+        self.contradictions: list[int] = []
+        self.log_end_offset = 0
+        self.is_below_start = False
+        self.created_base: int | None = None
+        self._scans = scans
+        self._settings = settings
+
+    def run(self) -> None:
+        """Go through all of it."""
+        for number, segment in enumerate(self.segments):
+            if segment.needs_load_pass:
+                self._recover(segment, self.segments[:number])
+        if not self._settings.had_clean_shutdown:
+            self._recover_from_recovery_point()
+        state = self._new_state()
+        self._find_end(state)
+        self._finish(state)
+
+    def _recover_from_recovery_point(self) -> None:
+        first = floor_segment(self.segments, self._settings.recovery_point)
+        for number in range(first, len(self.segments)):
+            segment = self.segments[number]
+            size = segment.size
+            self._recover(segment, self.segments)
+            if segment.size < size:
+                self.removed = self.segments[number + 1 :]
+                del self.segments[number + 1 :]
+                for later in self.removed:
+                    self.snapshots.delete(later.base_offset)
+                return
+
+    def _recover(self, segment: SegmentState, known: Sequence[SegmentState]) -> None:
+        """What the segment's own batches say, laid behind the state at its base."""
+        state = self._new_state()
+        self._rebuild(state, known, segment.base_offset, self._settings.log_start_offset)
+        scan = self._scans.whole(segment)
+        self.epochs.add(scan)
+        if scan.stop is ScanStop.INVALID_OFFSET and not segment.is_protected:
+            # Kafka gives the whole segment up: it does not know where its offsets went wrong.
+            segment.is_emptied, segment.size, segment.aborted = True, 0, []
+            return
+        segment.aborted = state.add(scan)
+        self.contradictions += state.contradictions
+        if not segment.is_protected:
+            segment.size = min(segment.size, scan.valid_size)
+        state.take_snapshot()
+
+    def _find_end(self, state: ProducerStitch) -> None:
+        start = self._settings.log_start_offset
+        if self.segments:
+            self.log_end_offset = self._scans.next_offset(self.segments[-1])
+            if self.log_end_offset < start:
+                self.is_below_start = True
+                self.removed = [*self.segments, *self.removed]
+                self.segments.clear()
+                self.epochs.clear()
+                state.start_at(start)
+        if not self.segments:
+            self.created_base = self.log_end_offset = start
+            self.segments.append(SegmentState(start, 0))
+
+    def _finish(self, state: ProducerStitch) -> None:
+        settings = self._settings
+        bases = [segment.base_offset for segment in self.segments]
+        self.epochs.truncate_from_end(self.log_end_offset)
+        self.epochs.truncate_from_start(settings.log_start_offset)
+        self.snapshots.remove_strays(bases)
+        self._rebuild(
+            state,
+            self.segments,
+            self.log_end_offset,
+            max(settings.log_start_offset, bases[0]),
+            after_clean_shutdown=settings.had_clean_shutdown,
+        )
+        self.contradictions += state.contradictions
+
+    def _rebuild(
+        self,
+        state: ProducerStitch,
+        segments: Sequence[SegmentState],
+        end_offset: int,
+        log_start_offset: int,
+        *,
+        after_clean_shutdown: bool = False,
+    ) -> None:
+        """Bring the state to an offset, by the newest snapshot and the batches behind it.
+
+        `log/producer_rebuild.py` does the same with the batches themselves.
+        """
+        snapshot_offsets = {*(segment.base_offset for segment in segments[-2:]), end_offset}
+        if after_clean_shutdown and self.snapshots.latest is None:
+            for offset in sorted(snapshot_offsets):
+                state.map_end_offset = offset
+                state.take_snapshot()
+            return
+        was_empty = not state.producers and state.map_end_offset >= end_offset
+        state.reload(log_start_offset, end_offset)
+        if end_offset > state.map_end_offset and not was_empty:
+            first = floor_segment(segments, state.map_end_offset)
+            for segment in segments[first:]:
+                if segment.base_offset >= end_offset:
+                    break
+                start_offset = max(segment.base_offset, state.map_end_offset, log_start_offset)
+                state.map_end_offset = start_offset
+                if segment.base_offset in snapshot_offsets:
+                    state.take_snapshot()
+                scan = self._scans.behind(segment, start_offset)
+                if scan is not None:
+                    state.add(scan)
+                    state.map_end_offset = start_offset
+        state.map_end_offset = end_offset
+        state.take_snapshot()
+
+    def _new_state(self) -> ProducerStitch:
+        return ProducerStitch(
+            self.snapshots,
+            now_ms=self._settings.now_ms,
+            producer_id_expiration_ms=self._settings.producer_id_expiration_ms,
+        )
+
+
+def floor_segment(segments: Sequence[SegmentState], offset: int) -> int:
+    """The number of the segment that holds an offset; the first where all are behind it."""
+    return max(0, bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1)

@@ -1,0 +1,373 @@
+"""What of a partition must be scanned to recover it, found out without reading a log.
+
+Segments from the one that holds the recovery point on are scanned whatever their indexes say. Those before it
+count as flushed: they are scanned only where an index is missing or cannot be its log's, or where no snapshot
+tells of their producers. Which those are is found by going through the recovery with scans that say nothing
+(`sequence.py`). A segment is scanned once, for all that is wanted of it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+
+from stratalog.config import LogConfig
+from stratalog.errors import CorruptCheckpointError, CorruptRecordError, CorruptSnapshotError
+from stratalog.files.disk import Disk, Path
+from stratalog.files.names import LEADER_EPOCH_CHECKPOINT, TopicPartition
+from stratalog.log.epochs import EpochEntry, LeaderEpochFileCache
+from stratalog.log.producer_entry import ProducerStateEntry
+from stratalog.log.producer_snapshot import ENTRY_SIZE, HEADER_SIZE, parse_snapshot
+from stratalog.log.recovery.facts import Finding, FindingKind
+from stratalog.log.recovery.index_checks import IndexCheck, check_indexes
+from stratalog.log.recovery.inventory import Inventory, SegmentFiles, take_inventory
+from stratalog.log.recovery.sequence import RecoverySequence, SegmentState, SequenceSettings, floor_segment
+from stratalog.log.recovery.stitch import SnapshotSet
+from stratalog.log.recovery.task import ScanTask
+from stratalog.records.kernels import index as kernel
+from stratalog.records.kernels.memory import Bytes
+from stratalog.records.reader import BatchRow
+from stratalog.segment.headers import find_batch
+from stratalog.segment.offset_index import OffsetIndex
+from stratalog.segment.scan import ScanStop, SegmentScan
+
+INT64_MAX = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryOptions:
+    """How a partition is to be recovered.
+
+    `had_clean_shutdown` trusts the logs as a broker does that finds its mark. `scan_all` reads every segment
+    and reports what is wrong with it; below the recovery point its log is not touched all the same.
+    """
+
+    had_clean_shutdown: bool = False
+    scan_all: bool = False
+    salvage: bool = False
+    keep_open_transactions: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """Everything but the scans that a plan needs. `scans` are the tasks to run, in the order of the log.
+
+    `checks` says of each segment, by its base, which of its indexes cannot stay. `snapshots` are those that
+    were read, None for one that cannot be believed; of those that recovery takes anew the digests are known,
+    and of recovered segments the bytes of the transaction indexes. `epochs` are None where the file is
+    damaged. `end_offset` is there if no scan tells where the log ends.
+    """
+
+    topic_partition: TopicPartition
+    inventory: Inventory
+    config: LogConfig
+    options: RecoveryOptions
+    settings: SequenceSettings
+    scans: tuple[ScanTask, ...]
+    checks: dict[int, IndexCheck]
+    snapshots: dict[int, list[ProducerStateEntry] | None]
+    snapshot_digests: dict[int, bytes]
+    txn_indexes: dict[int, bytes]
+    epochs: tuple[EpochEntry, ...] | None
+    end_offset: int | None
+    findings: tuple[Finding, ...]
+
+    @property
+    def directory(self) -> str:
+        return self.inventory.directory
+
+    def segment_states(self) -> list[SegmentState]:
+        """The segments as a sequence begins with them."""
+        return _segment_states(self.inventory, self.checks, self.settings)
+
+
+def survey_partition(
+    disk: Disk,
+    directory: Path,
+    *,
+    topic_partition: TopicPartition,
+    config: LogConfig,
+    recovery_point: int = 0,
+    log_start_offset: int = 0,
+    now_ms: int,
+    options: RecoveryOptions | None = None,
+) -> Survey:
+    """Look at a partition's files; nothing is changed. DiskError if one cannot be read."""
+    options = options or RecoveryOptions()
+    settings = SequenceSettings(
+        log_start_offset=log_start_offset,
+        recovery_point=recovery_point,
+        had_clean_shutdown=options.had_clean_shutdown,
+        now_ms=now_ms,
+        producer_id_expiration_ms=config.producer_id_expiration_ms,
+    )
+    return _Surveyor(
+        disk, take_inventory(disk, directory), topic_partition, config, options, settings
+    ).survey()
+
+
+class _Surveyor:
+    def __init__(
+        self,
+        disk: Disk,
+        inventory: Inventory,
+        topic_partition: TopicPartition,
+        config: LogConfig,
+        options: RecoveryOptions,
+        settings: SequenceSettings,
+    ) -> None:
+        self._disk = disk
+        self._inventory = inventory
+        self._topic_partition = topic_partition
+        self._config = config
+        self._options = options
+        self._settings = settings
+        self._files = {segment.base_offset: segment for segment in inventory.segments}
+        self._findings: list[Finding] = []
+        self._snapshots: dict[int, list[ProducerStateEntry] | None] = {}
+
+    def survey(self) -> Survey:
+        checks = self._check_segments()
+        epochs = self._read_epochs()
+        end_offset = self._find_end(checks)
+        guesses = _Guesses(self._inventory.segments, end_offset)
+        sequence = RecoverySequence(
+            _segment_states(self._inventory, checks, self._settings),
+            snapshots=SnapshotSet(self._inventory.snapshots, self._read_snapshot),
+            epochs=(),
+            scans=guesses,
+            settings=self._settings,
+        )
+        sequence.run()
+        recovered = guesses.recovered
+        tasks = [
+            self._task(files, checks, guesses, is_epoch_lost=epochs is None) for files in self._files.values()
+        ]
+        return Survey(
+            topic_partition=self._topic_partition,
+            inventory=self._inventory,
+            config=self._config,
+            options=self._options,
+            settings=self._settings,
+            scans=tuple(task for task in tasks if task is not None),
+            checks=checks,
+            snapshots=self._snapshots,
+            snapshot_digests=self._digests(min(recovered, default=INT64_MAX)),
+            txn_indexes=self._read_txn_indexes(recovered),
+            epochs=epochs,
+            end_offset=end_offset,
+            findings=(*self._inventory.findings, *self._findings),
+        )
+
+    def _check_segments(self) -> dict[int, IndexCheck]:
+        """The state of each segment's indexes; those that are recovered anyway are hardly looked at."""
+        segments = self._inventory.segments
+        bases = [files.base_offset for files in segments]
+        states = [SegmentState(base, 0) for base in bases]
+        first = len(bases)
+        if not self._settings.had_clean_shutdown:
+            first = floor_segment(states, self._settings.recovery_point)
+        checks = {}
+        for number, files in enumerate(segments):
+            check = check_indexes(
+                self._disk,
+                self._inventory.directory,
+                files,
+                next_base=bases[number + 1] if number + 1 < len(bases) else INT64_MAX,
+                is_rebuilt=number >= first,
+            )
+            self._findings += check.findings
+            checks[files.base_offset] = check
+        return checks
+
+    def _read_epochs(self) -> tuple[EpochEntry, ...] | None:
+        """What the epoch file says; None if it says nothing that can be understood."""
+        path = self._path(LEADER_EPOCH_CHECKPOINT)
+        try:
+            return LeaderEpochFileCache(self._disk, path).entries
+        except CorruptCheckpointError as error:
+            self._findings.append(
+                Finding(
+                    kind=FindingKind.EPOCH_FILE,
+                    file=LEADER_EPOCH_CHECKPOINT,
+                    words=str(error),
+                    consequence="A broker takes its log directory offline. It is written anew from the log.",
+                )
+            )
+            return None
+
+    def _find_end(self, checks: dict[int, IndexCheck]) -> int | None:
+        """Where a log ends that counts as closed cleanly; None where a scan will tell."""
+        if not self._settings.had_clean_shutdown or not self._inventory.segments:
+            return None
+        files = self._inventory.segments[-1]
+        if checks[files.base_offset].needs_load_pass:
+            return None
+        path = self._path(files.log.name)
+        try:
+            last = self._find(path, 0, files.log.size, kernel.LAST, 0)
+        except CorruptRecordError as error:
+            # A broker does not start over it. What is readable is worth more than the mark.
+            checks[files.base_offset] = replace(checks[files.base_offset], is_log_broken=True)
+            self._findings.append(
+                Finding(
+                    kind=FindingKind.DAMAGE_BELOW_RECOVERY_POINT,
+                    file=files.log_name,
+                    words=str(error),
+                    consequence="A broker does not start over it. The segment is recovered.",
+                )
+            )
+            return None
+        return files.base_offset if last is None else last.last_offset + 1
+
+    def _read_snapshot(self, offset: int) -> list[ProducerStateEntry] | None:
+        if offset in self._snapshots:
+            return self._snapshots[offset]
+        fact = self._inventory.snapshots[offset]
+        entries: list[ProducerStateEntry] | None = None
+        try:
+            entries = parse_snapshot(self._disk.read_at(self._path(fact.name), fact.size, 0))
+        except CorruptSnapshotError as error:
+            self._findings.append(
+                Finding(
+                    kind=FindingKind.CORRUPT_SNAPSHOT,
+                    file=fact.name,
+                    words=str(error),
+                    consequence="It is deleted, and the one before it is used.",
+                )
+            )
+        self._snapshots[offset] = entries
+        return entries
+
+    def _digests(self, first_offset: int) -> dict[int, bytes]:
+        """What is in the snapshots from an offset on, to tell which of those taken anew are the same."""
+        return {
+            offset: snapshot_digest(self._disk.read_at(self._path(fact.name), fact.size, 0))
+            for offset, fact in self._inventory.snapshots.items()
+            if offset >= first_offset
+        }
+
+    def _read_txn_indexes(self, recovered: set[int]) -> dict[int, bytes]:
+        facts = {base: self._files[base].txn_index for base in recovered}
+        return {
+            base: self._disk.read_at(self._path(fact.name), fact.size, 0)
+            for base, fact in facts.items()
+            if fact is not None
+        }
+
+    def _task(
+        self, files: SegmentFiles, checks: dict[int, IndexCheck], guesses: _Guesses, *, is_epoch_lost: bool
+    ) -> ScanTask | None:
+        base_offset = files.base_offset
+        wants_indexes = base_offset in guesses.recovered or checks[base_offset].needs_scan
+        start_position: int | None = 0
+        if not wants_indexes and not self._options.scan_all and not is_epoch_lost:
+            start_position = self._start_of_replay(files, guesses.replayed.get(base_offset))
+        if start_position is None:
+            return None
+        return ScanTask(
+            name=files.log_name,
+            path=self._path(files.log.name),
+            base_offset=base_offset,
+            size=files.log.size,
+            index_interval_bytes=self._config.index_interval_bytes,
+            max_index_size=self._config.segment_index_bytes,
+            start_position=start_position,
+            wants_indexes=wants_indexes,
+            index_path=None if files.index is None else self._path(files.index.name),
+            time_index_path=None if files.time_index is None else self._path(files.time_index.name),
+        )
+
+    def _start_of_replay(self, files: SegmentFiles, offset: int | None) -> int | None:
+        """Where the batch with this offset starts; None if there is none to replay."""
+        if offset is None or offset <= files.base_offset:
+            return None if offset is None else 0
+        path = self._path(files.log.name)
+        start = 0
+        if files.index is not None:
+            index = OffsetIndex(self._disk, self._path(files.index.name), files.base_offset, max_size=0)
+            start = index.lookup(offset).position
+            index.forget()
+        try:
+            batch = self._find(path, start, files.log.size, kernel.OFFSET_AT_LEAST, offset)
+        except CorruptRecordError:
+            return start
+        return None if batch is None else batch.position
+
+    def _find(self, path: str, start: int, end: int, kind: int, target: int) -> BatchRow | None:
+        def read_into(buffer: Bytes, position: int) -> int:
+            return self._disk.read_into(path, buffer, position)
+
+        return find_batch(read_into, start, end, kind, target, path=path)
+
+    def _path(self, name: str) -> str:
+        return f"{self._inventory.directory}{os.sep}{name}"
+
+
+class _Guesses:
+    """Scans for a sequence before there are any: each segment ends where the next begins.
+
+    What it is asked for is what will be needed. That a segment ends earlier, or is damaged, only makes less
+    of it necessary.
+    """
+
+    def __init__(self, segments: Iterable[SegmentFiles], end_offset: int | None) -> None:
+        bases = [files.base_offset for files in segments]
+        self.recovered: set[int] = set()
+        self.replayed: dict[int, int] = {}
+        self._end_offset = INT64_MAX - 1 if end_offset is None else end_offset
+        self._ends = dict(zip(bases, [*bases[1:], self._end_offset], strict=False))
+
+    def whole(self, segment: SegmentState) -> SegmentScan:
+        self.recovered.add(segment.base_offset)
+        return SegmentScan(
+            path="",
+            base_offset=segment.base_offset,
+            start_position=0,
+            file_size=segment.size,
+            valid_size=segment.size,
+            stop=ScanStop.END,
+            reason="",
+            batches_count=1,
+            next_offset=self._ends[segment.base_offset],
+            max_timestamp=-1,
+            offset_of_max_timestamp=-1,
+            offset_index=b"",
+            time_index=b"",
+            epoch_starts=(),
+            producers=(),
+            transactions=(),
+        )
+
+    def behind(self, segment: SegmentState, offset: int) -> None:
+        known = self.replayed.get(segment.base_offset, offset)
+        self.replayed[segment.base_offset] = min(known, offset)
+
+    def next_offset(self, segment: SegmentState) -> int:
+        return self._ends[segment.base_offset]
+
+
+def snapshot_digest(data: bytes) -> bytes:
+    """A number for the entries of a snapshot, in whatever order; that of a damaged one is its own."""
+    try:
+        parse_snapshot(data)
+    except CorruptSnapshotError:
+        return b"damaged"
+    entries = [data[at : at + ENTRY_SIZE] for at in range(HEADER_SIZE, len(data), ENTRY_SIZE)]
+    return blake2b(b"".join(sorted(entries)), digest_size=16).digest()
+
+
+def _segment_states(
+    inventory: Inventory, checks: dict[int, IndexCheck], settings: SequenceSettings
+) -> list[SegmentState]:
+    states = [
+        SegmentState(files.base_offset, files.log.size, checks[files.base_offset].needs_load_pass)
+        for files in inventory.segments
+    ]
+    # What a clean close vouches for is flushed; the tail of the last segment is cut by a broker all the same.
+    point = INT64_MAX if settings.had_clean_shutdown else settings.recovery_point
+    for state in states[: floor_segment(states, point)]:
+        state.is_protected = True
+    return states

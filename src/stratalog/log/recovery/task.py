@@ -1,0 +1,146 @@
+"""One scan of a recovery, as a value: it travels to a thread or a Spark task, and its result comes back.
+
+What comes back is small: an index that is on disk already is told by its size alone, so that the scans of a
+whole log directory can be held at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from stratalog.errors import CorruptRecordError
+from stratalog.files.disk import Disk
+from stratalog.records.batch import RECORD_BATCH_OVERHEAD
+from stratalog.records.kernels.memory import Bytes, byte_array
+from stratalog.records.reader import read_batches
+from stratalog.segment import offset_index, time_index
+from stratalog.segment.scan import ScanStop, SegmentScan, scan_segment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanTask:
+    """What to read: `path` is where the bytes of the live file `name` are now.
+
+    `start_position` is above 0 where only producers are asked for, and a snapshot knows those before it.
+    `index_path` and `time_index_path` are the files to compare with; None: there are none, or they are not
+    asked for.
+    """
+
+    name: str
+    path: str
+    base_offset: int
+    size: int
+    index_interval_bytes: int
+    max_index_size: int
+    start_position: int = 0
+    wants_indexes: bool = True
+    index_path: str | None = None
+    time_index_path: str | None = None
+
+
+class IndexBytes(NamedTuple):
+    """An index as it should be: its size, and its bytes unless the file on disk begins with them."""
+
+    size: int
+    data: bytes | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanResult:
+    """What a task found. `pieces` are the segments that a segment with too wide offsets is to be split into,
+    the first of them included; else there is none."""
+
+    name: str
+    scan: SegmentScan
+    index: IndexBytes
+    time_index: IndexBytes
+    pieces: tuple[SegmentScan, ...] = ()
+    scanned_size: int = 0
+
+
+def run_scan(disk: Disk, task: ScanTask, *, buffer: Bytes | None = None) -> ScanResult:
+    """Scan a segment; DiskError if it cannot be read, and then nothing of it may be cut.
+
+    `buffer` is memory to read into, used again by whoever scans many.
+    """
+    scan = _scan(disk, task, task.base_offset, task.start_position, buffer)
+    pieces: tuple[SegmentScan, ...] = ()
+    if scan.stop is ScanStop.OFFSET_OVERFLOW:
+        pieces = _pieces_behind(disk, task, scan, buffer)
+    index = time = IndexBytes(0, b"")
+    if task.wants_indexes:
+        index = _compared(disk, task.index_path, _bounded_index(scan, task.max_index_size))
+        time = _compared(disk, task.time_index_path, _bounded_times(scan, task.max_index_size))
+    return ScanResult(
+        name=task.name,
+        scan=replace(scan, offset_index=b"", time_index=b""),
+        index=index,
+        time_index=time,
+        pieces=pieces,
+        scanned_size=task.size - task.start_position,
+    )
+
+
+def _scan(disk: Disk, task: ScanTask, base_offset: int, start: int, buffer: Bytes | None) -> SegmentScan:
+    return scan_segment(
+        disk,
+        task.path,
+        base_offset,
+        index_interval_bytes=task.index_interval_bytes,
+        start_position=start,
+        end_position=task.size,
+        buffer=buffer,
+    )
+
+
+def _pieces_behind(
+    disk: Disk, task: ScanTask, first: SegmentScan, buffer: Bytes | None
+) -> tuple[SegmentScan, ...]:
+    """The pieces of a segment whose offsets are too wide; none if they are not wide but wrong.
+
+    Offsets have no checksum. One that is below its base, or that is followed by such, is damage: a broker
+    that tried to split there would not start.
+    """
+    pieces = [first]
+    while pieces[-1].stop is ScanStop.OFFSET_OVERFLOW:
+        position = pieces[-1].start_position + pieces[-1].valid_size
+        base_offset = _first_offset(disk, task, position)
+        if base_offset is None or base_offset < pieces[-1].next_offset:
+            return ()
+        piece = _scan(disk, task, base_offset, position, buffer)
+        if not piece.batches_count:
+            return ()
+        pieces.append(piece)
+    return tuple(pieces)
+
+
+def _first_offset(disk: Disk, task: ScanTask, position: int) -> int | None:
+    """The first offset of the batch that starts here; that of an old compressed message is inside it."""
+    header = disk.read_at(task.path, RECORD_BATCH_OVERHEAD, position)
+    size = int.from_bytes(header[8:12], "big") + 12
+    try:
+        batch = next(read_batches(byte_array(disk.read_at(task.path, size, position)), check_crc=False))
+        if batch.facts.magic == 2 or not batch.facts.attributes & 7:
+            return batch.facts.base_offset
+        return next(iter(batch)).offset
+    except (CorruptRecordError, StopIteration):
+        return None
+
+
+def _bounded_index(scan: SegmentScan, max_size: int) -> bytes:
+    """No more entries than the index may have: a broker does not start over one that has more."""
+    return scan.offset_index[: max_size // offset_index.ENTRY_SIZE * offset_index.ENTRY_SIZE]
+
+
+def _bounded_times(scan: SegmentScan, max_size: int) -> bytes:
+    """The same for times, of which the last is the largest, and stays."""
+    size, data = time_index.ENTRY_SIZE, scan.time_index
+    room = max_size // size * size
+    return data if len(data) <= room else data[: room - size] + data[-size:]
+
+
+def _compared(disk: Disk, path: str | None, wanted: bytes) -> IndexBytes:
+    if path is not None and disk.read_at(path, len(wanted), 0) == wanted:
+        return IndexBytes(len(wanted), None)
+    return IndexBytes(len(wanted), wanted)
