@@ -74,7 +74,7 @@ CASES = [
         {
             "subscribe": "seeded",
             "startingOffsetsByTimestamp": f'{{"seeded": {{"0": {T0}, "1": {T0 + 77_777}, "2": {T0}}}}}',
-            "endingOffsetsByTimestamp": f'{{"seeded": {{"0": {T0 + 50_000}, "1": {T0 + 10**9}, "2": {T0 + 1}}}}}',
+            "endingOffsetsByTimestamp": f'{{"seeded": {{"0": {T0 + 50_000}, "1": {T0 * 2}, "2": {T0 + 1}}}}}',
         },
     ),
     Case(

@@ -175,5 +175,5 @@ def _check_asked(options: ReadOptions, found: Iterable[TopicPartition]) -> None:
         if topic not in topics:
             raise UsageError(
                 f"subscribe names {topic}, which is not in {listed(options.paths)}. There are the topics "
-                f"{listed(sorted(topics))}."
+                f"{listed(sorted(topics, key=lambda name: (name in INTERNAL_TOPICS, name)))}."
             )

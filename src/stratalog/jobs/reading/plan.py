@@ -8,7 +8,7 @@ small. So one large partition feeds every core, and a thousand small ones do not
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from stratalog.clock import Clock, system_clock
@@ -158,8 +158,7 @@ def _task_size(total: int, options: ReadOptions, cores: int) -> int:
     """How many bytes a task should have."""
     size = min(LARGEST_TASK, max(SMALLEST_TASK, total // (cores * TASKS_PER_CORE)))
     if options.min_partitions:
-        # A tenth less, as a cut is made behind the place that it is wanted at.
-        size = min(size, max(1, total * 9 // 10 // options.min_partitions))
+        size = min(size, max(1, total // options.min_partitions))
     return max(size, 1)
 
 
@@ -181,24 +180,37 @@ def _by_records(piece: _Piece, most: int) -> Iterator[_Piece]:
     yield replace(piece, split=split)
 
 
-def _packed(pieces: Iterable[_Piece], size: int, most: int | None) -> Iterator[tuple[Split, ...]]:
-    """Splits of about `size` bytes together, and not more than `most` offsets."""
+def _packed(pieces: list[_Piece], size: int, most: int | None) -> Iterator[tuple[Split, ...]]:
+    """Splits of about `size` bytes together, and not more than `most` offsets.
+
+    A cut falls where the index allows it, behind the place that was meant. What is left is shared out anew
+    after each task, so that there are as many tasks as were meant.
+    """
+    left = sum(piece.split.size for piece in pieces)
+    tasks = max(1, round(left / size))
     task: list[Split] = []
-    room, offsets = size, 0
+    room, offsets = _share(left, tasks, size), 0
     for piece in pieces:
         rest: _Piece | None = piece
         while rest is not None:
             split = rest.split
             count = split.end_offset - split.start_offset
-            if task and (room < min(size // 8, split.size) or (most and offsets + count > most)):
+            if task and (room <= 0 or (most and offsets + count > most)):
                 yield tuple(task)
-                task, room, offsets = [], size, 0
-            first, rest = _cut_behind(rest, room) if split.size > room + size // 8 else (rest, None)
+                tasks -= 1
+                task, room, offsets = [], _share(left, tasks, size), 0
+            first, rest = _cut_behind(rest, room) if split.size > room + size // 16 else (rest, None)
             task.append(first.split)
+            left -= first.split.size
             room -= first.split.size
             offsets += first.split.end_offset - first.split.start_offset
     if task:
         yield tuple(task)
+
+
+def _share(left: int, tasks: int, size: int) -> int:
+    """The bytes of the next task; a small rest that goes to the last one is more than its share."""
+    return max(1, min(left // max(tasks, 1), 2 * size))
 
 
 def _cut_behind(piece: _Piece, size: int) -> tuple[_Piece, _Piece | None]:

@@ -1,0 +1,48 @@
+"""What the tests of reading share: a made log, and a plain way to run a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stratalog.jobs.reading.options import ReadOptions
+from stratalog.jobs.reading.plan import plan_read
+from stratalog.jobs.reading.read import read_columns
+from stratalog.jobs.reading.split import ReadTask
+from stratalog.log.new_records import NewRecord
+
+T0 = 1_700_000_000_000
+COLUMNS = ("offset", "key", "value")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Made:
+    """A partition's directory, and the records that were appended to it: offsets are their indexes."""
+
+    path: Path
+    records: Sequence[NewRecord]
+
+    def rows(self, offsets: Iterable[int]) -> list[dict[str, Any]]:
+        """What a read of these offsets must give for COLUMNS."""
+        return [
+            {"offset": each, "key": self.records[each].key, "value": self.records[each].value}
+            for each in offsets
+        ]
+
+    @property
+    def all_rows(self) -> list[dict[str, Any]]:
+        return self.rows(range(len(self.records)))
+
+
+def plan(path: Path, *, cores: int = 2, **options: str) -> list[ReadTask]:
+    return plan_read(ReadOptions.parse({"path": str(path)} | options), cores=cores)
+
+
+def rows_of(tasks: Iterable[ReadTask], columns: Sequence[str] = COLUMNS) -> list[dict[str, Any]]:
+    return [row for task in tasks for batch in read_columns(task, columns) for row in batch.to_pylist()]
+
+
+def read(path: Path, *, columns: Sequence[str] = COLUMNS, **options: str) -> list[dict[str, Any]]:
+    return rows_of(plan(path, **options), columns)

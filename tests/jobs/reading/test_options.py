@@ -1,0 +1,117 @@
+"""Options are parsed once, and what is wrong with one is said in words."""
+
+from __future__ import annotations
+
+import pytest
+
+from stratalog.errors import UsageError
+from stratalog.files.names import TopicPartition
+from stratalog.jobs.reading.options import EARLIEST, LATEST, OnCorruption, ReadOptions
+
+A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
+
+
+def parse(**options: str) -> ReadOptions:
+    return ReadOptions.parse({"path": "/data"} | options)
+
+
+def test_without_options_everything_is_read() -> None:
+    options = parse()
+
+    assert (options.starting.mark, options.ending.mark) == (EARLIEST, LATEST)
+    assert (options.topics, options.pattern, options.assigned) == (None, None, None)
+    assert options.fail_on_data_loss
+    assert not options.read_committed
+
+
+def test_names_are_taken_in_any_case() -> None:
+    assert parse(includeheaders="TRUE").include_headers
+
+
+def test_a_list_of_paths_comes_as_json() -> None:
+    assert ReadOptions.parse({"paths": '["/a", "/b"]'}).paths == ("/a", "/b")
+
+
+def test_topics_are_separated_by_commas() -> None:
+    assert parse(subscribe=" a, b,").topics == ("a", "b")
+
+
+def test_assigned_partitions_come_as_json() -> None:
+    assert parse(assign='{"a": [0, 1]}').assigned == (A0, A1)
+
+
+def test_offsets_by_partition_come_as_json() -> None:
+    assert parse(startingOffsets='{"a": {"0": 5, "1": -2}}').starting.offsets == {A0: 5, A1: -2}
+
+
+def test_one_time_for_all_wins_over_a_time_for_each_and_over_offsets() -> None:
+    by_time = '{"a": {"0": 7}}'
+
+    options = parse(startingTimestamp="5", startingOffsetsByTimestamp=by_time, startingOffsets="earliest")
+    assert options.starting.timestamp == 5
+    assert parse(startingOffsetsByTimestamp=by_time, startingOffsets="earliest").starting.timestamps == {
+        A0: 7
+    }
+
+
+def test_the_consumers_name_for_isolation_is_an_alias() -> None:
+    assert ReadOptions.parse({"path": "/d", "kafka.isolation.level": "read_committed"}).read_committed
+    assert parse(isolation="read_committed").read_committed
+
+
+def test_corruption_may_be_skipped() -> None:
+    assert parse(onCorruption="skip").on_corruption is OnCorruption.SKIP
+
+
+def test_a_stream_begins_at_the_latest_offset() -> None:
+    assert ReadOptions.parse({"path": "/d"}, streaming=True).starting.mark == LATEST
+
+
+def test_columns_are_those_of_sparks_kafka_source() -> None:
+    assert parse().columns == ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
+    assert parse(includeHeaders="true").columns[-1] == "headers"
+    assert parse(includeBatchMetadata="true").columns[7:9] == ("leaderEpoch", "producerId")
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"subscrbe": "a"}, "did you mean subscribe"),
+        ({"wholly-unknown": "a"}, "there are path"),
+        ({"kafka.bootstrap.servers": "b:9092"}, "no client is used here"),
+        ({"groupIdPrefix": "x"}, "leave it out"),
+        ({"subscribe": "a", "assign": '{"a": [0]}'}, "assign and subscribe contradict"),
+        ({"subscribe": " , "}, "list of topics"),
+        ({"subscribePattern": "a["}, "no regular expression"),
+        ({"assign": "[0]"}, "it is JSON like"),
+        ({"assign": '{"a": ["0"]}'}, "it is JSON like"),
+        ({"assign": "{"}, "no JSON"),
+        ({"startingOffsets": "latest"}, "nothing would be read"),
+        ({"endingOffsets": "earliest"}, "nothing would be read"),
+        ({"startingOffsets": '{"a": {"0": -1}}'}, "no offset it can have"),
+        ({"endingOffsets": '{"a": {"0": -2}}'}, "no offset it can have"),
+        ({"startingOffsets": '{"a": {"x": 1}}'}, "it is JSON like"),
+        ({"startingOffsets": '{"a": 1}'}, "it is JSON like"),
+        ({"startingOffsets": '{"a": {"0": true}}'}, "it is JSON like"),
+        ({"startingTimestamp": "yesterday"}, "milliseconds since 1970"),
+        ({"startingTimestamp": "8", "endingTimestamp": "7"}, "end before it begins"),
+        (
+            {"startingOffsets": '{"a": {"0": 8}}', "endingOffsets": '{"a": {"0": 7}}'},
+            "says 8 for a-0, endingOffsets says 7",
+        ),
+        ({"minPartitions": "0"}, "above 0"),
+        ({"maxTriggerDelay": "soon"}, "a time like"),
+        ({"includeHeaders": "yes"}, "one of true, false"),
+        ({"isolation": "dirty"}, "one of read_uncommitted, read_committed"),
+        ({"isolation": "read_committed", "kafka.isolation.level": "read_uncommitted"}, "contradict"),
+        ({"onCorruption": "ignore"}, "one of fail, skip"),
+    ],
+)
+def test_what_is_wrong_is_said(options: dict[str, str], says: str) -> None:
+    with pytest.raises(UsageError, match=says.replace("[", r"\[")):
+        parse(**options)
+
+
+def test_a_read_without_a_directory_is_refused() -> None:
+    with pytest.raises(UsageError, match="no directory is given"):
+        ReadOptions.parse({"subscribe": "a"})

@@ -1,0 +1,153 @@
+"""How a read is cut into tasks, and what it does not read."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from stratalog.errors import OffsetOutOfRangeError, UsageError
+from stratalog.jobs.reading import plan as planning
+from tests.jobs.reading.making import T0, Made, plan, read, rows_of
+
+FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
+CLEAN = FIXTURES / "kafka-4.3.1" / "clean" / "logs"
+
+
+def sizes(path: Path, **options: str) -> list[int]:
+    return [sum(split.size for split in task.splits) for task in plan(path, **options)]
+
+
+def test_small_segments_are_packed_into_one_task(made_log: Made) -> None:
+    (task,) = plan(made_log.path)
+
+    assert len(task.splits) == len(list(made_log.path.glob("*.log"))) == 5
+
+
+def test_at_least_so_many_partitions_are_made_inside_segments(made_log: Made) -> None:
+    tasks = plan(made_log.path, minPartitions="40")
+
+    assert len(tasks) >= 40 > len(list(made_log.path.glob("*.log")))
+    assert rows_of(tasks) == made_log.all_rows
+
+
+def test_a_large_partition_feeds_every_core(made_log: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "SMALLEST_TASK", 1000)
+
+    found = [sum(split.size for split in task.splits) for task in plan(made_log.path, cores=8)]
+
+    assert 16 <= len(found) <= 32
+    assert max(found) < 2 * sum(found) / len(found)
+
+
+def test_each_byte_is_in_one_task(made_log: Made) -> None:
+    total = sum(file.stat().st_size for file in made_log.path.glob("*.log"))
+
+    assert sum(sizes(made_log.path, minPartitions="30")) == total
+
+
+def test_no_task_has_more_records_than_allowed(made_log: Made) -> None:
+    tasks = plan(made_log.path, maxRecordsPerPartition="77")
+
+    assert max(len(rows_of([task])) for task in tasks) <= 77
+    assert rows_of(tasks) == made_log.all_rows
+
+
+def test_an_hour_of_a_day_reads_few_bytes(made_log: Made) -> None:
+    options = {
+        "startingTimestamp": str(T0 + 1000 * 1000),
+        "endingTimestamp": str(T0 + 1000 * 1030),
+    }
+
+    assert read(made_log.path, **options) == made_log.rows(range(1000, 1030))
+    assert sum(sizes(made_log.path, **options)) < sum(sizes(made_log.path)) / 50
+
+
+@pytest.mark.parametrize(
+    ("start", "end"), [(0, 3000), (5, 6), (997, 1003), (1234, 2345), (2999, 3000), (7, 7)]
+)
+def test_offsets_are_found_inside_segments_and_batches(made_log: Made, start: int, end: int) -> None:
+    options = {
+        "startingOffsets": f'{{"orders": {{"0": {start}}}}}',
+        "endingOffsets": f'{{"orders": {{"0": {end}}}}}',
+    }
+
+    assert read(made_log.path, **options) == made_log.rows(range(start, end))
+
+
+@pytest.mark.parametrize("damage", ["removed", "empty", "zeros", "shifted"])
+def test_a_bad_index_leads_to_no_wrong_offset(own_log: Made, damage: str) -> None:
+    for index in own_log.path.glob("*.index"):
+        data = index.read_bytes()
+        if damage == "removed":
+            index.unlink()
+        else:
+            index.write_bytes(
+                {"empty": b"", "zeros": bytes(len(data)), "shifted": data[4:] + data[:4]}[damage]
+            )
+    options = {
+        "startingOffsets": '{"orders": {"0": 1234}}',
+        "endingOffsets": '{"orders": {"0": 2345}}',
+        "minPartitions": "20",
+    }
+
+    assert read(own_log.path, **options) == own_log.rows(range(1234, 2345))
+
+
+def test_a_plan_is_small_and_can_be_pickled(made_log: Made) -> None:
+    (task,) = plan(made_log.path)
+
+    assert pickle.loads(pickle.dumps(task)) == task
+    assert len(pickle.dumps(task)) < 400 * len(task.splits)
+
+
+def test_a_log_that_starts_inside_a_batch_is_read_from_there() -> None:
+    rows = read(CLEAN, columns=("offset",), subscribe="trimmed")
+
+    assert [row["offset"] for row in rows] == list(range(17, 30))
+
+
+def test_offsets_that_are_not_there_are_refused_with_those_that_are() -> None:
+    with pytest.raises(
+        OffsetOutOfRangeError, match=r"trimmed-0 in .* has no offset 3; it has 17 to 30"
+    ) as caught:
+        plan(CLEAN, subscribe="trimmed", startingOffsets='{"trimmed": {"0": 3}}')
+
+    assert (caught.value.offset, caught.value.valid) == (3, (17, 30))
+    with pytest.raises(OffsetOutOfRangeError, match="failOnDataLoss=false"):
+        plan(CLEAN, subscribe="trimmed", endingOffsets='{"trimmed": {"0": 31}}')
+
+
+def test_offsets_that_are_not_there_can_be_forgiven() -> None:
+    options = {
+        "subscribe": "trimmed",
+        "startingOffsets": '{"trimmed": {"0": 3}}',
+        "endingOffsets": '{"trimmed": {"0": 99}}',
+        "failOnDataLoss": "false",
+    }
+
+    assert len(read(CLEAN, columns=("offset",), **options)) == 13
+
+
+def test_a_partition_without_an_offset_is_named() -> None:
+    with pytest.raises(UsageError, match="startingOffsets says nothing for codecs-0"):
+        plan(CLEAN, subscribe="codecs,txn", startingOffsets='{"txn": {"0": 3}}')
+    with pytest.raises(UsageError, match="endingOffsets names txn-1, which this read does not have"):
+        plan(CLEAN, subscribe="txn", endingOffsets='{"txn": {"0": 3, "1": 4}}')
+
+
+def test_a_start_behind_all_times_is_refused_unless_told_otherwise(made_log: Made) -> None:
+    late = {"startingTimestamp": str(T0 * 2)}
+
+    with pytest.raises(UsageError, match="orders-0 has no record at or after that time"):
+        plan(made_log.path, **late)
+    assert plan(made_log.path, startingOffsetsByTimestampStrategy="latest", **late) == []
+
+
+def test_planning_changes_nothing(made_log: Made) -> None:
+    before = {file: file.stat().st_mtime_ns for file in made_log.path.parent.rglob("*")}
+
+    rows_of(plan(made_log.path, isolation="read_committed"))
+
+    assert {file: file.stat().st_mtime_ns for file in made_log.path.parent.rglob("*")} == before
