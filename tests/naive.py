@@ -153,6 +153,21 @@ def _read_legacy(raw: bytes, position: int, check_crc: bool) -> Batch:
     )
 
 
+def find_start(data: bytes, start: int, *, last_offset: int, last_epoch: int, next_base: int) -> int | None:
+    """Where the first v2 batch starts, from `start` on, that may follow these; None if none does."""
+    for position in range(start, len(data) - 60):
+        raw = data[position:]
+        length = int.from_bytes(raw[8:12], "big", signed=True)
+        if raw[16] != 2 or length < 49 or 12 + length > len(raw):
+            continue
+        batch = _read_v2(raw[: 12 + length], position, False)
+        if not last_offset < batch.base_offset <= batch.last_offset < next_base:
+            continue
+        if batch.partition_leader_epoch >= last_epoch and crc32c(raw[21 : 12 + length]) == batch.crc:
+            return position
+    return None
+
+
 def wrapped(number: int, bits: int) -> int:
     """The number as a two's complement register of so many bits keeps it."""
     number &= (1 << bits) - 1

@@ -1,0 +1,96 @@
+"""Finding batches again behind damage, where no length leads to them: every byte may be the first of one.
+
+The checksum covers neither the offset nor the length, so both are held against what is known: the offsets
+and the epoch that may follow here. Only where all of that fits is the checksum computed, so the search is
+about as fast as looking at one byte after the other.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratalog.records.kernels.crc32c import crc32c
+from stratalog.records.kernels.jit import kernel
+from stratalog.records.kernels.memory import Bytes, load_i32, load_i64, load_u8, load_u32
+from stratalog.records.kernels.walk import CONTROL, LOG_OVERHEAD, MAGIC_AT, SMALLEST_V2, BatchTable
+
+# How a search ended.
+FOUND = 0  # a batch starts at the position, and its checksum holds
+NEEDS = 1  # one may start there, but it reaches past what is in the buffer
+NOTHING = 2  # none starts before the position
+
+# How far `accept` came.
+DONE = 0
+BROKEN = 1  # the row's checksum does not hold: nothing behind it is known to be a batch
+MARKER = 2  # a control batch of a producer, to be looked into
+
+# What is known of the last batch that was kept: places in `last`.
+OFFSET, EPOCH = 0, 1
+
+HEADER_SIZE = 61
+
+
+@kernel
+def find_start(
+    data: Bytes, start: int, filled: int, end: int, last: NDArray[np.int64], next_base: int
+) -> tuple[int, int]:
+    """Search data[start:filled] for the first batch that may follow the `last` one; returns (position, how).
+
+    `end` is where the file ends, counted in the buffer, perhaps behind it. Offsets are above last[OFFSET] and
+    below `next_base`, epochs not below last[EPOCH]. Only v2 is looked for: what older messages carry is too
+    little to know them by.
+    """
+    for position in range(start, filled - HEADER_SIZE + 1):
+        if load_u8(data, position + MAGIC_AT) != 2:
+            continue
+        length = load_i32(data, position + 8)
+        if length < SMALLEST_V2 or length > end - position - LOG_OVERHEAD:
+            continue
+        base_offset = load_i64(data, position)
+        if base_offset <= last[OFFSET] or base_offset >= next_base:
+            continue
+        delta = load_i32(data, position + 23)
+        if delta < 0 or delta >= next_base - base_offset or load_i32(data, position + 12) < last[EPOCH]:
+            continue
+        batch_end = position + LOG_OVERHEAD + length
+        if batch_end > filled:
+            return position, NEEDS
+        if crc32c(data, position + 21, batch_end) == load_u32(data, position + 17):
+            return position, FOUND
+    return max(start, filled - HEADER_SIZE + 1), NOTHING
+
+
+@kernel
+def accept(
+    headers: BatchTable,
+    start: int,
+    last: NDArray[np.int64],
+    next_base: int,
+    keep: NDArray[np.bool_],
+    passes_marker: bool,
+) -> tuple[int, int]:
+    """Decide on the rows from `start` on, with checksums checked; returns (the first that is not, why).
+
+    A row that may follow the `last` one is kept, and is the last one then. `passes_marker` is set when the
+    row at `start` is a marker that was looked into.
+    """
+    for index in range(start, len(headers)):
+        batch: Any = headers[index]
+        if not batch.valid:
+            return index, BROKEN
+        keep[index] = False
+        if batch.magic != 2 or batch.partition_leader_epoch < last[EPOCH]:
+            continue
+        if batch.base_offset <= last[OFFSET] or batch.base_offset >= next_base:
+            continue
+        if batch.last_offset < batch.base_offset or batch.last_offset >= next_base:
+            continue
+        if batch.attributes & CONTROL and batch.producer_id >= 0 and not (passes_marker and index == start):
+            return index, MARKER
+        keep[index] = True
+        last[OFFSET] = batch.last_offset
+        last[EPOCH] = batch.partition_leader_epoch
+    return len(headers), DONE
