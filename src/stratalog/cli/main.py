@@ -10,6 +10,7 @@ import click
 from stratalog.cli.demo import demo
 from stratalog.cli.dump import dump
 from stratalog.cli.output import ExitCode, Output
+from stratalog.cli.recover import recover
 from stratalog.cli.warm import warm
 from stratalog.errors import StratalogError, UsageError
 from stratalog.version import __version__
@@ -30,6 +31,7 @@ def cli() -> None:
 
 cli.add_command(demo)
 cli.add_command(dump)
+cli.add_command(recover)
 cli.add_command(warm)
 
 

@@ -126,7 +126,7 @@ class DirectoryRecovery:
             file = PartitionMetadataFile(self._disk, os.path.join(self.path, name, PARTITION_METADATA))  # noqa: PTH118
             file.record(topic_id)
             file.flush()
-        ends = {found.topic_partition: found for found in self.partitions.values()}
+        ends = {found.topic_partition: found for _, found in sorted(self.partitions.items())}
         self._write_log_starts(ends, is_tiered)
         watermarks = {}
         for key, offset in self._checkpoints.high_watermarks.read().items():
@@ -190,7 +190,9 @@ class DirectoryRecovery:
         starts = {}
         for key, offset in self._checkpoints.log_start_offsets.read().items():
             found = ends.get(key)
-            if found is None or is_tiered(key.topic):
+            if found is None:
+                continue  # of a log that is not here any more
+            if is_tiered(key.topic):
                 starts[key] = offset
             elif (found.log_start_offset or 0) > (found.first_base_offset or 0):
                 starts[key] = found.log_start_offset or 0

@@ -1,0 +1,102 @@
+"""The report of a recovery, as tables: what was cut off, why and where it is; what was noticed; how fast."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stratalog.cli.output import Output, Table, size_text
+from stratalog.manager.report import Outcome, to_document
+
+if TYPE_CHECKING:
+    from stratalog.log.recovery.facts import Cut
+    from stratalog.manager.report import DirectoryReport, RecoveryReport
+
+_PLANNED = {True: " (planned, nothing was changed)", False: ""}
+
+
+def show_report(output: Output, report: RecoveryReport, *, is_dry_run: bool) -> None:
+    """Print it. Words go to stderr: why a directory failed, and what could not be done."""
+    tables = [_directories(report), _cuts(report, is_dry_run), _findings(report), _devices(report)]
+    output.show(to_document(report), *(table for table in tables if table.rows))
+    for directory in report.directories:
+        if directory.error is not None:
+            output.say(f"{directory.directory}: failed, no marker written. {directory.error}")
+    for note in report.notes:
+        output.say(note)
+
+
+def _directories(report: RecoveryReport) -> Table:
+    return Table(
+        title=f"Log directories, in {report.seconds:.1f} s",
+        columns=["directory", "outcome", ">partitions", ">read", ">cut off", "marker"],
+        rows=[
+            [
+                found.directory,
+                found.outcome.value,
+                str(len(found.partitions)),
+                size_text(sum(partition.scanned_bytes for partition in found.partitions)),
+                size_text(sum(partition.cut_bytes for partition in found.partitions)),
+                _marker(found),
+            ]
+            for found in report.directories
+        ],
+    )
+
+
+def _marker(report: DirectoryReport) -> str:
+    if report.outcome is Outcome.CLEAN:
+        return "as it was"
+    if report.broker_epoch is None:
+        return "none"
+    return "without epoch" if report.broker_epoch < 0 else f"epoch {report.broker_epoch}"
+
+
+def _cuts(report: RecoveryReport, is_dry_run: bool) -> Table:
+    # In one cell, as the name of what is kept is long, and useless if it is broken.
+    return Table(
+        title=f"Cut off{_PLANNED[is_dry_run]}",
+        columns=["partition", ">bytes", ">first offset lost", "file, why, and where it is kept"],
+        rows=[
+            [partition.name, str(cut.size), str(cut.first_offset), _cut_words(cut)]
+            for directory in report.directories
+            for partition in directory.partitions
+            for cut in partition.cuts
+        ],
+    )
+
+
+def _cut_words(cut: Cut) -> str:
+    what = "whole" if cut.is_whole else f"from byte {cut.position}"
+    kept = "" if cut.kept_as is None else f"\n{cut.kept_as}"
+    return f"{cut.file} {what}: {cut.reason}{kept}"
+
+
+def _findings(report: RecoveryReport) -> Table:
+    rows = []
+    for directory in report.directories:
+        rows += [[problem.name, "", problem.words, problem.consequence] for problem in directory.problems]
+        for partition in directory.partitions:
+            rows += [
+                [partition.name, finding.file, finding.words, finding.consequence]
+                for finding in partition.findings
+            ]
+    return Table(title="Findings", columns=["partition", "file", "what", "what follows"], rows=rows)
+
+
+def _devices(report: RecoveryReport) -> Table:
+    return Table(
+        title="Devices",
+        columns=["device", ">read", ">seconds", ">a second", ">readers", ">busy"],
+        rows=[
+            [
+                use.device.name,
+                size_text(use.bytes_read),
+                f"{use.seconds:.1f}",
+                size_text(int(use.bytes_read / use.seconds)) if use.seconds else "-",
+                str(use.most_readers),
+                "-" if use.busy is None else f"{use.busy:.0%}",
+            ]
+            for use in report.devices
+            if use.bytes_read
+        ],
+    )

@@ -1,0 +1,175 @@
+"""`stratalog recover`: exit status, report, refusals."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from stratalog.cli import main
+from stratalog.cli.recover_watch import progress_line
+from stratalog.files.lock import DirectoryLock
+from stratalog.manager.devices import Device
+from stratalog.manager.progress import DeviceProgress, DirectoryProgress, Phase, RecoveryProgress
+from tests.fixtures import catalog
+
+MARKER = ".kafka_cleanshutdown"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "recover.md"
+
+
+@pytest.fixture
+def killed(tmp_path: Path) -> Path:
+    (source,) = catalog.log_dirs("4.3.1", "killed")
+    return Path(shutil.copytree(source, tmp_path / "data"))
+
+
+@pytest.fixture
+def properties(killed: Path, tmp_path: Path) -> Path:
+    file = tmp_path / "server.properties"
+    file.write_text(
+        f"process.roles=broker,controller\nlog.dirs={killed}\n"
+        "log.index.size.max.bytes=4096\nlog.index.interval.bytes=512\n"
+    )
+    return file
+
+
+def run(*arguments: object) -> int:
+    return main.run(["recover", *map(str, arguments)])
+
+
+def tear(directory: Path) -> None:
+    """A batch that was only begun, as a crash leaves it."""
+    with (directory / "rolled-0" / "00000000000000000088.log").open("ab") as file:
+        file.write(bytes(8) + b"\0\0\1\0" + b"half")
+
+
+def test_a_killed_brokers_directory_is_recovered(properties: Path, killed: Path) -> None:
+    assert run("--config", properties) == 0
+
+    assert json.loads((killed / MARKER).read_text()) == {"version": 0, "brokerEpoch": -1}
+
+
+def test_cuts_are_told_with_their_place_and_exit_1(
+    properties: Path, killed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tear(killed)
+
+    assert run("--config", properties) == 1
+
+    shown = capsys.readouterr().out
+    assert "rolled-0" in shown
+    assert "stratalog-quarantine-rolled-0-00000000000000000088.log-1025" in shown
+    assert (killed / "stratalog-quarantine-rolled-0-00000000000000000088.log-1025").stat().st_size == 16
+
+
+def test_the_report_as_json(properties: Path, killed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tear(killed)
+
+    assert run("--config", properties, "--json", "--process-crash") == 1
+
+    document = json.loads(capsys.readouterr().out)
+    (directory,) = document["directories"]
+    assert (directory["outcome"], directory["broker_epoch"]) == ("recovered", 157)
+    (rolled,) = [found for found in directory["partitions"] if found["partition"] == "rolled-0"]
+    (cut,) = rolled["cuts"]
+    assert (cut["file"], cut["position"], cut["bytes"]) == ("00000000000000000088.log", 1025, 16)
+    assert rolled["log_end_offset"] == cut["first_offset"] == 100
+
+
+def test_a_dry_run_tells_the_same_and_leaves_all_as_it_is(properties: Path, killed: Path) -> None:
+    tear(killed)
+    before = {path: path.read_bytes() for path in killed.rglob("*") if path.is_file()}
+
+    assert run("--config", properties, "--dry-run") == 1
+
+    assert {path: path.read_bytes() for path in killed.rglob("*") if path.is_file()} == before
+
+
+def test_a_directory_in_use_is_refused_with_3(
+    properties: Path, killed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with DirectoryLock(killed):
+        assert run("--config", properties) == 3
+
+    assert "stop it, then run again" in capsys.readouterr().err
+    assert not (killed / MARKER).exists()
+
+
+def test_a_directory_that_fails_is_told_with_3(
+    properties: Path, killed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(killed, tmp_path / "unmounted", "--config", properties) == 3
+
+    assert "unmounted: failed, no marker written" in capsys.readouterr().err
+    assert (killed / MARKER).exists()
+
+
+def test_a_recovered_directory_is_clean(properties: Path) -> None:
+    run("--config", properties)
+
+    assert run("--config", properties) == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["--quarantine", ".", "--no-quarantine", "."],
+        ["--keep-open-transactions", "."],
+        ["--readers", "0", "."],
+        ["--config", "no-such-file"],
+    ],
+)
+def test_wrong_usage_is_2(arguments: list[str]) -> None:
+    assert run(*arguments) == 2
+
+
+def test_a_crash_of_the_process_is_about_all_directories(properties: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+
+    assert run(tmp_path / "other", "--config", properties, "--process-crash") == 2
+
+
+def test_a_line_tells_how_far_it_is() -> None:
+    progress = RecoveryProgress(
+        phase=Phase.SCANNING,
+        directories=(DirectoryProgress(directory="/data", logs_remaining=31, segments_remaining=1),),
+        devices=(
+            DeviceProgress(
+                device=Device(1, "vda"),
+                bytes_done=12_000_000_000,
+                bytes_total=80_000_000_000,
+                rate=1_000_000_000.0,
+                readers=2,
+            ),
+        ),
+    )
+
+    assert progress_line(progress) == (
+        "vda: 12.0 GB of 80.0 GB at 1.0 GB/s with 2 readers; 31 logs and 1 segment left; "
+        "ready in about 1 min 8 s"
+    )
+
+
+def test_the_operators_page_has_the_exit_codes_and_every_option_it_speaks_of(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run("--help") == 0
+
+    known = set(re.findall(r"--[a-z-]+", capsys.readouterr().out))
+    assert set(re.findall(r"--[a-z][a-z-]+", DOCUMENT.read_text())) <= known
+
+
+def test_the_python_example_of_the_operators_page_runs(
+    killed: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    tear(killed)
+    monkeypatch.chdir(killed.parent)
+
+    exec(compile(example, "recover.md", "exec"), {})
+
+    assert "rolled-0 00000000000000000088.log 1025" in capsys.readouterr().out
