@@ -1,0 +1,78 @@
+"""The end of a clean run, in Kafka's order.
+
+1. high watermarks, as long as the logs can be asked
+2. each log: flushed, its snapshot written, its indexes cut; several at a time in each directory
+3. by directory, if all of its logs are closed: recovery points, then log start offsets
+4. the markers, when all directories are that far: the epoch in them depends on all
+
+A log that fails to close fails its directory, and no other. Kafka: LogManager.shutdown
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from stratalog.errors import StratalogError
+from stratalog.files.names import TopicPartition
+from stratalog.log.log import Log
+from stratalog.manager.log_directory import LogDirectory
+from stratalog.manager.registry import LogRegistry
+
+
+def close_logs(directories: Sequence[LogDirectory], logs: LogRegistry, *, threads: int) -> None:
+    """Close all logs of these directories, so many at a time in each; one that fails fails its directory."""
+    work = [(directory, log) for directory in directories for log in logs.in_directory(directory.path)]
+    if not work:
+        return
+    with ThreadPoolExecutor(threads * len(directories), "stratalog-close") as pool:
+        for (directory, _), error in zip(work, pool.map(_close, [log for _, log in work]), strict=True):
+            if error is not None:
+                directory.fail(error)
+
+
+def _close(log: Log) -> StratalogError | None:
+    try:
+        log.close()
+    except StratalogError as error:
+        return error
+    return None
+
+
+def leave_markers(directories: Sequence[LogDirectory], broker_epoch: int | None) -> None:
+    """Say of each directory that was loaded and closed that it was; with an epoch only if all were."""
+    all_succeeded = all(directory.is_online for directory in directories)
+    for directory in directories:
+        if directory.is_online and directory.is_loaded:
+            try:
+                directory.mark_clean(broker_epoch, all_succeeded=all_succeeded)
+            except StratalogError as error:
+                directory.fail(error)
+    if all_succeeded and not all(directory.is_online for directory in directories):
+        # One could not even be marked: what the others say of the epoch no longer holds.
+        leave_markers(directories, broker_epoch)
+
+
+def recovery_points(logs: Sequence[Log]) -> dict[TopicPartition, int]:
+    """What recovery-point-offset-checkpoint says of these logs; a future one stands under its plain name."""
+    return {log.topic_partition: log.recovery_point for log in logs}
+
+
+def high_watermarks(logs: Sequence[Log]) -> dict[TopicPartition, int]:
+    """What replication-offset-checkpoint says of these logs."""
+    return {log.topic_partition: log.high_watermark for log in logs}
+
+
+def log_start_offsets(directory: LogDirectory, logs: Sequence[Log]) -> dict[TopicPartition, int]:
+    """What log-start-offset-checkpoint says: only starts that are not the base of the first segment.
+
+    A tiered topic begins somewhere else, below all that is here, and its entry stays as it is.
+    """
+    offsets = {}
+    for log in logs:
+        key = log.topic_partition
+        if log.config.remote_storage_enable and key in directory.log_start_entries:
+            offsets[key] = directory.log_start_entries[key]
+        elif log.log_start_offset > log.segments.first.base_offset:
+            offsets[key] = log.log_start_offset
+    return offsets

@@ -1,0 +1,166 @@
+"""Opens the logs of one directory, whose last writer closed it in order or which was recovered since.
+
+Kafka: LogManager.loadLogs, LogManager.loadLog
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from typing import NamedTuple
+from uuid import UUID, uuid4
+
+from stratalog.clock import Clock
+from stratalog.errors import StratalogError, UsageError
+from stratalog.files.disk import Disk
+from stratalog.files.names import (
+    PARTITION_METADATA,
+    DirectoryState,
+    TopicPartition,
+    partition_directory_name,
+)
+from stratalog.log.loader import load
+from stratalog.log.log import Log
+from stratalog.log.partition_metadata import PartitionMetadataFile
+from stratalog.log.scheduler import Scheduler
+from stratalog.manager.checkpoints import clamp
+from stratalog.manager.layout import PartitionEntry
+from stratalog.manager.log_directory import LogDirectory
+from stratalog.manager.progress import RecoveryProgress
+from stratalog.manager.registry import LogRegistry
+from stratalog.manager.topic_configs import TopicConfigs
+from stratalog.manager.topics import ClusterMetadata
+
+logger = logging.getLogger(__name__)
+
+
+class Opening(NamedTuple):
+    """What opening a log needs, the same for all logs of a manager."""
+
+    disk: Disk
+    clock: Clock
+    scheduler: Scheduler
+    topics: TopicConfigs
+    high_watermark_follows_end: bool
+
+    def open(
+        self,
+        directory: LogDirectory,
+        name: str,
+        topic_partition: TopicPartition,
+        *,
+        log_start_offset: int = 0,
+    ) -> Log:
+        """The log in a sub-directory of this name."""
+        return load(
+            disk=self.disk,
+            clock=self.clock,
+            scheduler=self.scheduler,
+            directory=f"{directory.path}{os.sep}{name}",
+            topic_partition=topic_partition,
+            config=self.topics.of(topic_partition.topic),
+            log_start_offset=log_start_offset,
+            high_watermark_follows_end=self.high_watermark_follows_end,
+            before_change=directory.before_change,
+        )
+
+
+class Loading:
+    """Fills a registry with the logs of directories, and tells how far it is."""
+
+    def __init__(self, logs: LogRegistry, *, set_strays_aside: bool) -> None:
+        self.strays: list[str] = []
+        self._logs = logs
+        self._sets_strays_aside = set_strays_aside
+        self._logs_remaining: dict[str, int] = {}
+        self._segments_remaining: dict[str, int] = {}
+
+    def load(
+        self, opening: Opening, directories: Sequence[LogDirectory], metadata: ClusterMetadata | None
+    ) -> list[LogDirectory]:
+        """Open the logs of all directories that are online; returns those that failed at it."""
+        online = [directory for directory in directories if directory.is_online]
+        self._logs_remaining = {found.path: len(found.layout.partitions) for found in online}
+        self._segments_remaining = dict.fromkeys(self._logs_remaining, 0)  # whole as they are
+        strays_by = metadata if self._sets_strays_aside else None
+        try:
+            for directory in online:
+                try:
+                    self._load_directory(opening, directory, strays_by)
+                except StratalogError as error:
+                    directory.fail(error)
+        finally:
+            self._logs_remaining, self._segments_remaining = {}, {}
+        return [directory for directory in online if not directory.is_online]
+
+    def metrics(self) -> dict[str, int | dict[str, int]]:
+        """What remains to be recovered or loaded, by Kafka's names; nothing when nothing does."""
+        if not self._logs_remaining:
+            return {}
+        return {
+            "remainingLogsToRecover": dict(self._logs_remaining),
+            "remainingSegmentsToRecover": dict(self._segments_remaining),
+        }
+
+    def on_progress(self, progress: RecoveryProgress) -> None:
+        """Note how far the recovery is that goes before."""
+        self._logs_remaining = {found.directory: found.logs_remaining for found in progress.directories}
+        self._segments_remaining = {
+            found.directory: found.segments_remaining for found in progress.directories
+        }
+
+    def _load_directory(
+        self, opening: Opening, directory: LogDirectory, metadata: ClusterMetadata | None
+    ) -> None:
+        starts = directory.checkpoints.log_start_offsets.read()
+        watermarks = directory.checkpoints.high_watermarks.read()
+        directory.problems += directory.checkpoints.problems
+        directory.log_start_entries = starts
+        for entry in directory.layout.partitions:
+            reason = None if metadata is None else _stray_reason(opening.disk, metadata, directory, entry)
+            if reason is not None:
+                self._set_aside(opening.disk, directory, entry, reason)
+            else:
+                start = max(0, starts.get(entry.topic_partition, 0))
+                log = opening.open(directory, entry.name, entry.topic_partition, log_start_offset=start)
+                if not opening.high_watermark_follows_end:
+                    known = watermarks.get(entry.topic_partition, 0)
+                    log.update_high_watermark(clamp(known, log.log_start_offset, log.log_end_offset))
+                self._logs.add(log, is_future=entry.state is DirectoryState.FUTURE)
+            self._logs_remaining[directory.path] -= 1
+        directory.before_change()
+        self.strays += [f"{directory.path}{os.sep}{name}" for name in directory.layout.strays]
+        directory.is_loaded = True
+
+    def _set_aside(self, disk: Disk, directory: LogDirectory, entry: PartitionEntry, reason: str) -> None:
+        """Rename what is not ours to -stray, unopened. A broker loads it first, and then never closes it."""
+        name = partition_directory_name(entry.topic_partition, DirectoryState.STRAY, uuid4().hex)
+        path = f"{directory.path}{os.sep}{name}"
+        logger.warning("%s in %s is stray, now %s: %s", entry.name, directory.path, name, reason)
+        directory.before_change()
+        disk.rename(directory.layout.path(entry), path)
+        disk.sync_directory(directory.path)
+        self.strays.append(path)
+
+
+def _stray_reason(
+    disk: Disk, metadata: ClusterMetadata, directory: LogDirectory, entry: PartitionEntry
+) -> str | None:
+    """Why a partition is not this node's, by the cluster's metadata; None for one that is."""
+    if directory.meta is None or directory.meta.node_id is None:
+        return None  # not known whose the directory is
+    topic_id = topic_id_of(disk, directory.layout.path(entry))
+    return metadata.stray_reason(entry.topic_partition, topic_id, directory.meta.node_id)
+
+
+def topic_id_of(disk: Disk, directory: str, *, wanted: UUID | None = None) -> UUID | None:
+    """The topic id that a partition's directory has; UsageError if it is not the one that is `wanted`.
+
+    Kafka: InconsistentTopicIdException
+    """
+    metadata = PartitionMetadataFile(disk, f"{directory}{os.sep}{PARTITION_METADATA}")
+    known = metadata.read()
+    if None not in (known, wanted) and known != wanted:
+        raise UsageError(f"{metadata.path} says that the topic's id is {known}, so it cannot be {wanted}.")
+    return known

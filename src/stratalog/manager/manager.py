@@ -1,0 +1,422 @@
+"""All logs of a node, in one log directory or several: open, create, delete, move, close.
+
+    with LogManager(["data"]) as manager:
+        log = manager.get_or_create_log(TopicPartition("orders", 0), is_new=True)
+
+`startup` recovers what was not closed in order (`recovery.py`), locks every directory and opens its logs;
+`shutdown` closes them and leaves the markers. In between a directory that the disk refuses goes offline, and
+the others serve on. What is done again and again (`housekeeping.py`) is on a schedule that others can join.
+
+Kafka: LogManager, and the checkpoint of high watermarks from ReplicaManager
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Self
+from uuid import UUID
+
+from stratalog.clock import Clock, system_clock
+from stratalog.config import LogConfig, ManagerConfig, ServerConfig
+from stratalog.config.keys import Value
+from stratalog.errors import DiskError, StratalogError, UsageError
+from stratalog.files.disk import Disk
+from stratalog.files.entries import Path
+from stratalog.files.lock import DirectoryLock
+from stratalog.files.names import TopicPartition
+from stratalog.log.log import Log
+from stratalog.log.scheduler import BackgroundScheduler, Scheduler
+from stratalog.manager.closing import close_logs, leave_markers
+from stratalog.manager.creation import candidates, create_log
+from stratalog.manager.housekeeping import Housekeeping
+from stratalog.manager.layout import Problem
+from stratalog.manager.loading import Loading, Opening, topic_id_of
+from stratalog.manager.log_directory import LogDirectory, MakeLock
+from stratalog.manager.moving import catch_up, take_place_of
+from stratalog.manager.progress import OnProgress, RecoveryProgress
+from stratalog.manager.registry import LogRegistry, home_of
+from stratalog.manager.removal import DelayedRemoval
+from stratalog.manager.schedule import Schedule, Task
+from stratalog.manager.starting import Starting, open_directories, unique_paths
+from stratalog.manager.topic_configs import TopicConfigs
+from stratalog.manager.topics import ClusterMetadata
+
+Metrics = dict[str, int | dict[str, int]]
+
+
+class LogManager:
+    """The logs in these directories (those of `server` if none are given); `startup` first, or a `with`.
+
+    Topics have the settings of `topics`, or those that the cluster's metadata in one of the directories says,
+    over `server`. `set_strays_aside` renames partitions that are not this node's by that metadata.
+    `high_watermark_follows_end` is for logs without replicas: what is appended can be read at once.
+    Safe from several threads.
+    """
+
+    def __init__(
+        self,
+        directories: Sequence[Path] | None = None,
+        *,
+        server: ServerConfig | None = None,
+        topics: TopicConfigs | None = None,
+        metadata: ClusterMetadata | None = None,
+        set_strays_aside: bool = False,
+        high_watermark_follows_end: bool = False,
+        on_progress: OnProgress | None = None,
+        disk: Disk | None = None,
+        clock: Clock = system_clock,
+        scheduler: Scheduler | None = None,
+        make_lock: MakeLock = DirectoryLock,
+    ) -> None:
+        server = ServerConfig(ManagerConfig(), LogConfig(), ()) if server is None else server
+        disk = Disk() if disk is None else disk
+        self.config = server.manager
+        paths = unique_paths(self.config.log_dirs if directories is None else directories)
+        self._directories = {path: LogDirectory(disk, path, make_lock) for path in paths}
+        self._own_scheduler = BackgroundScheduler(clock)
+        used: Scheduler = self._own_scheduler if scheduler is None else scheduler
+        self._opening = Opening(disk, clock, used, TopicConfigs(server.log), high_watermark_follows_end)
+        self._schedule = Schedule(used)
+        self._logs = LogRegistry()
+        self._loading = Loading(self._logs, set_strays_aside=set_strays_aside)
+        self._starting = Starting(disk, clock, server, topics, metadata, self._told(on_progress))
+        self._housekeeping = Housekeeping(self._logs, self.directories, clock, self.handle_log_dir_failure)
+        self._removal = DelayedRemoval(disk, self._schedule, self.handle_log_dir_failure)
+        self._preferred: dict[TopicPartition, str] = {}
+        self._before_shutdown: list[Task] = []
+        self._lock = threading.RLock()
+        self._is_open = False
+
+    # Start and end
+
+    def startup(self) -> None:
+        """Recover, lock and open everything, and begin the scheduled work.
+
+        LogDirLockedError if a directory is in use, UsageError if directories do not belong together,
+        DiskError if none can be used; nothing is held then. One of several is offline afterwards.
+        """
+        with self._lock:
+            if self._is_open:
+                raise UsageError("this log manager is started already.")
+            try:
+                topics, metadata = open_directories(self._starting, self.directories)
+                self._opening = self._opening._replace(topics=topics)
+                failed = self._loading.load(self._opening, self.directories, metadata)
+            except BaseException:  # an interrupt too: nobody else could let go of the locks
+                self._let_go()
+                raise
+            for directory in failed:
+                self._drop(directory)
+            self._is_open = True
+            self._remove_leftovers()
+        self._housekeeping.begin(self._schedule, self.config)
+
+    def shutdown(self, broker_epoch: int | None = None) -> None:
+        """Close all logs and leave the markers; twice is once. Raises the first failure of closing itself.
+
+        `broker_epoch` goes into the markers, in place of that which each directory was opened with.
+        """
+        with self._lock:
+            if not self._is_open:
+                return
+            self._is_open = False
+        for stop in self._before_shutdown:
+            stop()
+        self._schedule.stop()
+        self._own_scheduler.close()
+        self._housekeeping.notice_failures()
+        online = [directory for directory in self.directories if directory.is_online]
+        try:
+            self.checkpoint_high_watermarks()
+            close_logs(online, self._logs, threads=self.config.num_recovery_threads_per_data_dir)
+            self.checkpoint_log_recovery_offsets()
+            self.checkpoint_log_start_offsets()
+            leave_markers(self.directories, broker_epoch)
+        finally:
+            self._let_go()
+        for directory in online:
+            if directory.failure is not None:
+                raise directory.failure
+
+    def __enter__(self) -> Self:
+        self.startup()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.shutdown()
+
+    def add_task(self, name: str, task: Task, *, every_ms: int, stop: Task | None = None) -> None:
+        """Do something again and again for as long as the manager is open, as retention and the cleaner do.
+
+        Begins after log.initial.task.delay.ms. `stop` is called first of all at shutdown, and waited for.
+        """
+        if stop is not None:
+            self._before_shutdown.append(stop)
+        self._schedule.add(name, task, every_ms=every_ms, delay_ms=self.config.log_initial_task_delay_ms)
+
+    # What there is
+
+    @property
+    def directories(self) -> tuple[LogDirectory, ...]:
+        return tuple(self._directories.values())
+
+    @property
+    def live_log_dirs(self) -> tuple[str, ...]:
+        """The paths of the directories that are online."""
+        return tuple(path for path, directory in self._directories.items() if directory.is_online)
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What a broker would stumble over, found while loading."""
+        return tuple(problem for directory in self.directories for problem in directory.problems)
+
+    @property
+    def strays(self) -> tuple[str, ...]:
+        """The paths of what was set aside, now or before; it stays until someone removes it."""
+        return tuple(self._loading.strays)
+
+    @property
+    def topics(self) -> TopicConfigs:
+        """The settings of all topics."""
+        return self._opening.topics
+
+    def all_logs(self) -> tuple[Log, ...]:
+        """The current logs, and the copies on their way."""
+        return tuple(self._logs)
+
+    def metrics(self) -> Metrics:
+        """Gauges by Kafka's names (kafka.log:type=LogManager); those by directory are a dictionary.
+
+        What remains to be loaded is there only as long as something does.
+        """
+        offline = {path: int(not directory.is_online) for path, directory in self._directories.items()}
+        found: Metrics = {
+            "OfflineLogDirectoryCount": sum(offline.values()),
+            "LogDirectoryOffline": offline,
+        }
+        return {**found, **self._loading.metrics()}
+
+    def get_log(self, topic_partition: TopicPartition, *, is_future: bool = False) -> Log | None:
+        """The log, None if there is none; DiskError if it is in a directory that went offline."""
+        with self._lock:
+            log = self._logs.find(topic_partition, is_future=is_future)
+            if log is not None and log.failure is not None:
+                self.handle_log_dir_failure(home_of(log), log.failure)
+                log = self._logs.find(topic_partition, is_future=is_future)
+            return log
+
+    # Create
+
+    def get_or_create_log(
+        self,
+        topic_partition: TopicPartition,
+        *,
+        topic_id: UUID | None = None,
+        is_new: bool = False,
+        is_future: bool = False,
+        directory: Path | None = None,
+    ) -> Log:
+        """The log, created if need be: in `directory`, in the preferred one, or in that with the fewest logs.
+
+        With a directory offline only what `is_new` is created, since any other log may be in there.
+        """
+        with self._lock:
+            self._check_open()
+            log = self.get_log(topic_partition, is_future=is_future)
+            if log is not None:
+                topic_id_of(self._opening.disk, log.directory, wanted=topic_id)
+                return log
+            if not is_new:
+                for lost in self.directories:
+                    lost.check()
+            for home in self._homes_for(topic_partition, directory, is_future=is_future):
+                try:
+                    log = create_log(
+                        self._opening, home, topic_partition, is_future=is_future, topic_id=topic_id
+                    )
+                except DiskError as error:
+                    self.handle_log_dir_failure(home.path, error)
+                    continue
+                self._logs.add(log, is_future=is_future)
+                self._preferred.pop(topic_partition, None)
+                return log
+            raise DiskError(home.path, f"{topic_partition} could not be created: {home.failure}")
+
+    def set_preferred_log_dir(self, topic_partition: TopicPartition, directory: Path) -> None:
+        """Where the log, or the copy of one that is there already, will be created."""
+        with self._lock:
+            self._preferred[topic_partition] = self._directory(directory).path
+
+    def update_topic_config(self, topic: str, settings: Mapping[str, Value]) -> LogConfig:
+        """Let these be the topic's settings from now on, for its open logs too."""
+        with self._lock:
+            config = self.topics.update(topic, settings)
+            for log in self._logs:
+                if log.topic_partition.topic == topic:
+                    log.config = config
+            return config
+
+    def _homes_for(
+        self, topic_partition: TopicPartition, directory: Path | None, *, is_future: bool
+    ) -> list[LogDirectory]:
+        preferred = self._preferred.get(topic_partition) if directory is None else directory
+        if preferred is None:
+            if is_future:
+                raise UsageError(f"{topic_partition}: where its copy goes is not known: name a directory.")
+            return candidates(self.directories, self._logs.counts(), self.config.cordoned_log_dirs)
+        home = self._directory(preferred)
+        current = self._logs.current.get(topic_partition)
+        if is_future and (current is None or home_of(current) == home.path):
+            raise UsageError(f"{topic_partition}: a copy is made of a log in another directory.")
+        return [home]
+
+    def _directory(self, path: Path) -> LogDirectory:
+        """The directory with this path; UsageError if it is none of ours, DiskError if it is offline."""
+        directory = self._directories.get(os.path.abspath(path))  # noqa: PTH100
+        if directory is None:
+            raise UsageError(f"{path} is none of this manager's directories.")
+        directory.check()
+        return directory
+
+    # Cut
+
+    def truncate_to(self, offsets: Mapping[TopicPartition, int], *, is_future: bool = False) -> None:
+        """Cut logs to offsets, and write down the recovery points of the directories concerned."""
+        affected: dict[str, LogDirectory] = {}
+        for topic_partition, offset in offsets.items():
+            log = self.get_log(topic_partition, is_future=is_future)
+            if log is not None and log.truncate_to(offset):
+                affected[home_of(log)] = self._directories[home_of(log)]
+        self.checkpoint_log_recovery_offsets(affected.values())
+
+    def truncate_fully_and_start_at(
+        self, topic_partition: TopicPartition, offset: int, *, is_future: bool = False
+    ) -> None:
+        """Empty a log, which goes on at an offset."""
+        log = self.get_log(topic_partition, is_future=is_future)
+        if log is not None:
+            log.truncate_fully_and_start_at(offset)
+            self.checkpoint_log_recovery_offsets([self._directories[home_of(log)]])
+
+    # Delete and move
+
+    def async_delete(self, topic_partition: TopicPartition, *, is_future: bool = False) -> Log | None:
+        """Delete a log: its directory gets the name -delete at once, and goes after file.delete.delay.ms.
+
+        Whoever still reads from it can do so until then. None if there is no such log.
+        """
+        with self._lock:
+            self._check_open()
+            log = self.get_log(topic_partition, is_future=is_future)
+            if log is not None:
+                self._retire(log)
+                self._logs.remove(topic_partition, is_future=is_future)
+                self._checkpoint(self._directories[home_of(log)])
+            return log
+
+    def replace_current_with_future_log(self, topic_partition: TopicPartition) -> Log:
+        """Let the copy of a log, which must have all of it, take its place; the old one is deleted."""
+        with self._lock:
+            self._check_open()
+            source = self.get_log(topic_partition)
+            copy = self.get_log(topic_partition, is_future=True)
+            if source is None or copy is None or copy.log_end_offset != source.log_end_offset:
+                raise UsageError(f"{topic_partition} has no copy that is complete and could take its place.")
+            home, old_home = self._directories[home_of(copy)], self._directories[home_of(source)]
+            self._in(home, lambda: take_place_of(copy, source))
+            self._logs.promote(topic_partition)
+            self._retire(source)
+            self._checkpoint(home)
+            self._checkpoint(old_home)
+            return copy
+
+    def move_log(self, topic_partition: TopicPartition, directory: Path) -> Log:
+        """Move a log to another directory: copied while it is in use, then swapped. Returns the new one.
+
+        Whoever holds the old one can read from it for a while; appends to it after the swap are lost.
+        """
+        source = self.get_log(topic_partition)
+        if source is None:
+            raise UsageError(f"{topic_partition} is not here.")
+        topic_id = topic_id_of(self._opening.disk, source.directory)
+        copy = self.get_or_create_log(topic_partition, topic_id=topic_id, is_future=True, directory=directory)
+        catch_up(source, copy)
+        with self._lock:
+            catch_up(source, copy)
+            return self.replace_current_with_future_log(topic_partition)
+
+    def _retire(self, log: Log) -> None:
+        home = self._directories[home_of(log)]
+        self._in(home, lambda: self._removal.mark(log))
+        self._removal.later(home, log.directory, self.topics.defaults.file_delete_delay_ms, log)
+
+    def _remove_leftovers(self) -> None:
+        delay_ms = max(self.config.log_initial_task_delay_ms, self.topics.defaults.file_delete_delay_ms)
+        for directory in self.directories:
+            for name in directory.layout.waiting:
+                self._removal.later(directory, f"{directory.path}{os.sep}{name}", delay_ms)
+
+    def _told(self, on_progress: OnProgress | None) -> OnProgress:
+        def told(progress: RecoveryProgress) -> None:
+            self._loading.on_progress(progress)
+            if on_progress is not None:
+                on_progress(progress)
+
+        return told
+
+    # Checkpoints and failures
+
+    def flush_dirty_logs(self) -> None:
+        """Flush the logs that were not flushed for their flush.ms."""
+        self._housekeeping.flush_dirty_logs()
+
+    def checkpoint_log_recovery_offsets(self, directories: Iterable[LogDirectory] | None = None) -> None:
+        """Write recovery-point-offset-checkpoint, of all directories or some."""
+        self._housekeeping.checkpoint_log_recovery_offsets(directories)
+
+    def checkpoint_log_start_offsets(self, directories: Iterable[LogDirectory] | None = None) -> None:
+        """Write log-start-offset-checkpoint, of all directories or some."""
+        self._housekeeping.checkpoint_log_start_offsets(directories)
+
+    def checkpoint_high_watermarks(self, directories: Iterable[LogDirectory] | None = None) -> None:
+        """Write replication-offset-checkpoint, of all directories or some."""
+        self._housekeeping.checkpoint_high_watermarks(directories)
+
+    def handle_log_dir_failure(self, directory: Path, error: StratalogError) -> None:
+        """Take a directory offline: its logs are let go of as they are, the others serve on."""
+        with self._lock:
+            found = self._directories[os.path.abspath(directory)]  # noqa: PTH100
+            found.fail(error)
+            self._drop(found)
+
+    def _checkpoint(self, directory: LogDirectory) -> None:
+        self.checkpoint_log_recovery_offsets([directory])
+        self.checkpoint_log_start_offsets([directory])
+        self.checkpoint_high_watermarks([directory])
+
+    def _drop(self, directory: LogDirectory) -> None:
+        for log in self._logs.drop_directory(directory):
+            log.close_handlers()
+
+    def _in(self, directory: LogDirectory, action: Task) -> None:
+        """Do something in a directory; if the disk refuses it goes offline, and the DiskError is raised."""
+        try:
+            action()
+        except DiskError as error:
+            self.handle_log_dir_failure(directory.path, error)
+            raise
+
+    def _let_go(self) -> None:
+        for log in self._logs:
+            log.close_handlers()
+        for directory in self.directories:
+            directory.release()
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise UsageError("this log manager is not started, or shut down.")

@@ -1,0 +1,77 @@
+"""The logs of a manager by partition: the current ones, the copies on their way, and those that went offline.
+
+Not safe by itself: the manager's lock guards it. Kafka: LogManager.currentLogs, futureLogs
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+
+from stratalog.errors import UsageError
+from stratalog.files.names import TopicPartition
+from stratalog.log.log import Log
+from stratalog.manager.log_directory import LogDirectory
+
+
+class LogRegistry:
+    """Which log is where."""
+
+    def __init__(self) -> None:
+        self.current: dict[TopicPartition, Log] = {}
+        self.future: dict[TopicPartition, Log] = {}
+        self._offline: dict[tuple[TopicPartition, bool], LogDirectory] = {}
+
+    def __iter__(self) -> Iterator[Log]:
+        """All logs, also when some come and go meanwhile."""
+        return iter([*self.current.values(), *self.future.values()])
+
+    def logs(self, *, is_future: bool) -> dict[TopicPartition, Log]:
+        return self.future if is_future else self.current
+
+    def find(self, topic_partition: TopicPartition, *, is_future: bool) -> Log | None:
+        """The log, or None; DiskError if it is in a directory that went offline."""
+        log = self.logs(is_future=is_future).get(topic_partition)
+        if log is None and (lost := self._offline.get((topic_partition, is_future))) is not None:
+            lost.check()
+        return log
+
+    def add(self, log: Log, *, is_future: bool) -> None:
+        logs = self.logs(is_future=is_future)
+        other = logs.get(log.topic_partition)
+        if other is not None:
+            raise UsageError(
+                f"{log.topic_partition} is in {other.directory} and in {log.directory}: move one away."
+            )
+        logs[log.topic_partition] = log
+
+    def remove(self, topic_partition: TopicPartition, *, is_future: bool) -> Log | None:
+        return self.logs(is_future=is_future).pop(topic_partition, None)
+
+    def promote(self, topic_partition: TopicPartition) -> None:
+        """Let the copy be the current log; the one that was it is forgotten."""
+        self.current[topic_partition] = self.future.pop(topic_partition)
+
+    def drop_directory(self, directory: LogDirectory) -> list[Log]:
+        """Forget the logs of a directory that went offline; returns them."""
+        dropped = []
+        for is_future in (False, True):
+            logs = self.logs(is_future=is_future)
+            for log in [log for log in logs.values() if home_of(log) == directory.path]:
+                del logs[log.topic_partition]
+                self._offline[log.topic_partition, is_future] = directory
+                dropped.append(log)
+        return dropped
+
+    def in_directory(self, path: str) -> list[Log]:
+        return [log for log in self if home_of(log) == path]
+
+    def counts(self) -> Counter[str]:
+        """How many logs each directory has."""
+        return Counter(home_of(log) for log in self)
+
+
+def home_of(log: Log) -> str:
+    """The log directory that a log is in."""
+    return os.path.dirname(log.directory)  # noqa: PTH120

@@ -1,0 +1,75 @@
+"""Partitions that go: their directories are renamed at once, and removed after file.delete.delay.ms.
+
+The new name is what the next start removes by, should this process not live to do it. Links are not followed.
+Kafka: LogManager.asyncDelete, deleteLogs, Utils.delete
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from uuid import uuid4
+
+from stratalog.errors import DiskError
+from stratalog.files.disk import Disk
+from stratalog.files.entries import DirectoryEntry, EntryKind
+from stratalog.files.names import DirectoryState, partition_directory_name
+from stratalog.log.log import Log
+from stratalog.manager.housekeeping import OnFailure
+from stratalog.manager.log_directory import LogDirectory
+from stratalog.manager.registry import home_of
+from stratalog.manager.schedule import Schedule
+
+logger = logging.getLogger(__name__)
+
+
+class DelayedRemoval:
+    """Renames and removes directories; one that refuses is handed to `on_failure`."""
+
+    def __init__(self, disk: Disk, schedule: Schedule, on_failure: OnFailure) -> None:
+        self._disk = disk
+        self._schedule = schedule
+        self._on_failure = on_failure
+
+    def mark(self, log: Log) -> None:
+        """Give the directory of a log the name -delete, under which it can still be read."""
+        name = partition_directory_name(log.topic_partition, DirectoryState.DELETE, uuid4().hex)
+        log.rename_directory(f"{home_of(log)}{os.sep}{name}")
+        logger.info("%s is to be deleted, as %s", log.topic_partition, log.directory)
+
+    def later(self, directory: LogDirectory, path: str, delay_ms: int, log: Log | None = None) -> None:
+        """Remove a partition's directory after a delay, and let go of the log that was in it."""
+
+        def remove() -> None:
+            if not directory.is_online:
+                return
+            if log is not None:
+                log.close_handlers()
+            try:
+                if remove_directory(self._disk, path):
+                    logger.info("deleted %s", path)
+            except DiskError as error:
+                self._on_failure(directory.path, error)
+
+        self._schedule.once("kafka-delete-logs", remove, delay_ms)
+
+
+def remove_directory(disk: Disk, path: str) -> bool:
+    """Remove a directory and everything below it; False where there is none."""
+    parent, name = os.path.split(path)
+    found = next((entry for entry in disk.list_directory(parent) if entry.name == name), None)
+    if found is None:
+        return False
+    _remove(disk, parent, found)
+    disk.sync_directory(parent)
+    return True
+
+
+def _remove(disk: Disk, parent: str, entry: DirectoryEntry) -> None:
+    path = f"{parent}{os.sep}{entry.name}"
+    if entry.kind is not EntryKind.DIRECTORY or entry.is_symlink:
+        disk.delete(path)
+        return
+    for inner in disk.list_directory(path):
+        _remove(disk, path, inner)
+    disk.remove_directory(path)

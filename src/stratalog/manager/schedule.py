@@ -1,0 +1,52 @@
+"""Work that a log manager does again and again: flushing, checkpoints, and whatever joins later.
+
+Kafka: LogManager.startup, KafkaScheduler
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from stratalog.log.scheduler import Scheduler
+
+Task = Callable[[], object]
+
+
+class Schedule:
+    """Tasks that repeat on a scheduler until `stop`, each one `every_ms` after it has last ended."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._stopped = threading.Event()
+        self._running = threading.Lock()
+
+    def add(self, name: str, task: Task, *, every_ms: int, delay_ms: int) -> None:
+        """Run a task `delay_ms` from now and then again and again. An error in it does not end it."""
+
+        def run() -> None:
+            with self._running:
+                if self._stopped.is_set():
+                    return
+                try:
+                    task()
+                finally:
+                    self._scheduler.schedule(name, run, every_ms)
+
+        self._scheduler.schedule(name, run, delay_ms)
+
+    def once(self, name: str, task: Task, delay_ms: int) -> None:
+        """Run a task once, if the schedule is not stopped by then."""
+
+        def run() -> None:
+            with self._running:
+                if not self._stopped.is_set():
+                    task()
+
+        self._scheduler.schedule(name, run, delay_ms)
+
+    def stop(self) -> None:
+        """Let no task begin any more; returns when none is at work. Not to be called from a task."""
+        self._stopped.set()
+        with self._running:
+            pass
