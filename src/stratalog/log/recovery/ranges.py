@@ -1,0 +1,37 @@
+"""Ranges of a file, as lists in the file's order: joined, and taken from each other."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Range = tuple[int, int]  # position, size
+Numbers = NDArray[np.int64]
+
+
+def merged(positions: Numbers, sizes: Numbers) -> list[Range]:
+    """Ranges, those without a gap between them as one."""
+    if not len(positions):
+        return []
+    ends = positions + sizes
+    firsts = np.flatnonzero(np.concatenate([[True], positions[1:] != ends[:-1]]))
+    lasts = np.concatenate([firsts[1:] - 1, [len(positions) - 1]])
+    starts = positions[firsts]
+    return [(start, end - start) for start, end in zip(starts.tolist(), ends[lasts].tolist(), strict=True)]
+
+
+def without(ranges: list[Range], dropped: list[Range]) -> tuple[Range, ...]:
+    """The ranges less what is dropped; both in the order of the file."""
+    kept: list[Range] = []
+    waiting = iter([*dropped, None])
+    drop = next(waiting)
+    for start, size in ranges:
+        end = start + size
+        while drop is not None and drop[0] < end:
+            if drop[0] > start:
+                kept.append((start, drop[0] - start))
+            start = sum(drop)
+            drop = next(waiting)
+        if start < end:
+            kept.append((start, end - start))
+    return tuple(kept)

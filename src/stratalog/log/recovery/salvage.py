@@ -1,0 +1,153 @@
+"""What is readable behind damage, for whoever has no other copy: which batches may stay, and the rewriting.
+
+Kafka drops everything behind the first bad batch. Gaps in offsets are legal, so more can be kept, but only
+what cannot be mistaken: a whole v2 batch whose checksum holds, whose leader epoch is not below the one
+before, and whose offsets lie behind the last batch kept and before the next segment. The checksum covers
+neither offset nor length, and stale blocks of other files pass it. Transactions that were open at a gap are
+left out (`salvage_transactions.py` says why).
+
+The segment is written anew beside itself and takes its place as a cleaned segment does: .cleaned, .swap,
+live. So a power cut anywhere in between is one that the inventory knows.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
+
+from stratalog.files.disk import Disk, Path, ReadFile
+from stratalog.files.names import FileKind, FileState, SegmentFile
+from stratalog.log.recovery.facts import FileFact
+from stratalog.log.recovery.inventory import SegmentFiles
+from stratalog.log.recovery.ranges import Range, merged, without
+from stratalog.log.recovery.salvage_search import Search
+from stratalog.log.recovery.salvage_transactions import GapTransactions, open_at
+from stratalog.log.recovery.steps import CopyRanges, KeepRange, Rename, Step, SyncDirectory
+from stratalog.records.kernels.memory import Bytes
+from stratalog.segment.headers import ReadInto
+
+DAMAGED = "damage, or batches that do not follow the last one kept"
+OPEN_TRANSACTION = "a transaction that was open where bytes are lost"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """Bytes of the old file that the new one does not have."""
+
+    position: int
+    size: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Salvage:
+    """How a segment is rewritten: the ranges of the file that stay, in order, and those that do not.
+
+    `batches_count` is of those kept behind the damage; with none, `kept` is what stands before it and the
+    segment is cut as usual. `open_producers` had a transaction open at a gap that no marker has ended by the
+    end of the segment.
+    """
+
+    kept: tuple[Range, ...]
+    left_out: tuple[LeftOut, ...]
+    batches_count: int
+    open_producers: tuple[int, ...]
+
+
+def find_readable(
+    disk: Disk,
+    path: Path,
+    start: int,
+    end: int,
+    *,
+    last_offset: int,
+    last_epoch: int,
+    next_base: int,
+    open_transactions: Mapping[int, int] | None = None,
+    keep_open_transactions: bool = False,
+) -> Salvage:
+    """What can be kept of bytes [start, end) of a .log, whose first `start` bytes are good batches.
+
+    The batch before them ends with `last_offset` and has `last_epoch`, be it in an earlier segment.
+    `next_base` is the next segment's base offset, and not above the segment's own by more than 2^31.
+    `open_transactions` has the first offset of each transaction that is open at `start`, by producer.
+    Memory is a chunk of the file, or its largest batch, and what the result holds.
+    """
+    with disk.open_read(path) as file:
+
+        def read_into(buffer: Bytes, position: int) -> int:
+            return disk.read_into(file, buffer, position)
+
+        transactions = None
+        if not keep_open_transactions:
+            transactions = GapTransactions(open_at(read_into, start, open_transactions or {}))
+        search = Search(read_into, end, last_offset, last_epoch, next_base, transactions)
+        search.run(start)
+    dropped = transactions.left_out() if transactions is not None else []
+    batches_count = search.batches_count - sum(position >= start for position, _ in dropped)
+    if not batches_count:
+        # Nothing is gained, so nothing but the damage goes.
+        dropped, transactions, search.kept = [], None, []
+    kept = without([(0, start), *search.kept], dropped)
+    return Salvage(
+        kept=kept,
+        left_out=_left_out(kept, dropped, end),
+        batches_count=batches_count,
+        open_producers=() if transactions is None else transactions.still_open(),
+    )
+
+
+def rewrite_steps(files: SegmentFiles, salvage: Salvage) -> tuple[Step, ...]:
+    """The steps that make the segment what was salvaged of it; its indexes are to be written behind them."""
+    why = "readable batches behind damage are kept"
+    log = SegmentFile(files.base_offset, FileKind.LOG)
+    cleaned, swap = (log._replace(state=state).name for state in (FileState.CLEANED, FileState.SWAP))
+    size = sum(size for _, size in salvage.kept)
+    # Not there yet: the run that writes it knows it from then on.
+    new = FileFact(cleaned, size, 0, files.log.mtime_ms)
+    return (
+        *(
+            KeepRange(file=files.log, position=left.position, size=left.size, why=left.reason)
+            for left in salvage.left_out
+        ),
+        CopyRanges(file=files.log, to=cleaned, ranges=salvage.kept, why=why),
+        SyncDirectory(),
+        Rename(file=new, to=swap, why=why),
+        SyncDirectory(why="whole, and on the device, before it takes the old one's place"),
+        Rename(file=new._replace(name=swap), to=log.name, why=why, over=files.log),
+        SyncDirectory(),
+    )
+
+
+def kept_reader(disk: Disk, file: ReadFile, ranges: Iterable[Range]) -> tuple[ReadInto, int]:
+    """The file as it will be with these ranges alone: a function that reads it, and its size."""
+    pieces = tuple(ranges)
+    ends = list(accumulate(size for _, size in pieces))
+
+    def read_into(buffer: Bytes, position: int) -> int:
+        done = 0
+        while done < len(buffer) and position < (ends[-1] if ends else 0):
+            number = bisect_right(ends, position)
+            left = ends[number] - position
+            at = sum(pieces[number]) - left
+            got = disk.read_into(file, buffer[done : done + left], at)
+            if not got:
+                break
+            done, position = done + got, position + got
+        return done
+
+    return read_into, ends[-1] if ends else 0
+
+
+def _left_out(kept: tuple[Range, ...], dropped: list[Range], end: int) -> tuple[LeftOut, ...]:
+    """Everything that is in none of the ranges, and why."""
+    holes = without([(0, end)], list(kept))
+    damaged = [LeftOut(position=at, size=size, reason=DAMAGED) for at, size in without(list(holes), dropped)]
+    positions, sizes = (np.array([piece[place] for piece in dropped], np.int64) for place in (0, 1))
+    joined = merged(positions, sizes)
+    open_ones = [LeftOut(position=at, size=size, reason=OPEN_TRANSACTION) for at, size in joined]
+    return tuple(sorted([*damaged, *open_ones], key=lambda left: left.position))

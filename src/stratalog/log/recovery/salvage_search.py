@@ -1,0 +1,169 @@
+"""The search for batches behind damage: byte by byte up to one, then from batch to batch."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratalog.errors import CorruptRecordError
+from stratalog.files.disk import aligned_buffer
+from stratalog.log.recovery.ranges import Range, merged
+from stratalog.log.recovery.salvage_transactions import GapTransactions
+from stratalog.records.control import ControlType, EndTxnMarker
+from stratalog.records.kernels import resync
+from stratalog.records.kernels.scan import TRANSACTIONAL
+from stratalog.records.kernels.walk import CONTROL, LOG_OVERHEAD, BatchTable
+from stratalog.records.reader import read_batches
+from stratalog.records.walk import Stop, new_table, walk_batches
+from stratalog.segment.headers import CHUNK_SIZE, ReadInto
+
+
+class Search:
+    """Goes through a file from the damage on. `kept` are the ranges of batches that may stay.
+
+    The last batch before has `last_offset` and `last_epoch`. Without `transactions` those are not looked at.
+    """
+
+    def __init__(
+        self,
+        read_into: ReadInto,
+        end: int,
+        last_offset: int,
+        last_epoch: int,
+        next_base: int,
+        transactions: GapTransactions | None,
+    ) -> None:
+        self.kept: list[Range] = []
+        self.batches_count = 0
+        self._read_into = read_into
+        self._end = end
+        self._last = np.array([last_offset, last_epoch], np.int64)
+        self._next_base = next_base
+        self._transactions = transactions
+        self._table = new_table()
+        self._keep = np.zeros(len(self._table), np.bool_)
+        self._buffer = aligned_buffer(CHUNK_SIZE)
+        self._kept_end = 0
+        self._position = self._filled = 0  # what of the file is in the buffer: where it begins, and how much
+
+    def run(self, start: int) -> None:
+        """Look at everything from `start` on, once."""
+        self._kept_end = start
+        position, is_in_step = start, True  # a batch that only its offset condemned still leads to the next
+        while self._end - position >= resync.HEADER_SIZE:
+            if is_in_step:
+                position, is_in_step = self._walk(position)
+            else:
+                position, is_in_step = self._find(position)
+
+    def _find(self, position: int) -> tuple[int, bool]:
+        """Search from a position on; returns where to go on, and whether a batch starts there."""
+        at = self._load(position, resync.HEADER_SIZE)
+        end = self._end - self._position
+        at, outcome = resync.find_start(self._buffer, at, self._filled, end, self._last, self._next_base)
+        position = self._position + at
+        if outcome == resync.NEEDS:
+            self._load(position, self._size_at(at))
+        elif outcome == resync.NOTHING and self._position + self._filled >= self._end:
+            position = self._end
+        return position, outcome == resync.FOUND
+
+    def _walk(self, position: int) -> tuple[int, bool]:
+        """Take in whole batches from a position on; returns where to go on, and whether in step."""
+        at = self._load(position, resync.HEADER_SIZE)
+        walk = walk_batches(self._buffer, start=at, end=self._filled, table=self._table)
+        broken = self._take(walk.headers)
+        if broken is not None:
+            return self._position + broken + 1, False
+        position = self._position + walk.next_position
+        if walk.stop is Stop.TABLE_FULL or position >= self._end:
+            return position, True
+        if walk.stop in (Stop.END, Stop.TORN_TAIL) and self._position + self._filled < self._end:
+            # The next one reaches past the buffer; past the file too, if its length is damaged.
+            at = self._load(position, resync.HEADER_SIZE)
+            size = self._size_at(at)
+            if LOG_OVERHEAD < size <= self._end - position:
+                self._load(position, size)
+                return position, True
+        return position + 1, False
+
+    def _take(self, headers: BatchTable) -> int | None:
+        """Decide on these batches; returns where in the buffer one starts whose checksum does not hold."""
+        row, passes_marker = 0, False
+        while row < len(headers):
+            done, outcome = resync.accept(
+                headers, row, self._last, self._next_base, self._keep, passes_marker
+            )
+            passes_marker = False
+            self._add(headers[row:done], self._keep[row:done])
+            row = done
+            if outcome == resync.BROKEN:
+                return int(headers[row]["position"])
+            if outcome == resync.MARKER:
+                try:
+                    self._marker(headers[row])
+                    passes_marker = True
+                except CorruptRecordError:
+                    row += 1  # no broker gets past it: at its next recovery it would cut the log here
+        return None
+
+    def _add(self, headers: BatchTable, keep: NDArray[np.bool_]) -> None:
+        kept = headers[keep]
+        self.batches_count += len(kept)
+        if self._transactions is None or not len(kept):
+            self._add_ranges(kept)
+            return
+        # Plain batches in one go, from one that matters to transactions, or stands behind a gap, to the next.
+        starts = kept["position"] + self._position
+        ends = starts + kept["size"]
+        is_behind_gap = starts != np.concatenate([[self._kept_end], ends[:-1]])
+        matters = (kept["producer_id"] >= 0) & (kept["attributes"] & (TRANSACTIONAL | CONTROL) != 0)
+        for number in np.flatnonzero(is_behind_gap | matters).tolist():
+            if is_behind_gap[number]:
+                self._transactions.see_gap()
+            if matters[number]:
+                self._follow(kept[number], self._transactions)
+        self._add_ranges(kept)
+
+    def _add_ranges(self, kept: BatchTable) -> None:
+        for position, size in merged(kept["position"] + self._position, kept["size"]):
+            if self.kept and sum(self.kept[-1]) == position:
+                self.kept[-1] = (self.kept[-1][0], self.kept[-1][1] + size)
+            else:
+                self.kept.append((position, size))
+            self._kept_end = position + size
+
+    def _follow(self, batch: np.record, transactions: GapTransactions) -> None:
+        producer_id = int(batch["producer_id"])
+        piece = self._position + int(batch["position"]), int(batch["size"])
+        if not batch["attributes"] & CONTROL:
+            transactions.add_batch(producer_id, piece)
+            return
+        marker = self._marker(batch)
+        if marker is not None:
+            transactions.end(producer_id, piece, commits=marker is ControlType.COMMIT)
+
+    def _marker(self, batch: np.record) -> ControlType | None:
+        """What a control batch of a producer says; None if compaction has emptied it.
+
+        CorruptRecordError if it is no transaction marker.
+        """
+        start = int(batch["position"])
+        one = next(read_batches(self._buffer, start=start, end=start + int(batch["size"]), check_crc=False))
+        record = next(iter(one), None)
+        return None if record is None else EndTxnMarker.parse(record.key, record.value).control_type
+
+    def _size_at(self, at: int) -> int:
+        return int.from_bytes(self._buffer[at + 8 : at + 12].tobytes(), "big", signed=True) + LOG_OVERHEAD
+
+    def _load(self, position: int, size: int) -> int:
+        """Have `size` bytes from a position on in the buffer; returns where they start in it."""
+        if not self._position <= position <= position + size <= self._position + self._filled:
+            if size > len(self._buffer):
+                self._buffer = aligned_buffer(size)
+            wanted = min(len(self._buffer), self._end - position)
+            self._filled = self._read_into(self._buffer[:wanted], position)
+            self._position = position
+            if self._filled < wanted:
+                self._end = position + self._filled  # the file became shorter meanwhile: it ends there
+        return position - self._position
