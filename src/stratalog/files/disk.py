@@ -360,7 +360,7 @@ def _read_bytes_by_seeking(descriptor: int, size: int, position: int) -> bytes:
     return os.read(descriptor, size)
 
 
-def _write_by_seeking(descriptor: int, view: memoryview, position: int) -> int:
+def _write_by_seeking(descriptor: int, view: bytes | memoryview, position: int) -> int:
     os.lseek(descriptor, position, os.SEEK_SET)
     return os.write(descriptor, view)
 

@@ -1,0 +1,312 @@
+"""What makes a log grow: appending as leader and as follower, and rolling.
+
+An append is decided in pieces that change nothing (`append.py` and `validation.py` check and give offsets,
+`roll.py` says whether a new segment is due, `producer_analysis.py` finds duplicates and fences), and only
+then written. Kafka: UnifiedLog.append, roll
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from stratalog.errors import (
+    DiskError,
+    IndexFullError,
+    RecordBatchTooLargeError,
+    UnexpectedAppendOffsetError,
+    UsageError,
+)
+from stratalog.log.append import AppendInfo, analyze
+from stratalog.log.deletion import delete_segments
+from stratalog.log.flushing import FlushedLog
+from stratalog.log.offsets import OffsetMetadata
+from stratalog.log.origin import AppendOrigin
+from stratalog.log.producer_analysis import NO_CHANGES, ProducerChanges, analyze_producers, apply_changes
+from stratalog.log.producer_append import TV_UNKNOWN
+from stratalog.log.producer_verification import NO_GUARD, VerificationGuard
+from stratalog.log.roll import RollParams, random_jitter_ms, roll_reason
+from stratalog.log.validation import validate_and_assign_offsets
+from stratalog.records.kernels.walk import BatchTable
+from stratalog.segment.segment import LogSegment
+from stratalog.segment.txn_index import AbortedTxn
+
+logger = logging.getLogger(__name__)
+
+INT32_MAX = 2**31 - 1
+
+
+class WrittenLog(FlushedLog):
+    """A log that can be appended to."""
+
+    def append_as_leader(
+        self,
+        data: Any,  # whatever offers the buffer protocol
+        *,
+        leader_epoch: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        transaction_version: int = TV_UNKNOWN,
+        guard: VerificationGuard = NO_GUARD,
+    ) -> AppendInfo:
+        """Check one batch, give it the next offsets and write it; returns what was written, and where.
+
+        A batch that its producer has sent before is not written again: the offsets returned are those of
+        then. With origin RAFT_LEADER the batches bring their offsets.
+        """
+        info = analyze(
+            data,
+            origin=origin,
+            max_message_bytes=None if origin is AppendOrigin.RAFT_LEADER else self.config.max_message_bytes,
+            leader_epoch=leader_epoch,
+        )
+        return self._append(info, origin, leader_epoch, transaction_version, guard)
+
+    def append_as_follower(self, data: Any, *, leader_epoch: int) -> AppendInfo:
+        """Write batches as their leader has them; gaps between offsets are legal."""
+        origin = AppendOrigin.REPLICATION
+        info = analyze(data, origin=origin, max_message_bytes=None, leader_epoch=leader_epoch)
+        return self._append(info, origin, leader_epoch, TV_UNKNOWN, NO_GUARD)
+
+    def _append(
+        self,
+        info: AppendInfo,
+        origin: AppendOrigin,
+        leader_epoch: int,
+        transaction_version: int,
+        guard: VerificationGuard,
+    ) -> AppendInfo:
+        if not info.size:
+            return info
+        # What `_changing` and `_writing` do for others, spelt out: generators take as long as the write.
+        with self._lock:
+            if self._failed is not None or self._closed:
+                self._check_usable()
+            try:
+                info = self._append_locked(info, origin, leader_epoch, transaction_version, guard)
+            except DiskError as error:
+                self._failed = error
+                raise
+            is_due = self._end.offset - self.recovery_point >= self.config.flush_messages
+        if is_due:
+            self.flush()
+        return info
+
+    def _append_locked(
+        self,
+        info: AppendInfo,
+        origin: AppendOrigin,
+        leader_epoch: int,
+        transaction_version: int,
+        guard: VerificationGuard,
+    ) -> AppendInfo:
+        if origin.assigns_offsets:
+            info = self._with_offsets(info, origin, leader_epoch)
+            self._note_epoch(2, leader_epoch, info.first_offset)
+        else:
+            if info.first_known_offset < self._end.offset:
+                raise UnexpectedAppendOffsetError(
+                    f"{self.topic_partition}: a set that begins at {info.first_known_offset} is appended "
+                    f"to a log that ends at {self._end.offset}.",
+                    first_offset=info.first_known_offset,
+                    last_offset=info.last_offset,
+                )
+            self._note_epochs(info.batches)
+        limit = self.config.segment_size
+        if info.size > limit:
+            raise RecordBatchTooLargeError(
+                f"a set of {info.size} bytes; segment.bytes of this topic is {limit}.",
+                size=info.size,
+                limit=limit,
+            )
+        segment = self._segment_for(info)
+        changes = NO_CHANGES
+        while True:
+            if info.has_producers:
+                changes = self._changes_of_producers(info, segment, origin, transaction_version, guard)
+                if changes.duplicate is not None:
+                    written = changes.duplicate
+                    return info._replace(first_offset=written.first_offset, last_offset=written.last_offset)
+            try:
+                if self._write(info, segment, changes):
+                    return info
+                segment = self._roll_for(info)
+            except DiskError:
+                raise
+            except BaseException as error:
+                self._fail_over(error)
+                raise
+
+    def _write(self, info: AppendInfo, segment: LogSegment, changes: ProducerChanges) -> bool:
+        """Put the set into the segment, and all it changes into memory; False if an index is full."""
+        try:
+            segment.append(info.data, info.batches, info.last_offset)
+        except IndexFullError:
+            # It filled up inside the set, whose bytes are in the file already. Kafka leaves them.
+            segment.truncate_to(self._end.offset)
+            if not segment.size:
+                raise  # not even an empty index has room
+            return False
+        # Forwards, so that none of the other marks has to go back with it.
+        self._end = OffsetMetadata(info.last_offset + 1, segment.base_offset, segment.size)
+        self._take_over(changes, segment, info.last_offset + 1)
+        return True
+
+    def _changes_of_producers(
+        self,
+        info: AppendInfo,
+        segment: LogSegment,
+        origin: AppendOrigin,
+        transaction_version: int,
+        guard: VerificationGuard,
+    ) -> ProducerChanges:
+        return analyze_producers(
+            self.producers,
+            info.data,
+            info.batches,
+            origin=origin,
+            start=OffsetMetadata(self._end.offset, segment.base_offset, segment.size),
+            transaction_version=transaction_version,
+            guard=guard,
+        )
+
+    def _with_offsets(self, info: AppendInfo, origin: AppendOrigin, leader_epoch: int) -> AppendInfo:
+        validated = validate_and_assign_offsets(
+            info,
+            next_offset=self._end.offset,
+            config=self.config,
+            now_ms=self._clock(),
+            leader_epoch=leader_epoch,
+            origin=origin,
+        )
+        return AppendInfo(
+            validated.data,
+            validated.batches,
+            validated.first_offset,
+            validated.last_offset,
+            info.last_offset_of_first_batch,
+            leader_epoch,
+            validated.max_timestamp,
+            info.source_codec,
+            info.has_producers,
+        )
+
+    def _note_epochs(self, batches: BatchTable) -> None:
+        """Before the data, so that no record is ever on disk without its epoch."""
+        columns = (batches["magic"], batches["partition_leader_epoch"], batches["base_offset"])
+        magics, epochs, offsets = (column.tolist() for column in columns)
+        for i in range(len(epochs)):
+            # Only where the epoch changes: the first batch of each run starts it.
+            if i == 0 or epochs[i] != epochs[i - 1] or magics[i] != magics[i - 1]:
+                self._note_epoch(magics[i], epochs[i], offsets[i])
+
+    def _note_epoch(self, magic: int, epoch: int, base_offset: int) -> None:
+        if magic == 2:
+            latest = self.epochs.latest_entry
+            if latest is None or latest.epoch != epoch or base_offset < latest.start_offset:
+                self.epochs.assign(epoch, base_offset)
+        elif self.epochs.entries:
+            # Old formats know no epochs, so that nothing can be said of any from here on.
+            self.epochs.clear_and_flush()
+
+    def _take_over(self, changes: ProducerChanges, segment: LogSegment, end_offset: int) -> None:
+        """What the set has changed of the producers, now that it is in the segment."""
+        if changes is not NO_CHANGES:
+            apply_changes(self.producers, changes)
+            for completed in changes.completed:
+                stable = self.producers.last_stable_offset(completed)
+                if completed.is_aborted:
+                    segment.append_aborted(
+                        AbortedTxn(
+                            completed.producer_id, completed.first_offset, completed.last_offset, stable
+                        )
+                    )
+                self.producers.complete_txn(completed)
+        self.producers.update_map_end_offset(end_offset)
+        if self._follows_end:
+            self._set_high_watermark(self._end)
+        else:
+            self._update_first_unstable()
+
+    # Roll
+
+    def _segment_for(self, info: AppendInfo) -> LogSegment:
+        """The active segment, a new one if this set does not go into the old one."""
+        segment = self.segments.active
+        config = self.config
+        params = RollParams(
+            base_offset=segment.base_offset,
+            segment_size=segment.size,
+            index_full=segment.is_index_full,
+            waited_ms=segment.waited_ms(self._clock(), info.max_timestamp),
+            set_size=info.size,
+            last_offset=info.last_offset,
+        )
+        segment_ms = config.max_segment_ms - segment.roll_jitter_ms
+        reason = roll_reason(params, segment_bytes=config.segment_size, segment_ms=segment_ms)
+        if reason is None:
+            return segment
+        logger.debug("%s is rolled: %s", segment.log_path, reason.value)
+        return self._roll_for(info)
+
+    def _roll_for(self, info: AppendInfo) -> LogSegment:
+        """Begin the segment that this set goes into."""
+        # A v0 or v1 set does not tell its first offset; this base is as low as its last one allows.
+        first_offset = info.first_offset if info.first_offset >= 0 else info.last_offset - INT32_MAX
+        return self.roll(max(first_offset, 0))
+
+    def roll(self, expected_base: int = 0) -> LogSegment:
+        """Begin a new segment at the log's end, or at `expected_base` if that is above it."""
+        with self._changing():
+            base_offset = max(expected_base, self._end.offset)
+            previous = self.segments.active
+            if base_offset in self.segments:
+                if base_offset != previous.base_offset or previous.size:
+                    raise UsageError(f"{self.topic_partition}: segment {base_offset} has records in it.")
+                # An empty one whose indexes count as full can only be cured by making it anew.
+                self._delete([previous], "it is empty and rolled again", with_snapshots=False)
+            elif base_offset < previous.base_offset:
+                raise UsageError(
+                    f"{self.topic_partition}: {base_offset} is before the active {previous.base_offset}."
+                )
+            else:
+                previous.on_become_inactive()
+            segment = self._create_segment(base_offset)
+            self.segments.add(segment)
+            self._end = OffsetMetadata(self._end.offset, base_offset, 0)
+            self.producers.update_map_end_offset(base_offset)
+            snapshot = self.producers.take_snapshot(sync=False)
+            if self._high_watermark.offset >= self._end.offset:
+                self._set_high_watermark(self._end)
+            self._scheduler.schedule("flush-log", lambda: self._flush_rolled(snapshot, base_offset))
+            return segment
+
+    def _flush_rolled(self, snapshot: str | None, base_offset: int) -> None:
+        """In the background: the snapshot first, so that the recovery point never runs ahead of it."""
+        with self._flush_lock, self._failing():
+            if self._closed or self._failed is not None:
+                return
+            if snapshot is not None and self._disk.exists(snapshot):
+                self._disk.sync(snapshot)
+            self._flush_up_to(base_offset)
+
+    def _create_segment(self, base_offset: int) -> LogSegment:
+        return LogSegment.create(
+            self._disk,
+            self._directory,
+            base_offset,
+            self.config,
+            self._clock,
+            size=self.config.initial_file_size,
+            roll_jitter_ms=random_jitter_ms(self.config),
+        )
+
+    def _delete(self, segments: Sequence[LogSegment], reason: str, *, with_snapshots: bool = True) -> None:
+        delete_segments(
+            self._disk,
+            self._scheduler,
+            self.producers if with_snapshots else None,
+            segments,
+            delay_ms=self.config.file_delete_delay_ms,
+            reason=reason,
+        )
