@@ -42,6 +42,7 @@ class FoundPartition:
     directory: str
     log_start_offset: int = 0
     was_closed: bool = False  # in order: the directory has the mark of a clean shutdown
+    is_named: bool = False  # the path that was given is its own
 
 
 def find_partitions(disk: Disk, options: ReadOptions) -> list[FoundPartition]:
@@ -53,14 +54,14 @@ def find_partitions(disk: Disk, options: ReadOptions) -> list[FoundPartition]:
     for path in expand_paths(disk, options.paths):
         for partition in partitions_in(disk, path):
             known = found.setdefault(partition.topic_partition, partition)
-            if known.directory == partition.directory or not _is_selected(partition.topic_partition, options):
+            if known.directory == partition.directory or not _is_selected(partition, options):
                 continue
             raise UsageError(
                 f"{partition.topic_partition} is in {known.directory} and in {partition.directory}: replicas "
                 "of one partition, whose records would be read twice. Load the directories of one broker."
             )
     _check_asked(options, found.keys())
-    return [found[each] for each in sorted(found) if _is_selected(each, options)]
+    return [found[each] for each in sorted(found) if _is_selected(found[each], options)]
 
 
 def expand_paths(disk: Disk, paths: Iterable[str]) -> list[str]:
@@ -89,7 +90,11 @@ def partitions_in(disk: Disk, path: str) -> Iterator[FoundPartition]:
         start = _start_offsets(disk, parent).get(itself) or _start_offsets(disk, path).get(itself, 0)
         closed = any(disk.exists(f"{home}{os.sep}{CLEAN_SHUTDOWN}") for home in (parent, path))
         yield FoundPartition(
-            topic_partition=itself, directory=path, log_start_offset=start, was_closed=closed
+            topic_partition=itself,
+            directory=path,
+            log_start_offset=start,
+            was_closed=closed,
+            is_named=True,
         )
         return
     starts = _start_offsets(disk, path)
@@ -150,13 +155,14 @@ def _start_offsets(disk: Disk, directory: str) -> dict[TopicPartition, int]:
     return OffsetCheckpointFile(disk, f"{directory}{os.sep}{LOG_START_OFFSET_CHECKPOINT}").read()
 
 
-def _is_selected(partition: TopicPartition, options: ReadOptions) -> bool:
+def _is_selected(found: FoundPartition, options: ReadOptions) -> bool:
+    partition = found.topic_partition
     if options.assigned is not None:
         return partition in options.assigned
     if options.topics is not None:
         return partition.topic in options.topics
     # As a consumer's pattern, which leaves out internal topics too (exclude.internal.topics).
-    if partition.topic in INTERNAL_TOPICS:
+    if partition.topic in INTERNAL_TOPICS and not found.is_named:
         return False
     return options.pattern is None or re.fullmatch(options.pattern, partition.topic) is not None
 

@@ -23,6 +23,7 @@ from stratalog.files.disk import Disk, ReadFile, aligned_buffer
 from stratalog.jobs.reading.arrow import assembled, placed, without_columns
 from stratalog.jobs.reading.options import OnCorruption
 from stratalog.jobs.reading.split import AbortedRange, ReadTask, Split, is_proven, locate, split_point
+from stratalog.log.reading import check_passed_over
 from stratalog.log.view import LogView
 from stratalog.records.batch import LOG_OVERHEAD, Attributes
 from stratalog.records.columns import ColumnReader
@@ -34,8 +35,6 @@ logger = logging.getLogger(__name__)
 
 CHUNK_SIZE = 4 << 20
 RUN_SIZE = 1 << 20  # one Arrow batch, mostly: some thousand records
-Reading = Generator[pa.RecordBatch, None, bool]
-"""Batches, and at their end whether these were all of them."""
 _TRANSACTIONAL, _CONTROL = int(Attributes.TRANSACTIONAL), int(Attributes.CONTROL)
 
 
@@ -135,7 +134,7 @@ class _SplitReader:
             logger.info("%s has changed since the read was planned", self._split.path)
             yield from self._read_by_offset()
 
-    def _read_hinted(self) -> Reading:
+    def _read_hinted(self) -> Generator[pa.RecordBatch, None, bool]:
         """Read what the hint names; returns whether that was all of the split."""
         split, hint, disk = self._split, self._split.hint, self._disk
         try:
@@ -147,8 +146,11 @@ class _SplitReader:
         with file:
             if not is_proven(split, disk.inode(file), disk.size(file), partial(disk.read_into, file)):
                 return False
-            whole = yield from self._read_range(file, hint.position, hint.end_position)
-        return whole and hint.last_offset in (-1, self._seen.last_offset)
+            end = yield from self._read_range(file, hint.position, hint.end_position)
+        if end < hint.end_position and hint.size is not None:
+            self._damaged(_torn(split.path, end, hint.end_position))  # nobody appends to it any more
+            return True
+        return end == hint.end_position and hint.last_offset in (-1, self._seen.last_offset)
 
     def _read_by_offset(self) -> Iterator[pa.RecordBatch]:
         """Read what is missing from where the directory has it now."""
@@ -162,15 +164,25 @@ class _SplitReader:
         if view.log_end_offset < split.end_offset:
             self._lose(f"the log ends at offset {view.log_end_offset} now.")
         for segment in view.segments.range(seen.next_offset, split.end_offset):
-            start = locate(segment, seen.next_offset)
-            if start is None:
-                continue
-            last = locate(segment, split.end_offset)
-            end = segment.size if last is None else last.position + last.size
+            try:
+                position, end = self._place(view, segment)
+            except CorruptRecordError as error:
+                self._damaged(error)
+                position, end = 0, segment.size
             with self._disk.open_read(segment.log_path) as file:
-                if not (yield from self._read_range(file, start.position, end)):
-                    self._damaged(CorruptRecordError("it was cut while it was read.", path=segment.log_path))
+                reached = yield from self._read_range(file, position, end)
+            if reached < end:
+                self._damaged(_torn(segment.log_path, reached, end))
         view.close()
+
+    def _place(self, view: LogView, segment: LogSegment) -> tuple[int, int]:
+        """From which byte of a segment to which it has what is missing of the split."""
+        start, last = (locate(segment, each) for each in (self._seen.next_offset, self._split.end_offset))
+        if start is None:
+            # All of its offsets are below, or it breaks off before it gets there.
+            check_passed_over(view.segments, self._seen.next_offset, segment.base_offset + 1)
+            return segment.size, segment.size
+        return start.position, segment.size if last is None else last.position + last.size
 
     def _view(self) -> LogView | None:
         split = self._split
@@ -187,8 +199,8 @@ class _SplitReader:
                 raise
             return None
 
-    def _read_range(self, file: ReadFile, position: int, end: int) -> Reading:
-        """Read batches from one byte up to another; returns whether the last one ended there.
+    def _read_range(self, file: ReadFile, position: int, end: int) -> Generator[pa.RecordBatch, None, int]:
+        """Read batches from one byte up to another; returns where the last one ended.
 
         The buffer is filled again when all but a cut batch at its end is decoded; it grows for a batch that
         does not fit.
@@ -209,10 +221,10 @@ class _SplitReader:
             if at == 0:
                 needed = _size_of_first(memory.buffer, filled)
                 if filled < wanted or not filled < needed <= end - position:
-                    return False
+                    return position
                 memory.hold(needed)
             position += at
-        return True
+        return position
 
     def _behind(self, file: ReadFile, data: NDArray[np.uint8], at: int, base: int, end: int) -> int:
         """Where to go on behind a batch that cannot be read: at the next one, or the next that is indexed."""
@@ -251,6 +263,11 @@ class _SplitReader:
                 valid=(split.start_offset, split.end_offset),
             )
         logger.warning("%s: some of the offsets up to %d are lost: %s", split.path, split.end_offset, what)
+
+
+def _torn(path: str, position: int, end: int) -> CorruptRecordError:
+    reason = f"the segment goes on for {end - position} bytes, which are no whole batch."
+    return CorruptRecordError(reason, position=position, path=path)
 
 
 def _size_of_first(buffer: NDArray[np.uint8], filled: int) -> int:

@@ -1,0 +1,379 @@
+"""What a task reads, held against Kafka's word on its own files, and what becomes of a plan that has aged."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import stratalog
+from stratalog.errors import CorruptRecordError, DiskError, OffsetOutOfRangeError
+from stratalog.jobs.reading import arrow
+from stratalog.jobs.reading import read as reading
+from stratalog.jobs.reading.options import BATCH_COLUMNS
+from stratalog.jobs.reading.read import read_columns
+from stratalog.records.columns import arrow_schema
+from tests.fixtures.catalog import Partition, partitions
+from tests.jobs.reading.making import T0, Made, plan, read, rows_of
+
+TRIMMED_START = 17  # of the fixture's topic `trimmed`
+
+
+def kafka_rows(partition: Partition) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """(batch, record) for all that a log directory's reader may see of a fixture, by Kafka's classes."""
+    logs = {log.name for log in partition.logs}
+    for batch in partition.batches():
+        if batch["file"] in logs:
+            for record in batch["records"]:
+                if partition.name != "trimmed-0" or record["offset"] >= TRIMMED_START:
+                    yield batch, record
+
+
+def as_row(record: dict[str, Any]) -> dict[str, Any]:
+    def content(text: str | None) -> bytes | None:
+        return None if text is None else bytes.fromhex(text)
+
+    headers = [(name, content(text)) for name, text in record["headers"]]
+    return {
+        "offset": record["offset"],
+        "key": content(record["key"]),
+        "value": content(record["value"]),
+        "headers": headers or None,
+    }
+
+
+def found_rows(partition: Partition, **options: str) -> list[dict[str, Any]]:
+    rows = read(partition.path, columns=("offset", "key", "value", "headers"), **options)
+    for row in rows:
+        headers = row["headers"]
+        row["headers"] = headers and [(header["key"], header["value"]) for header in headers]
+    return rows
+
+
+@pytest.mark.parametrize("partition", partitions(), ids=str)
+def test_records_are_those_that_kafka_reads(partition: Partition) -> None:
+    expected = [as_row(record) for batch, record in kafka_rows(partition) if not batch["isControl"]]
+
+    assert found_rows(partition, minPartitions="4") == expected
+
+
+@pytest.mark.parametrize("partition", partitions(), ids=str)
+def test_control_records_come_if_asked_for(partition: Partition) -> None:
+    expected = [as_row(record) for _, record in kafka_rows(partition)]
+
+    assert found_rows(partition, includeControl="true") == expected
+
+
+@pytest.mark.parametrize("partition", partitions(), ids=str)
+def test_committed_records_are_those_of_no_aborted_and_no_open_transaction(partition: Partition) -> None:
+    everything = list(kafka_rows(partition))
+    expected = [as_row(record) for _, record in committed(everything)]
+
+    assert found_rows(partition, isolation="read_committed") == expected
+
+
+def committed(everything: list[tuple[dict[str, Any], dict[str, Any]]]) -> list[Any]:
+    """By a plain model: a producer's records wait for its next marker, which says what becomes of them."""
+    outcome: dict[int, str] = {}
+    kept = []
+    first_open = None
+    for batch, record in reversed(everything):
+        producer = batch["producerId"]
+        if batch["isControl"]:
+            outcome[producer] = record.get("controlType", "")
+            continue
+        if not batch["isTransactional"]:
+            kept.append((batch, record))
+        elif producer not in outcome:
+            first_open = record["offset"]
+        elif outcome[producer] == "COMMIT":
+            kept.append((batch, record))
+    return [pair for pair in reversed(kept) if first_open is None or pair[1]["offset"] < first_open]
+
+
+@pytest.mark.parametrize("partition", partitions("4.3.1", "killed"), ids=str)
+def test_a_damaged_transaction_index_is_not_believed(partition: Partition, tmp_path: Path) -> None:
+    copy = shutil.copytree(partition.path, tmp_path / partition.name)
+    for index in copy.glob("*.txnindex"):
+        index.write_bytes(b"\xff" * 68)
+    before = read(partition.path, isolation="read_committed")
+
+    start = TRIMMED_START if partition.name == "trimmed-0" else 0
+    assert [row for row in read(copy, isolation="read_committed") if row["offset"] >= start] == before
+
+
+def test_batch_metadata_is_kafkas() -> None:
+    (partition,) = (each for each in partitions("4.3.1", "killed") if each.name == "txn-0")
+
+    rows = read(partition.path, columns=("offset", *BATCH_COLUMNS), includeControl="true")
+
+    assert rows == [
+        {
+            "offset": record["offset"],
+            "leaderEpoch": batch["partitionLeaderEpoch"],
+            "producerId": batch["producerId"],
+            "producerEpoch": batch["producerEpoch"],
+            "sequence": record["sequence"],
+            "isTransactional": batch["isTransactional"],
+            "isControl": batch["isControl"],
+            "codec": batch["codec"],
+            "position": batch["position"],
+        }
+        for batch, record in kafka_rows(partition)
+    ]
+
+
+def test_without_columns_rows_can_be_counted(made_log: Made) -> None:
+    batches = [batch for task in plan(made_log.path) for batch in read_columns(task, ())]
+
+    assert {batch.num_columns for batch in batches} == {0}
+    assert sum(batch.num_rows for batch in batches) == len(made_log.records)
+
+
+def test_small_batches_travel_together(made_log: Made) -> None:
+    (task,) = plan(made_log.path)
+
+    (batch,) = read_columns(task, ("offset", "value"))
+
+    assert batch.num_rows == len(made_log.records)
+    assert batch.schema == arrow_schema(("offset", "value"))
+
+
+def test_a_large_batch_travels_alone() -> None:
+    small, large = (pa.RecordBatch.from_pydict({"n": range(count)}) for count in (10, 5000))
+
+    together = list(arrow.assembled([small, small, large, large, small]))
+
+    assert [batch.num_rows for batch in together] == [5020, 5000, 10]
+
+
+def test_a_batch_that_exceeds_the_buffer_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "CHUNK_SIZE", 4096)
+    values = [b"small", b"x" * 100_000, b"small again", b"y" * 9000]
+    with stratalog.open_log(tmp_path / "large-0", create=True) as log:
+        for value in values:
+            log.append(value)
+
+    assert [row["value"] for row in read(tmp_path / "large-0")] == values
+
+
+# A plan that has aged
+
+
+def test_records_appended_after_planning_are_not_read(own_log: Made) -> None:
+    tasks = plan(own_log.path)
+    with stratalog.open_log(own_log.path) as log:
+        log.append(b"later")
+
+    assert rows_of(tasks) == own_log.all_rows
+
+
+@pytest.mark.parametrize("partitions_count", ["1", "20"])
+def test_files_that_were_copied_elsewhere_and_back_are_read(own_log: Made, partitions_count: str) -> None:
+    tasks = plan(own_log.path, minPartitions=partitions_count)
+    replaced = shutil.move(own_log.path, own_log.path.with_name("aside"))
+    shutil.copytree(replaced, own_log.path)
+
+    assert rows_of(tasks) == own_log.all_rows
+
+
+@pytest.mark.parametrize("partitions_count", ["1", "20"])
+def test_a_log_that_was_compacted_since_gives_each_record_that_is_left_once(
+    own_log: Made, partitions_count: str
+) -> None:
+    tasks = plan(own_log.path, minPartitions=partitions_count)
+    kept = compact(own_log.path)
+
+    assert rows_of(tasks) == own_log.rows(kept)
+    assert len(kept) < len(own_log.records)
+
+
+def compact(directory: Path) -> list[int]:
+    """As the cleaner leaves a log: fewer batches, and the second and third segment in one file.
+
+    Returns the offsets that are left.
+    """
+    logs = sorted(directory.glob("*.log"))
+    kept: list[int] = []
+    for group in ([logs[0]], logs[1:3]):
+        cleaned = b""
+        for batch, base_offset, last_offset in (each for log in group for each in batches_of(log)):
+            if base_offset // 10 % 3:
+                cleaned += batch
+                kept += range(base_offset, last_offset + 1)
+        for log in group:
+            log.with_suffix(".index").unlink()
+            log.rename(log.with_suffix(".log.deleted"))
+        group[0].write_bytes(cleaned)
+    return kept + [
+        offset for log in logs[3:] for _, base, last in batches_of(log) for offset in range(base, last + 1)
+    ]
+
+
+def batches_of(log: Path) -> Iterator[tuple[bytes, int, int]]:
+    """(bytes, base offset, last offset) of each whole batch, by the format's own fields."""
+    data, position = log.read_bytes(), 0
+    while position + 61 <= len(data):
+        base_offset, length = struct.unpack_from(">qi", data, position)
+        if position + 12 + length > len(data):
+            return
+        (last_delta,) = struct.unpack_from(">i", data, position + 23)
+        yield data[position : position + 12 + length], base_offset, base_offset + last_delta
+        position += 12 + length
+
+
+@pytest.mark.parametrize("partitions_count", ["1", "20"])
+def test_records_that_retention_took_are_data_loss(own_log: Made, partitions_count: str) -> None:
+    tasks = plan(own_log.path, minPartitions=partitions_count)
+    forgiving = plan(own_log.path, minPartitions=partitions_count, failOnDataLoss="false")
+    first, second = sorted(own_log.path.glob("*.log"))[:2]
+    first.rename(first.with_suffix(".log.deleted"))
+
+    with pytest.raises(
+        OffsetOutOfRangeError, match=rf"orders-0: offsets 0 to .*begins at offset {int(second.stem)} now"
+    ):
+        rows_of(tasks)
+    assert rows_of(forgiving) == own_log.rows(range(int(second.stem), 3000))
+
+
+@pytest.mark.parametrize("partitions_count", ["1", "20"])
+def test_records_that_a_truncation_took_are_data_loss(own_log: Made, partitions_count: str) -> None:
+    tasks = plan(own_log.path, minPartitions=partitions_count)
+    forgiving = plan(own_log.path, minPartitions=partitions_count, failOnDataLoss="false")
+    with stratalog.open_log(own_log.path) as log:
+        log.truncate_to(2500)
+
+    with pytest.raises(OffsetOutOfRangeError, match=r"ends at offset 2500 now.*failOnDataLoss=false"):
+        rows_of(tasks)
+    assert rows_of(forgiving) == own_log.rows(range(2500))
+
+
+def test_what_was_written_anew_behind_a_truncation_is_read_as_it_is_now(own_log: Made) -> None:
+    tasks = plan(own_log.path, minPartitions="20")
+    with stratalog.open_log(own_log.path) as log:
+        log.truncate_to(2500)
+        for number in range(2500, 3000):
+            log.append(b"new %d" % number, key=b"k", timestamp=T0)
+
+    assert rows_of(tasks) == own_log.rows(range(2500)) + [
+        {"offset": number, "key": b"k", "value": b"new %d" % number} for number in range(2500, 3000)
+    ]
+
+
+def test_a_directory_that_is_gone_is_data_loss(own_log: Made) -> None:
+    tasks, forgiving = plan(own_log.path), plan(own_log.path, failOnDataLoss="false")
+    shutil.rmtree(own_log.path)
+
+    with pytest.raises(OffsetOutOfRangeError, match=r"the directory .*orders-0 is gone"):
+        rows_of(tasks)
+    assert rows_of(forgiving) == []
+
+
+def test_a_file_that_may_not_be_read_is_named(own_log: Made) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root may read everything")
+    tasks = plan(own_log.path)
+    next(own_log.path.glob("*.log")).chmod(0)
+
+    with pytest.raises(DiskError, match=r"\.log: could not open it: Permission denied"):
+        rows_of(tasks)
+
+
+# Damage
+
+
+def flip(log: Path, position: int) -> None:
+    data = bytearray(log.read_bytes())
+    data[position] ^= 0xFF
+    log.write_bytes(data)
+
+
+def damaged(own_log: Made, at_byte_of_batch: int) -> tuple[Path, int, list[int]]:
+    """A byte of the seventh batch of the second segment flipped: (file, where it starts, its offsets)."""
+    log = sorted(own_log.path.glob("*.log"))[1]
+    batches = list(batches_of(log))
+    position = sum(len(batch) for batch, _, _ in batches[:6])
+    flip(log, position + at_byte_of_batch)
+    _, base_offset, last_offset = batches[6]
+    return log, position, list(range(base_offset, last_offset + 1))
+
+
+@pytest.mark.parametrize("partitions_count", ["1", "20"])
+def test_a_corrupt_batch_is_named_with_file_byte_offset_and_remedy(
+    own_log: Made, partitions_count: str
+) -> None:
+    log, position, offsets = damaged(own_log, 100)
+
+    with pytest.raises(CorruptRecordError) as caught:
+        read(own_log.path, minPartitions=partitions_count)
+
+    assert (caught.value.path, caught.value.position) == (str(log), position)
+    assert f"from offset {offsets[0]} on" in str(caught.value)
+    assert "onCorruption=skip" in str(caught.value)
+
+
+@pytest.mark.parametrize("partitions_count", ["1", "20"])
+def test_a_corrupt_batch_can_be_skipped(own_log: Made, partitions_count: str) -> None:
+    _, _, offsets = damaged(own_log, 100)
+
+    rows = read(own_log.path, minPartitions=partitions_count, onCorruption="skip")
+
+    assert rows == own_log.rows(offset for offset in range(3000) if offset not in offsets)
+
+
+@pytest.mark.parametrize("partitions_count", ["1", "20"])
+def test_behind_a_damaged_length_reading_goes_on_at_the_next_batch_of_the_index(
+    own_log: Made, partitions_count: str
+) -> None:
+    _, _, offsets = damaged(own_log, 8)
+
+    rows = read(own_log.path, minPartitions=partitions_count, onCorruption="skip")
+
+    missing = {row["offset"] for row in own_log.all_rows} - {row["offset"] for row in rows}
+    assert set(offsets) <= missing
+    assert len(missing) <= 40  # an index entry every 1,000 bytes, and batches of some hundred
+    assert rows == own_log.rows(sorted(set(range(3000)) - missing))
+
+
+def test_a_torn_tail_is_where_the_log_ends(own_log: Made) -> None:
+    log = sorted(own_log.path.glob("*.log"))[-1]
+    (own_log.path / ".kafka_cleanshutdown").unlink()
+    *_, (_, base_offset, _) = batches_of(log)
+    os.truncate(log, log.stat().st_size - 1)
+
+    assert read(own_log.path) == own_log.rows(range(base_offset))
+
+
+def test_a_tail_of_which_only_the_header_was_written_is_not_read(own_log: Made) -> None:
+    log = sorted(own_log.path.glob("*.log"))[-1]
+    (own_log.path / ".kafka_cleanshutdown").unlink()
+    *_, (last, base_offset, _) = batches_of(log)
+    data = log.read_bytes()
+    log.write_bytes(data[: -len(last)] + last[:61] + bytes(len(last) - 61))
+
+    assert read(own_log.path) == own_log.rows(range(base_offset))
+
+
+def test_zeros_of_a_preallocated_file_are_not_read(own_log: Made) -> None:
+    log = sorted(own_log.path.glob("*.log"))[-1]
+    os.truncate(log, log.stat().st_size + 100_000)
+
+    assert read(own_log.path) == own_log.all_rows
+
+
+def test_a_segment_that_is_cut_in_the_middle_of_the_log_is_damage(own_log: Made) -> None:
+    log = sorted(own_log.path.glob("*.log"))[1]
+    os.truncate(log, log.stat().st_size - 1)
+
+    with pytest.raises(CorruptRecordError, match="onCorruption=skip"):
+        read(own_log.path)
+    *_, (_, _, last_offset) = batches_of(log)
+    missing = range(last_offset + 1, int(sorted(own_log.path.glob("*.log"))[2].stem))
+    assert missing
+    assert read(own_log.path, onCorruption="skip") == own_log.rows(o for o in range(3000) if o not in missing)
