@@ -1,0 +1,455 @@
+"""What is kept of a damaged segment, against a plain list of batches of which some are damaged."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from stratalog.files.simulated import PowerCut, SimulatedDisk
+from stratalog.log.recovery.inventory import take_inventory
+from stratalog.log.recovery.quarantine import Quarantine
+from stratalog.log.recovery.salvage import (
+    DAMAGED,
+    OPEN_TRANSACTION,
+    Salvage,
+    find_readable,
+    kept_reader,
+    rewrite_steps,
+)
+from stratalog.log.recovery.steps import apply_steps
+from tests import naive, profile
+
+ROOT, DIRECTORY = "/logs", "/logs/t-0"
+BASE = 100
+NAME = f"{BASE:020d}.log"
+LOG = f"{DIRECTORY}/{NAME}"
+TRANSACTIONAL, CONTROL = 1 << 4, 1 << 5
+NEXT_BASE = 1000
+PLAIN, TXN, COMMIT, ABORT, JUNK = "plain", "txn", "commit", "abort", "junk"
+
+
+class Piece(NamedTuple):
+    """A batch as the model sees it, or bytes that are none."""
+
+    data: bytes
+    kind: str = JUNK
+    offset: int = -1
+    last_offset: int = -1
+    epoch: int = -1
+    producer_id: int = -1
+
+    def damaged(self, at: int = -1) -> Piece:
+        """One bit of it is wrong, under the checksum."""
+        raw = bytearray(self.data)
+        raw[at] ^= 4
+        return Piece(bytes(raw))
+
+    def moved(self, offset: int) -> Piece:
+        """The same batch under another offset, which the checksum does not cover."""
+        data = offset.to_bytes(8, "big") + self.data[8:]
+        return self._replace(data=data, offset=offset, last_offset=offset + self.last_offset - self.offset)
+
+    def aged(self, epoch: int) -> Piece:
+        return self._replace(data=self.data[:12] + epoch.to_bytes(4, "big") + self.data[16:], epoch=epoch)
+
+
+def batch(
+    offset: int, kind: str = PLAIN, producer_id: int = -1, *, count: int = 1, epoch: int = 3, size: int = 30
+) -> Piece:
+    attributes = {PLAIN: 0, TXN: TRANSACTIONAL}.get(kind, TRANSACTIONAL | CONTROL)
+    if kind in (COMMIT, ABORT):
+        key = b"\0\0" + (kind == COMMIT).to_bytes(2, "big")
+        records = [naive.Record(offset, 5, key, b"\0\0" + bytes(4))]
+    else:
+        values = random.Random(offset)
+        records = [naive.Record(offset + i, 5, b"key", values.randbytes(size)) for i in range(count)]
+    data = naive.encode_batch(
+        records,
+        attributes=attributes,
+        producer_id=producer_id,
+        producer_epoch=0 if producer_id >= 0 else -1,
+        base_sequence=-1 if producer_id < 0 or kind in (COMMIT, ABORT) else offset,
+        partition_leader_epoch=epoch,
+    )
+    return Piece(data, kind, offset, offset + len(records) - 1, epoch, producer_id)
+
+
+def survivors(
+    pieces: list[Piece],
+    first_bad: int,
+    *,
+    next_base: int = NEXT_BASE,
+    from_before: Iterable[int] = (),
+    keep_open: bool = False,
+) -> list[int]:
+    """The numbers of the pieces that must survive, by the rules as the design states them."""
+    kept = list(range(first_bad))
+    last = pieces[first_bad - 1] if first_bad else Piece(b"", offset=BASE - 1, last_offset=BASE - 1, epoch=-1)
+    for number in range(first_bad, len(pieces)):
+        piece = pieces[number]
+        if piece.kind == JUNK or piece.offset <= last.last_offset or piece.last_offset >= next_base:
+            continue
+        if piece.epoch >= last.epoch:
+            kept.append(number)
+            last = piece
+    gaps = [now for before, now in zip([first_bad - 1, *kept], kept, strict=False) if now - 1 not in kept]
+    gaps = [gap for gap in gaps if gap > first_bad]
+    if keep_open:
+        return kept
+    dropped: set[int] = set()
+    for producer_id in {pieces[number].producer_id for number in kept} - {-1} | set(from_before):
+        began_before, start, txn = producer_id in from_before, -1, []
+        is_doubtful = False
+        for number in [*kept, len(pieces)]:
+            at_end = number == len(pieces)
+            piece = Piece(b"") if at_end else pieces[number]
+            if not at_end and piece.producer_id != producer_id:
+                continue
+            if not at_end and piece.kind == TXN:
+                start = number if start < 0 else start
+                txn.append(number)
+                continue
+            has_gap = any((start if not began_before else -1) < gap <= number for gap in gaps)
+            is_open = began_before or bool(txn)
+            if is_open and (has_gap or is_doubtful):
+                dropped.update(txn)
+                if began_before and piece.kind == COMMIT:
+                    dropped.add(number)
+                    start, txn, is_doubtful = -1, [], True
+                    continue
+            began_before, start, txn, is_doubtful = False, -1, [], False
+    left = [number for number in kept if number not in dropped]
+    return left if any(number >= first_bad for number in left) else list(range(first_bad))
+
+
+def salvaged(
+    pieces: list[Piece],
+    first_bad: int,
+    *,
+    next_base: int = NEXT_BASE,
+    from_before: Iterable[int] = (),
+    keep_open: bool = False,
+) -> tuple[bytes, Salvage]:
+    data = b"".join(piece.data for piece in pieces)
+    start = sum(len(piece.data) for piece in pieces[:first_bad])
+    open_first = dict.fromkeys(from_before, BASE - 50)
+    for piece in pieces[:first_bad]:
+        if piece.kind == TXN:
+            open_first.setdefault(piece.producer_id, piece.offset)
+        elif piece.kind in (COMMIT, ABORT):
+            open_first.pop(piece.producer_id, None)
+    last = pieces[first_bad - 1] if first_bad else None
+    salvage = find_readable(
+        SimulatedDisk.of({LOG: data}),
+        LOG,
+        start,
+        len(data),
+        last_offset=last.last_offset if last else BASE - 1,
+        last_epoch=last.epoch if last else -1,
+        next_base=next_base,
+        open_transactions=open_first,
+        keep_open_transactions=keep_open,
+    )
+    return b"".join(data[at : at + size] for at, size in salvage.kept), salvage
+
+
+PLAINS = [batch(BASE + 3 * number, count=3) for number in range(8)]
+STALE = batch(BASE + 500, epoch=3)
+OLD = naive.encode_message(naive.Record(BASE + 12, 5, b"k", b"v"), magic=1)
+NESTED = naive.encode_batch([naive.Record(BASE + 12, 5, b"k", batch(7).data)], partition_leader_epoch=3)
+BAD_MARKER = naive.encode_batch(
+    [naive.Record(BASE + 12, 5, b"\0\0\0\x05", b"\0\0\0\0\0\0")],
+    attributes=TRANSACTIONAL | CONTROL,
+    producer_id=4,
+    producer_epoch=0,
+    partition_leader_epoch=3,
+)
+
+
+def with_damage(number: int, *pieces: Piece | bytes) -> tuple[list[Piece], int]:
+    """The plain batches with these in the place of one."""
+    put = [piece if isinstance(piece, Piece) else Piece(piece) for piece in pieces]
+    return [*PLAINS[:number], *put, *PLAINS[number + 1 :]], number
+
+
+def in_transactions(*kinds: str | bytes) -> list[Piece]:
+    """Pieces by word: `1` is a batch of producer 1's transaction, `1c` its commit, `1a` its abort, `.` is
+    plain, `#` is lost."""
+    pieces = []
+    for number, word in enumerate(kinds):
+        offset = BASE + number
+        if word == "#":
+            pieces.append(batch(offset).damaged())
+        elif word == ".":
+            pieces.append(batch(offset))
+        else:
+            kind = {"": TXN, "c": COMMIT, "a": ABORT}[str(word)[1:]]
+            pieces.append(batch(offset, kind, int(str(word)[0])))
+    return pieces
+
+
+# Each with how many batches survive in all, said by hand, so that the model is held to something too.
+DAMAGES: dict[str, tuple[tuple[list[Piece], int], int]] = {
+    "a flipped bit in the first batch": (with_damage(0, PLAINS[0].damaged()), 7),
+    "a flipped bit in the middle": (with_damage(3, PLAINS[3].damaged()), 7),
+    "a flipped bit in the last batch": (with_damage(7, PLAINS[7].damaged()), 7),
+    "a damaged checksum": (with_damage(3, PLAINS[3].damaged(18)), 7),
+    "a damaged magic": (with_damage(3, PLAINS[3].damaged(16)), 7),
+    "a length that is too large": (with_damage(3, PLAINS[3].damaged(8)), 7),
+    "a length that is a little too large": (with_damage(3, PLAINS[3].damaged(11)), 7),
+    "a length below any batch's": (with_damage(3, PLAINS[3].data[:8] + bytes(4) + PLAINS[3].data[12:]), 7),
+    "a batch of zeros": (with_damage(3, bytes(len(PLAINS[3].data))), 7),
+    "zeros that begin inside a batch": (with_damage(3, PLAINS[3].data[:40] + bytes(5000)), 7),
+    "a hole": (with_damage(3, PLAINS[3].data[:50]), 7),
+    "bytes between two batches": (with_damage(3, b"\x02" * 3, PLAINS[3]), 8),
+    "a megabyte of foreign bytes": (with_damage(3, random.Random(3).randbytes(1_300_000)), 7),
+    "only foreign bytes to the end": (([*PLAINS[:3], Piece(random.Random(4).randbytes(3000))], 3), 3),
+    "a torn last batch": (([*PLAINS[:7], Piece(PLAINS[7].data[:-1])], 7), 7),
+    "a torn batch that another run wrote over": (
+        ([*PLAINS[:3], Piece(PLAINS[3].data[:70]), *PLAINS[4:]], 3),
+        7,
+    ),
+    "two damaged batches": (
+        ([*PLAINS[:2], PLAINS[2].damaged(), *PLAINS[3:5], PLAINS[5].damaged(), *PLAINS[6:]], 2),
+        6,
+    ),
+    "neighbours damaged": (([*PLAINS[:2], PLAINS[2].damaged(), PLAINS[3].damaged(), *PLAINS[4:]], 2), 6),
+    "every other batch damaged": (
+        ([piece.damaged() if number % 2 else piece for number, piece in enumerate(PLAINS)], 1),
+        4,
+    ),
+    "all but the last damaged": (([*(piece.damaged() for piece in PLAINS[:7]), PLAINS[7]], 0), 1),
+    "a stale batch of an earlier offset": (with_damage(3, PLAINS[3].damaged(), PLAINS[1]), 7),
+    "a stale batch twice": (with_damage(3, PLAINS[3].damaged(), PLAINS[2], PLAINS[2]), 7),
+    "a stale batch that overlaps the last one kept": (
+        with_damage(3, PLAINS[3].damaged(), PLAINS[5].moved(BASE + 8)),
+        7,
+    ),
+    "a stale batch of an older epoch": (with_damage(3, PLAINS[3].damaged(), PLAINS[3].aged(2)), 7),
+    "a stale batch behind the next segment's base": (
+        with_damage(3, PLAINS[3].damaged(), STALE.moved(NEXT_BASE)),
+        7,
+    ),
+    "a stale batch that reaches over the next segment's base": (
+        with_damage(3, PLAINS[3].damaged(), PLAINS[4].moved(NEXT_BASE - 2)),
+        7,
+    ),
+    "a stale batch that fits hides those below it": (with_damage(3, PLAINS[3].damaged(), STALE), 4),
+    "a newer epoch hides those of the older one": (
+        with_damage(3, PLAINS[3].damaged(), PLAINS[3].aged(9)),
+        4,
+    ),
+    "a message of the old format": (with_damage(3, PLAINS[3].damaged(), OLD), 7),
+    "a batch inside a damaged one": (with_damage(3, Piece(NESTED).damaged(20)), 7),
+    "a control batch that is no marker": (with_damage(4, PLAINS[4].damaged(), BAD_MARKER), 7),
+    "offsets that go back without any damage": (
+        ([*PLAINS[:3], PLAINS[1], *PLAINS[3:]], 3),
+        8,
+    ),
+    "no bytes at all behind the good ones": ((PLAINS, 8), 8),
+    "a damaged transaction's batch": ((in_transactions(".", "1", "#", "1", "1c", "."), 2), 3),
+    "a transaction before the damage is whole": ((in_transactions("1", "1c", "#", ".", "."), 2), 4),
+    "a transaction behind the damage is whole": ((in_transactions(".", "#", "1", "1", "1c"), 1), 4),
+    "one is open, another is not": ((in_transactions("1", "2", "2c", "#", "1", "1a", "2", "2c"), 3), 5),
+    "open at the second gap only": ((in_transactions("#", "1", "#", "1", "1c", "1", "1c"), 0), 3),
+    "open to the end": ((in_transactions("1", "#", ".", "1"), 1), 1),
+    "open without a batch behind": ((in_transactions(".", "1", "#", "."), 2), 2),
+    "nothing is gained": ((in_transactions("1", "#", "1"), 1), 1),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+@pytest.mark.parametrize("keep_open", [False, True])
+def test_exactly_what_may_survive_does(name: str, keep_open: bool) -> None:
+    (pieces, first_bad), count = DAMAGES[name]
+    expected = survivors(pieces, first_bad, keep_open=keep_open)
+    if not keep_open:
+        assert len(expected) == count
+
+    found, salvage = salvaged(pieces, first_bad, keep_open=keep_open)
+    assert found == b"".join(pieces[number].data for number in expected)
+    assert salvage.batches_count == sum(number >= first_bad for number in expected)
+
+
+def test_there_are_thirty_damages_and_more() -> None:
+    assert len(DAMAGES) > 30
+
+
+@pytest.mark.parametrize(
+    ("words", "survive"),
+    [
+        # The commit would reach what stands in the earlier segment; an abort may.
+        (". # 1 1c .", ". ."),
+        (". # 1 1a .", ". 1a ."),
+        (". # 1 1c 1 1c 1 1a 1 1c", ". 1a 1 1c"),
+        ("1 # 1 1c 2 2c", "2 2c"),
+        (". # 1", "."),
+        (". # . 1", ". ."),
+    ],
+)
+def test_a_transaction_from_an_earlier_segment_is_not_committed_by_what_is_kept(
+    words: str, survive: str
+) -> None:
+    pieces = in_transactions(*words.split())
+    first_bad = words.split().index("#")
+
+    found, _ = salvaged(pieces, first_bad, from_before=[1])
+    expected = survivors(pieces, first_bad, from_before=[1])
+    assert found == b"".join(pieces[number].data for number in expected)
+    assert [words.split()[number] for number in expected] == survive.split()
+
+
+def test_producers_whose_transaction_stays_open_are_named() -> None:
+    _, salvage = salvaged(in_transactions("1", "2", "#", ".", "2", "2a"), 2)
+    assert salvage.open_producers == (1,)
+
+
+@pytest.mark.parametrize("seed", range(profile.examples(2000, quick=150)))
+def test_random_damages(seed: int) -> None:
+    choice = random.Random(seed)
+    pieces: list[Piece] = []
+    offset, epoch = BASE, 0
+    for _ in range(choice.randint(1, 25)):
+        epoch += choice.random() < 0.1
+        kind = choice.choice([PLAIN, PLAIN, TXN, TXN, COMMIT, ABORT])
+        producer_id = -1 if kind == PLAIN else choice.randint(1, 3)
+        count = 1 if kind in (COMMIT, ABORT) else choice.randint(1, 3)
+        pieces.append(
+            batch(offset, kind, producer_id, count=count, epoch=epoch, size=choice.choice([0, 30, 3000]))
+        )
+        offset += count + (choice.random() < 0.2)
+    first_bad = choice.randint(0, len(pieces) - 1)
+    number = first_bad
+    while number < len(pieces):
+        match choice.randint(0, 9):
+            case 0 | 1:
+                pieces[number] = pieces[number].damaged(choice.randint(17, len(pieces[number].data) - 1))
+            case 2:
+                # By more than the zeros it may end with, which the next piece may begin with.
+                size = max(1, len(pieces[number].data) - choice.randint(20, 60))
+                pieces[number] = Piece(pieces[number].data[:size])
+            case 3:
+                pieces[number] = pieces[number].moved(choice.randint(BASE, offset))
+            case 4:
+                pieces.insert(number, Piece(bytes(choice.randint(1, 5000))))
+            case 5:
+                pieces[number] = pieces[number].aged(choice.randint(0, epoch + 1))
+        number += 1
+    if pieces[first_bad].kind != JUNK:
+        pieces.insert(first_bad, Piece(b"\xff" * 20))
+    from_before = [1] if choice.random() < 0.3 else []
+    next_base = choice.choice([NEXT_BASE, offset, offset - 2])
+
+    found, salvage = salvaged(pieces, first_bad, next_base=next_base, from_before=from_before)
+    expected = survivors(pieces, first_bad, next_base=next_base, from_before=from_before)
+    assert found == b"".join(pieces[number].data for number in expected)
+    assert whole(salvage) == sum(len(piece.data) for piece in pieces)
+
+
+def whole(salvage: Salvage) -> int:
+    """That what is kept and what is not are the file, each byte once; returns its size."""
+    ranges = [*salvage.kept, *((left.position, left.size) for left in salvage.left_out)]
+    end = 0
+    for position, size in sorted(ranges):
+        assert position == end
+        assert size > 0
+        end += size
+    return end
+
+
+def test_what_is_left_out_is_told_with_its_reason() -> None:
+    pieces = in_transactions(".", "1", "#", "1", ".", "1c")
+    at = [sum(len(piece.data) for piece in pieces[:number]) for number in range(7)]
+
+    _, salvage = salvaged(pieces, 2)
+    assert [(left.position, left.position + left.size, left.reason) for left in salvage.left_out] == [
+        (at[1], at[2], OPEN_TRANSACTION),
+        (at[2], at[3], DAMAGED),
+        (at[3], at[4], OPEN_TRANSACTION),
+    ]
+
+
+def test_a_batch_larger_than_a_chunk_is_found_and_kept() -> None:
+    pieces = [batch(BASE), Piece(b"\xff" * 99), batch(BASE + 1, size=1_200_000), batch(BASE + 2)]
+
+    found, salvage = salvaged(pieces, 1)
+    assert found == pieces[0].data + pieces[2].data + pieces[3].data
+    assert salvage.batches_count == 2
+
+
+def test_small_batches_over_many_chunks_are_kept() -> None:
+    run = [batch(BASE + number, size=7_000) for number in range(200)]
+    pieces = [*run[:50], Piece(b"\xff" * 1_100_000), *run[50:120], run[120].damaged(), *run[121:]]
+
+    found, _ = salvaged(pieces, 50)
+    assert found == b"".join(piece.data for piece in pieces if piece.kind != JUNK)
+
+
+def test_the_file_can_be_read_as_it_will_be() -> None:
+    data = bytes(range(250)) * 10
+    disk = SimulatedDisk.of({LOG: data})
+    ranges = ((3, 10), (100, 1), (500, 1500))
+    expected = b"".join(data[at : at + size] for at, size in ranges)
+
+    with disk.open_read(LOG) as file:
+        read_into, size = kept_reader(disk, file, ranges)
+        assert size == len(expected)
+        for position in (0, 5, 9, 10, 11, 700, size - 1, size, size + 5):
+            buffer = np.zeros(600, np.uint8)
+            got = read_into(buffer, position)
+            assert buffer[:got].tobytes() == expected[position : position + 600]
+
+
+def rewritten(disk: SimulatedDisk, pieces: list[Piece], first_bad: int) -> None:
+    """As a run does it: inventory first, then, if there is damage still, salvage."""
+    inventory = take_inventory(disk, DIRECTORY)
+    apply_steps(disk, DIRECTORY, inventory.steps, None)
+    (files,) = take_inventory(disk, DIRECTORY).segments
+    if files.log.size != sum(len(piece.data) for piece in pieces):
+        return
+    data = disk.contents()[LOG]
+    start = sum(len(piece.data) for piece in pieces[:first_bad])
+    salvage = find_readable(
+        disk,
+        LOG,
+        start,
+        len(data),
+        last_offset=pieces[first_bad - 1].last_offset,
+        last_epoch=3,
+        next_base=NEXT_BASE,
+    )
+    apply_steps(disk, DIRECTORY, rewrite_steps(files, salvage), Quarantine(disk, ROOT))
+
+
+def test_a_power_cut_anywhere_in_the_rewriting_comes_to_the_same() -> None:
+    pieces, first_bad = DAMAGES["two damaged batches"][0]
+    data = b"".join(piece.data for piece in pieces)
+    kept = b"".join(piece.data for piece in pieces if piece.kind != JUNK)
+    before = {LOG: data, f"{DIRECTORY}/{BASE:020d}.index": b"12345678"}
+    counting = SimulatedDisk.of(before)
+    rewritten(counting, pieces, first_bad)
+    assert counting.contents()[LOG] == kept
+    for step in range(1, counting.steps + 1):
+        disk = SimulatedDisk.of(before)
+        disk.crash_at(step)
+        with pytest.raises(PowerCut):
+            rewritten(disk, pieces, first_bad)
+        for found in disk.crash():
+            rewritten(found, pieces, first_bad)
+            assert found.contents()[LOG] == kept, step
+            entries = Quarantine(found, ROOT).entries()
+            assert sorted((entry.file, entry.size) for entry in entries) == [
+                (NAME, len(PLAINS[2].data)),
+                (NAME, len(PLAINS[5].data)),
+            ], step
+
+
+def test_files_that_carry_batches_as_values_keep_their_own() -> None:
+    pieces = [batch(BASE), Piece(NESTED).damaged(-20), batch(BASE + 20)]
+
+    found, _ = salvaged(pieces, 1)
+    assert found == pieces[0].data + pieces[2].data
