@@ -12,7 +12,7 @@ from typing import NamedTuple
 from uuid import UUID, uuid4
 
 from stratalog.clock import Clock
-from stratalog.errors import StratalogError, UsageError
+from stratalog.errors import NeedsRecoveryError, StratalogError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.names import (
     PARTITION_METADATA,
@@ -123,7 +123,7 @@ class Loading:
                 self._set_aside(opening.disk, directory, entry, reason)
             else:
                 start = max(0, starts.get(entry.topic_partition, 0))
-                log = opening.open(directory, entry.name, entry.topic_partition, log_start_offset=start)
+                log = _open(opening, directory, entry, start)
                 if not opening.high_watermark_follows_end:
                     known = watermarks.get(entry.topic_partition, 0)
                     log.update_high_watermark(clamp(known, log.log_start_offset, log.log_end_offset))
@@ -142,6 +142,35 @@ class Loading:
         disk.rename(directory.layout.path(entry), path)
         disk.sync_directory(directory.path)
         self.strays.append(path)
+
+
+def _open(opening: Opening, directory: LogDirectory, entry: PartitionEntry, start: int) -> Log:
+    """The log. What a clean close does not leave behind, a missing index for one, is repaired first.
+
+    Kafka recovers the segment of a missing index too, marker or not.
+    """
+    try:
+        return opening.open(directory, entry.name, entry.topic_partition, log_start_offset=start)
+    except NeedsRecoveryError as error:
+        logger.warning("%s is repaired: %s", directory.layout.path(entry), error.finding)
+    from stratalog.log.recovery.quarantine import Quarantine  # only for those who need it
+    from stratalog.log.recovery.run import recover_partition
+    from stratalog.log.recovery.survey import RecoveryOptions
+
+    plan = recover_partition(
+        opening.disk,
+        directory.layout.path(entry),
+        topic_partition=entry.topic_partition,
+        config=opening.topics.of(entry.topic_partition.topic),
+        now_ms=opening.clock(),
+        quarantine=Quarantine(opening.disk, directory.path, clock=opening.clock),
+        log_start_offset=start,
+        options=RecoveryOptions(had_clean_shutdown=True, scan_all=True),
+        before_change=directory.before_change,
+    )
+    if plan.cuts:
+        directory.forget_epoch()
+    return opening.open(directory, entry.name, entry.topic_partition, log_start_offset=start)
 
 
 def _stray_reason(

@@ -98,6 +98,10 @@ class LogDirectory:
         epoch = self._epoch if broker_epoch is None else broker_epoch
         self._marker.write(epoch if all_succeeded else UNKNOWN_EPOCH)
 
+    def forget_epoch(self) -> None:
+        """Something was cut off although it was marked clean: the controller must not be told it was not."""
+        self._epoch = UNKNOWN_EPOCH
+
     def fail(self, error: StratalogError) -> None:
         """Take it offline."""
         if self.failure is None:
