@@ -333,20 +333,37 @@ def find_record(data: bytes, timestamp: int, start_offset: int) -> tuple[bool, i
     """
     batches, end, _ = walk(data, check_crc=False)
     for batch in batches:
+        left_to_others = (False, batch.position, 0, 0, 0)
+        if batch.magic != 2:
+            return left_to_others
         if batch.max_timestamp < timestamp:
             continue
-        if batch.magic != 2 or batch.attributes & CODEC_MASK:
-            return False, batch.position, 0, 0, 0
+        if batch.attributes & CODEC_MASK:
+            return left_to_others
         if batch.last_offset < start_offset:
             continue
         try:
-            for record in decode_v2(batch, data[batch.position + 61 : batch.position + batch.size]):
-                if record.offset >= start_offset and record.timestamp >= timestamp:
-                    epoch = batch.partition_leader_epoch
-                    return True, batch.position, record.timestamp, record.offset, epoch
+            for offset, found in _offsets_and_timestamps(batch, data):
+                if offset >= start_offset and found >= timestamp:
+                    return True, batch.position, found, offset, batch.partition_leader_epoch
         except NaiveError:
-            return False, batch.position, 0, 0, 0
+            return left_to_others
     return False, end, 0, 0, 0
+
+
+def _offsets_and_timestamps(batch: Batch, data: bytes) -> Iterator[tuple[int, int]]:
+    """As `decode_v2`, but keys, values and headers are not looked at."""
+    cursor = Cursor(data[batch.position + 61 : batch.position + batch.size])
+    if batch.records_count < 0:
+        raise NaiveError("a count below zero")
+    for _ in range(batch.records_count):
+        body = Cursor(cursor.take(cursor.varint()))
+        body.take(1)  # attributes, unused
+        timestamp = wrapped(batch.base_timestamp + body.varint(64), 64)
+        offset = wrapped(batch.base_offset + body.varint(), 64)
+        yield offset, batch.max_timestamp if batch.attributes & LOG_APPEND_TIME else timestamp
+    if cursor.left and batch.records_count:
+        raise NaiveError("bytes behind the last record")
 
 
 def varint(value: int, bits: int = 32) -> bytes:

@@ -30,11 +30,17 @@ class _Workspace(threading.local):
         self.scratch = Scratch(64 << 10)
         self.table = new_table(1)
         self.rows = np.zeros(_ROWS, decoding.RECORD)
-        self.window = np.zeros(_LARGEST_WINDOW, np.uint8)
-        self.window_view = self.window.data
 
 
-_workspace = _Workspace()
+class _Window(threading.local):
+    """The same for what is read first, as an array and as a view of it."""
+
+    def __init__(self) -> None:
+        array = np.zeros(_LARGEST_WINDOW, np.uint8)
+        self.buffers = (array, array.data)
+
+
+_workspace, _window = _Workspace(), _Window()
 FindBatch = Callable[[int, int, int], BatchRow | None]
 ReadBytes = Callable[[int, int], bytes]
 ReadInto = Callable[[memoryview, int], int]
@@ -63,14 +69,12 @@ def find_record(
     It is most likely before byte `reach`: so much is read at once, and searched by one kernel. What that
     cannot answer is found batch by batch.
     """
-    own = _workspace
+    window, view = _window.buffers
     size = max(reach - start, _SMALLEST_WINDOW)
     if size > _LARGEST_WINDOW:
         size = _SMALLEST_WINDOW  # large batches, of which only the wanted one is worth reading
-    filled = read_into(own.window_view[:size], start)
-    is_found, at, found_timestamp, offset, epoch = lookup.find_record(
-        own.window, filled, timestamp, start_offset, own.table, own.rows
-    )
+    filled = read_into(view[:size], start)
+    is_found, at, found_timestamp, offset, epoch = lookup.find_record(window, filled, timestamp, start_offset)
     if is_found:
         return TimestampAndOffset(found_timestamp, offset, epoch if epoch >= 0 else None)
     return _find_by_batches(find_batch, read_bytes, start + at, timestamp, start_offset)

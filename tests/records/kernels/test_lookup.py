@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stratalog.records.kernels.decode import RECORD
 from stratalog.records.kernels.lookup import find_record
-from stratalog.records.kernels.walk import BATCH
 from tests import naive
 from tests.guarded import GuardedBuffer
 from tests.records.strategies import Encoded, damaged, logs
@@ -16,13 +13,11 @@ from tests.records.strategies import Encoded, damaged, logs
 Answer = tuple[bool, int, int, int, int]
 
 
-def found(data: bytes, timestamp: int, start_offset: int, *, rows: int = 2) -> Answer:
-    """What the kernel says, the same wherever the window lies; few rows, so that it decodes in turns."""
-    answers = {
-        find_record(window, len(window), timestamp, start_offset, np.zeros(1, BATCH), np.zeros(rows, RECORD))
-        for window in GuardedBuffer.holding(data)
+def found(data: bytes, timestamp: int, start_offset: int) -> Answer:
+    """What the kernel says, the same wherever the window lies."""
+    (answer,) = {
+        find_record(window, len(window), timestamp, start_offset) for window in GuardedBuffer.holding(data)
     }
-    (answer,) = answers
     return answer
 
 

@@ -8,42 +8,66 @@ from __future__ import annotations
 
 from typing import Any
 
-from stratalog.records.kernels.decode import MORE, RecordTable, decode
-from stratalog.records.kernels.index import FOUND, TIMESTAMP_AT_LEAST, seek
+from stratalog.records.kernels.decode import LOG_APPEND_TIME, varint, varlong
 from stratalog.records.kernels.jit import kernel
-from stratalog.records.kernels.memory import Bytes
-from stratalog.records.kernels.walk import CODEC_MASK, BatchTable
+from stratalog.records.kernels.memory import Bytes, load_i16, load_i32, load_i64, load_u8
+from stratalog.records.kernels.walk import CODEC_MASK, LOG_OVERHEAD, MAGIC_AT, SMALLEST_V2
 
-INT64_MAX = 2**63 - 1
+HEADER_SIZE = LOG_OVERHEAD + SMALLEST_V2
 
 
 @kernel
 def find_record(
-    data: Bytes, filled: int, timestamp: int, start_offset: int, found: BatchTable, rows: RecordTable
+    data: Bytes, filled: int, timestamp: int, start_offset: int
 ) -> tuple[bool, int, Any, Any, Any]:
     """The first record from start_offset on that is not before the timestamp, in data[:filled].
 
-    A batch starts at data[0]. `found` (one row) and `rows` are scratch. Returns (True, position of its batch,
-    timestamp, offset, leader epoch); or (False, position, 0, 0, 0) where the batch at this position must be
-    looked at in another way: it is not all here, compressed, of an old format or broken.
+    A batch starts at data[0]. Returns (True, position of its batch, timestamp, offset, leader epoch); or
+    (False, position, 0, 0, 0) where the batch at this position must be looked at in another way: it is not
+    all here, compressed, of an old format or broken. Of the records before the one that is found only size,
+    timestamp and offset are looked at, of those behind it nothing.
     """
     position = 0
-    while True:
-        window = data[position:filled]
-        outcome, at, _ = seek(window, len(window), len(window), TIMESTAMP_AT_LEAST, timestamp, found)
-        batch: Any = found[0]
-        if outcome != FOUND or batch.magic != 2 or batch.attributes & CODEC_MASK != 0:
-            return False, position + at, 0, 0, 0
+    while filled - position >= HEADER_SIZE:
+        length = load_i32(data, position + 8)
+        if load_u8(data, position + MAGIC_AT) != 2 or length < SMALLEST_V2:
+            break
+        if length > filled - position - LOG_OVERHEAD:
+            break
+        end = position + LOG_OVERHEAD + length
+        base_offset = load_i64(data, position)
+        max_timestamp = load_i64(data, position + 35)
+        if max_timestamp < timestamp:
+            position = end
+            continue
+        attributes = load_i16(data, position + 21)
+        if attributes & CODEC_MASK != 0:
+            break
         # A batch below start_offset may have the timestamp, and then none of its records will do.
-        if batch.last_offset >= start_offset:
-            here = (0, 0, 0)
-            problem = MORE
-            while problem == MORE:
-                count, problem, here = decode(window, found, rows, here, INT64_MAX, start_offset, INT64_MAX)
-                for i in range(count):
-                    row: Any = rows[i]
-                    if row.timestamp >= timestamp:
-                        return True, position + at, row.timestamp, row.offset, batch.partition_leader_epoch
-            if problem != 0:
-                return False, position + at, 0, 0, 0
-        position += at + batch["size"]  # by name: a NumPy scalar has a `size` of its own, which is 1
+        if base_offset + load_i32(data, position + 23) < start_offset:
+            position = end
+            continue
+        count = load_i32(data, position + 57)
+        at = position + HEADER_SIZE
+        for _ in range(count):
+            size, at = varint(data, at, end)
+            if at < 0 or size <= 0 or size > end - at:
+                return False, position, 0, 0, 0
+            record_end = at + size
+            timestamp_delta, at = varlong(data, at + 1, record_end)  # behind the attributes, one byte
+            if at < 0:
+                return False, position, 0, 0, 0
+            offset_delta, at = varint(data, at, record_end)
+            if at < 0:
+                return False, position, 0, 0, 0
+            found = load_i64(data, position + 27) + timestamp_delta
+            if attributes & LOG_APPEND_TIME != 0:
+                found = max_timestamp
+            offset = base_offset + offset_delta
+            if found >= timestamp and offset >= start_offset:
+                return True, position, found, offset, load_i32(data, position + 12)
+            at = record_end
+        if count < 0 or (count > 0 and at != end):
+            break
+        position = end
+    return False, position, 0, 0, 0
