@@ -163,7 +163,7 @@ class _Recovery:
         for directory in self._directories:
             self._guarded(directory, directory.begin, self._options.scan_all, refusal=LogDirLockedError)
         if isinstance(self._disk, WorkDirDisk) and not self._options.dry_run:
-            self._disk.resume()
+            self._disk.resume([directory.path for directory in self._alive()])
         for directory in self._alive():
             self._guarded(directory, directory.look, user, refusal=FileOwnerError)
             self._devices[directory.path] = device_of(self._disk, directory.path)
@@ -279,10 +279,9 @@ class _Recovery:
         """Checkpoints, then markers: the epoch in them depends on all directories."""
         for directory in self._alive():
             self._guarded(directory, directory.complete, self._is_tiered)
+            self._guarded(directory, self._settle, directory)
         if self._options.dry_run:
             return
-        if isinstance(self._disk, WorkDirDisk):
-            self._disk.settle()
         epoch = UNKNOWN_EPOCH
         if self._options.process_crash:
             epoch, why_not = epoch_of_the_killed_run(self._directories, self._metadata, self._node_id())
@@ -301,6 +300,12 @@ class _Recovery:
         wanted = UNKNOWN_EPOCH if self._has_failed else own
         if wanted != directory.broker_epoch:
             directory.end(wanted)
+            self._settle(directory)
+
+    def _settle(self, directory: DirectoryRecovery) -> None:
+        """On a full disk: what waits in the work directory is written before anything builds on it."""
+        if isinstance(self._disk, WorkDirDisk):
+            self._disk.settle(directory.path)
 
     @property
     def _has_failed(self) -> bool:

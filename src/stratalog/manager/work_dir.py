@@ -14,6 +14,7 @@ import errno
 import hashlib
 import json
 import os
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from stratalog.errors import DiskError
@@ -32,7 +33,7 @@ class WorkDirDisk(Disk):
 
     def __init__(self, work_dir: Path, *, require_owner: bool = False) -> None:
         super().__init__(require_owner=require_owner)
-        self.work_dir = os.fspath(work_dir)
+        self.work_dir = os.path.abspath(work_dir)  # noqa: PTH100
         self._waiting: dict[str, bytes] = {}
 
     def replace(self, path: Path, data: Data) -> None:
@@ -42,45 +43,58 @@ class WorkDirDisk(Disk):
         except DiskError as error:
             if error.errno not in _FULL or os.path.dirname(name) == self.work_dir:  # noqa: PTH120
                 raise
-            self.delete(name + TEMPORARY_SUFFIX)
-            self._write_over(name, bytes(byte_view(data)))
+            super().delete(name + TEMPORARY_SUFFIX)
+            self._put_down(name, bytes(byte_view(data)))
+            self._write_over(name)
         else:
-            self._waiting.pop(name, None)
+            self._forget(name)
 
     def delete(self, path: Path) -> bool:
-        waited = self._waiting.pop(os.path.abspath(path), None) is not None  # noqa: PTH100
-        if waited:
-            super().delete(self._copy_of(os.path.abspath(path)))  # noqa: PTH100
+        waited = self._forget(os.path.abspath(path))  # noqa: PTH100
         return super().delete(path) or waited
 
-    def resume(self) -> None:
-        """Do what a run that was killed had written down."""
+    def resume(self, directories: Iterable[str]) -> None:
+        """Do what a run that was killed had put down for these directories, which are locked.
+
+        What somebody else has replaced since is theirs: the copy is deleted.
+        """
+        below = tuple(directory + os.sep for directory in directories)
         for entry in self.list_directory(self.work_dir):
-            if entry.name.startswith(_PREFIX) and entry.name.endswith(_SUFFIX):
-                copy = os.path.join(self.work_dir, entry.name)  # noqa: PTH118
-                found = json.loads(self.read_at(copy, entry.size, 0))
-                self._waiting[found["path"]] = base64.b64decode(found["data"])
-        self.settle(must=False)
+            if not (entry.name.startswith(_PREFIX) and entry.name.endswith(_SUFFIX)):
+                continue
+            copy = os.path.join(self.work_dir, entry.name)  # noqa: PTH118
+            found = json.loads(self.read_at(copy, entry.size, 0))
+            name = found["path"]
+            if not name.startswith(below):
+                continue
+            if self._inode_of(name) == found["inode"]:
+                self._waiting[name] = base64.b64decode(found["data"])
+                self._write_over(name)
+            else:
+                super().delete(copy)
 
-    def settle(self, *, must: bool = True) -> None:
-        """Write what is still waiting; if it `must` be now, DiskError where there is no room for it yet."""
-        for name, data in list(self._waiting.items()):
-            if not self._try_over(name, data) and must:
-                wanted = sum(len(other) for other in self._waiting.values())
-                raise DiskError(
-                    name,
-                    f"the disk is still full; {len(self._waiting)} files with {wanted} bytes wait in "
-                    f"{self.work_dir}. Free some space, then run again with the same --work-dir.",
-                    errno.ENOSPC,
-                )
+    def settle(self, directory: str) -> None:
+        """Write what still waits for this directory; DiskError if there is no room for it yet."""
+        waiting = [name for name in self._waiting if name.startswith(directory + os.sep)]
+        left = [name for name in waiting if not self._write_over(name)]
+        if left:
+            size = sum(len(self._waiting[name]) for name in left)
+            raise DiskError(
+                directory,
+                f"its disk is still full; {len(left)} files with {size} bytes wait in {self.work_dir}. Free "
+                "some space, then run again with the same --work-dir.",
+                errno.ENOSPC,
+            )
 
-    def _write_over(self, name: str, data: bytes) -> None:
-        document = {"path": name, "data": base64.b64encode(data).decode("ascii")}
+    def _put_down(self, name: str, data: bytes) -> None:
+        text = base64.b64encode(data).decode("ascii")
+        document = {"path": name, "inode": self._inode_of(name), "data": text}
         super().replace(self._copy_of(name), json.dumps(document).encode("ascii"))
         self._waiting[name] = data
-        self._try_over(name, data)
 
-    def _try_over(self, name: str, data: bytes) -> bool:
+    def _write_over(self, name: str) -> bool:
+        """Write what waits for this file; False if there is no room for it."""
+        data = self._waiting[name]
         try:
             if self.exists(name):
                 self.write_at(name, data, 0)
@@ -91,11 +105,21 @@ class WorkDirDisk(Disk):
         except DiskError as error:
             if error.errno not in _FULL:
                 raise
-            self.delete(name + TEMPORARY_SUFFIX)
+            super().delete(name + TEMPORARY_SUFFIX)
             return False
-        self._waiting.pop(name, None)
-        self.delete(self._copy_of(name))
+        self._forget(name)
         return True
+
+    def _forget(self, name: str) -> bool:
+        """Whether something was waiting for this file; it is not any more."""
+        if self._waiting.pop(name, None) is None:
+            return False
+        super().delete(self._copy_of(name))
+        return True
+
+    def _inode_of(self, name: str) -> int | None:
+        status = self.status(name)
+        return None if status is None else status.inode
 
     def _copy_of(self, name: str) -> str:
         short = hashlib.sha256(os.fsencode(name)).hexdigest()[:32]

@@ -1,0 +1,178 @@
+"""Recovery on a disk that is really full: a small file system in memory, filled to its last block."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stratalog.config import read_server_properties
+from stratalog.errors import DiskError
+from stratalog.manager.recovery import RecoverOptions, recover_directories
+from stratalog.manager.report import DirectoryReport, Outcome
+from stratalog.manager.work_dir import WorkDirDisk
+from tests.fixtures import catalog
+
+MARKER = ".kafka_cleanshutdown"
+SERVER = read_server_properties("log.index.size.max.bytes=4096\nlog.index.interval.bytes=512\n")
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 2 MB."""
+    place = tmp_path / "small"
+    place.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(place)]
+    if os.getuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("mounting a file system takes rights that this user has not")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+@pytest.fixture
+def killed(small: Path) -> Path:
+    (source,) = catalog.log_dirs("4.3.1", "killed")
+    return Path(shutil.copytree(source, small / "data"))
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    place = tmp_path / "work"
+    place.mkdir()
+    return place
+
+
+def fill(small: Path, name: str = "ballast") -> Path:
+    """Take every block that is left."""
+    file = small / name
+    with file.open("wb", buffering=0) as ballast:
+        for size in (65536, 4096, 1):
+            while True:
+                try:
+                    ballast.write(bytes(size))
+                except OSError:
+                    break
+    return file
+
+
+def recover(directory: Path, **options: object) -> DirectoryReport:
+    (found,) = recover_directories(
+        [str(directory)],
+        server=SERVER,
+        options=RecoverOptions(**options),  # type: ignore[arg-type]
+    ).directories
+    return found
+
+
+def files_of(directory: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(directory)): path.read_bytes()
+        for path in sorted(directory.rglob("*"))
+        if path.is_file() and not path.name.startswith("stratalog-")
+    }
+
+
+def tear(directory: Path) -> bytes:
+    """Give a log a tail that has to be kept before it is cut off; returns it."""
+    tail = bytes(8) + (100_000).to_bytes(4, "big") + b"half" * 5000
+    with (directory / "rolled-0" / "00000000000000000088.log").open("ab") as file:
+        file.write(tail)
+    return tail
+
+
+def test_a_full_disk_is_recovered_with_a_work_dir_as_any_other(
+    killed: Path, small: Path, work: Path, tmp_path: Path
+) -> None:
+    tail = tear(killed)
+    roomy = tmp_path / "roomy"
+    shutil.copytree(killed, roomy)
+    recover(roomy)
+    fill(small)
+
+    report = recover(killed, work_dir=str(work))
+
+    assert (report.outcome, report.error) == (Outcome.RECOVERED, None)
+    assert files_of(killed) == files_of(roomy)
+    (cut,) = [cut for part in report.partitions for cut in part.cuts]
+    assert cut.kept_as is not None
+    assert Path(cut.kept_as).parent == work
+    assert Path(cut.kept_as).read_bytes() == tail
+    assert not list(work.glob("stratalog-work-*"))
+
+
+def test_without_a_work_dir_a_full_disk_fails_and_is_recovered_when_there_is_room(
+    killed: Path, small: Path
+) -> None:
+    tear(killed)
+    ballast = fill(small)
+
+    report = recover(killed)
+
+    assert report.outcome is Outcome.FAILED
+    assert not (killed / MARKER).exists()
+    ballast.unlink()
+    assert recover(killed).outcome is Outcome.RECOVERED
+
+
+def test_a_file_is_written_over_block_by_block(small: Path, work: Path) -> None:
+    file = small / "checkpoint"
+    file.write_bytes(b"old")
+    fill(small)
+
+    WorkDirDisk(work).replace(file, b"new bytes")
+
+    assert file.read_bytes() == b"new bytes"
+    assert list(work.iterdir()) == []
+
+
+def test_what_does_not_fit_waits_for_room(small: Path, work: Path) -> None:
+    ballast = fill(small)
+    disk = WorkDirDisk(work)
+    disk.replace(small / "new", b"bytes")
+
+    with pytest.raises(DiskError, match="same --work-dir"):
+        disk.settle(str(small))
+    ballast.unlink()
+    disk.settle(str(small))
+
+    assert (small / "new").read_bytes() == b"bytes"
+    assert list(work.iterdir()) == []
+
+
+def test_a_killed_run_is_finished_by_the_next(small: Path, work: Path) -> None:
+    ballast = fill(small)
+    WorkDirDisk(work).replace(small / "new", b"bytes")
+    ballast.unlink()
+
+    WorkDirDisk(work).resume([str(small)])
+
+    assert (small / "new").read_bytes() == b"bytes"
+
+
+def test_what_a_broker_has_written_since_is_not_undone(small: Path, work: Path) -> None:
+    ballast = fill(small)
+    WorkDirDisk(work).replace(small / "new", b"bytes")
+    ballast.unlink()
+    (small / "new").write_bytes(b"the broker's")
+
+    WorkDirDisk(work).resume([str(small)])
+
+    assert (small / "new").read_bytes() == b"the broker's"
+    assert list(work.iterdir()) == []
+
+
+def test_the_files_of_other_directories_are_not_touched(small: Path, work: Path, tmp_path: Path) -> None:
+    ballast = fill(small)
+    WorkDirDisk(work).replace(small / "new", b"bytes")
+    ballast.unlink()
+
+    WorkDirDisk(work).resume([str(tmp_path / "other")])
+
+    assert not (small / "new").exists()
+    (copy,) = work.iterdir()
+    assert json.loads(copy.read_text())["path"] == str(small / "new")
