@@ -19,6 +19,7 @@ from stratalog.files.simulated import SimulatedDisk
 from stratalog.log.loader import load
 from stratalog.log.origin import AppendOrigin
 from stratalog.log.reading import Isolation
+from stratalog.log.recovery.salvage import find_readable
 from stratalog.log.scheduler import BackgroundScheduler
 from stratalog.records.build import BatchOptions, Record, build_batch
 from stratalog.records.compression import Codec
@@ -38,6 +39,9 @@ def warm_everything() -> None:
     _write_log(disk)
     path = f"{_DIRECTORY}/{0:020d}.log"
     scan_segment(disk, path, 0, index_interval_bytes=1)
+    end = disk.size(path)
+    find_readable(disk, path, 0, end, last_offset=-1, last_epoch=-1, next_base=1 << 31)
+    find_readable(disk, path, 1, end, last_offset=-1, last_epoch=-1, next_base=1 << 31)
     options = DumpOptions(deep=True, print_data=True)
     for as_json in (False, True):
         printer = Printer(io.BytesIO(), io.StringIO(), as_json=as_json)
