@@ -128,3 +128,5 @@ def test_segments_that_reach_a_time_are_found_in_any_order_of_times(
             found = [segment.base_offset for segment in segments.reaching(wanted)]
 
             assert found == [i for i, time in enumerate(times[: base_offset + 1]) if time >= wanted]
+            first = segments.first_reaching(wanted)
+            assert (None if first is None else first.base_offset) == (found[0] if found else None)

@@ -113,6 +113,14 @@ class LogSegments:
             if segment.largest_timestamp >= timestamp:
                 yield segment
 
+    def first_reaching(self, timestamp: int) -> LogSegment | None:
+        """The first of `reaching`, which is mostly all that is asked for; None if there is none."""
+        now = self._now
+        index = now.peaks.first_reaching(now.segments, timestamp)
+        if index < len(now.segments) - 1:
+            return now.segments[index]
+        return next(self.reaching(timestamp), None)
+
     def add(self, segment: LogSegment) -> None:
         """Put it in its place, instead of another with the same base if there is one."""
         now = self._now

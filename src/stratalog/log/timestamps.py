@@ -37,9 +37,8 @@ def find_offset(
     """The first record at or after a time, or what a special value stands for; None if there is none."""
     if timestamp >= 0:
         # Only the first segment that reaches the time is searched, as in Kafka.
-        for segment in segments.reaching(timestamp):
-            return segment.find_offset_by_timestamp(timestamp, log_start_offset)
-        return None
+        segment = segments.first_reaching(timestamp)
+        return None if segment is None else segment.find_offset_by_timestamp(timestamp, log_start_offset)
     if timestamp in (SpecialTimestamp.EARLIEST, SpecialTimestamp.EARLIEST_LOCAL):
         first = epochs.earliest_entry
         epoch = first.epoch if first is not None and first.start_offset <= log_start_offset else None
