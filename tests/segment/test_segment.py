@@ -25,7 +25,8 @@ from stratalog.records.compression import Codec
 from stratalog.records.reader import read_batches
 from stratalog.records.walk import walk_batches
 from stratalog.segment.search import TimestampAndOffset
-from stratalog.segment.segment import FetchedRange, LogSegment, OffsetPosition
+from stratalog.segment.segment import LogSegment
+from stratalog.segment.segment_reading import FetchedRange, OffsetPosition
 from stratalog.segment.txn_index import AbortedTxn
 from tests.segment.making import (
     NOW,

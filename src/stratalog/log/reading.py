@@ -15,7 +15,8 @@ from stratalog.log.segments import LogSegments
 from stratalog.records.kernels.index import LAST
 from stratalog.records.kernels.memory import Bytes
 from stratalog.segment.headers import find_batch
-from stratalog.segment.segment import FetchedRange, LogSegment
+from stratalog.segment.segment import LogSegment
+from stratalog.segment.segment_reading import FetchedRange
 
 
 class Isolation(Enum):
