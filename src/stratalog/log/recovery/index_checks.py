@@ -12,7 +12,7 @@ from enum import Enum
 
 from stratalog.errors import CorruptIndexError, CorruptRecordError
 from stratalog.files.disk import Disk
-from stratalog.files.names import FileKind, segment_file_name
+from stratalog.files.names import FileKind, FileState, segment_file_name
 from stratalog.log.recovery.facts import FileFact, Finding, FindingKind
 from stratalog.log.recovery.inventory import SegmentFiles
 from stratalog.records.kernels import index as kernel
@@ -69,12 +69,16 @@ def check_indexes(
     findings: list[Finding] = []
     txn_index = _check_txn_index(disk, directory, files, findings)
     if files.index is None:
-        state = IndexState.MISSING
+        # Finishing a swap, a broker makes the index that its log lacks, full of zeros, and recovers nothing.
+        # Here it is built from the log; else snapshots would be taken again, of what compaction has left.
+        is_swapped = files.log.name.endswith(FileState.SWAP.value)
+        state = IndexState.CORRUPT if is_swapped else IndexState.MISSING
         if not is_rebuilt and files.log.size:
             findings.append(
                 _finding(FindingKind.MISSING_INDEX, files, FileKind.OFFSET_INDEX, "It is not there.")
             )
-        return IndexCheck(index=state, txn_index=txn_index, findings=tuple(findings))
+        time_index = IndexState.MISSING if is_swapped else IndexState.GOOD
+        return IndexCheck(index=state, time_index=time_index, txn_index=txn_index, findings=tuple(findings))
     if is_rebuilt:
         return IndexCheck(txn_index=txn_index, findings=tuple(findings))
     index, index_size = _check_offset_index(disk, directory, files, findings)
