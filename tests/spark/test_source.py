@@ -1,0 +1,189 @@
+"""The data source in a plain session: found without registering, pruned by its schema, errors in words."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.errors import AnalysisException, PythonException
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+import stratalog
+from stratalog.errors import UsageError
+from stratalog.log.new_records import NewRecord
+from stratalog.spark import read
+from tests.fixtures.records import T0
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+CLEAN = str(FIXTURES / "kafka-4.3.1" / "clean" / "logs")
+CODECS_COUNT, TXN_COUNT = 120, 50  # records of these topics, by their dumps
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path) -> Path:
+    """100 records, a second apart, of one partition."""
+    with stratalog.open_log(tmp_path / "orders-0", create=True) as log:
+        for number in range(100):
+            log.append_many([NewRecord(b"value %d" % number, b"key", (), T0 + 1000 * number)])
+    return tmp_path
+
+
+def test_a_plain_session_finds_the_source(spark: SparkSession) -> None:
+    frame = spark.read.format("stratalog").option("subscribe", "codecs").load(CLEAN)
+
+    assert frame.columns == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
+    assert frame.count() == CODECS_COUNT
+
+
+def test_several_directories_are_one_frame(spark: SparkSession, log_dir: Path) -> None:
+    frame = spark.read.format("stratalog").option("subscribe", "codecs,orders").load([CLEAN, str(log_dir)])
+
+    assert {row.topic: row["count"] for row in frame.groupBy("topic").count().collect()} == {
+        "codecs": CODECS_COUNT,
+        "orders": 100,
+    }
+
+
+def test_a_schema_prunes_columns(spark: SparkSession, log_dir: Path) -> None:
+    frame = spark.read.format("stratalog").schema("offset bigint, value binary").load(str(log_dir))
+
+    assert frame.orderBy("offset").first() == (0, b"value 0")
+
+
+def test_a_schema_may_say_not_null(spark: SparkSession, log_dir: Path) -> None:
+    frame = spark.read.format("stratalog").schema("offset bigint not null").load(str(log_dir))
+
+    assert frame.agg({"offset": "max"}).first()[0] == 99
+
+
+def test_rows_are_counted_without_any_column(spark: SparkSession) -> None:
+    frame = spark.read.format("stratalog").schema(StructType([])).option("subscribe", "txn").load(CLEAN)
+
+    assert frame.count() == TXN_COUNT
+
+
+def test_a_table_can_be_made_of_it(spark: SparkSession) -> None:
+    spark.sql(f"CREATE TEMPORARY VIEW logs USING stratalog OPTIONS (path '{CLEAN}', subscribe 'txn')")
+
+    assert spark.sql("SELECT count(*) FROM logs").first()[0] == TXN_COUNT
+    spark.catalog.dropTempView("logs")
+
+
+def test_a_log_without_records_is_an_empty_frame(spark: SparkSession, tmp_path: Path) -> None:
+    stratalog.open_log(tmp_path / "empty-0", create=True).close()
+
+    assert spark.read.format("stratalog").load(str(tmp_path)).collect() == []
+
+
+def test_the_helper_reads_what_is_asked_for(spark: SparkSession, log_dir: Path) -> None:
+    since = datetime.datetime.fromtimestamp(T0 / 1000 + 10, datetime.UTC)
+
+    frame = read(spark, log_dir, topics="orders", since=since, until=T0 + 13_000, columns=["offset"])
+
+    assert sorted(row.offset for row in frame.collect()) == [10, 11, 12]
+    assert frame.columns == ["offset"]
+
+
+def test_the_helper_takes_options_and_iso_times(spark: SparkSession) -> None:
+    frame = read(spark, CLEAN, topics=["txn"], since="2001-01-01", isolation="read_committed", columns=[])
+
+    assert 0 < frame.count() < TXN_COUNT
+
+
+def test_the_helper_raises_our_own_errors(spark: SparkSession) -> None:
+    for wrong in ({"columns": ["valeu"]}, {"since": "noon"}, {"subscrib": "x"}):
+        with pytest.raises(UsageError):
+            read(spark, CLEAN, **wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("path", "options", "says"),
+    [
+        ("/nowhere/at/all", {}, "/nowhere/at/all is not there. Give the path of a Kafka log directory"),
+        (CLEAN, {"subscribe": "orders"}, "subscribe names orders, which is not in"),
+        (CLEAN, {"subscrbe": "codecs"}, "there is no option subscrbe: did you mean subscribe?"),
+        (CLEAN, {"kafka.bootstrap.servers": "x"}, "no client is used here"),
+        (
+            CLEAN,
+            {"subscribe": "trimmed", "startingOffsets": '{"trimmed": {"0": 3}}'},
+            "has no offset 3; it has 17 to 30",
+        ),
+    ],
+)
+def test_bad_input_is_an_error_on_the_driver(
+    spark: SparkSession, path: str, options: dict[str, str], says: str
+) -> None:
+    with pytest.raises(AnalysisException) as caught:
+        spark.read.format("stratalog").options(**options).load(path).count()
+
+    assert says in str(caught.value)
+
+
+def test_a_column_of_another_type_is_refused(spark: SparkSession) -> None:
+    with pytest.raises(AnalysisException, match="the column value is binary, not string"):
+        spark.read.format("stratalog").schema("value string").load(CLEAN).count()
+
+
+def test_a_corrupt_batch_reaches_the_driver_with_file_offset_and_remedy(
+    spark: SparkSession, log_dir: Path
+) -> None:
+    log = next((log_dir / "orders-0").glob("*.log"))
+    data = bytearray(log.read_bytes())
+    data[70] ^= 0xFF  # in the record of the first batch
+    log.write_bytes(data)
+    reader = spark.read.format("stratalog")
+
+    with pytest.raises(PythonException) as caught:
+        reader.load(str(log_dir)).count()
+    for part in (str(log.name), "at byte 0", "from offset 0 on", "onCorruption=skip"):
+        assert part in str(caught.value)
+    assert reader.option("onCorruption", "skip").load(str(log_dir)).count() == 99
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read_is_named(spark: SparkSession, log_dir: Path) -> None:
+    log = next((log_dir / "orders-0").glob("*.log"))
+    frame = spark.read.format("stratalog").load(str(log_dir))
+    frame.schema  # noqa: B018 (planned before the file is closed to us)
+    log.chmod(0)
+
+    with pytest.raises((AnalysisException, PythonException), match="Permission denied"):
+        frame.count()
+
+
+def test_a_frame_sees_the_log_as_it_was_planned(spark: SparkSession, log_dir: Path) -> None:
+    frame = spark.read.format("stratalog").load(str(log_dir))
+    assert frame.count() == 100
+
+    with stratalog.open_log(log_dir / "orders-0") as log:
+        log.append(b"later")
+
+    assert frame.count() == 100
+    assert spark.read.format("stratalog").load(str(log_dir)).count() == 101
+
+
+def test_a_frame_whose_log_is_gone_says_so(spark: SparkSession, log_dir: Path) -> None:
+    frame = spark.read.format("stratalog").load(str(log_dir))
+    assert frame.count() == 100
+    shutil.rmtree(log_dir / "orders-0")
+
+    with pytest.raises(PythonException, match=r"were there in .* when this read was planned"):
+        frame.count()
+
+
+def test_importing_the_found_package_is_light_and_never_fails() -> None:
+    script = """
+import sys
+sys.modules["pyspark"] = None
+import pyspark_stratalog
+print(sorted({"numpy", "numba", "pyarrow"} & set(sys.modules)), hasattr(pyspark_stratalog, "DefaultSource"))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "[] False\n"

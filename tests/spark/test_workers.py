@@ -1,0 +1,90 @@
+"""What a worker does before it works: it compares versions, and finds a place for compiled kernels."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from stratalog.errors import MissingDependencyError
+from stratalog.jobs.reading.split import ReadTask
+from stratalog.spark import source, workers
+from stratalog.spark.session import _executor_variables
+from stratalog.spark.workers import NUMBA_CACHE_VARIABLE, prepare_worker, require_version
+from stratalog.version import __version__
+
+
+def test_the_same_version_is_fine() -> None:
+    require_version(__version__)
+
+
+def test_another_version_is_told_with_both_and_the_cure() -> None:
+    with pytest.raises(
+        MissingDependencyError, match=rf"driver has stratalog 0\.0\.7.* has {__version__}.*0\.0\.7"
+    ):
+        require_version("0.0.7")
+
+
+def test_a_task_of_another_version_is_refused_by_its_reader() -> None:
+    partition = source.TaskPartition(ReadTask(splits=()))
+    partition.version = "0.0.7"
+    reader = source.StratalogReader({"path": "/d"}, source.StructType([]))
+
+    with pytest.raises(MissingDependencyError, match=r"0\.0\.7"):
+        list(reader.read(partition))
+
+
+@pytest.fixture
+def nowhere_to_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """As in a container: neither the package nor a home can be written, but a temporary folder can."""
+    monkeypatch.delenv(NUMBA_CACHE_VARIABLE, raising=False)
+    monkeypatch.delitem(sys.modules, "numba", raising=False)
+    monkeypatch.setattr(workers, "_has_own_place", lambda: False)
+    monkeypatch.setattr(workers.tempfile, "gettempdir", lambda: str(tmp_path))
+    return tmp_path / f"stratalog-numba-{os.getuid()}"
+
+
+def test_kernels_are_kept_in_a_folder_of_the_users_own(nowhere_to_write: Path) -> None:
+    prepare_worker()
+
+    assert os.environ.pop(NUMBA_CACHE_VARIABLE) == str(nowhere_to_write)
+    assert nowhere_to_write.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_folder_that_others_can_write_is_not_used(nowhere_to_write: Path) -> None:
+    nowhere_to_write.mkdir()
+    nowhere_to_write.chmod(0o777)
+
+    prepare_worker()
+
+    assert NUMBA_CACHE_VARIABLE not in os.environ
+
+
+def test_a_place_that_was_given_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(NUMBA_CACHE_VARIABLE, "/given")
+
+    prepare_worker()
+
+    assert os.environ[NUMBA_CACHE_VARIABLE] == "/given"
+
+
+def test_executors_keep_kernels_where_the_driver_was_told_to() -> None:
+    assert _executor_variables({NUMBA_CACHE_VARIABLE: "/fast"}) == {
+        "spark.executorEnv.NUMBA_CACHE_DIR": "/fast"
+    }
+    assert _executor_variables({}) == {}
+
+
+def test_workers_find_the_package(spark: SparkSession) -> None:
+    def version(batches):  # type: ignore[no-untyped-def]
+        import pyarrow as pa
+
+        import stratalog
+
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"version": [stratalog.__version__]})
+
+    assert spark.range(1).mapInArrow(version, "version string").first()[0] == __version__
