@@ -23,11 +23,13 @@ if TYPE_CHECKING:
     from stratalog.log.consume import ConsumerRecord
     from stratalog.log.embedded import PartitionLog, open_log
     from stratalog.log.new_records import NewRecord
+    from stratalog.manager.manager import LogManager
 
 __all__ = [
     "ConsumerRecord",
     "CorruptRecordError",
     "LogDirLockedError",
+    "LogManager",
     "NeedsRecoveryError",
     "NewRecord",
     "OffsetOutOfRangeError",
@@ -39,6 +41,7 @@ __all__ = [
 
 _LAZY = {
     "ConsumerRecord": "stratalog.log.consume",
+    "LogManager": "stratalog.manager.manager",
     "NewRecord": "stratalog.log.new_records",
     "PartitionLog": "stratalog.log.embedded",
     "open_log": "stratalog.log.embedded",
