@@ -1,4 +1,8 @@
-"""Which indexes are in memory: the ones used last, up to a number of bytes, over all logs of the process."""
+"""Which indexes are in memory: the ones in use, up to a number of bytes, over all logs of the process.
+
+A look-up only leaves a note that its index is in use, without a lock; it is looked at when room is needed.
+Whoever has such a note then goes to the end of the queue without it, and whoever has none must go.
+"""
 
 from __future__ import annotations
 
@@ -12,27 +16,36 @@ _OVERHEAD = 1024  # of an index with hardly any entries: the arrays themselves, 
 class Forgetful(Protocol):
     """Something that can give back its memory, and read it again when it is needed."""
 
+    was_used: bool
+
     def forget_entries(self) -> None: ...
 
 
 class IndexCache:
-    """Tells the index that was not used for longest to forget its entries; safe from several threads."""
+    """Tells indexes that were not used for long to forget their entries; safe from several threads."""
 
     def __init__(self, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
         self._max_bytes = max_bytes
-        self._sizes: dict[Forgetful, int] = {}  # in the order of their last use
+        self._sizes: dict[Forgetful, int] = {}  # the first is looked at first
         self._lock = threading.Lock()
         self.used_bytes = 0
 
     def keep(self, index: Forgetful, size: int) -> None:
-        """Note that `index` was used just now and holds `size` bytes; the index itself always stays."""
+        """Note that `index` holds `size` bytes from now on; the index itself always stays."""
         with self._lock:
             size += _OVERHEAD
             self.used_bytes += size - self._sizes.pop(index, 0)
             self._sizes[index] = size
+            chances = len(self._sizes)  # once around: others may use their indexes all the while
             while self.used_bytes > self._max_bytes and len(self._sizes) > 1:
                 oldest = next(iter(self._sizes))
-                self.used_bytes -= self._sizes.pop(oldest)
+                held = self._sizes.pop(oldest)
+                if oldest is index or (oldest.was_used and chances > 0):
+                    oldest.was_used = False
+                    self._sizes[oldest] = held
+                    chances -= 1
+                    continue
+                self.used_bytes -= held
                 oldest.forget_entries()
 
     def discard(self, index: Forgetful) -> None:

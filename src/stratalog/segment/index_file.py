@@ -82,6 +82,7 @@ class IndexFile:
         self._length = 0  # of the file in bytes, used or not
         self._last: tuple[int, ...] | None = None
         self._entries: Entries | None = None
+        self.was_used = False  # since the cache last looked
         self._synced = False
 
     @property
@@ -226,7 +227,7 @@ class IndexFile:
         entries = self._entries
         if entries is None:
             return self._load()
-        self._cache.keep(self, entries.size)
+        self.was_used = True
         return entries
 
     def append_checked(self, rows: NDArray[np.int64]) -> None:
@@ -273,7 +274,10 @@ class IndexFile:
                 self._synced = False
             if entries is not None:
                 # A copy: readers may still look into the entries that are about to be overwritten.
-                self._entries = Entries(count, tuple(column[:count].copy() for column in entries.columns))
+                self._entries = kept = Entries(
+                    count, tuple(column[:count].copy() for column in entries.columns)
+                )
+                self._cache.keep(self, kept.size)
             self._count = count
             self._last = None
 
