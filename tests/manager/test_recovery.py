@@ -439,6 +439,20 @@ def test_without_quarantine_nothing_is_kept(killed: Path) -> None:
     assert not list(killed.glob("stratalog-*"))
 
 
+@pytest.mark.xfail(reason="no plan makes use of the search behind damage yet", raises=UsageError, strict=True)
+def test_salvage_keeps_what_is_whole_behind_the_damage_and_promises_nothing(killed: Path) -> None:
+    log = killed / "idempotent-0" / "00000000000000000000.log"
+    (killed / RECOVERY_POINTS).unlink()
+    damage(log)
+
+    report = recover(killed, salvage=True, process_crash=True)
+
+    (found,) = [part for part in report.directories[0].partitions if part.name == "idempotent-0"]
+    assert found.log_end_offset == ends_by_kafka("killed")["idempotent-0"]
+    assert FindingKind.GAP in {finding.kind for finding in found.findings}
+    assert marker(killed) == NO_EPOCH
+
+
 def test_a_missing_topic_id_is_written_where_the_cluster_knows_it(killed: Path) -> None:
     file = killed / "codecs-0" / "partition.metadata"
     before = file.read_bytes()

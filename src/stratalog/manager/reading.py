@@ -88,7 +88,7 @@ def scan_all(
             for pool in pools:
                 pool.adjust()
             if on_progress is not None:
-                on_progress([pool.use() for pool in pools])
+                on_progress([pool.use(is_final=False) for pool in pools])
     finally:
         stop.set()
         for pool in pools:
@@ -160,9 +160,10 @@ class _Pool(Generic[Task]):
             self._threads.append(thread)
             thread.start()
 
-    def use(self) -> DeviceUse:
+    def use(self, *, is_final: bool = True) -> DeviceUse:
         seconds = (self._ended_s or self._monotonic()) - self._began_s
-        busy, before = busy_ms(self.device), self._busy_before
+        # The system's counts are a file to be opened: not several times a second.
+        busy, before = busy_ms(self.device) if is_final else None, self._busy_before
         return DeviceUse(
             device=self.device,
             bytes_read=self._disk.bytes_read,
