@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
+from tests.kafka.log_oracle import LogOracle
 from tests.kafka.recovery_quarry import Partition, Quarry
 
 SEGMENT_SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
@@ -20,8 +21,6 @@ LENGTH_AT, EPOCH_AT, MAGIC_AT, CRC_AT = 8, 12, 16, 17
 LOG_OVERHEAD = 12
 # Of each field a byte: offset, length, epoch, magic, CRC, attributes, delta, times, producer, count.
 HEADER_BYTES = (0, 7, LENGTH_AT + 2, LENGTH_AT + 3, EPOCH_AT + 3, MAGIC_AT, CRC_AT, 22, 26, 34, 42, 50, 60)
-
-BuildIndexes = Callable[[Path, dict[str, str]], None]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -40,8 +39,8 @@ class Case:
         return f"{self.directory.name}: {marks}; {'; '.join(self.damages) or 'as killed'}"
 
 
-def make_case(quarry: Quarry, seed: int, folder: Path, build_indexes: BuildIndexes) -> Case:
-    """A damaged copy in `folder`; `build_indexes` has Kafka build those of the .log files in a directory."""
+def make_case(quarry: Quarry, seed: int, folder: Path, oracle: LogOracle) -> Case:
+    """A damaged copy in `folder`; the oracle is asked for the indexes of a made-up segment."""
     random = Random(seed)
     partition = quarry.partitions[seed % len(quarry.partitions)]
     directory = folder / partition.directory.name
@@ -52,10 +51,14 @@ def make_case(quarry: Quarry, seed: int, folder: Path, build_indexes: BuildIndex
         recovery_point=_recovery_point(partition, random),
         log_start_offset=_log_start_offset(partition, random),
     )
-    damaging = Damaging(case, random, build_indexes)
     for _ in range(random.choice([0, 1, 1, 1, 2, 2, 3])):
-        damaging.once()
+        damage_once(case, random, oracle)
     return case
+
+
+def damage_once(case: Case, random: Random, oracle: LogOracle) -> None:
+    """One damage, told in the case."""
+    Damaging(case, random, oracle).once()
 
 
 def logs_in(directory: Path) -> list[Path]:
@@ -98,10 +101,10 @@ def _log_start_offset(partition: Partition, random: Random) -> int:
 class Damaging:
     """Damages one case, step by step."""
 
-    def __init__(self, case: Case, random: Random, build_indexes: BuildIndexes) -> None:
+    def __init__(self, case: Case, random: Random, oracle: LogOracle) -> None:
         self._case = case
         self._random = random
-        self._build_indexes = build_indexes
+        self._oracle = oracle
         self._directory = case.directory
 
     def once(self) -> None:
@@ -283,7 +286,9 @@ class Damaging:
 
     def _empty_active_segment(self) -> str:
         """As right after a roll: a .log and nothing else."""
-        end = int(logs_in(self._directory)[-1].stem) + 5000
+        last = int(logs_in(self._directory)[-1].stem)
+        self._case.touched.add(last)  # the one that was active, its indexes not cut
+        end = last + 5000
         (self._directory / f"{end:020}.log").touch()
         return f"{end:020}.log is there and empty"
 
@@ -325,7 +330,7 @@ class Damaging:
 
     def _replacement(self, replaced: list[Path]) -> list[Path]:
         """A segment with some batches of each, and indexes that Kafka built for it."""
-        folder = self._directory.parent / "replacement-0"
+        folder = self._directory.parent.parent / "replacement-0"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         kept = b""
@@ -335,7 +340,8 @@ class Damaging:
                 if self._random.random() < 0.7:
                     kept += data[start:end]
         (folder / replaced[0].name).write_bytes(kept)
-        self._build_indexes(folder, self._case.config | {"segment.index.bytes": "4096"})
+        config = self._case.config | {"segment.index.bytes": "4096"}
+        self._oracle.ask("recoverIndexes", dir=str(folder), config=config)
         return [file for suffix in SEGMENT_SUFFIXES for file in folder.glob(f"*{suffix}")]
 
     def _set_aside(self, logs: list[Path]) -> None:

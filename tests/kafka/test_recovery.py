@@ -1,0 +1,89 @@
+"""Our recovery of a partition against Kafka's own: a killed broker's files, damaged by seed, in two copies.
+
+Kafka loads one copy with UnifiedLog and closes it cleanly, we recover the other. Log, indexes, epoch file and
+the set of files are then the same bytes, snapshots the same entries; what is meant to differ is in
+recovery_compare.py and docs/compatibility.md. Then Kafka opens what we left as after a clean stop: it finds
+the same marks, epochs and producers as in its own, and has nothing to repair.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests import profile
+from tests.kafka.conftest import had
+from tests.kafka.jars import KafkaJars
+from tests.kafka.log_oracle import Json, LogOracle
+from tests.kafka.our_recovery import opens_as_stopped, we_recover
+from tests.kafka.recovery_cases import make_case
+from tests.kafka.recovery_compare import (
+    copied,
+    differences,
+    kafka_opens,
+    kafka_rebuilds,
+    kafka_recovers,
+)
+from tests.kafka.recovery_quarry import Quarry, dig
+
+CASES = 600
+CASES_PER_BROKER = 120
+
+Quarries = Callable[[int], Quarry]
+
+
+@pytest.fixture(scope="module")
+def log_oracle(kafka_jars: KafkaJars) -> Iterator[LogOracle]:
+    with had(lambda: LogOracle(kafka_jars)) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def quarries(kafka_jars: KafkaJars, tmp_path_factory: pytest.TempPathFactory) -> Quarries:
+    """The killed broker of a number, made when it is first asked for."""
+    return cache(lambda number: dig(kafka_jars, tmp_path_factory.mktemp(f"quarry-{number}-"), number))
+
+
+@pytest.mark.parametrize("seed", range(profile.examples(CASES)))
+def test_a_damaged_partition_is_left_as_kafkas_recovery_leaves_it(
+    log_oracle: LogOracle, quarries: Quarries, tmp_path: Path, seed: int
+) -> None:
+    now_ms = int(time.time() * 1000)
+    quarry = quarries(seed // CASES_PER_BROKER)
+    case = make_case(quarry, seed, tmp_path / "case", log_oracle)
+    theirs, ours = copied(case, tmp_path / "kafka"), copied(case, tmp_path / "ours")
+
+    kafka = kafka_recovers(log_oracle, theirs, now_ms)
+    plan = we_recover(ours, now_ms)
+
+    if kafka.refusal is not None:
+        opens_as_stopped(log_oracle, ours, plan, now_ms)
+        return
+    rebuilt = kafka_rebuilds(log_oracle, case, kafka, tmp_path / "rebuilt", now_ms)
+    assert not differences(case, ours.directory, theirs.directory, rebuilt), str(case)
+    assert plan.log_end_offset == kafka.marks["logEnd"], str(case)
+    marks = opens_as_stopped(log_oracle, ours, plan, now_ms)
+    own = [
+        kafka_opens(log_oracle, replace(case, directory=one.directory), one.marks, now_ms).marks
+        for one in (kafka, rebuilt)
+        if one.refusal is None
+    ]
+    start = case.log_start_offset
+    assert rebuilt.refusal is not None or remembered(marks, start) in [
+        remembered(one, start) for one in own
+    ], str(case)
+
+
+def remembered(marks: Json, log_start_offset: int) -> Json:
+    """What a stop keeps: no high watermark, and of each producer the last batch, if it is not deleted."""
+    kept = {key: marks[key] for key in ("logStart", "logEnd", "segments", "epochs")}
+    for producer, entry in marks["producers"].items():
+        last = entry["batches"][-1:]
+        if entry["txn"] >= 0 or any(offset >= log_start_offset for _, offset, _, _ in last):
+            kept[f"producer {producer}"] = entry | {"batches": last}
+    return kept
