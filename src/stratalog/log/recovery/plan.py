@@ -9,9 +9,12 @@ first.
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from stratalog.errors import DiskError
 from stratalog.files.names import (
     LEADER_EPOCH_CHECKPOINT,
     FileKind,
@@ -70,7 +73,10 @@ class RecoveryPlan:
 
 
 def plan_recovery(survey: Survey, results: Mapping[str, ScanResult]) -> RecoveryPlan:
-    """The steps for a partition, by the results of its scans, which are found by the segment's live name."""
+    """The steps for a partition, by the results of its scans, which are found by the segment's live name.
+
+    DiskError if something that is no file stands where one must be written.
+    """
     return _Planner(survey, results).plan()
 
 
@@ -139,7 +145,7 @@ class _Planner:
             self._write_split(split)
         self._write_indexes(sequence)
         self._write_snapshots(snapshots)
-        self._write_epochs(sequence.epochs.entries)
+        self._write_epochs(sequence.epochs.entries, is_cleared=sequence.is_below_start)
         start_offset = max(survey.settings.log_start_offset, sequence.segments[0].base_offset)
         if survey.config.remote_storage_enable:
             start_offset = survey.settings.log_start_offset
@@ -407,19 +413,26 @@ class _Planner:
             if offset not in kept:
                 self._steps.append(Delete(file=fact, why="no segment begins here, nor does the log end here"))
 
-    def _write_epochs(self, entries: list[EpochEntry]) -> None:
+    def _write_epochs(self, entries: list[EpochEntry], *, is_cleared: bool) -> None:
         survey = self._survey
         fact = survey.inventory.epoch_file
         if fact is not None and survey.epochs is not None and [*survey.epochs] == entries:
             return
         lines = [f"{entry.epoch} {entry.start_offset}" for entry in entries]
-        # A log that never had a leader has the file, and nothing in it.
-        data = format_checkpoint(lines) if lines or fact is not None else b""
+        # A log that never had a leader has the file, and nothing in it; one that had says that there is none.
+        data = format_checkpoint(lines) if lines or fact is not None or is_cleared else b""
         why = "the epochs of what is in the log"
         self._steps.append(WriteFile(name=LEADER_EPOCH_CHECKPOINT, data=data, file=fact, why=why))
 
     def _write(self, offset: int, kind: FileKind, data: bytes, fact: FileFact | None, why: str) -> None:
-        self._steps.append(WriteFile(name=segment_file_name(offset, kind), data=data, file=fact, why=why))
+        name = segment_file_name(offset, kind)
+        if name in self._survey.inventory.others:
+            # Kafka gives up the whole log for that. It is found before anything was changed.
+            reason = (
+                "a directory, a link or a device has the name of a file that must be written. Move it away."
+            )
+            raise DiskError(f"{self._survey.directory}{os.sep}{name}", reason, errno.EISDIR)
+        self._steps.append(WriteFile(name=name, data=data, file=fact, why=why))
 
     def _is_only_torn_tail(self, sequence: RecoverySequence) -> bool:
         last = sequence.segments[-1].base_offset
