@@ -112,15 +112,45 @@ def test_the_mark_of_a_clean_close_is_there_only_while_the_log_is_closed(directo
     assert json.loads((directory / CLEAN).read_bytes()) == {"version": 0, "brokerEpoch": -1}
 
 
-def test_a_log_that_was_not_closed_needs_recovery(log: PartitionLog, directory: Path) -> None:
+def test_a_log_that_was_not_closed_is_recovered(log: PartitionLog, directory: Path) -> None:
     log.append(b"a")
     crashed = directory.with_name("crashed-0")
     shutil.copytree(directory, crashed)
-
-    with pytest.raises(NeedsRecoveryError, match="kafka_cleanshutdown is missing"):
-        open_log(crashed)
     with open_log(crashed, read_only=True) as view:
         assert values(view.records()) == [b"a"]
+
+    with open_log(crashed) as again:
+        assert values(again.records()) == [b"a"]
+        assert again.append(b"b") == 1
+
+    assert (crashed / CLEAN).exists()
+
+
+def test_the_torn_end_of_a_log_is_cut_off_and_kept_beside_it(directory: Path) -> None:
+    with open_log(directory, create=True) as log:
+        log.append(b"a")
+    (directory / CLEAN).unlink()
+    file = directory / f"{0:020d}.log"
+    whole = file.read_bytes()
+    file.write_bytes(whole + whole[:-1])
+
+    with open_log(directory) as log:
+        assert values(log.records()) == [b"a"]
+
+    assert file.read_bytes() == whole
+    (kept,) = directory.parent.glob("stratalog-quarantine-*.log-*")
+    assert kept.read_bytes() == whole[:-1]
+
+
+def test_a_log_that_is_marked_clean_and_is_not_is_recovered(directory: Path) -> None:
+    with open_log(directory, create=True) as log:
+        log.append(b"a")
+    before = {path.name: path.read_bytes() for path in directory.iterdir()}
+    (directory / f"{0:020d}.index").unlink()
+
+    open_log(directory).close()
+
+    assert {path.name: path.read_bytes() for path in directory.iterdir()} == before
 
 
 def test_a_log_is_open_for_one_writer(log: PartitionLog, directory: Path) -> None:
@@ -212,8 +242,9 @@ def test_a_disk_that_fails_once_leaves_no_mark(
     with pytest.raises(DiskError, match="input/output"):
         log.close()
 
-    with pytest.raises(NeedsRecoveryError):
-        open_log(directory)
+    assert not (directory / CLEAN).exists()
+    with open_log(directory) as again:
+        assert values(again.records())[:1] == [b"a"]
 
 
 def test_a_flush_that_fails_in_the_background_leaves_no_mark(directory: Path) -> None:

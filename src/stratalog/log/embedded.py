@@ -68,8 +68,9 @@ def open_log(
     `create` makes the directory if it is not there. `config` has Kafka's topic settings by their names; a
     log does not remember them. `codec` is what `append` compresses with: none, gzip, snappy, lz4 or zstd.
 
-    A log that another process has open is a LogDirLockedError, one that was not closed cleanly a
-    NeedsRecoveryError. `read_only` opens those as well: it takes no lock and changes nothing.
+    A log that another process has open is a LogDirLockedError. One that was not closed cleanly is recovered
+    first: an incomplete or damaged end is cut off, and kept beside the directory; in a broker's log directory
+    it is a NeedsRecoveryError. `read_only` opens all of these: it takes no lock and changes nothing.
     `disk`, `clock` and `scheduler` take the place of this machine's, for tests.
     """
     if read_only and (create or topic_id is not None):

@@ -14,7 +14,9 @@ back, with the epoch that stood in it. Kafka: LogManager
 
 from __future__ import annotations
 
+import logging
 import sys
+from collections.abc import Callable
 from pathlib import Path, PurePath
 from uuid import UUID
 
@@ -46,6 +48,9 @@ from stratalog.log.partition_metadata import PartitionMetadataFile, topic_id_fro
 from stratalog.log.scheduler import Scheduler
 from stratalog.log.view import LogView
 
+logger = logging.getLogger(__name__)
+
+INT64_MAX = 2**63 - 1
 _SIGNS_OF_A_LOG_DIRECTORY = (
     META_PROPERTIES,
     RECOVERY_POINT_CHECKPOINT,
@@ -106,8 +111,10 @@ class Home:
     def load(self, config: LogConfig, clock: Clock, scheduler: Scheduler, topic_id: UUID | str | None) -> Log:
         """The log for writing: locked, the mark of its clean close taken away.
 
-        Where it cannot be opened nothing has changed: it, and all other logs of the directory, are as clean
-        as they were.
+        A lone log that its last writer did not close is recovered first. One among others in a log directory
+        is a NeedsRecoveryError: what its topic is configured to is not known here, and one mark speaks for
+        all of them. Where it cannot be opened nothing has changed: it, and all other logs of the directory,
+        are as clean as they were.
         """
         wanted = None if topic_id is None else _topic_id_of(topic_id)
 
@@ -119,10 +126,7 @@ class Home:
                 self._metadata.record(wanted)
                 self._metadata.flush()
 
-        try:
-            self._lock.acquire()
-            self._check_clean()
-            is_new_id = wanted is not None and self._check_topic_id(wanted)
+        def open_log() -> Log:
             return load(
                 disk=self._disk,
                 clock=clock,
@@ -134,6 +138,22 @@ class Home:
                 high_watermark_follows_end=True,
                 before_change=before_change,
             )
+
+        try:
+            self._lock.acquire()
+            is_clean = self._check_clean()
+            is_new_id = wanted is not None and self._check_topic_id(wanted)
+            try:
+                if not is_clean:
+                    raise NeedsRecoveryError(self.directory, f"{self._mark.path} is missing")
+                return open_log()
+            except NeedsRecoveryError as error:
+                if self._home != self.directory:
+                    raise
+                logger.warning("%s is recovered: %s.", self.directory, error.finding)
+            # What a mark speaks for is on the device: only the end of the log is looked at then.
+            self._recover(config, clock, INT64_MAX if is_clean else 0, before_change)
+            return open_log()
         except BaseException:  # an interrupt too: nobody else could let go of the lock
             self.release()
             raise
@@ -161,18 +181,39 @@ class Home:
         """Let go of the lock."""
         self._lock.release()
 
-    def _check_clean(self) -> None:
-        """NeedsRecoveryError unless the last writer closed the log, or there was none."""
+    def _recover(
+        self, config: LogConfig, clock: Clock, recovery_point: int, before_change: Callable[[], None]
+    ) -> None:
+        """Bring a lone log to what a clean close leaves; what is cut off is kept beside its directory."""
+        from stratalog.log.recovery.quarantine import Quarantine  # only for those who need it
+        from stratalog.log.recovery.run import recover_partition
+
+        recover_partition(
+            self._disk,
+            self.directory,
+            topic_partition=self.topic_partition,
+            config=config,
+            now_ms=clock(),
+            quarantine=Quarantine(self._disk, PurePath(self.directory).parent, clock=clock),
+            recovery_point=recovery_point,
+            log_start_offset=self.start_offset(),
+            before_change=before_change,
+        )
+        self._was_clean = True
+
+    def _check_clean(self) -> bool:
+        """Whether the last writer closed the log, or there was none."""
         entries = self._disk.list_directory(self.directory)
         files = [parse_segment_file(entry.name) for entry in entries]
         has_segments = any(file is not None and file.kind is FileKind.LOG for file in files)
         if self._mark.exists():
             self._was_clean = True
         elif has_segments:
-            raise NeedsRecoveryError(self.directory, f"{self._mark.path} is missing")
+            return False
         else:
             # A broker's directory with other logs in it is not made clean by a new one.
             self._was_clean = self._home == self.directory or not self._has_others()
+        return True
 
     def _has_others(self) -> bool:
         own = PurePath(self.directory).name
@@ -182,6 +223,8 @@ class Home:
         )
 
     def _take_mark_away(self) -> None:
+        if not self._mark.exists():
+            return
         epoch = self._mark.read()
         self._broker_epoch = UNKNOWN_EPOCH if epoch is None else epoch
         self._mark.delete()

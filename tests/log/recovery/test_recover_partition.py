@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from stratalog.errors import PreconditionError
+from stratalog.errors import DiskError
 from stratalog.log.recovery.facts import FindingKind
 from stratalog.records.control import ControlType
 from tests.log.model import NOW, batch, marker, produced
@@ -236,7 +236,7 @@ def test_a_snapshot_that_cannot_be_written_cuts_nothing(orders: Directory) -> No
     orders.file(5, ".snapshot").mkdir()
     logs = {base: orders.file(base, ".log").read_bytes() for base in (0, 5, 10)}
 
-    with pytest.raises(PreconditionError):
+    with pytest.raises(DiskError, match=r"00005\.snapshot"):
         orders.recover()
 
     assert {base: orders.file(base, ".log").read_bytes() for base in (0, 5, 10)} == logs
