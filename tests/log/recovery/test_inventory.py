@@ -254,7 +254,6 @@ def test_what_was_found_is_told() -> None:
         "quorum-state",
         "00000000000000000005-0000000001.checkpoint",
         "00000000000000000005-0000000001.checkpoint.deleted",
-        "leader-epoch-checkpoint.tmp",
         "backup.swap",
         "x.cleaned",
     ],
@@ -317,3 +316,11 @@ def test_the_facts_are_the_systems(tmp_path: Path) -> None:
     (segment,) = take_inventory(Disk(), tmp_path).segments
     assert segment.log == (path.name, status.st_size, status.st_ino, status.st_mtime_ns // 1_000_000)
     assert segment.log_name == f"{0:020d}.log"
+
+
+def test_an_epoch_file_that_was_being_replaced_is_a_leftover() -> None:
+    # Kafka writes the file anew at each start, over what is left of the time before.
+    inventory = take_inventory(disk_of({**ORIGINALS, "leader-epoch-checkpoint.tmp": b"0\n"}), DIRECTORY)
+
+    (finding,) = inventory.findings
+    assert (finding.kind, finding.file) == (FindingKind.LEFTOVER, "leader-epoch-checkpoint.tmp")

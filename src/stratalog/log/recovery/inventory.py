@@ -155,7 +155,9 @@ class _Sorting:
         elif name.endswith(FileState.DELETED.value) and parse_kraft_snapshot_file(name) is None:
             # Whatever stands before that suffix: a broker deletes it at its next start.
             self.drop(fact, "renamed to be deleted", FindingKind.LEFTOVER)
-        elif self._parsed(name.removesuffix(TEMPORARY_SUFFIX), is_quiet=True) and not file:
+        elif name == LEADER_EPOCH_CHECKPOINT + TEMPORARY_SUFFIX or (
+            self._parsed(name.removesuffix(TEMPORARY_SUFFIX), is_quiet=True) and not file
+        ):
             self.drop(fact, "left of a replacement that was cut short", FindingKind.LEFTOVER)
         else:
             self.others.append(name)
