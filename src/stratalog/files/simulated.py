@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -64,6 +65,7 @@ class SimulatedDisk(Disk):
         self._failures: dict[int, int] = {}
         self._crash_step: int | None = None
         self._is_off = False
+        self._lock = threading.RLock()  # steps are counted one by one, whichever thread takes them
 
     @classmethod
     def of(cls, contents: Mapping[str, bytes], clock: Callable[[], int] = lambda: 0) -> SimulatedDisk:
@@ -134,6 +136,10 @@ class SimulatedDisk(Disk):
         self._step("get the size of", source)
         return len(self._named("get the size of", source).data)
 
+    def inode(self, file: ReadFile) -> int:
+        assert isinstance(file, SimulatedReadFile), "opened by another disk"
+        return file.file.inode
+
     def status(self, path: Path) -> FileStatus | None:
         self._step("look at", path)
         file = self._files.get(self._path(path))
@@ -159,7 +165,7 @@ class SimulatedDisk(Disk):
                 False,
                 file.mtime_ms,
             )
-            for other, file in self._files.items()
+            for other, file in list(self._files.items())  # another thread may add to them
             if other != os.sep and os.path.dirname(other) == name  # noqa: PTH120
         )
 
@@ -274,15 +280,17 @@ class SimulatedDisk(Disk):
 
     def _step(self, action: str, path: Path) -> None:
         """A step that changes nothing a crash could take away: with the power cut it is not done."""
-        self._count(action, path)
-        self._cut_power_if_due()
+        with self._lock:
+            self._count(action, path)
+            self._cut_power_if_due()
 
     @contextmanager
     def _changing(self, action: str, path: Path) -> Iterator[None]:
         """A step that changes something: with the power cut it is done, but not on the device."""
-        self._count(action, path)
-        yield
-        self._cut_power_if_due()
+        with self._lock:
+            self._count(action, path)
+            yield
+            self._cut_power_if_due()
 
     def _count(self, action: str, path: Path) -> None:
         if self._is_off:
