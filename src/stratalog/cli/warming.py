@@ -78,8 +78,11 @@ def _write_log(disk: SimulatedDisk) -> None:
         origin=AppendOrigin.COORDINATOR,
         transaction_version=0,
     )
+    # More batches than a first one of this size makes expect: those that follow are looked at anew.
+    values = [b"v" * 300, b"v", b"v"]
+    fetched = [Record(log.log_end_offset + number, now, b"k", value) for number, value in enumerate(values)]
     log.append_as_follower(
-        build_batch([Record(log.log_end_offset, now, b"k", b"v")], BatchOptions(partition_leader_epoch=0)),
+        b"".join(build_batch([record], BatchOptions(partition_leader_epoch=0)) for record in fetched),
         leader_epoch=0,
     )
     log.read(0, 1 << 20, isolation=Isolation.TXN_COMMITTED)
