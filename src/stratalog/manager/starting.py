@@ -18,7 +18,7 @@ from stratalog.errors import DiskError, LogDirLockedError, StratalogError, Usage
 from stratalog.files.disk import Disk
 from stratalog.files.entries import Path
 from stratalog.manager.layout import find_duplicates
-from stratalog.manager.log_directory import LogDirectory
+from stratalog.manager.log_directory import LogDirectory, MakeLock
 from stratalog.manager.progress import OnProgress
 from stratalog.manager.topic_configs import TopicConfigs
 from stratalog.manager.topics import ClusterMetadata, find_cluster_metadata, read_cluster_metadata
@@ -33,6 +33,7 @@ class Starting(NamedTuple):
     topics: TopicConfigs | None
     metadata: ClusterMetadata | None
     on_progress: OnProgress | None
+    make_lock: MakeLock
 
 
 def unique_paths(directories: Iterable[Path]) -> list[str]:
@@ -98,6 +99,7 @@ def _recover(starting: Starting, directories: Sequence[LogDirectory]) -> None:
         clock=starting.clock,
         server=starting.server,
         topics=starting.topics,
+        make_lock=starting.make_lock,
         on_progress=starting.on_progress,
     )
     for found in report.directories:
