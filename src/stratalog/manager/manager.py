@@ -82,9 +82,7 @@ class LogManager:
         self._schedule = Schedule(used)
         self._logs = LogRegistry()
         self._loading = Loading(self._logs, set_strays_aside=set_strays_aside)
-        self._starting = Starting(
-            disk, clock, server, topics, metadata, self._told(on_progress), make_lock
-        )
+        self._starting = Starting(disk, clock, server, topics, metadata, self._told(on_progress), make_lock)
         self._housekeeping = Housekeeping(self._logs, self.directories, clock, self.handle_log_dir_failure)
         self._removal = DelayedRemoval(disk, self._schedule, self.handle_log_dir_failure)
         self._preferred: dict[TopicPartition, str] = {}
