@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import click
 
+from stratalog.cli.bench import bench
 from stratalog.cli.demo import demo
 from stratalog.cli.dump import dump
 from stratalog.cli.output import ExitCode, Output
@@ -29,6 +30,7 @@ def cli() -> None:
     """
 
 
+cli.add_command(bench)
 cli.add_command(demo)
 cli.add_command(dump)
 cli.add_command(recover)
