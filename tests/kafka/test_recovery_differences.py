@@ -1,0 +1,207 @@
+"""Where recovery is meant to differ from Kafka's: what Kafka does, shown on Kafka, and what we do instead.
+
+Each test has its line in docs/compatibility.md, "Recovery: deliberate differences".
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stratalog.errors import StratalogError
+from stratalog.records.build import BatchOptions, Record, build_batch
+from stratalog.records.control import ControlType, EndTxnMarker
+from tests.kafka.conftest import had
+from tests.kafka.jars import KafkaJars
+from tests.kafka.log_oracle import LogOracle
+from tests.kafka.our_recovery import opens_as_stopped, we_recover
+from tests.kafka.recovery_cases import MAGIC_AT, Case, batch_positions, logs_in
+from tests.kafka.recovery_compare import contents, copied, kafka_recovers
+
+NOW_MS = int(time.time() * 1000)
+SEGMENTS = 4
+BATCHES = 5
+LONG_AGO_MS = 1_700_000_000_000
+PADDED = 4096
+
+
+@pytest.fixture(scope="module")
+def log_oracle(kafka_jars: KafkaJars) -> Iterator[LogOracle]:
+    with had(lambda: LogOracle(kafka_jars)) as running:
+        yield running
+
+
+@pytest.fixture
+def both(log_oracle: LogOracle, tmp_path: Path) -> tuple[Case, Case]:
+    """A log of four segments that Kafka wrote, five batches each: one copy for Kafka, one for us."""
+    directory = tmp_path / "case" / "t-0"
+    directory.mkdir(parents=True)
+    config = {"index.interval.bytes": "0", "segment.index.bytes": str(PADDED)}
+    log_oracle.ask("setClock", ms=LONG_AGO_MS)
+    log_oracle.ask("open", dir=str(directory), config=config, clean=True, logStart=0, recoveryPoint=0)
+    for number in range(SEGMENTS * BATCHES):
+        if number and number % BATCHES == 0:
+            log_oracle.ask("roll")
+        given = {"leaderEpoch": 0, "origin": "CLIENT", "transactionVersion": -1}
+        log_oracle.ask("appendLeader", hex=batch(number).hex(), **given)
+    log_oracle.ask("close")
+    case = Case(directory=directory, config=config, recovery_point=0, log_start_offset=0)
+    return copied(case, tmp_path / "kafka"), copied(case, tmp_path / "ours")
+
+
+def batch(number: int) -> bytes:
+    options = BatchOptions(producer_id=7, producer_epoch=0, base_sequence=number)
+    return build_batch([Record(0, LONG_AGO_MS + number, b"key", b"value %d" % number)], options)
+
+
+def on_both(both: tuple[Case, Case], change: str, data: bytes, *, recovery_point: int | None = None) -> None:
+    """Put bytes behind a file of both copies, or the file there if it is none."""
+    for case in both:
+        with (case.directory / change).open("ab") as file:
+            file.write(data)
+        if recovery_point is not None:
+            case.recovery_point = recovery_point
+
+
+def test_an_io_error_empties_kafkas_log_and_fails_ours_as_it_is(
+    log_oracle: LogOracle, both: tuple[Case, Case]
+) -> None:
+    theirs, ours = both
+    for case in both:
+        (snapshot,) = case.directory.glob("*05.snapshot")
+        snapshot.unlink()
+        snapshot.mkdir()
+    before = {log.name: log.read_bytes() for log in logs_in(ours.directory)}
+
+    assert kafka_recovers(log_oracle, theirs, NOW_MS).marks["logEnd"] == 0
+    with pytest.raises(StratalogError, match=snapshot.name):
+        we_recover(ours, NOW_MS)
+
+    assert {log.name: log.read_bytes() for log in logs_in(ours.directory)} == before
+
+
+def test_a_marker_too_short_to_read_stops_kafka_and_ends_our_log(
+    log_oracle: LogOracle, both: tuple[Case, Case]
+) -> None:
+    theirs, ours = both
+    options = BatchOptions(producer_id=7, producer_epoch=0, is_transactional=True, is_control=True)
+    key = EndTxnMarker(ControlType.COMMIT, 0).key_bytes()
+    marker = build_batch([Record(SEGMENTS * BATCHES, NOW_MS, key, b"\0\0")], options)
+    on_both(both, logs_in(ours.directory)[-1].name, marker)
+
+    assert kafka_recovers(log_oracle, theirs, NOW_MS).refusal is not None
+    plan = we_recover(ours, NOW_MS)
+
+    opens_as_stopped(log_oracle, ours, plan, NOW_MS)
+
+
+def test_offsets_below_their_segment_stop_kafka_and_are_cut_here(
+    log_oracle: LogOracle, both: tuple[Case, Case]
+) -> None:
+    theirs, ours = both
+    first, *_, last = logs_in(ours.directory)
+    good = last.read_bytes()
+    on_both(both, last.name, first.read_bytes())
+
+    refusal = kafka_recovers(log_oracle, theirs, NOW_MS).refusal
+    plan = we_recover(ours, NOW_MS)
+
+    assert refusal is not None
+    assert "Split operation" in refusal.message
+    assert last.read_bytes() == good
+    assert plan.log_end_offset == SEGMENTS * BATCHES
+    opens_as_stopped(log_oracle, ours, plan, NOW_MS)
+
+
+def test_a_magic_of_no_release_is_read_as_2_by_kafka_and_cut_here(
+    log_oracle: LogOracle, both: tuple[Case, Case]
+) -> None:
+    theirs, ours = both
+    for case in both:
+        log = logs_in(case.directory)[-1]
+        data = bytearray(log.read_bytes())
+        last_batch = batch_positions(data)[-1]
+        data[last_batch + MAGIC_AT] = 3
+        log.write_bytes(data)
+
+    assert kafka_recovers(log_oracle, theirs, NOW_MS).marks["logEnd"] == SEGMENTS * BATCHES
+    plan = we_recover(ours, NOW_MS)
+
+    assert plan.log_end_offset == SEGMENTS * BATCHES - 1
+    assert [cut.position for cut in plan.cuts] == [last_batch]
+    opens_as_stopped(log_oracle, ours, plan, NOW_MS)
+
+
+def test_an_index_too_small_for_what_recovery_adds_stops_kafka_and_not_us(
+    log_oracle: LogOracle, both: tuple[Case, Case]
+) -> None:
+    theirs, ours = both
+    for case in both:
+        case.config = case.config | {"segment.index.bytes": "24"}
+
+    refusal = kafka_recovers(log_oracle, theirs, NOW_MS).refusal
+    plan = we_recover(ours, NOW_MS)
+
+    assert refusal is not None
+    assert "full" in refusal.message
+    assert plan.log_end_offset == SEGMENTS * BATCHES
+    opens_as_stopped(log_oracle, ours, plan, NOW_MS)
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+def test_a_padded_index_below_the_recovery_point_stays_in_kafka_and_is_cut_here(
+    log_oracle: LogOracle, both: tuple[Case, Case], suffix: str
+) -> None:
+    theirs, ours = both
+    before = contents(ours.directory)
+    name = logs_in(ours.directory)[0].with_suffix(suffix).name
+    zeros = bytes(1200 - (ours.directory / name).stat().st_size)
+    on_both(both, name, zeros, recovery_point=SEGMENTS * BATCHES)
+
+    kafka_recovers(log_oracle, theirs, NOW_MS)
+    we_recover(ours, NOW_MS)
+
+    assert (theirs.directory / name).stat().st_size == 1200
+    assert contents(ours.directory) == before
+
+
+def test_a_missing_time_index_is_left_empty_by_kafka_and_built_here(
+    log_oracle: LogOracle, both: tuple[Case, Case]
+) -> None:
+    theirs, ours = both
+    before = contents(ours.directory)
+    name = logs_in(ours.directory)[1].with_suffix(".timeindex").name
+    for case in both:
+        (case.directory / name).unlink()
+        case.recovery_point = SEGMENTS * BATCHES
+
+    kafka_recovers(log_oracle, theirs, NOW_MS)
+    we_recover(ours, NOW_MS)
+
+    assert (theirs.directory / name).read_bytes() == b""
+    assert contents(ours.directory) == before
+
+
+def test_damage_below_the_recovery_point_is_cut_by_kafka_with_a_lost_index_and_only_told_here(
+    log_oracle: LogOracle, both: tuple[Case, Case]
+) -> None:
+    theirs, ours = both
+    name = logs_in(ours.directory)[1].name
+    for case in both:
+        log = case.directory / name
+        data = bytearray(log.read_bytes())
+        data[batch_positions(data)[2] + 30] ^= 1
+        log.write_bytes(data)
+        log.with_suffix(".index").unlink()
+        case.recovery_point = SEGMENTS * BATCHES
+
+    kafka_recovers(log_oracle, theirs, NOW_MS)
+    plan = we_recover(ours, NOW_MS)
+
+    assert len((theirs.directory / name).read_bytes()) == batch_positions(data)[2]
+    assert (ours.directory / name).read_bytes() == bytes(data)
+    assert plan.findings
+    assert not plan.cuts
