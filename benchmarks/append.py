@@ -135,8 +135,11 @@ def lead_with_kafka(folder: Folder, program: JavaProgram, file: Path) -> float:
     return seconds
 
 
-def send(bootstrap: str, values: list[bytes]) -> Callable[[], None]:
-    def run() -> None:
+def send(bootstrap: str, values: list[bytes]) -> Callable[[], float]:
+    """Seconds from a producer's start until the broker has all records; their removal is not in it either."""
+
+    def run() -> float:
+        start = time.perf_counter()
         client = producer(
             bootstrap,
             **{"linger_ms": 5, "batch_size": BATCH_SIZE, "acks": 1, "queue_buffering_max_messages": 10**6},
@@ -149,6 +152,7 @@ def send(bootstrap: str, values: list[bytes]) -> Callable[[], None]:
                 except BufferError:
                     client.poll(0.01)
         client.flush()
+        return time.perf_counter() - start
 
     return run
 
@@ -187,13 +191,12 @@ def main() -> None:
         values = [b"%0100d" % i for i in range(records)]
         with Broker(jars, folder.root / "broker", properties={"log.retention.ms": "-1"}) as broker:
             create_topic(broker.bootstrap, "append")
-            rounds.compare(
+            rounds.compare_times(
                 "append_vs_kafka",
                 ours=lambda: lead(folder, batches),
                 rival=send(broker.bootstrap, values),
                 floor=5,
-                work="records",
-                amount=records,
+                unit="s",
             )
     finally:
         shutil.rmtree(folder.root, ignore_errors=True)
