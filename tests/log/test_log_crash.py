@@ -1,9 +1,9 @@
 """A whole log on a disk that loses its power at every step of its life: two closes, and appends between.
 
 Whatever the machine finds when it starts again: with the mark of a clean close the log opens to exactly what
-was closed; without it opening is refused; and no record is gone that a flush has vouched for. What is
-expected comes from the list of what was appended, never from a log. The lock of the directory is a real one,
-as locks are not the disk's.
+was closed. Without it the log is recovered, to what was appended but for what no flush has vouched for; where
+that is what it was after one of its appends, to exactly that. What is expected comes from the list of what
+was appended, never from a log. The lock of the directory is a real one, as locks are not the disk's.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import NamedTuple
 import pytest
 
 from stratalog import PartitionLog, open_log
-from stratalog.errors import DiskError, NeedsRecoveryError
+from stratalog.errors import DiskError
 from stratalog.files.simulated import PowerCut, SimulatedDisk
 from stratalog.records.build import Record
 from stratalog.records.control import ControlType, EndTxnMarker
@@ -38,6 +38,7 @@ from tests.records.strategies import plain
 
 MARK = ".kafka_cleanshutdown"
 CONFIG = {"index.interval.bytes": 100, "segment.index.bytes": 240}
+LAST_MS = 20  # a time behind all records, counted from the first
 IDEMPOTENT, COMMITTING, ABORTING, UNDECIDED = 1, 2, 3, 4
 
 
@@ -65,8 +66,10 @@ class State:
 
 @dataclass
 class Told:
-    """What a caller knows: the log as it should be now, what flushes vouched for, the last close begun."""
+    """What a caller knows: the log after each append that was begun, the last that has returned being `now`;
+    what flushes vouched for; the last close begun."""
 
+    states: list[State] = field(default_factory=lambda: [State()])
     now: State = field(default_factory=State)
     flushed: list[Record] = field(default_factory=list)
     closing: State | None = None
@@ -87,22 +90,18 @@ class Writer:
         before = self.told.now.producers.get(producer_id, Producer(0, -1, -1, None))
         first, sequence = self.told.now.model.end, before.last_sequence + 1
         data = produced(producer_id, sequence, *values, transactional=transactional, timestamp=self._time())
-        self._append(data, values, producer_id, transactional=transactional)
         since = first if transactional and before.open_since is None else before.open_since
-        self.told.now.producers[producer_id] = Producer(
-            0, before.last_sequence + len(values), first + len(values) - 1, since
-        )
+        after = Producer(0, before.last_sequence + len(values), first + len(values) - 1, since)
+        self._append(data, values, producer_id, transactional=transactional, producer=after)
 
     def end(self, producer_id: int, kind: ControlType) -> None:
         """A marker: it leaves the producer's batches as they were, and closes its transaction."""
         end = EndTxnMarker(kind, 0)
-        offset = self.told.now.model.end
-        record = Record(offset, self._time(), end.key_bytes(), end.value_bytes())
-        self._begins(offset)
+        record = Record(self.told.now.model.end, self._time(), end.key_bytes(), end.value_bytes())
+        after = self.told.now.producers[producer_id]._replace(open_since=None)
+        state = self._after(ModelBatch(records=(record,), producer_id=producer_id, ends=kind), after)
         append_marker(self.log.log, producer_id, kind, leader_epoch=self.leader_epoch, timestamp=self._time())
-        self.told.now.model.append(ModelBatch(records=(record,), producer_id=producer_id, ends=kind))
-        before = self.told.now.producers[producer_id]
-        self.told.now.producers[producer_id] = before._replace(open_since=None)
+        self.told.now = state
 
     def flush(self) -> None:
         wanted = self.told.now.model.records(markers=True)
@@ -115,23 +114,35 @@ class Writer:
         self.told.flushed = self.told.now.model.records(markers=True)
 
     def _append(
-        self, data: bytes, values: tuple[bytes, ...], producer_id: int = -1, *, transactional: bool = False
+        self,
+        data: bytes,
+        values: tuple[bytes, ...],
+        producer_id: int = -1,
+        *,
+        transactional: bool = False,
+        producer: Producer | None = None,
     ) -> None:
         first = self.told.now.model.end
         rows = tuple(Record(first + i, self._time(), None, value) for i, value in enumerate(values))
-        self._begins(first)
+        batch = ModelBatch(records=rows, producer_id=producer_id, is_transactional=transactional)
+        state = self._after(batch, producer)
         self.log.log.append_as_leader(data, leader_epoch=self.leader_epoch)
-        self.told.now.model.append(
-            ModelBatch(records=rows, producer_id=producer_id, is_transactional=transactional)
-        )
+        self.told.now = state
+
+    def _after(self, batch: ModelBatch, producer: Producer | None) -> State:
+        """The log with this batch, noted before it is appended: a power cut may come when it is written."""
+        state = self.told.now.copy()
+        if not state.epochs or state.epochs[-1][0] != self.leader_epoch:
+            state.epochs.append((self.leader_epoch, batch.first_offset))
+        state.model.append(batch)
+        if producer is not None:
+            state.producers[batch.producer_id] = producer
+        self.told.states.append(state)
+        return state
 
     def _time(self) -> int:
         """Each batch has its own, so that a time entry that is lost is missed."""
         return NOW + self.told.now.model.end
-
-    def _begins(self, offset: int) -> None:
-        if not self.told.now.epochs or self.told.now.epochs[-1][0] != self.leader_epoch:
-            self.told.now.epochs.append((self.leader_epoch, offset))
 
 
 @contextmanager
@@ -191,7 +202,7 @@ def state_of(log: PartitionLog) -> dict[str, object]:
     return {
         "marks": (log.start_offset, log.end_offset, log.high_watermark, log.last_stable_offset),
         "records": read_all(core),
-        "by time": [log.offset_for_time(NOW + ms) for ms in range(log.end_offset + 1)],
+        "by time": [log.offset_for_time(NOW + ms) for ms in range(LAST_MS)],
         "committed": [(r.offset, r.value) for r in log.records(isolation="read_committed")],
         "producers": {
             producer_id: Producer(
@@ -213,7 +224,7 @@ def expected(state: State) -> dict[str, object]:
         "records": model.records(markers=True),
         "by time": [
             None if record is None else record.offset
-            for record in (model.first_not_before(NOW + ms) for ms in range(model.end + 1))
+            for record in (model.first_not_before(NOW + ms) for ms in range(LAST_MS))
         ],
         "committed": [(record.offset, record.value) for record in model.committed()],
         "producers": state.producers,
@@ -232,16 +243,15 @@ def check_after_crash(directory: Path, found: SimulatedDisk, told: Told) -> str:
             assert state_of(log) == expected(told.closing)
             assert log.append(b"next") == told.closing.model.end
         return "as it was closed"
-    # A name that was never synced may be lost, and that of its index not.
-    left = [name for name in found.contents() if name.endswith((".log", "index"))]
-    if left:
-        names_it = f"{MARK} is missing" if logs else "an index without its log"
-        with pytest.raises(NeedsRecoveryError, match=names_it):
-            open_log(directory, disk=found, config=CONFIG)
-        return "refused"
     with opened(directory, found, create=True) as log:
-        assert state_of(log) == expected(State())
-    return "empty"
+        read = read_all(log.log)
+        # Of two files one may have lost its last batch while the next one, begun behind it, is there.
+        assert read == [r for r in told.states[-1].model.records(markers=True) if r in read]
+        assert read[: len(told.flushed)] == told.flushed
+        for state in told.states:
+            if state.model.records(markers=True) == read and state.model.end == log.end_offset:
+                assert state_of(log) == expected(state)
+    return "recovered" if logs else "empty"
 
 
 def whole_records(data: bytes) -> Iterator[tuple[int, bytes | None]]:
@@ -279,7 +289,7 @@ def test_a_life_without_a_power_cut_is_as_the_model_says(directory: Path) -> Non
         assert log.metrics()["NumLogSegments"] == 4
 
 
-def test_a_power_cut_at_any_step_loses_nothing_that_was_flushed_and_opens_only_what_was_closed(
+def test_a_power_cut_at_any_step_loses_nothing_that_was_flushed_and_opens_to_what_it_was(
     directory: Path,
 ) -> None:
     disk = new_disk(directory)
@@ -294,4 +304,4 @@ def test_a_power_cut_at_any_step_loses_nothing_that_was_flushed_and_opens_only_w
 
         outcomes |= {check_after_crash(directory, found, told) for found in cut.crash()}
 
-    assert outcomes >= {"as it was closed", "refused"}
+    assert outcomes >= {"as it was closed", "recovered"}
