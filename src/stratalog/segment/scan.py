@@ -8,6 +8,7 @@ Kafka: LogSegment.recover
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from enum import Enum
 
@@ -99,6 +100,20 @@ def scan_segment(
             buffer = aligned_buffer(min(CHUNK_SIZE, max(end - start_position, 1)))
         scan.read(lambda buffer, position: disk.read_into(file, buffer, position), end, buffer)
     return scan.result(file.path, size)
+
+
+def scan_reader(
+    read_into: ReadInto,
+    size: int,
+    base_offset: int,
+    *,
+    path: Path,
+    index_interval_bytes: int = DEFAULT_INDEX_INTERVAL,
+) -> SegmentScan:
+    """Scan bytes that a function reads, as if they were a file: one that is yet to be written, say."""
+    scan = _Scan(base_offset, index_interval_bytes, 0)
+    scan.read(read_into, size, aligned_buffer(min(CHUNK_SIZE, max(size, 1))))
+    return scan.result(os.fspath(path), size)
 
 
 class _Scan:

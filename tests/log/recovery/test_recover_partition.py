@@ -14,7 +14,7 @@ import pytest
 from stratalog.errors import DiskError
 from stratalog.log.recovery.facts import FindingKind
 from stratalog.records.control import ControlType
-from tests.log.model import NOW, batch, marker, produced
+from tests.log.model import NOW, batch, marker, produced, read_all
 from tests.log.recovery.directory import Directory, comparable
 from tests.profile import examples
 from tests.segment.making import History
@@ -373,3 +373,65 @@ def test_a_crash_leaves_what_a_clean_stop_would_have_left(seed: int, tmp_path: P
     after = {name: data for name, data in orders.contents().items() if data or name in before}
     assert comparable(after) == comparable(before)
     assert (plan.cuts, plan.log_end_offset) == ((), log.log_end_offset)
+
+
+# Salvage
+
+
+def test_salvage_keeps_what_is_readable_behind_damage(orders: Directory) -> None:
+    whole = orders.file(5, ".log").read_bytes()
+    orders.flip(5, 2 * ONE - 1)
+    damaged = orders.file(5, ".log").read_bytes()
+
+    plan = orders.recover(recovery_point=5, salvage=True)
+
+    assert orders.offsets(".log") == [0, 5, 10]
+    assert orders.file(5, ".log").read_bytes() == whole[:ONE] + whole[2 * ONE :]
+    assert plan.log_end_offset == 13
+    (cut,) = plan.cuts
+    assert cut.kept_as is not None
+    assert (orders.root / cut.kept_as).read_bytes() == damaged[ONE : 2 * ONE]
+    assert FindingKind.GAP in [finding.kind for finding in plan.findings]
+    assert orders.recover(recovery_point=5).steps == ()
+    assert [record.offset for record in read_all(orders.open())] == [*range(6), *range(7, 13)]
+
+
+def test_a_transaction_open_at_a_gap_is_left_out_of_the_segments_behind_it_too(tmp_path: Path) -> None:
+    orders = Directory(tmp_path / "data", internal_segment_bytes=3 * ONE + 60)
+    log = orders.open()
+
+    def write(offset: int, data: bytes) -> None:
+        log.append_as_follower(data, leader_epoch=0)
+        assert log.log_end_offset == offset + 1
+
+    write(0, produced(1, 0, b"x", transactional=True, base_offset=0))
+    write(1, batch(b"x", base_offset=1))
+    write(2, batch(b"x", base_offset=2))
+    log.roll()
+    write(3, produced(1, 1, b"x", transactional=True, base_offset=3))
+    write(4, produced(2, 0, b"x", transactional=True, base_offset=4))
+    log.roll()
+    write(5, marker(1, ControlType.COMMIT, base_offset=5))
+    write(6, produced(1, 2, b"x", transactional=True, base_offset=6))
+    log.close()
+    orders.flip(0, 2 * ONE - 1)
+
+    plan = orders.recover(salvage=True)
+
+    # What began before the gap is gone wherever it went on, its commit ends nothing; what began behind stays.
+    assert [record.offset for record in read_all(orders.open())] == [2, 4, 5, 6]
+    assert plan.log_end_offset == 7
+
+
+def test_transactions_open_at_a_gap_stay_if_asked_for(tmp_path: Path) -> None:
+    orders = Directory(tmp_path / "data")
+    log = orders.open()
+    log.append_as_follower(produced(1, 0, b"x", transactional=True, base_offset=0), leader_epoch=0)
+    log.append_as_follower(batch(b"x", base_offset=1), leader_epoch=0)
+    log.append_as_follower(marker(1, ControlType.COMMIT, base_offset=2), leader_epoch=0)
+    log.close()
+    orders.flip(0, 2 * ONE - 1)
+
+    orders.recover(salvage=True, keep_open_transactions=True)
+
+    assert [record.offset for record in read_all(orders.open())] == [0, 2]

@@ -27,6 +27,7 @@ from stratalog.log.epochs import EpochEntry
 from stratalog.log.recovery.facts import Cut, FileFact, Finding, FindingKind
 from stratalog.log.recovery.index_checks import IndexCheck, IndexState
 from stratalog.log.recovery.inventory import SegmentFiles
+from stratalog.log.recovery.salvage import Salvage, rewrite_steps
 from stratalog.log.recovery.sequence import RecoverySequence, SegmentState
 from stratalog.log.recovery.steps import (
     CopyRanges,
@@ -89,7 +90,7 @@ class _Split:
     scans: list[SegmentScan]
 
 
-class _Scans:
+class ResultScans:
     """The results as a sequence asks for them. Kafka's reading, without reading."""
 
     def __init__(self, end_offset: int | None) -> None:
@@ -116,7 +117,7 @@ class _Planner:
         self._survey = survey
         self._files = {files.base_offset: files for files in survey.inventory.segments}
         self._results = {base: results.get(files.log_name) for base, files in self._files.items()}
-        self._scans = _Scans(survey.end_offset)
+        self._scans = ResultScans(survey.end_offset)
         self._splits: list[_Split] = []
         self._steps: list[Step] = []
         self._cuts: list[Cut] = []
@@ -296,11 +297,33 @@ class _Planner:
         log = self._files[state.base_offset].log
         if state.aborted is not None and not state.is_protected:
             self._accepted.append(self._files[state.base_offset].log_name)
-        if state.size < log.size:
+        result = self._results[state.base_offset]
+        if result is not None and result.salvage is not None:
+            self._salvage(self._files[state.base_offset], result.salvage)
+        elif state.size < log.size:
             scan = self._scans.by_base[state.base_offset]
             first_offset = state.base_offset if state.is_emptied else scan.next_offset
             self._keep_tail(log, state.size, scan, first_offset, self._files[state.base_offset].log_name)
             self._steps.append(Truncate(file=log, size=state.size, why=scan.reason))
+
+    def _salvage(self, files: SegmentFiles, salvage: Salvage) -> None:
+        self._steps += rewrite_steps(files, salvage)
+        for left in salvage.left_out:
+            self._cuts.append(
+                Cut(
+                    file=files.log_name,
+                    position=left.position,
+                    size=left.size,
+                    reason=left.reason,
+                    first_offset=files.base_offset,
+                )
+            )
+        self._say(
+            FindingKind.GAP,
+            files.log_name,
+            f"{salvage.batches_count} batches behind damage stay, {len(salvage.left_out)} ranges do not.",
+            "The segment is rewritten without them. Followers will not fill the gap.",
+        )
 
     def _keep_tail(
         self, log: FileFact, position: int, scan: SegmentScan, first_offset: int, name: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from stratalog.config import LogConfig
@@ -12,9 +12,10 @@ from stratalog.files.disk import Disk, Path
 from stratalog.files.names import TopicPartition
 from stratalog.log.recovery.plan import RecoveryPlan, plan_recovery
 from stratalog.log.recovery.quarantine import Quarantine
+from stratalog.log.recovery.salvaging import salvage_results
 from stratalog.log.recovery.steps import KeepRange, Step, apply_steps
-from stratalog.log.recovery.survey import RecoveryOptions, survey_partition
-from stratalog.log.recovery.task import run_scan
+from stratalog.log.recovery.survey import RecoveryOptions, Survey, survey_partition
+from stratalog.log.recovery.task import ScanResult, run_scan
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +48,7 @@ def recover_partition(
         now_ms=now_ms,
         options=options,
     )
-    plan = plan_recovery(survey, {task.name: run_scan(disk, task) for task in survey.scans})
+    plan = plan_scanned(disk, survey, {task.name: run_scan(disk, task) for task in survey.scans})
     plan = apply_plan(disk, plan, quarantine, before_change=before_change)
     sync_accepted(disk, plan)
     for finding in plan.findings:
@@ -63,6 +64,13 @@ def recover_partition(
             cut.kept_as,
         )
     return plan
+
+
+def plan_scanned(disk: Disk, survey: Survey, results: Mapping[str, ScanResult]) -> RecoveryPlan:
+    """The plan of a partition whose scans are done; to salvage something, damaged segments are read again."""
+    if survey.options.salvage:
+        results = salvage_results(disk, survey, results)
+    return plan_recovery(survey, results)
 
 
 def apply_plan(

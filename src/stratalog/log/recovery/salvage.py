@@ -13,7 +13,7 @@ live. So a power cut anywhere in between is one that the inventory knows.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -69,12 +69,16 @@ def find_readable(
     next_base: int,
     open_transactions: Mapping[int, int] | None = None,
     keep_open_transactions: bool = False,
+    is_behind_gap: bool = False,
+    removed_before: Collection[int] = (),
 ) -> Salvage:
     """What can be kept of bytes [start, end) of a .log, whose first `start` bytes are good batches.
 
     The batch before them ends with `last_offset` and has `last_epoch`, be it in an earlier segment.
     `next_base` is the next segment's base offset, and not above the segment's own by more than 2^31.
     `open_transactions` has the first offset of each transaction that is open at `start`, by producer.
+    `is_behind_gap` says that bytes are lost before the segment, so that these are in doubt from the start;
+    of the producers `removed_before`, the earlier segments have nothing any more that a commit could reach.
     Memory is a chunk of the file, or its largest batch, and what the result holds.
     """
     with disk.open_read(path) as file:
@@ -84,7 +88,12 @@ def find_readable(
 
         transactions = None
         if not keep_open_transactions:
-            transactions = GapTransactions(open_at(read_into, start, open_transactions or {}))
+            already_open = open_at(read_into, start, open_transactions or {})
+            for producer_id in removed_before:
+                already_open[producer_id].began_before = False
+            transactions = GapTransactions(already_open)
+            if is_behind_gap:
+                transactions.see_gap()
         search = Search(read_into, end, last_offset, last_epoch, next_base, transactions)
         search.run(start)
     dropped = transactions.left_out() if transactions is not None else []

@@ -68,6 +68,8 @@ class SequenceSettings:
     had_clean_shutdown: bool
     now_ms: int
     producer_id_expiration_ms: int
+    keeps_following: bool = False
+    """Segments behind a cut stay: what a broker would not do, and who has no other copy wants."""
 
 
 class RecoverySequence:
@@ -108,13 +110,24 @@ class RecoverySequence:
         self._find_end(state)
         self._finish(state)
 
+    def open_transactions_at(self, number: int) -> dict[int, int]:
+        """The first offsets of the transactions that are open where a segment begins, by producer."""
+        state = self._new_state()
+        start = self._settings.log_start_offset
+        self._rebuild(state, self.segments[:number], self.segments[number].base_offset, start)
+        return {
+            entry.producer_id: entry.current_txn_first_offset
+            for entry in state.producers.values()
+            if entry.current_txn_first_offset is not None
+        }
+
     def _recover_from_recovery_point(self) -> None:
         first = floor_segment(self.segments, self._settings.recovery_point)
         for number in range(first, len(self.segments)):
             segment = self.segments[number]
             size = segment.size
             self._recover(segment, self.segments)
-            if segment.size < size:
+            if segment.size < size and not self._settings.keeps_following:
                 self.removed = self.segments[number + 1 :]
                 del self.segments[number + 1 :]
                 for later in self.removed:

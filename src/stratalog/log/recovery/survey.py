@@ -102,6 +102,7 @@ def survey_partition(
         had_clean_shutdown=options.had_clean_shutdown,
         now_ms=now_ms,
         producer_id_expiration_ms=config.producer_id_expiration_ms,
+        keeps_following=options.salvage,
     )
     return _Surveyor(
         disk, take_inventory(disk, directory), topic_partition, config, options, settings

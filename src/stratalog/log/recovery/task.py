@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from stratalog.errors import CorruptRecordError
 from stratalog.files.disk import Disk
+from stratalog.log.recovery.salvage import Salvage
 from stratalog.records.batch import RECORD_BATCH_OVERHEAD
 from stratalog.records.kernels.memory import Bytes, byte_array
 from stratalog.records.reader import read_batches
@@ -49,13 +50,15 @@ class IndexBytes(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanResult:
     """What a task found. `pieces` are the segments that a segment with too wide offsets is to be split into,
-    the first of them included; else there is none."""
+    the first of them included; else there is none. With `salvage`,
+    the scan and the indexes are those of what it keeps."""
 
     name: str
     scan: SegmentScan
     index: IndexBytes
     time_index: IndexBytes
     pieces: tuple[SegmentScan, ...] = ()
+    salvage: Salvage | None = None
     scanned_size: int = 0
 
 
@@ -68,6 +71,18 @@ def run_scan(disk: Disk, task: ScanTask, *, buffer: Bytes | None = None) -> Scan
     pieces: tuple[SegmentScan, ...] = ()
     if scan.stop is ScanStop.OFFSET_OVERFLOW:
         pieces = _pieces_behind(disk, task, scan, buffer)
+    return result_of(disk, task, scan, pieces=pieces)
+
+
+def result_of(
+    disk: Disk,
+    task: ScanTask,
+    scan: SegmentScan,
+    *,
+    pieces: tuple[SegmentScan, ...] = (),
+    salvage: Salvage | None = None,
+) -> ScanResult:
+    """The result of a task whose scan is this one, its indexes compared with those on disk."""
     index = time = IndexBytes(0, b"")
     if task.wants_indexes:
         index = _compared(disk, task.index_path, _bounded_index(scan, task.max_index_size))
@@ -78,6 +93,7 @@ def run_scan(disk: Disk, task: ScanTask, *, buffer: Bytes | None = None) -> Scan
         index=index,
         time_index=time,
         pieces=pieces,
+        salvage=salvage,
         scanned_size=task.size - task.start_position,
     )
 
