@@ -9,7 +9,6 @@ from pathlib import Path
 import click
 
 from stratalog.cli.output import ExitCode, Output, json_option
-from stratalog.cli.recover_report import show_report
 from stratalog.cli.recover_watch import watching
 from stratalog.config import ServerConfig, parse_properties, read_server_properties
 from stratalog.errors import UsageError
@@ -56,6 +55,7 @@ def recover(
 
     Exit status: 0 nothing was cut off, 1 recovered with cuts or findings, 2 wrong usage, 3 refused or failed.
     """
+    from stratalog.cli.recover_report import show_report
     from stratalog.manager.recovery import RecoverOptions, recover_directories
 
     if quarantine is not None and no_quarantine:
