@@ -439,7 +439,6 @@ def test_without_quarantine_nothing_is_kept(killed: Path) -> None:
     assert not list(killed.glob("stratalog-*"))
 
 
-@pytest.mark.xfail(reason="no plan makes use of the search behind damage yet", raises=UsageError, strict=True)
 def test_salvage_keeps_what_is_whole_behind_the_damage_and_promises_nothing(killed: Path) -> None:
     log = killed / "idempotent-0" / "00000000000000000000.log"
     (killed / RECOVERY_POINTS).unlink()

@@ -17,9 +17,9 @@ from typing import Self
 from stratalog.errors import QuarantineFullError, StratalogError
 from stratalog.files.disk import Disk
 from stratalog.log.recovery.facts import Cut
-from stratalog.log.recovery.plan import RecoveryPlan, plan_recovery
+from stratalog.log.recovery.plan import RecoveryPlan
 from stratalog.log.recovery.quarantine import Quarantine
-from stratalog.log.recovery.run import apply_plan, sync_accepted
+from stratalog.log.recovery.run import apply_plan, plan_scanned, sync_accepted
 from stratalog.log.recovery.survey import Survey
 from stratalog.log.recovery.task import ScanResult, ScanTask
 from stratalog.manager.directory import DirectoryRecovery
@@ -102,7 +102,7 @@ class Finisher:
                 self._failure = error
 
     def _finish(self, work: PartitionRecovery) -> None:
-        plan = plan_recovery(work.survey, work.take_results())
+        plan = plan_scanned(self._disk, work.survey, work.take_results())
         if not self._dry_run:
             plan = self._apply(work, plan)
         work.directory.partitions[work.entry.name] = _report(work, plan)

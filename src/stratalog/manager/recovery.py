@@ -91,12 +91,6 @@ def recover_directories(
     them is in use, FileOwnerError if files could not keep their owner: then nothing was changed anywhere.
     """
     options = options or RecoverOptions()
-    if options.salvage:
-        # The search behind damage is there (`log/recovery/salvage.py`), but no plan makes use of it yet; to
-        # cut where somebody asked to keep would be the worst of answers.
-        raise UsageError(
-            "--salvage: a recovery does not keep what is behind damage yet. Nothing was changed."
-        )
     if disk is None and options.work_dir is not None:
         disk = WorkDirDisk(options.work_dir, require_owner=True)
     elif disk is None:
