@@ -34,6 +34,10 @@ class Case:
     damages: list[str] = field(default_factory=list)
     touched: set[int] = field(default_factory=set)  # bases of segments with a damaged log or index
 
+    @property
+    def topic(self) -> str:
+        return self.directory.name.rpartition("-")[0]
+
     def __str__(self) -> str:
         marks = f"recovery point {self.recovery_point}, log start {self.log_start_offset}"
         return f"{self.directory.name}: {marks}; {'; '.join(self.damages) or 'as killed'}"

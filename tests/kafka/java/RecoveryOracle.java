@@ -72,7 +72,6 @@ public final class RecoveryOracle {
         } finally {
             // Epoch files and partition.metadata are written in the background; a shutdown waits for them.
             scheduler.shutdown();
-            directories.stream().filter(failures::hasOfflineLogDir).forEach(manager::handleLogDirFailure);
             manager.shutdown(given.get("epoch").asLong());
         }
     }
