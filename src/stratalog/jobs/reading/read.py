@@ -35,6 +35,7 @@ logger = logging.getLogger(__name__)
 
 CHUNK_SIZE = 4 << 20
 RUN_SIZE = 1 << 20  # one Arrow batch, mostly: some thousand records
+_ATTEMPTS = 5  # at a directory in which files go while they are looked at
 _TRANSACTIONAL, _CONTROL = int(Attributes.TRANSACTIONAL), int(Attributes.CONTROL)
 
 
@@ -132,7 +133,7 @@ class _SplitReader:
     def read(self) -> Iterator[pa.RecordBatch]:
         if not (yield from self._read_hinted()):
             logger.info("%s has changed since the read was planned", self._split.path)
-            yield from self._read_by_offset()
+            yield from self._read_wherever()
 
     def _read_hinted(self) -> Generator[pa.RecordBatch, None, bool]:
         """Read what the hint names; returns whether that was all of the split."""
@@ -151,6 +152,16 @@ class _SplitReader:
             self._damaged(_torn(split.path, end, hint.end_position))  # nobody appends to it any more
             return True
         return end == hint.end_position and hint.last_offset in (-1, self._seen.last_offset)
+
+    def _read_wherever(self) -> Iterator[pa.RecordBatch]:
+        """Read by offsets, from a new listing where a broker removes a file before it is opened."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                yield from self._read_by_offset()
+                return
+            except DiskError as error:
+                if error.errno != errno.ENOENT or attempt == _ATTEMPTS - 1:
+                    raise
 
     def _read_by_offset(self) -> Iterator[pa.RecordBatch]:
         """Read what is missing from where the directory has it now."""

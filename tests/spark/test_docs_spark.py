@@ -1,0 +1,31 @@
+"""The examples of docs/spark.md run, on a directory that a real broker left."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from stratalog.jobs.reading.options import _KNOWN
+
+ROOT = Path(__file__).parent.parent.parent
+TEXT = (ROOT / "docs" / "spark.md").read_text("utf-8")
+LOGS = str(ROOT / "tests" / "fixtures" / "kafka-4.3.1" / "clean" / "logs")
+OF_STREAMS = {"maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"}
+
+
+def test_the_examples_run(spark: SparkSession) -> None:
+    blocks = re.findall(r"^```python\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
+    names: dict[str, object] = {"spark": spark, "LOGS": LOGS}
+
+    for block in blocks:
+        exec(compile(block, "docs/spark.md", "exec"), names)
+
+    assert len(blocks) == 3
+
+
+def test_each_option_has_its_place() -> None:
+    wanted = set(_KNOWN) - {"path", "paths"} - OF_STREAMS
+
+    assert [name for name in sorted(wanted) if f"`{name}`" not in TEXT] == []
