@@ -9,7 +9,7 @@ from stratalog.records.build import BatchOptions, Record, build_batch
 from stratalog.records.columns import ALL_COLUMNS, ColumnReader
 from stratalog.records.compression import Codec
 from stratalog.records.kernels import decode as decoding
-from stratalog.records.kernels.hash import hash_keys
+from stratalog.records.kernels.hash import choose_partitions, hash_keys
 from stratalog.records.reader import read_batches
 
 # A v1 message that wraps one v1 message, gzip: the smallest input that takes the way of old message sets.
@@ -34,3 +34,6 @@ def warm() -> None:
         pass
     rows = np.zeros(1, decoding.RECORD)
     hash_keys(np.zeros(8, np.uint8), rows, np.uint64(1), np.uint64(2), np.zeros((1, 2), np.uint64))
+    choose_partitions(
+        np.zeros(8, np.uint8), np.zeros(2, np.int32), np.ones(1, np.bool_), 1, np.zeros(1, np.int32)
+    )

@@ -3,6 +3,9 @@
 Compaction keeps one slot for each key and knows keys by their hash alone, so whoever could make two keys
 collide could have another's record compacted away. A keyed hash with a fresh random key leaves no way to try.
 Reference: J.-P. Aumasson and D. J. Bernstein, "SipHash: a fast short-input PRF".
+
+Beside it murmur2, by which Kafka's producers choose a partition: other programs expect to find a key where a
+producer of theirs would have put it. Kafka: Utils.murmur2, BuiltInPartitioner.partitionForKey
 """
 
 from __future__ import annotations
@@ -77,3 +80,40 @@ def hash_keys(data: Bytes, rows: RecordTable, key0: Any, key1: Any, out: NDArray
         low, high = siphash128(data, row.key_position, row.key_position + max(row.key_size, 0), key0, key1)
         out[i, 0] = low
         out[i, 1] = high
+
+
+_MASK = 0xFFFFFFFF
+_MURMUR_SEED = 0x9747B28C
+_MURMUR_FACTOR = 0x5BD1E995  # below 2^31, so its product with 32 bits fits 64 signed ones
+
+
+@kernel
+def murmur2(data: Bytes, start: int, end: int) -> int:
+    """The hash of data[start:end] as 32 bits without sign; Java has the same bits with one."""
+    found: Any = _MURMUR_SEED ^ (end - start)
+    position = start
+    while end - position >= 4:
+        word: Any = np.int64(0)
+        for i in range(4):
+            word |= np.int64(load_u8(data, position + i)) << (8 * i)
+        word = (word * _MURMUR_FACTOR) & _MASK
+        word = ((word ^ (word >> 24)) * _MURMUR_FACTOR) & _MASK
+        found = ((found * _MURMUR_FACTOR) & _MASK) ^ word
+        position += 4
+    if position < end:
+        for i in range(end - position):
+            found ^= np.int64(load_u8(data, position + i)) << (8 * i)
+        found = (found * _MURMUR_FACTOR) & _MASK
+    found = ((found ^ (found >> 13)) * _MURMUR_FACTOR) & _MASK
+    found ^= found >> 15
+    return found  # type: ignore[no-any-return]
+
+
+@kernel
+def choose_partitions(
+    keys: Bytes, ends: NDArray[np.int32], valid: NDArray[np.bool_], count: int, out: NDArray[np.int32]
+) -> None:
+    """Write the partition of each key to `out`, of `count` there are; rows without a key stay as they are."""
+    for i in range(len(valid)):
+        if valid[i]:
+            out[i] = (murmur2(keys, ends[i], ends[i + 1]) & 0x7FFFFFFF) % count
