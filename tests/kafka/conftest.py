@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -16,6 +17,7 @@ import pytest
 from tests.kafka.broker import Broker
 from tests.kafka.jars import NEWEST, KafkaJars, KafkaUnavailableError, resolve
 from tests.kafka.oracle import RecordsOracle
+from tests.kafka.recovery_quarry import Quarry, dig
 
 T = TypeVar("T")
 
@@ -67,6 +69,12 @@ def oracle(kafka_jars: KafkaJars) -> Iterator[RecordsOracle]:
     """Kafka's record classes, asked over a pipe."""
     with had(lambda: RecordsOracle(kafka_jars)) as records_oracle:
         yield records_oracle
+
+
+@pytest.fixture(scope="session")
+def quarries(kafka_jars: KafkaJars, tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Quarry]:
+    """The killed broker of a number, made when it is first asked for."""
+    return cache(lambda number: dig(kafka_jars, tmp_path_factory.mktemp(f"quarry-{number}-"), number))
 
 
 def had(get: Callable[[], T]) -> T:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -29,7 +28,7 @@ from tests.kafka.recovery_compare import (
     kafka_rebuilds,
     kafka_recovers,
 )
-from tests.kafka.recovery_quarry import Quarry, dig
+from tests.kafka.recovery_quarry import Quarry
 
 CASES = 600
 CASES_PER_BROKER = 120
@@ -41,12 +40,6 @@ Quarries = Callable[[int], Quarry]
 def log_oracle(kafka_jars: KafkaJars) -> Iterator[LogOracle]:
     with had(lambda: LogOracle(kafka_jars)) as running:
         yield running
-
-
-@pytest.fixture(scope="module")
-def quarries(kafka_jars: KafkaJars, tmp_path_factory: pytest.TempPathFactory) -> Quarries:
-    """The killed broker of a number, made when it is first asked for."""
-    return cache(lambda number: dig(kafka_jars, tmp_path_factory.mktemp(f"quarry-{number}-"), number))
 
 
 @pytest.mark.parametrize("seed", range(profile.examples(CASES)))

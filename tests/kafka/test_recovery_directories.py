@@ -27,7 +27,7 @@ from tests.kafka.java import JavaProgram
 from tests.kafka.log_oracle import Json, LogOracle
 from tests.kafka.recovery_cases import Case, damage_once
 from tests.kafka.recovery_compare import Recovered, differences, kafka_rebuilds
-from tests.kafka.recovery_quarry import PROPERTIES, SHAPES, Quarry, checkpoint, dig
+from tests.kafka.recovery_quarry import PROPERTIES, SHAPES, Quarry, checkpoint
 from tests.kafka.tools import properties_text
 
 CASES = 80
@@ -51,8 +51,8 @@ def log_oracle(kafka_jars: KafkaJars) -> Iterator[LogOracle]:
 
 
 @pytest.fixture(scope="module")
-def quarry(kafka_jars: KafkaJars, tmp_path_factory: pytest.TempPathFactory) -> Quarry:
-    return dig(kafka_jars, tmp_path_factory.mktemp("quarry"), seed=1000)
+def quarry(quarries: Callable[[int], Quarry]) -> Quarry:
+    return quarries(0)
 
 
 @pytest.mark.parametrize("seed", range(profile.examples(CASES, quick=3)))
