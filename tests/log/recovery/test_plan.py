@@ -1,0 +1,108 @@
+"""Plans: the order of their steps, and that a run that ends anywhere in them is taken up again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stratalog.log.recovery import plan_recovery, run_scan
+from stratalog.log.recovery.plan import RecoveryPlan
+from stratalog.log.recovery.steps import KeepFile, KeepRange, Truncate, apply_steps
+from tests.log.model import batch, produced
+from tests.log.recovery.directory import Directory, comparable
+
+ONE = len(batch(b"x"))
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> Directory:
+    """Segments 0, 3, 6 and 9; a batch of the second is damaged, and no index or snapshot is as it was."""
+    orders = Directory(tmp_path / "data", internal_segment_bytes=3 * ONE, index_interval_bytes=1)
+    log = orders.open()
+    for number in range(12):
+        log.append_as_leader(produced(1, number, b"x"), leader_epoch=number // 5)
+    log.close()
+    orders.flip(3, 2 * ONE - 1)
+    for base in (0, 3, 6, 9):
+        orders.write(base, ".index", bytes(800))
+    orders.delete(0, ".timeindex")
+    orders.delete(3, ".snapshot")
+    orders.write(0, ".log.cleaned", b"?")
+    return orders
+
+
+def planned(orders: Directory) -> RecoveryPlan:
+    survey = orders.survey()
+    return plan_recovery(survey, {task.name: run_scan(orders.disk, task) for task in survey.scans})
+
+
+def test_segments_behind_damage_go_from_the_last_one_down_before_it_is_cut(damaged: Directory) -> None:
+    plan = planned(damaged)
+
+    order = [
+        (type(step), int(step.file.name[:20]))
+        for step in plan.steps
+        if isinstance(step, KeepFile | KeepRange)
+        or (isinstance(step, Truncate) and step.file.name[20:] == ".log")
+    ]
+    assert order == [(KeepFile, 9), (KeepFile, 6), (KeepRange, 3), (Truncate, 3)]
+
+
+def test_a_plan_changes_nothing(damaged: Directory) -> None:
+    before = damaged.contents()
+
+    assert planned(damaged).changes_anything
+
+    assert damaged.contents() == before
+
+
+def test_a_second_run_has_nothing_to_do(damaged: Directory) -> None:
+    damaged.recover()
+
+    assert damaged.recover().steps == ()
+
+
+def test_a_run_that_ends_after_any_step_is_taken_up_again(damaged: Directory, tmp_path: Path) -> None:
+    whole = damaged.copy(tmp_path / "whole")
+    whole.recover()
+    steps_count = len(planned(damaged).steps)
+
+    for done in range(steps_count):
+        killed = damaged.copy(tmp_path / f"after-{done}")
+        apply_steps(killed.disk, killed.path, planned(killed).steps[:done], killed.quarantine)
+        plan = killed.recover()
+
+        assert comparable(killed.contents()) == comparable(whole.contents()), done
+        assert plan.log_end_offset == 4
+        assert kept(killed) == kept(whole)
+
+
+def kept(orders: Directory) -> set[tuple[str, int, int]]:
+    return {(entry.file, entry.position, entry.size) for entry in orders.quarantine.entries()}
+
+
+def test_the_cuts_say_what_is_lost(damaged: Directory) -> None:
+    plan = planned(damaged)
+
+    assert [
+        (cut.file[17:], cut.position, cut.size, cut.first_offset, cut.last_offset) for cut in plan.cuts
+    ] == [
+        ("003.log", ONE, 2 * ONE, 4, None),
+        ("006.log", 0, 3 * ONE, 6, 8),
+        ("009.log", 0, 3 * ONE, 9, None),
+    ]
+
+
+def test_an_index_has_no_more_entries_than_its_setting_allows(tmp_path: Path) -> None:
+    # A broker does not start over one that has more: "Attempt to append to a full index".
+    orders = Directory(tmp_path / "data", index_interval_bytes=0, segment_index_bytes=40)
+    data = b"".join(batch(b"x", base_offset=offset, timestamp=offset) for offset in range(20))
+    orders.write(0, ".log", data)
+
+    orders.recover()
+
+    assert orders.file(0, ".index").stat().st_size == 40
+    times = orders.file(0, ".timeindex").read_bytes()
+    assert len(times) == 36
+    assert times[-12:] == (19).to_bytes(8, "big") + (19).to_bytes(4, "big")
