@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from stratalog.errors import UsageError
@@ -53,10 +53,15 @@ class StratalogSource(DataSource):
 
     def schema(self) -> str:
         # Options are checked here too: what `load` does not refuse is told by the first action only.
-        return schema_of(ReadOptions.parse(self.options).columns)
+        return schema_of(ReadOptions.parse(self.options, streaming=None).columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         return StratalogReader(self.options, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's name)
+        from stratalog.spark.stream import StratalogStreamReader
+
+        return StratalogStreamReader(self.options, schema)
 
 
 class TaskPartition(InputPartition):
@@ -83,14 +88,21 @@ class StratalogReader(DataSourceReader):
         return [TaskPartition(task) for task in plan_read(self._options)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if not isinstance(partition, TaskPartition):
-            return  # what Spark makes of a plan without tasks
-        require_version(partition.version)
-        prepare_worker()
-        from stratalog.jobs.reading.arrow import with_nullability
-        from stratalog.jobs.reading.read import read_columns
+        return read_partition(partition, self._columns, self._nullable)
 
-        yield from with_nullability(read_columns(partition.task, self._columns), self._nullable)
+
+def read_partition(
+    partition: InputPartition, columns: tuple[str, ...], nullable: list[bool]
+) -> Iterator[pa.RecordBatch]:
+    """The records of a task, in a worker."""
+    if not isinstance(partition, TaskPartition):
+        return  # what Spark makes of a plan without tasks
+    require_version(partition.version)
+    prepare_worker()
+    from stratalog.jobs.reading.arrow import with_nullability
+    from stratalog.jobs.reading.read import read_columns
+
+    yield from with_nullability(read_columns(partition.task, columns), nullable)
 
 
 def schema_of(columns: tuple[str, ...]) -> str:

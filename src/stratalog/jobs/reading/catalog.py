@@ -45,14 +45,15 @@ class FoundPartition:
     is_named: bool = False  # the path that was given is its own
 
 
-def find_partitions(disk: Disk, options: ReadOptions) -> list[FoundPartition]:
+def find_partitions(disk: Disk, options: ReadOptions, *, may_lack: bool = False) -> list[FoundPartition]:
     """The partitions that the options select, by topic and number.
 
-    UsageError where a path, topic or partition is not there, or one partition is there twice.
+    UsageError where a path, topic or partition is not there, or one partition is there twice. With `may_lack`
+    a topic or partition need not be there, as for a stream that saw it before and knows what its absence is.
     """
     found: dict[TopicPartition, FoundPartition] = {}
     for path in expand_paths(disk, options.paths):
-        for partition in partitions_in(disk, path):
+        for partition in partitions_in(disk, path, may_be_empty=may_lack):
             known = found.setdefault(partition.topic_partition, partition)
             if known.directory == partition.directory or not _is_selected(partition, options):
                 continue
@@ -60,7 +61,8 @@ def find_partitions(disk: Disk, options: ReadOptions) -> list[FoundPartition]:
                 f"{partition.topic_partition} is in {known.directory} and in {partition.directory}: replicas "
                 "of one partition, whose records would be read twice. Load the directories of one broker."
             )
-    _check_asked(options, found.keys())
+    if not may_lack:
+        _check_asked(options, found.keys())
     return [found[each] for each in sorted(found) if _is_selected(found[each], options)]
 
 
@@ -76,7 +78,7 @@ def expand_paths(disk: Disk, paths: Iterable[str]) -> list[str]:
     return list(expanded)
 
 
-def partitions_in(disk: Disk, path: str) -> Iterator[FoundPartition]:
+def partitions_in(disk: Disk, path: str, *, may_be_empty: bool = False) -> Iterator[FoundPartition]:
     """The live partitions of a log directory, or the one that the path itself is."""
     status = disk.status(path)
     if status is None:
@@ -99,7 +101,7 @@ def partitions_in(disk: Disk, path: str) -> Iterator[FoundPartition]:
         return
     starts = _start_offsets(disk, path)
     closed = any(entry.name == CLEAN_SHUTDOWN for entry in entries)
-    is_empty = True
+    is_empty = not may_be_empty
     for entry in entries:
         topic_partition = _live(entry.name) if entry.kind is EntryKind.DIRECTORY else None
         if topic_partition is not None:

@@ -112,17 +112,20 @@ class ReadOptions:
     max_trigger_delay_ms: int = MAX_TRIGGER_DELAY_MS
 
     @classmethod
-    def parse(cls, mapping: Mapping[str, str], *, streaming: bool = False) -> ReadOptions:
+    def parse(cls, mapping: Mapping[str, str], *, streaming: bool | None = False) -> ReadOptions:
         """The options, whose names are taken in any case; UsageError says what is wrong with one.
 
-        A batch begins at the earliest offset unless told otherwise, a stream at the latest.
+        A batch begins at the earliest offset unless told otherwise, a stream at the latest. Where it is not
+        known which of the two it will be (None), only what is wrong for both is refused.
         """
         given = _Given(mapping)
+        if streaming:
+            _check_stream(given)
         chosen = [name for name in _SELECTIONS if given.get(name)]
         if len(chosen) > 1:
             raise UsageError(f"{' and '.join(chosen)} contradict each other: give one of them, or none.")
         default_start = LATEST if streaming else EARLIEST
-        starting = _bound(given, "starting", default_start, forbidden=None if streaming else LATEST)
+        starting = _bound(given, "starting", default_start, forbidden=LATEST if streaming is False else None)
         ending = _bound(given, "ending", LATEST, forbidden=EARLIEST)
         _check_order(starting, ending)
         return cls(
@@ -200,6 +203,18 @@ def _unknown(name: str) -> str:
     near = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean {names[near[0]]}?" if near else f"there are {', '.join(_KNOWN)}."
     return f"there is no option {name}: {hint}"
+
+
+def _check_stream(given: _Given) -> None:
+    """UsageError for what only a batch can be asked for, or what no trigger can keep."""
+    for name in ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"):
+        if given.get(name) is not None:
+            raise UsageError(
+                f"{name} is for a batch: a stream does not end. Leave it out, or use spark.read."
+            )
+    least, most = (given.parsed(f"{each}OffsetsPerTrigger", _positive) for each in ("min", "max"))
+    if least is not None and most is not None and least > most:
+        raise UsageError(f"minOffsetsPerTrigger is {least}, more than maxOffsetsPerTrigger, which is {most}.")
 
 
 def _paths(given: _Given) -> tuple[str, ...]:

@@ -39,7 +39,7 @@ TASKS_PER_CORE = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Piece:
+class Piece:
     """A split and the segment that it lies in."""
 
     split: Split
@@ -54,13 +54,18 @@ def plan_read(
     partitions = find_partitions(disk, options)
     for bound in (options.starting, options.ending):
         check_complete(bound, [found.topic_partition for found in partitions])
-    pieces: list[_Piece] = []
+    pieces: list[Piece] = []
     for found in partitions:
         view = open_view(disk, clock, found)
         ends = ends_of(view, read_committed=options.read_committed, was_closed=found.was_closed)
         start, end = range_of(view, ends, options)
         pieces += plan_range(disk, view, ends, start, end)
         view.close()
+    return tasks_of(pieces, options, cores=cores)
+
+
+def tasks_of(pieces: list[Piece], options: ReadOptions, *, cores: int | None = None) -> list[ReadTask]:
+    """The pieces cut and packed into tasks of about equal size."""
     if options.max_records_per_partition:
         pieces = [part for piece in pieces for part in _by_records(piece, options.max_records_per_partition)]
     size = _task_size(sum(piece.split.size for piece in pieces), options, cores or os.cpu_count() or 1)
@@ -87,7 +92,7 @@ def open_view(disk: Disk, clock: Clock, found: FoundPartition) -> LogView:
     )
 
 
-def plan_range(disk: Disk, view: LogView, ends: Ends, start: int, end: int) -> Iterator[_Piece]:
+def plan_range(disk: Disk, view: LogView, ends: Ends, start: int, end: int) -> Iterator[Piece]:
     """[start, end) of one log, a piece for each segment that has some of it."""
     topic, partition = view.topic_partition
     for segment in view.segments.range(start, end) if start < end else ():
@@ -120,7 +125,7 @@ def plan_range(disk: Disk, view: LogView, ends: Ends, start: int, end: int) -> I
         trimmed = _trimmed(segment, split, segment_end)
         if trimmed is not None:
             aborted = touching(ends.aborted, trimmed.start_offset, trimmed.end_offset)
-            yield _Piece(split=replace(trimmed, aborted=aborted), segment=segment)
+            yield Piece(split=replace(trimmed, aborted=aborted), segment=segment)
 
 
 def _trimmed(segment: LogSegment, split: Split, segment_end: int) -> Split | None:
@@ -162,7 +167,7 @@ def _task_size(total: int, options: ReadOptions, cores: int) -> int:
     return max(size, 1)
 
 
-def _by_records(piece: _Piece, most: int) -> Iterator[_Piece]:
+def _by_records(piece: Piece, most: int) -> Iterator[Piece]:
     """The piece cut into some of at most so many offsets each."""
     split = piece.split
     while split.end_offset - split.start_offset > most:
@@ -180,7 +185,7 @@ def _by_records(piece: _Piece, most: int) -> Iterator[_Piece]:
     yield replace(piece, split=split)
 
 
-def _packed(pieces: list[_Piece], size: int, most: int | None) -> Iterator[tuple[Split, ...]]:
+def _packed(pieces: list[Piece], size: int, most: int | None) -> Iterator[tuple[Split, ...]]:
     """Splits of about `size` bytes together, and not more than `most` offsets.
 
     A cut falls where the index allows it, behind the place that was meant. What is left is shared out anew
@@ -191,7 +196,7 @@ def _packed(pieces: list[_Piece], size: int, most: int | None) -> Iterator[tuple
     task: list[Split] = []
     room, offsets = _share(left, tasks, size), 0
     for piece in pieces:
-        rest: _Piece | None = piece
+        rest: Piece | None = piece
         while rest is not None:
             split = rest.split
             count = split.end_offset - split.start_offset
@@ -213,7 +218,7 @@ def _share(left: int, tasks: int, size: int) -> int:
     return max(1, min(left // max(tasks, 1), 2 * size))
 
 
-def _cut_behind(piece: _Piece, size: int) -> tuple[_Piece, _Piece | None]:
+def _cut_behind(piece: Piece, size: int) -> tuple[Piece, Piece | None]:
     """The piece in two, the first of about `size` bytes; in one where the index names no place for a cut."""
     split, hint = piece.split, piece.split.hint
     batch = split_point(piece.segment, hint.position + size)

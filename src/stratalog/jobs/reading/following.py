@@ -1,0 +1,225 @@
+"""A stream over log directories: what is there now, how far the next trigger goes, and the tasks for it.
+
+What is decided is in `offsets.py`; here is who looks. The partitions' views are kept from trigger to trigger,
+so that a look costs a listing and the tail of the newest segment. What looks like data loss is looked at
+again before it is told: a broker that moves a partition to another of its directories renames the old one
+away before it names the new one.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from stratalog.clock import Clock, system_clock
+from stratalog.errors import DiskError, OffsetOutOfRangeError
+from stratalog.files.disk import Disk
+from stratalog.files.names import PARTITION_METADATA, TopicPartition
+from stratalog.jobs.reading.catalog import FoundPartition, find_partitions
+from stratalog.jobs.reading.ends import Ends, check_complete, ends_of, range_of
+from stratalog.jobs.reading.offsets import (
+    Loss,
+    OffsetRange,
+    Standing,
+    StreamOffset,
+    advanced,
+    at_offsets,
+    begins,
+    count_between,
+    is_to_wait,
+    ranges,
+)
+from stratalog.jobs.reading.options import ReadOptions, listed
+from stratalog.jobs.reading.plan import Piece, open_view, plan_range, tasks_of
+from stratalog.jobs.reading.split import ReadTask
+from stratalog.log.partition_metadata import PartitionMetadataFile, topic_id_to_text
+from stratalog.log.view import LogView
+
+logger = logging.getLogger(__name__)
+
+_MORE_LOOKS = 5  # at what seems to be lost
+_BETWEEN_LOOKS_S = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Looked:
+    """A partition as it was when it was last looked at."""
+
+    view: LogView
+    ends: Ends
+    standing: Standing
+
+
+class Follower:
+    """Follows the partitions that the options select. It is used by one thread."""
+
+    def __init__(
+        self,
+        options: ReadOptions,
+        *,
+        disk: Disk | None = None,
+        clock: Clock = system_clock,
+        wait: Callable[[float], None] = time.sleep,
+        cores: int | None = None,
+    ) -> None:
+        self._options, self._cores = options, cores
+        self._disk, self._clock, self._wait = disk or Disk(), clock, wait
+        self._views: dict[str, LogView] = {}  # by directory
+        self._looked: dict[TopicPartition, _Looked] = {}
+        self._last_end: dict[TopicPartition, Standing] | None = None
+        self._told: set[Loss] = set()
+        self._last_trigger_ms: int | None = None
+
+    def initial(self) -> StreamOffset:
+        """Where a stream without a checkpoint begins. UsageError for a topic that is not there."""
+        partitions = find_partitions(self._disk, self._options)
+        check_complete(self._options.starting, [found.topic_partition for found in partitions])
+        if self._last_end is None:
+            self._look()
+        offsets = {
+            partition: range_of(looked.view, looked.ends, self._options)[0]
+            for partition, looked in self._looked.items()
+        }
+        return at_offsets(offsets, self._standings())
+
+    def end_here(self) -> None:
+        """Never go past what is there now. Spark: Trigger.AvailableNow."""
+        self._look()
+        self._last_end = self._standings()
+
+    def advance(self, start: StreamOffset, *, at_most: int | None = None, at_least: int = 0) -> StreamOffset:
+        """Where the trigger that begins at `start` ends; `start` itself where there is nothing to read yet.
+
+        OffsetOutOfRangeError for data that is lost, unless that does not matter.
+        """
+        if self._last_end is None:
+            self._look()
+        now = self._last_end or self._standings()
+        begin, losses = begins(start, now)
+        for _ in range(_MORE_LOOKS if losses else 0):
+            self._wait(_BETWEEN_LOOKS_S)
+            self._look_again()
+            now = self._last_end or self._standings()
+            begin, losses = begins(start, now)
+            if not losses:
+                break
+        self._lose(losses)
+        # A stream with an end would take a wait for its end.
+        if self._last_end is None and self._is_to_wait(count_between(begin, now), at_least):
+            return start
+        return advanced(start, begin, now, at_most=at_most)
+
+    def latest(self) -> StreamOffset:
+        """Where the partitions ended when they were last looked at, to tell how far behind a stream is."""
+        now = self._standings()
+        return at_offsets({partition: standing.end_offset for partition, standing in now.items()}, now)
+
+    def plan(self, start: StreamOffset, end: StreamOffset) -> list[ReadTask]:
+        """The tasks that read from one offset of the stream to another: the same records whenever asked.
+
+        OffsetOutOfRangeError for data that is lost, unless that does not matter.
+        """
+        # The look that `end` was decided by will do, if this is not a trigger from before a restart.
+        if not self._looked:
+            self._look()
+        for _ in range(_MORE_LOOKS):
+            found, losses = ranges(start, end, self._standings())
+            pieces = None if losses else self._pieces(found)
+            if pieces is not None:
+                return tasks_of(pieces, self._options, cores=self._cores)
+            self._wait(_BETWEEN_LOOKS_S)
+            self._look()
+        found, losses = ranges(start, end, self._standings())
+        self._lose(losses)
+        return tasks_of(self._pieces(found) or [], self._options, cores=self._cores)
+
+    def close(self) -> None:
+        """Give back memory and descriptors."""
+        for view in self._views.values():
+            view.close()
+        self._views.clear()
+        self._looked.clear()
+
+    def _standings(self) -> dict[TopicPartition, Standing]:
+        return {partition: looked.standing for partition, looked in self._looked.items()}
+
+    def _look_again(self) -> None:
+        if self._last_end is None:
+            self._look()
+        else:
+            self.end_here()
+
+    def _look(self) -> None:
+        """See all partitions as they are now."""
+        views, self._views, self._looked = self._views, {}, {}
+        for found in find_partitions(self._disk, self._options, may_lack=True):
+            try:
+                self._looked[found.topic_partition] = self._look_at(found, views.pop(found.directory, None))
+            except DiskError as error:
+                if error.errno != errno.ENOENT:
+                    raise
+                logger.info("%s went away while it was looked at: %s", found.topic_partition, error)
+        for gone in views.values():
+            gone.close()
+
+    def _look_at(self, found: FoundPartition, view: LogView | None) -> _Looked:
+        if view is None:
+            view = open_view(self._disk, self._clock, found)
+        else:
+            view.refresh(found.log_start_offset)
+        self._views[found.directory] = view
+        path = f"{found.directory}{os.sep}{PARTITION_METADATA}"
+        topic_id = PartitionMetadataFile(self._disk, path).read()
+        ends = ends_of(view, read_committed=self._options.read_committed, was_closed=found.was_closed)
+        standing = Standing(
+            start_offset=ends.start_offset,
+            end_offset=ends.end_offset,
+            valid_end_offset=ends.valid_end_offset,
+            topic_id=None if topic_id is None else topic_id_to_text(topic_id),
+        )
+        return _Looked(view=view, ends=ends, standing=standing)
+
+    def _pieces(self, found: list[OffsetRange]) -> list[Piece] | None:
+        """What the ranges are read from; None where a file went away meanwhile."""
+        pieces: list[Piece] = []
+        try:
+            for partition, start, end in found:
+                looked = self._looked[partition]
+                pieces += plan_range(self._disk, looked.view, looked.ends, start, end)
+        except DiskError as error:
+            if error.errno != errno.ENOENT:
+                raise
+            return None
+        return pieces
+
+    def _is_to_wait(self, count: int, at_least: int) -> bool:
+        now_ms, last_ms = self._clock(), self._last_trigger_ms
+        if last_ms is not None and is_to_wait(
+            count,
+            at_least=at_least,
+            waited_ms=now_ms - last_ms,
+            max_delay_ms=self._options.max_trigger_delay_ms,
+        ):
+            return True
+        self._last_trigger_ms = now_ms
+        return False
+
+    def _lose(self, losses: list[Loss]) -> None:
+        if losses and self._options.fail_on_data_loss:
+            first, others = losses[0], [loss.topic_partition for loss in losses[1:]]
+            more = f" So it is with {listed(others)}." if others else ""
+            raise OffsetOutOfRangeError(
+                f"{first.topic_partition} in {listed(self._options.paths)}: {first.reason} Records that the "
+                f"stream has not read are gone.{more} To go on with what is there, restart the query with "
+                "failOnDataLoss=false.",
+                offset=first.offset,
+                valid=first.valid,
+            )
+        for loss in losses:
+            if loss not in self._told:
+                logger.warning("%s: records are lost: %s", loss.topic_partition, loss.reason)
+        self._told = set(losses)
