@@ -53,6 +53,8 @@ def read(
     given["paths"] = json.dumps([os.path.abspath(each) for each in paths])  # noqa: PTH100
     parsed = ReadOptions.parse(given)  # so that an error is raised here, as what it is
     reader = spark.read.format("stratalog").options(**given)
+    if parsed.table is not None:  # which has columns of its own
+        return reader.load() if columns is None else reader.load().select(*columns)
     if columns is None:
         columns = parsed.columns
     return reader.schema(schema_of(tuple(columns)) if columns else StructType([])).load()

@@ -53,9 +53,18 @@ class StratalogSource(DataSource):
 
     def schema(self) -> str:
         # Options are checked here too: what `load` does not refuse is told by the first action only.
-        return schema_of(ReadOptions.parse(self.options, streaming=None).columns)
+        options = ReadOptions.parse(self.options, streaming=None)
+        if options.table is not None:
+            from stratalog.spark.tables import table_schema
+
+            return table_schema(options.table)
+        return schema_of(options.columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        if self.options.get("decode") is not None:
+            from stratalog.spark.tables import TableReader
+
+            return TableReader(self.options, schema)
         return StratalogReader(self.options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's name)

@@ -15,7 +15,14 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from stratalog.errors import UsageError
-from stratalog.files.names import INT32_MAX, INT64_MAX, TopicPartition
+from stratalog.files.names import (
+    CLUSTER_METADATA_TOPIC,
+    CONSUMER_OFFSETS_TOPIC,
+    INT32_MAX,
+    INT64_MAX,
+    TRANSACTION_STATE_TOPIC,
+    TopicPartition,
+)
 
 KAFKA_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
 HEADERS_COLUMN = "headers"
@@ -29,6 +36,12 @@ BATCH_COLUMNS = (
     "codec",
     "position",
 )
+# The internal topics that can be read decoded, by the names that the option `decode` has for them.
+TABLE_TOPICS = {
+    "consumer_offsets": CONSUMER_OFFSETS_TOPIC,
+    "transaction_state": TRANSACTION_STATE_TOPIC,
+    "cluster_metadata": CLUSTER_METADATA_TOPIC,
+}
 MAX_TRIGGER_DELAY_MS = 15 * 60 * 1000
 EARLIEST, LATEST = -2, -1  # in the place of an offset, as in Kafka's source
 
@@ -54,6 +67,7 @@ _KNOWN = (
     "isolation",
     "kafka.isolation.level",
     "onCorruption",
+    "decode",
     "maxOffsetsPerTrigger",
     "minOffsetsPerTrigger",
     "maxTriggerDelay",
@@ -107,6 +121,7 @@ class ReadOptions:
     read_committed: bool = False
     on_corruption: OnCorruption = OnCorruption.FAIL
     fail_on_data_loss: bool = True
+    table: str | None = None  # of TABLE_TOPICS, whose records are to be decoded
     max_offsets_per_trigger: int | None = None
     min_offsets_per_trigger: int | None = None
     max_trigger_delay_ms: int = MAX_TRIGGER_DELAY_MS
@@ -128,9 +143,13 @@ class ReadOptions:
         starting = _bound(given, "starting", default_start, forbidden=LATEST if streaming is False else None)
         ending = _bound(given, "ending", LATEST, forbidden=EARLIEST)
         _check_order(starting, ending)
-        return cls(
+        table = given.choice("decode", {name: name for name in TABLE_TOPICS}, default=None)
+        options = cls(
             paths=_paths(given),
-            topics=given.parsed("subscribe", _topics),
+            table=table,
+            # A table says by itself which topic it is made of; `assign` may choose some of its partitions.
+            topics=given.parsed("subscribe", _topics)
+            or ((TABLE_TOPICS[table],) if table and not chosen else None),
             pattern=given.parsed("subscribePattern", _pattern),
             assigned=given.parsed("assign", _assigned),
             starting=starting,
@@ -152,6 +171,8 @@ class ReadOptions:
             min_offsets_per_trigger=given.parsed("minOffsetsPerTrigger", _positive),
             max_trigger_delay_ms=given.parsed("maxTriggerDelay", _duration_ms) or MAX_TRIGGER_DELAY_MS,
         )
+        _check_table(options, streaming=streaming)
+        return options
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -235,6 +256,18 @@ def _topics(name: str, text: str) -> tuple[str, ...]:
     if not topics:
         raise UsageError(f"{name} is {text!r}: it is a list of topics with commas between them.")
     return topics
+
+
+def _check_table(options: ReadOptions, *, streaming: bool | None) -> None:
+    """UsageError unless what is read is the topic that the table is made of."""
+    if options.table is None:
+        return
+    if streaming:
+        raise UsageError("decode makes a table of a batch read; a stream has keys and values as they are.")
+    topic = TABLE_TOPICS[options.table]
+    named = {partition.topic for partition in options.assigned or ()} or set(options.topics or ())
+    if options.pattern is not None or named != {topic}:
+        raise UsageError(f"decode={options.table} reads {topic}, and nothing else: leave other topics out.")
 
 
 def _pattern(name: str, text: str) -> str:

@@ -66,7 +66,7 @@ def control_contents(key: Buffer | None, value: Buffer | None) -> str | None:
     record = decode_control(key, value)
     if record.kind == UNKNOWN:
         return None
-    return f"{_CONTROL_LABELS[record.kind]} {_value_json(record)}"
+    return f"{_CONTROL_LABELS[record.kind]} {value_json(record)}"
 
 
 def _coordinator_text(topic: str, offset: int, key: Buffer, value: Buffer | None) -> Contents:
@@ -91,7 +91,8 @@ def _coordinator_text(topic: str, offset: int, key: Buffer, value: Buffer | None
             return Contents(f"{error}{_unreadable(version, 'value', fault)}", None)
         if record.kind == UNKNOWN:
             return Contents(f"{error}Found an unknown record version {version} for {record_type} type", None)
-    return Contents(_key_json(record), _payload_json(record))
+    key_text = f'{{"type":"{record.record_type}","data":{key_json(record)}}}'
+    return Contents(key_text, _payload_json(record))
 
 
 def _unreadable(version: int, part: str, fault: InvalidRecordError) -> str:
@@ -106,7 +107,7 @@ def _metadata_text(offset: int, key: Buffer | None, value: Buffer | None) -> str
     if record.kind == UNKNOWN:
         return f"Error at {offset}, skipping. {_unknown_metadata(record)}"
     kind = json_string(record.kind)
-    return f'{{"type":{kind},"version":{record.value_version},"data":{_value_json(record)}}}'
+    return f'{{"type":{kind},"version":{record.value_version},"data":{value_json(record)}}}'
 
 
 def _unknown_metadata(record: InternalRecord) -> str:
@@ -130,21 +131,22 @@ def _unknown_metadata(record: InternalRecord) -> str:
     return f"Unknown version {record.value_version} of record type {record.record_type}"
 
 
-def _key_json(record: InternalRecord) -> str:
+def key_json(record: InternalRecord) -> str:
+    """The message in the key, as the tool prints it."""
     schema = find_schema(record.topic, "key", _known(record.record_type))
     assert schema is not None
     assert record.key is not None
-    data = to_json(schema, _known(record.key_version), record.key)
-    return f'{{"type":"{record.record_type}","data":{data}}}'
+    return to_json(schema, _known(record.key_version), record.key)
 
 
 def _payload_json(record: InternalRecord) -> str:
     if record.is_tombstone:
         return TOMBSTONE
-    return f'{{"version":"{record.value_version}","data":{_value_json(record)}}}'
+    return f'{{"version":"{record.value_version}","data":{value_json(record)}}}'
 
 
-def _value_json(record: InternalRecord) -> str:
+def value_json(record: InternalRecord) -> str:
+    """The message in the value of a record whose kind is known, as the tool prints it."""
     schema = find_schema(record.topic, "value", _known(record.record_type))
     assert schema is not None
     assert record.value is not None
