@@ -66,10 +66,11 @@ def test_a_damaged_partition_is_left_as_kafkas_recovery_leaves_it(
         for one in (kafka, rebuilt)
         if one.refusal is None
     ]
-    start = case.log_start_offset
-    assert rebuilt.refusal is not None or remembered(marks, start) in [
-        remembered(one, start) for one in own
-    ], str(case)
+    if rebuilt.refusal is None:
+        # Of a damaged segment that counts as flushed the log is as in the first, its producers as in the second.
+        known, *others = (remembered(one, case.log_start_offset) for one in (marks, *own))
+        unknown = [key for key in known if known[key] not in [one.get(key) for one in others]]
+        assert not unknown, f"{case}: {unknown}"
 
 
 def remembered(marks: Json, log_start_offset: int) -> Json:
