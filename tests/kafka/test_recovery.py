@@ -67,7 +67,7 @@ def test_a_damaged_partition_is_left_as_kafkas_recovery_leaves_it(
         if one.refusal is None
     ]
     if rebuilt.refusal is None:
-        # Of a damaged segment that counts as flushed the log is as in the first, its producers as in the second.
+        # Of a damaged segment that counts as flushed the log is the first one's, the producers the second's.
         known, *others = (remembered(one, case.log_start_offset) for one in (marks, *own))
         unknown = [key for key in known if known[key] not in [one.get(key) for one in others]]
         assert not unknown, f"{case}: {unknown}"
