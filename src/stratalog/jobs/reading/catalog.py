@@ -18,6 +18,8 @@ from stratalog.files.names import (
     CLEAN_SHUTDOWN,
     CONSUMER_OFFSETS_TOPIC,
     LOG_START_OFFSET_CHECKPOINT,
+    META_PROPERTIES,
+    RECOVERY_POINT_CHECKPOINT,
     TRANSACTION_STATE_TOPIC,
     DirectoryState,
     TopicPartition,
@@ -31,6 +33,7 @@ from stratalog.log.checkpoint_file import OffsetCheckpointFile
 INTERNAL_TOPICS = frozenset(
     (CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, "__share_group_state", "__cluster_metadata")
 )
+_OF_LOG_DIRECTORIES = (META_PROPERTIES, RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT)
 _WILD = re.compile(r"[*?\[]")
 
 
@@ -101,15 +104,20 @@ def partitions_in(disk: Disk, path: str, *, may_be_empty: bool = False) -> Itera
         return
     starts = _start_offsets(disk, path)
     closed = any(entry.name == CLEAN_SHUTDOWN for entry in entries)
+    # Logs in a directory that is no broker's keep their start themselves, as `open_log` leaves them.
+    are_lone = not any(entry.name in _OF_LOG_DIRECTORIES for entry in entries)
     is_empty = not may_be_empty
     for entry in entries:
         topic_partition = _live(entry.name) if entry.kind is EntryKind.DIRECTORY else None
         if topic_partition is not None:
             is_empty = False
+            directory = f"{path}{os.sep}{entry.name}"
             yield FoundPartition(
                 topic_partition=topic_partition,
-                directory=f"{path}{os.sep}{entry.name}",
-                log_start_offset=starts.get(topic_partition, 0),
+                directory=directory,
+                log_start_offset=(_start_offsets(disk, directory) if are_lone else starts).get(
+                    topic_partition, 0
+                ),
                 was_closed=closed,
             )
     if is_empty:
