@@ -22,6 +22,7 @@ from stratalog.files.names import LEADER_EPOCH_CHECKPOINT
 from stratalog.log.offsets import OffsetMetadata
 from stratalog.log.producer_rebuild import rebuild_producer_state
 from stratalog.log.reading import FetchedData, Isolation, out_of_range, read
+from stratalog.log.retention import Decision, Marks, Rule, decide, facts_of
 from stratalog.log.timestamps import find_offset, first_not_before
 from stratalog.log.writing import WrittenLog
 from stratalog.segment.search import TimestampAndOffset
@@ -119,6 +120,35 @@ class Log(WrittenLog):
             raise out_of_range(before_offset, self.log_start_offset, self.high_watermark)
         self.increment_log_start_offset(self.high_watermark if before_offset == -1 else before_offset)
         return self.log_start_offset
+
+    def retention(self) -> tuple[Decision, ...]:
+        """What would become of each segment if old ones were deleted now, and why."""
+        with self._lock:
+            marks = Marks(self.log_start_offset, self._high_watermark.offset, self._end.offset)
+            return decide(facts_of(self.segments), marks, self.config, self._clock())
+
+    def delete_old_segments(self) -> tuple[Decision, ...]:
+        """Delete the segments that the topic's limits do not keep; returns them, with the rule of each.
+
+        The files are renamed, and deleted after file.delete.delay.ms. Kafka: UnifiedLog.deleteOldSegments
+        """
+        with self._flush_lock, self._changing():
+            gone = [found for found in self.retention() if found.is_deleted]
+            if not gone:
+                return ()
+            with self._writing():
+                if len(gone) == len(self.segments):
+                    self.roll()  # a log is never without a segment
+                segments = tuple(self.segments)
+                # The start first: a reader that comes now is told that these offsets are gone.
+                self.increment_log_start_offset(segments[len(gone)].base_offset)
+                self.segments.remove(segments[: len(gone)])
+                for rule in Rule:
+                    going = [
+                        segment for segment, found in zip(segments, gone, strict=False) if found.rule is rule
+                    ]
+                    self._delete(going, f"by {rule.value}")
+            return tuple(gone)
 
     def assign_epoch_start_offset(self, epoch: int, start_offset: int) -> None:
         """A leader's term begins: its epoch is known before its first record."""

@@ -1,0 +1,208 @@
+"""Which segments of a log go, by which rule, and why the others stay: a decision over values.
+
+Three rules, in Kafka's order; each takes segments from the oldest on and stops at the first it does not take:
+
+1. log start: the segment ends at or before log_start_offset
+2. size:      without it the log still has retention.bytes
+3. time:      its largest timestamp is more than retention.ms ago
+
+The last two only where cleanup.policy has delete. None takes a segment that ends above the high watermark,
+nor an active one that is empty. As only a prefix goes, one segment with a timestamp in the future holds all
+that are behind it: that is what `blocked_by` tells.
+
+A second question is when: `due_ms` is the first moment at which time alone lets a segment go, `growth` how
+many bytes the log has to grow by until its size does. Both suppose that nothing else changes.
+
+Kafka: UnifiedLog.deleteOldSegments, deletableSegments
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from itertools import accumulate
+from typing import NamedTuple
+
+from stratalog.config import LogConfig
+from stratalog.segment.segment import LogSegment
+
+
+class Rule(Enum):
+    """What a segment goes by; the value is how a report names it."""
+
+    LOG_START = "log start"
+    SIZE = "retention.bytes"
+    TIME = "retention.ms"
+
+
+class Kept(Enum):
+    """Why a segment stays, the first of these that holds."""
+
+    NOT_REPLICATED = "high watermark"
+    EMPTY = "empty and active"
+    POLICY = "cleanup.policy"
+    NO_LIMIT = "no limit"
+    SMALL = "below retention.bytes"
+    BLOCKED = "an older segment stays"
+    FUTURE = "future timestamp"
+    YOUNG = "not old enough"
+
+
+class SegmentFacts(NamedTuple):
+    """What of a segment the decision depends on.
+
+    `largest_timestamp` is that of its records, or where they have none the time of its file's last change,
+    and `is_file_time` is set.
+    """
+
+    base_offset: int
+    size: int
+    largest_timestamp: int
+    is_file_time: bool = False
+
+
+class Marks(NamedTuple):
+    """The marks on a log that the decision depends on."""
+
+    log_start_offset: int
+    high_watermark: int
+    log_end_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What becomes of one segment: it goes by `rule`, or stays because of `kept`; one of them is None.
+
+    `end_offset` is where it ends. `blocked_by` is the base offset of the segment whose timestamp holds this
+    one longer than its own does.
+    """
+
+    segment: SegmentFacts
+    end_offset: int
+    is_active: bool
+    rule: Rule | None = None
+    kept: Kept | None = None
+    blocked_by: int | None = None
+    due_ms: int | None = None
+    growth: int | None = None
+
+    @property
+    def is_deleted(self) -> bool:
+        return self.rule is not None
+
+
+def facts_of(segments: Iterable[LogSegment]) -> tuple[SegmentFacts, ...]:
+    """The facts of a log's segments, in their order."""
+    return tuple(
+        SegmentFacts(segment.base_offset, segment.size, segment.largest_timestamp, segment.max_timestamp < 0)
+        for segment in segments
+    )
+
+
+def decide(
+    segments: Sequence[SegmentFacts], marks: Marks, config: LogConfig, now: int
+) -> tuple[Decision, ...]:
+    """What becomes of each segment if old ones are deleted now."""
+    ends = [segment.base_offset for segment in segments[1:]] + [marks.log_end_offset]
+    # The high watermark and an empty active segment hold whatever the rules say, and all that is behind.
+    free_count = sum(end <= marks.high_watermark for end in ends)
+    if segments and segments[-1].size == 0:
+        free_count = min(free_count, len(segments) - 1)
+    rules: list[Rule] = []
+    for rule in (Rule.LOG_START, Rule.SIZE, Rule.TIME) if config.delete else (Rule.LOG_START,):
+        taken = _count(rule, segments[len(rules) :], ends[len(rules) :], marks, config, now)
+        rules += [rule] * min(taken, free_count - len(rules))
+    kept = _Kept(segments, ends, marks, config, now, first=len(rules), free_count=free_count)
+    return tuple(
+        Decision(
+            segment=segment,
+            end_offset=ends[index],
+            is_active=index == len(segments) - 1,
+            rule=rules[index],
+        )
+        if index < len(rules)
+        else kept.decision(index)
+        for index, segment in enumerate(segments)
+    )
+
+
+def _count(
+    rule: Rule,
+    segments: Sequence[SegmentFacts],
+    ends: Sequence[int],
+    marks: Marks,
+    config: LogConfig,
+    now: int,
+) -> int:
+    """How many segments one rule takes from those that the rules before it have left."""
+    count = 0
+    if rule is Rule.LOG_START:
+        while count < len(segments) - 1 and ends[count] <= marks.log_start_offset:
+            count += 1
+    elif rule is Rule.SIZE and config.retention_bytes >= 0:
+        too_much = sum(segment.size for segment in segments) - config.retention_bytes
+        while count < len(segments) and too_much >= segments[count].size:
+            too_much -= segments[count].size
+            count += 1
+    elif rule is Rule.TIME and config.retention_ms >= 0:
+        while count < len(segments) and now - segments[count].largest_timestamp > config.retention_ms:
+            count += 1
+    return count
+
+
+class _Kept:
+    """Why the segments from `first` on stay; those from `free_count` on no rule can take."""
+
+    def __init__(
+        self,
+        segments: Sequence[SegmentFacts],
+        ends: Sequence[int],
+        marks: Marks,
+        config: LogConfig,
+        now: int,
+        *,
+        first: int,
+        free_count: int,
+    ) -> None:
+        self._segments, self._ends, self._marks, self._config = segments, ends, marks, config
+        self._now, self._first, self._free_count = now, first, free_count
+        rest = segments[first:]
+        self._peaks = list(accumulate((segment.largest_timestamp for segment in rest), max))
+        self._sizes = list(accumulate(segment.size for segment in rest))
+
+    def decision(self, index: int) -> Decision:
+        segment, place = self._segments[index], index - self._first
+        kept = self._reason(index)
+        peak = self._peaks[place]
+        by_time = self._config.delete and self._config.retention_ms >= 0 and index < self._free_count
+        by_size = self._config.delete and self._config.retention_bytes >= 0 and index < self._free_count
+        blocker = self._segments[self._first + self._peaks.index(peak)].base_offset
+        return Decision(
+            segment=segment,
+            end_offset=self._ends[index],
+            is_active=index == len(self._segments) - 1,
+            kept=kept,
+            blocked_by=blocker if by_time and blocker != segment.base_offset else None,
+            # Strictly more than retention.ms, so a millisecond later.
+            due_ms=peak + self._config.retention_ms + 1 if by_time else None,
+            growth=(
+                max(0, self._config.retention_bytes + self._sizes[place] - self._sizes[-1])
+                if by_size
+                else None
+            ),
+        )
+
+    def _reason(self, index: int) -> Kept:
+        segment, config = self._segments[index], self._config
+        if self._ends[index] > self._marks.high_watermark:
+            return Kept.NOT_REPLICATED
+        if index >= self._free_count:
+            return Kept.EMPTY
+        if not config.delete:
+            return Kept.POLICY
+        if config.retention_ms < 0:
+            return Kept.NO_LIMIT if config.retention_bytes < 0 else Kept.SMALL
+        if self._now - segment.largest_timestamp > config.retention_ms:
+            return Kept.BLOCKED
+        return Kept.FUTURE if segment.largest_timestamp > self._now else Kept.YOUNG
