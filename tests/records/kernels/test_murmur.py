@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka.partitioner.default import murmur2 as theirs
 
 from stratalog.records.kernels.hash import choose_partitions, murmur2
 from stratalog.records.kernels.memory import byte_array
+
+with warnings.catch_warnings():
+    # kafka-python loads its schemas by a function that Python 3.11 calls deprecated, and later ones do not.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from kafka.partitioner.default import murmur2 as theirs
 
 # What Kafka's UtilsTest expects of Utils.murmur2.
 KAFKAS = {
