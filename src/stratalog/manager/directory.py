@@ -35,8 +35,10 @@ from stratalog.manager.layout import (
 )
 from stratalog.manager.meta_properties import MetaProperties, read_meta_properties
 from stratalog.manager.owners import check_owners
+from stratalog.manager.pending_write import finish_pending_write
 from stratalog.manager.report import DirectoryReport, Outcome, PartitionReport
 from stratalog.manager.topics import ClusterMetadata
+from stratalog.manager.write_journal import has_pending_write
 
 MakeLock = Callable[[str], DirectoryLock]
 
@@ -73,7 +75,7 @@ class DirectoryRecovery:
             raise DiskError(
                 self.path, "this is no directory. Check log.dirs, and whether its disk is mounted."
             )
-        self.is_left_alone = self.attempt.marker.exists() and not scan_all
+        self.is_left_alone = self._may_be_left_alone(scan_all)
         if self.is_left_alone or self._dry_run:
             # Not even for a moment: a lock of ours would keep a broker from starting.
             if is_locked(self.path):
@@ -81,11 +83,18 @@ class DirectoryRecovery:
         else:
             self.lock.acquire()
             # A broker may have stopped in order just before.
-            self.is_left_alone = self.attempt.marker.exists() and not scan_all
+            self.is_left_alone = self._may_be_left_alone(scan_all)
+
+    def _may_be_left_alone(self, scan_all: bool) -> bool:
+        return self.attempt.marker.exists() and not scan_all and not has_pending_write(self._disk, self.path)
 
     def look(self, user: int) -> None:
-        """Read what is in it beside the partitions. Changes nothing."""
+        """Read what is in it beside the partitions. Changes nothing, but that a pending write is finished."""
         self.attempt.look()
+        if not self._dry_run and has_pending_write(self._disk, self.path):
+            self.lock.check()
+            self.attempt.begin()
+            finish_pending_write(self._disk, self.path)
         self.layout = classify(self._disk, self.path)
         self.problems += self.layout.problems
         try:

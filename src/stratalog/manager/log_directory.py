@@ -22,6 +22,7 @@ from stratalog.log.clean_shutdown import UNKNOWN_EPOCH, CleanShutdownFile
 from stratalog.manager.checkpoints import DirectoryCheckpoints
 from stratalog.manager.layout import Layout, Problem, classify
 from stratalog.manager.meta_properties import MetaProperties, read_meta_properties
+from stratalog.manager.write_journal import has_pending_write
 
 if TYPE_CHECKING:
     from stratalog.manager.report import DirectoryReport
@@ -65,7 +66,9 @@ class LogDirectory:
             )
 
     def needs_recovery(self) -> bool:
-        """Whether there are logs, and no marker says that they were closed in order."""
+        """Whether a write is to be finished, or there are logs that no marker says were closed in order."""
+        if has_pending_write(self._disk, self.path):
+            return True
         return not self._marker.exists() and bool(classify(self._disk, self.path).partitions)
 
     def open(self) -> None:

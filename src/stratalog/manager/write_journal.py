@@ -1,0 +1,216 @@
+"""`stratalog-write.json`: what a write has decided to put into logs, and what writes have done before.
+
+{"version": 0,
+ "pending": {"write": "5f0c...", "query": "c1d2...", "batch": 7, "partitions": [PARTITION, ...]},
+ "waiting": [PARTITION, ...],
+ "committed": {"c1d2...": 6}}
+
+PARTITION is {"topic": "orders", "partition": 0, "topic_id": "k3..." or null, "is_new": false,
+              "previous": [0, 8192], "segments": [SEGMENT, ...]}
+SEGMENT   is {"staged": "stratalog-write-5f0c...-0-0", "base_offset": 42, "size": 4096, "records_count": 17}
+
+A write stages whole segments as files of the log directory's root, which a broker does not look at, under
+names that begin like the journal's. They become part of their logs by being renamed. The journal is replaced
+at once, and that is when a write is decided: before it nothing of the write is in a log, and behind it all of
+it will be, whoever opens the directory next (`pending_write.py`). The marker of a clean stop is taken away
+before, so a journal with something pending is found by whoever looks for unclean directories.
+
+`waiting` are segments whose place in the log was taken before they could be renamed, by a broker that was
+started in between: the next write puts them behind what is there then. `committed` is the last batch of each
+streaming query: one that is written again is not written twice.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from stratalog.errors import CorruptCheckpointError
+from stratalog.files.disk import Disk
+from stratalog.files.names import TopicPartition
+from stratalog.log.partition_metadata import topic_id_from_text, topic_id_to_text
+
+JOURNAL = "stratalog-write.json"
+STAGED_PREFIX = "stratalog-write-"
+_VERSION = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedSegment:
+    """A finished segment under its staged name, without suffix, and the base offset it is to have."""
+
+    staged: str
+    base_offset: int
+    size: int
+    records_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionWrite:
+    """The segments that one log is to get, in their order.
+
+    `previous` are base offset and size of the segment that was the log's last; None for a log without any.
+    `is_new`: the partition's directory is made by this write.
+    """
+
+    topic_partition: TopicPartition
+    topic_id: UUID | None
+    is_new: bool
+    previous: tuple[int, int] | None
+    segments: tuple[StagedSegment, ...]
+
+    @property
+    def records_count(self) -> int:
+        return sum(segment.records_count for segment in self.segments)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingWrite:
+    """A write that is decided; `query` and `batch` if it is one of a stream."""
+
+    write: str
+    partitions: tuple[PartitionWrite, ...]
+    query: str | None = None
+    batch: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Journal:
+    """What the file says."""
+
+    pending: PendingWrite | None = None
+    waiting: tuple[PartitionWrite, ...] = ()
+    committed: Mapping[str, int] = field(default_factory=dict)
+
+    def has(self, query: str | None, batch: int) -> bool:
+        """Whether this batch of a streaming query is in the logs already."""
+        return query is not None and batch <= self.committed.get(query, -1)
+
+    def staged_names(self) -> set[str]:
+        """The staged names that are still needed."""
+        writes = [*self.waiting, *(self.pending.partitions if self.pending else ())]
+        return {segment.staged for write in writes for segment in write.segments}
+
+
+def journal_path(directory: str) -> str:
+    return f"{directory}{os.sep}{JOURNAL}"
+
+
+def has_pending_write(disk: Disk, directory: str) -> bool:
+    """Whether a write was decided here and not finished. One that cannot be read counts as such."""
+    try:
+        return read_journal(disk, directory).pending is not None
+    except CorruptCheckpointError:
+        return True
+
+
+def read_journal(disk: Disk, directory: str) -> Journal:
+    """What the journal of a log directory says; nothing where there is none."""
+    path = journal_path(directory)
+    status = disk.status(path)
+    if status is None:
+        return Journal()
+    return parse_journal(disk.read_at(path, status.size, 0), path)
+
+
+def write_journal(disk: Disk, directory: str, journal: Journal) -> None:
+    """Replace the journal, on the device when this returns; one that says nothing is deleted."""
+    if journal == Journal():
+        if disk.delete(journal_path(directory)):
+            disk.sync_directory(directory)
+        return
+    disk.replace(journal_path(directory), format_journal(journal))
+
+
+def format_journal(journal: Journal) -> bytes:
+    """The bytes of a journal."""
+    pending = journal.pending
+    document = {
+        "version": _VERSION,
+        "pending": None
+        if pending is None
+        else {
+            "write": pending.write,
+            "query": pending.query,
+            "batch": pending.batch,
+            "partitions": [_document_of(write) for write in pending.partitions],
+        },
+        "waiting": [_document_of(write) for write in journal.waiting],
+        "committed": dict(journal.committed),
+    }
+    return json.dumps(document).encode()
+
+
+def parse_journal(data: bytes, path: str) -> Journal:
+    """The journal in these bytes. It is replaced whole, so one that breaks off is damaged."""
+    try:
+        found = json.loads(data)
+        if found["version"] != _VERSION:
+            raise CorruptCheckpointError(
+                path,
+                0,
+                f"its version is {found['version']}: a newer stratalog wrote it, and has to finish it.",
+            )
+        pending = found["pending"]
+        return Journal(
+            pending=None
+            if pending is None
+            else PendingWrite(
+                write=str(pending["write"]),
+                query=pending["query"],
+                batch=int(pending["batch"]),
+                partitions=tuple(_partition_of(each) for each in pending["partitions"]),
+            ),
+            waiting=tuple(_partition_of(each) for each in found["waiting"]),
+            committed={str(query): int(batch) for query, batch in found["committed"].items()},
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CorruptCheckpointError(
+            path,
+            0,
+            f"it is no journal of a write ({type(error).__name__}: {error}). The files {STAGED_PREFIX}* "
+            "beside it may hold records that are in no log yet: keep them, and move this file away.",
+        ) from error
+
+
+def _document_of(write: PartitionWrite) -> dict[str, object]:
+    return {
+        "topic": write.topic_partition.topic,
+        "partition": write.topic_partition.partition,
+        "topic_id": None if write.topic_id is None else topic_id_to_text(write.topic_id),
+        "is_new": write.is_new,
+        "previous": write.previous,
+        "segments": [
+            {
+                "staged": segment.staged,
+                "base_offset": segment.base_offset,
+                "size": segment.size,
+                "records_count": segment.records_count,
+            }
+            for segment in write.segments
+        ],
+    }
+
+
+def _partition_of(document: dict[str, Any]) -> PartitionWrite:  # Any: checked by whoever calls this
+    previous = document["previous"]
+    topic_id = document["topic_id"]
+    return PartitionWrite(
+        topic_partition=TopicPartition(document["topic"], int(document["partition"])),
+        topic_id=None if topic_id is None else topic_id_from_text(topic_id),
+        is_new=bool(document["is_new"]),
+        previous=None if previous is None else (int(previous[0]), int(previous[1])),
+        segments=tuple(
+            StagedSegment(
+                staged=str(each["staged"]),
+                base_offset=int(each["base_offset"]),
+                size=int(each["size"]),
+                records_count=int(each["records_count"]),
+            )
+            for each in document["segments"]
+        ),
+    )
