@@ -290,14 +290,15 @@ def _columns_of_arrow(batch: pa.RecordBatch, base_offset: int) -> RecordColumns:
         (
             _writable(offsets),
             _writable(timestamps),
-            *_binary_parts(batch.column("key") if "key" in names else nulls),
-            *_binary_parts(batch.column("value")),
+            *binary_parts(batch.column("key") if "key" in names else nulls),
+            *binary_parts(batch.column("value")),
             *_header_parts(batch.column("headers") if "headers" in names else None, rows),
         )
     )
 
 
-def _binary_parts(column: pa.Array) -> tuple[Bytes, NDArray[np.int32], NDArray[np.bool_]]:
+def binary_parts(column: pa.Array) -> tuple[Bytes, NDArray[np.int32], NDArray[np.bool_]]:
+    """A column of bytes or text as kernels take it: (all bytes, ends, which are not null)."""
     column = column.cast(pa.binary())
     _, ends, data = column.buffers()
     every = np.zeros(1, np.int32)
@@ -312,14 +313,14 @@ def _header_parts(
 ) -> tuple[NDArray[np.int32], Bytes, NDArray[np.int32], Bytes, NDArray[np.int32], NDArray[np.bool_]]:
     if column is None:
         empty = pa.array([], pa.binary())
-        return np.zeros(rows + 1, np.int32), *_binary_parts(empty)[:2], *_binary_parts(empty)
+        return np.zeros(rows + 1, np.int32), *binary_parts(empty)[:2], *binary_parts(empty)
     sizes = column.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
     pairs = column.flatten()  # leaves out what lies behind null lists
     if pairs.field("key").null_count:
         raise InvalidBatchError("a header needs a key; only its value may be null.")
     ends = np.zeros(rows + 1, np.int32)
     np.cumsum(sizes, out=ends[1:])
-    return ends, *_binary_parts(pairs.field("key"))[:2], *_binary_parts(pairs.field("value"))
+    return ends, *binary_parts(pairs.field("key"))[:2], *binary_parts(pairs.field("value"))
 
 
 def _writable(array: NDArray[_T]) -> NDArray[_T]:

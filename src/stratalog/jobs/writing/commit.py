@@ -1,0 +1,345 @@
+"""Takes what the tasks have staged into the logs: all of it, or nothing.
+
+1. A write that was interrupted is finished and an unclean directory recovered, by the same functions that a
+   log manager and `recover` use.
+2. The directory is locked. Where does each log end, and in which leader epoch?
+3. Base offsets and epochs are set in the staged files, and synced.
+4. The marker of a clean stop is taken away, with a note of what it said.
+5. The journal names every staged file and its place. From here on the write will be done, whoever does it.
+6. The files are renamed into their logs (`manager/pending_write.py`).
+7. The logs are loaded and closed as at any clean stop; checkpoints; the marker again, with its epoch.
+
+Killed up to 5, the directory has nothing of the write: recovery finds no file that was not there before.
+Killed behind it, the next open has all of it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from stratalog.clock import Clock
+from stratalog.config import LogConfig
+from stratalog.errors import DiskError, NeedsRecoveryError, StratalogError
+from stratalog.files.disk import Disk
+from stratalog.files.lock import DirectoryLock
+from stratalog.files.names import (
+    LEADER_EPOCH_CHECKPOINT,
+    FileKind,
+    TopicPartition,
+    segment_file_name,
+)
+from stratalog.jobs.writing.patch import patch_segment
+from stratalog.jobs.writing.stage import Staged, discard_abandoned, discard_write
+from stratalog.jobs.writing.target import WriteTarget
+from stratalog.log.clean_shutdown import UNKNOWN_EPOCH
+from stratalog.log.epochs import LeaderEpochFileCache
+from stratalog.log.loader import load
+from stratalog.log.producer_snapshot import build_snapshot
+from stratalog.log.scheduler import Task
+from stratalog.log.view import LogView
+from stratalog.manager.attempt import Attempt
+from stratalog.manager.checkpoints import DirectoryCheckpoints
+from stratalog.manager.layout import classify
+from stratalog.manager.pending_write import finish_pending_write, staged_path
+from stratalog.manager.recovery import recover_directories
+from stratalog.manager.write_journal import (
+    Journal,
+    PartitionWrite,
+    PendingWrite,
+    StagedSegment,
+    has_pending_write,
+    read_journal,
+    write_journal,
+)
+from stratalog.segment.scan import scan_segment
+
+MakeLock = Callable[[str], DirectoryLock]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteReport:
+    """What a commit did: where each log ends now, and how many records it took.
+
+    `was_there`: this batch of a streaming query had been committed before, and was not written again.
+    """
+
+    ends: dict[TopicPartition, int]
+    records_count: int
+    was_there: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """The end of one log, where a write goes on."""
+
+    end_offset: int
+    leader_epoch: int
+    previous: tuple[int, int] | None
+    is_new: bool
+    topic_id: UUID | None
+
+
+class Committer:
+    """Commits, or gives up, one write to a log directory."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        target: WriteTarget,
+        write: str,
+        *,
+        clock: Clock,
+        make_lock: MakeLock = DirectoryLock,
+    ) -> None:
+        self._disk = disk
+        self._target = target
+        self._directory = target.directory
+        self._write = write
+        self._clock = clock
+        self._make_lock = make_lock
+
+    def commit(self, staged: Sequence[Staged], *, query: str | None = None, batch: int = -1) -> WriteReport:
+        """Put the staged segments into their logs, in this order; on the device when this returns.
+
+        LogDirLockedError if the directory is in use: then nothing was done, nor is it if anything else fails
+        before the journal is written.
+        """
+        self._recover_if_needed()
+        lock = self._make_lock(self._directory)
+        lock.acquire()
+        try:
+            journal = read_journal(self._disk, self._directory)
+            if journal.pending is not None or self._is_unclean():
+                raise NeedsRecoveryError(self._directory, "somebody used it and did not close it, just now")
+            if journal.has(query, batch):
+                return WriteReport(ends={}, records_count=0, was_there=True)
+            writes = self._plan(journal, staged)
+            lock.check()
+            ends = self._do(
+                journal, PendingWrite(write=self._write, partitions=writes, query=query, batch=batch)
+            )
+            return WriteReport(ends=ends, records_count=sum(write.records_count for write in writes))
+        finally:
+            # From now on the files may be a broker's again: none stays open here.
+            self._disk.release(self._directory)
+            lock.release()
+
+    def discard(self) -> None:
+        """Delete what was staged and is not, or will not be, part of a log. May be called at any time."""
+        self._disk.release(self._directory)
+        journal = read_journal(self._disk, self._directory)
+        discard_write(self._disk, self._directory, self._write, journal)
+        discard_abandoned(self._disk, self._directory, journal, self._clock())
+
+    def _recover_if_needed(self) -> None:
+        if not has_pending_write(self._disk, self._directory) and not self._is_unclean():
+            return
+        report = recover_directories(
+            [self._directory],
+            disk=self._disk,
+            clock=self._clock,
+            topics=self._target.configs,
+            metadata_directory=self._target.options.metadata_path,
+            make_lock=self._make_lock,
+        )
+        for found in report.directories:
+            if found.error is not None:
+                raise DiskError(
+                    found.directory, f"it cannot be recovered, so nothing is written: {found.error}"
+                )
+
+    def _is_unclean(self) -> bool:
+        has_logs = bool(classify(self._disk, self._directory).partitions)
+        return has_logs and not Attempt(self._disk, self._directory).marker.exists()
+
+    def _plan(self, journal: Journal, staged: Sequence[Staged]) -> tuple[PartitionWrite, ...]:
+        """Where each staged segment goes, base offsets and epochs set; what has waited comes first."""
+        queues: dict[TopicPartition, list[StagedSegment]] = {}
+        for waiting in journal.waiting:
+            if not waiting.is_new and not self._disk.exists(
+                f"{self._directory}{os.sep}{waiting.topic_partition}"
+            ):
+                continue  # deleted with its topic
+            queues.setdefault(waiting.topic_partition, []).extend(waiting.segments)
+        for one in staged:
+            segment = StagedSegment(
+                staged=one.staged, base_offset=0, size=one.size, records_count=one.records_count
+            )
+            queues.setdefault(one.topic_partition, []).append(segment)
+        starts = DirectoryCheckpoints(self._disk, self._directory).log_start_offsets.read()
+        writes = []
+        for key, segments in sorted(queues.items()):
+            place = self._place(key, starts.get(key, 0))
+            offset, placed = place.end_offset, []
+            for segment in segments:
+                placed.append(replace(segment, base_offset=offset))
+                offset = patch_segment(
+                    self._disk,
+                    staged_path(self._directory, segment.staged, FileKind.LOG),
+                    segment.size,
+                    base_offset=offset,
+                    leader_epoch=place.leader_epoch,
+                    sync=self._target.options.sync,
+                )
+                self._complete_indexes(key, placed[-1])
+            writes.append(
+                PartitionWrite(
+                    topic_partition=key,
+                    topic_id=place.topic_id,
+                    is_new=place.is_new,
+                    previous=place.previous,
+                    segments=tuple(placed),
+                )
+            )
+        self._disk.release(self._directory)
+        return tuple(writes)
+
+    def _place(self, key: TopicPartition, log_start_offset: int) -> _Place:
+        path = f"{self._directory}{os.sep}{key}"
+        topic = self._target.topics.get(key.topic)
+        topic_id = self._target.options.topic_ids.get(key.topic) if topic is None else topic.topic_id
+        if not self._disk.exists(path):
+            return _Place(end_offset=0, leader_epoch=0, previous=None, is_new=True, topic_id=topic_id)
+        view = LogView(
+            disk=self._disk,
+            clock=self._clock,
+            directory=path,
+            topic_partition=key,
+            config=self._config(key),
+            log_start_offset=log_start_offset,
+        )
+        try:
+            previous = None
+            if len(view.segments):
+                active = view.segments.active
+                previous = (active.base_offset, active.size)
+                if self._disk.size(active.log_path) != active.size:
+                    raise NeedsRecoveryError(
+                        path, f"{active.base_offset:020d}.log goes on behind its last whole batch"
+                    )
+            epoch = LeaderEpochFileCache(self._disk, f"{path}{os.sep}{LEADER_EPOCH_CHECKPOINT}").latest_epoch
+            return _Place(
+                end_offset=view.log_end_offset,
+                leader_epoch=epoch or 0,  # no leader has had this log yet, and the first one's is 0
+                previous=previous,
+                is_new=False,
+                topic_id=topic_id,
+            )
+        finally:
+            view.close()
+
+    def _complete_indexes(self, key: TopicPartition, segment: StagedSegment) -> None:
+        """Make the indexes of a segment that has lost them while it waited."""
+        paths = {
+            kind: staged_path(self._directory, segment.staged, kind)
+            for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
+        }
+        if all(self._disk.exists(path) for path in paths.values()):
+            return
+        log = staged_path(self._directory, segment.staged, FileKind.LOG)
+        interval = self._config(key).index_interval_bytes
+        scan = scan_segment(self._disk, log, segment.base_offset, index_interval_bytes=interval)
+        self._disk.replace(paths[FileKind.OFFSET_INDEX], scan.offset_index)
+        self._disk.replace(paths[FileKind.TIME_INDEX], scan.time_index)
+
+    def _do(self, journal: Journal, pending: PendingWrite) -> dict[TopicPartition, int]:
+        """Everything from the first change of a log on; returns where the logs end."""
+        disk, directory = self._disk, self._directory
+        attempt = Attempt(disk, directory)
+        attempt.look()
+        attempt.begin()
+        if self._target.options.sync:
+            disk.sync_directory(directory)
+        write_journal(disk, directory, replace(journal, pending=pending, waiting=()))
+        try:
+            after = finish_pending_write(disk, directory)
+            assert not after.waiting, "the lock is held, so no place was taken"
+            ends = {write.topic_partition: self._settle(write) for write in pending.partitions}
+            if self._target.options.sync:
+                self._write_checkpoints(ends)
+                note = attempt.note
+                epoch = note.broker_epoch if note.was_clean and not note.has_cut else None
+                attempt.end(UNKNOWN_EPOCH if epoch is None else epoch)
+        except StratalogError as error:
+            raise DiskError(
+                directory,
+                "the write is decided and its files are safe, but it could not be finished: `stratalog "
+                "recover` does that, or the next write. Do not write the same records again. The reason: "
+                f"{error}",
+            ) from error
+        return ends
+
+    def _settle(self, write: PartitionWrite) -> int:
+        """Load a log with its new segments and close it, as any clean stop does; returns its end."""
+        key = write.topic_partition
+        path = f"{self._directory}{os.sep}{key}"
+        first, last = write.segments[0], write.segments[-1]
+        end_offset = last.base_offset + last.records_count
+        self._carry_snapshot(path, first.base_offset, end_offset)
+        later = _Later()
+        log = load(
+            disk=self._disk,
+            clock=self._clock,
+            scheduler=later,
+            directory=path,
+            topic_partition=key,
+            config=self._config(key),
+            log_start_offset=DirectoryCheckpoints(self._disk, self._directory)
+            .log_start_offsets.read()
+            .get(key, 0),
+            high_watermark_follows_end=True,
+        )
+        assert log.log_end_offset == end_offset, f"{key} ends at {log.log_end_offset}, not at {end_offset}"
+        if log.epochs.latest_epoch is None:
+            log.assign_epoch_start_offset(0, first.base_offset)
+        log.close()
+        later.run()
+        return end_offset
+
+    def _carry_snapshot(self, path: str, old_end: int, new_end: int) -> None:
+        """The producers' state at the new end is that at the old one: no producer wrote what lies between.
+
+        Without it loading would read all that was just written to find that out.
+        """
+        old, new = (
+            f"{path}{os.sep}{segment_file_name(offset, FileKind.PRODUCER_SNAPSHOT)}"
+            for offset in (old_end, new_end)
+        )
+        status = self._disk.status(old)
+        if status is not None:
+            self._disk.replace(new, self._disk.read_at(old, status.size, 0))
+        elif old_end == 0:
+            self._disk.replace(new, build_snapshot([]))
+
+    def _write_checkpoints(self, ends: dict[TopicPartition, int]) -> None:
+        checkpoints = DirectoryCheckpoints(self._disk, self._directory)
+        topics = self._target.topics
+        # Of several replicas nobody knows what the others have.
+        alone = {
+            key: end
+            for key, end in ends.items()
+            if (topic := topics.get(key.topic)) is None or key.partition not in topic.replicated
+        }
+        checkpoints.high_watermarks.write_changes({**checkpoints.high_watermarks.read(), **alone})
+        checkpoints.recovery_points.write_changes({**checkpoints.recovery_points.read(), **ends})
+
+    def _config(self, key: TopicPartition) -> LogConfig:
+        return self._target.configs.of(key.topic)
+
+
+class _Later:
+    """Runs what a log leaves for later as soon as it is closed: nobody waits for it here."""
+
+    def __init__(self) -> None:
+        self._tasks: list[Task] = []
+
+    def schedule(self, name: str, task: Task, delay_ms: int = 0) -> None:  # noqa: ARG002 (as a Scheduler has it)
+        if not delay_ms:
+            self._tasks.append(task)
+
+    def run(self) -> None:
+        for task in self._tasks:
+            task()

@@ -1,0 +1,332 @@
+"""Tasks write whole segments, with offsets counted from 0, as files in the log directory's root.
+
+    stratalog-write-<write>.task                       the write still takes files; gone: it has ended
+    stratalog-write-<write>-<attempt>-<number>.log     and .index, .timeindex beside it
+
+The root is on the file system of the logs, so that a rename is all that is left to do, and a broker looks at
+no file there. Nothing in a segment but the batches' base offsets and leader epochs depends on where it will
+be: an index counts from its segment's base, and the two fields are outside the checksum. So segments are
+finished here, by many tasks at once, and `commit.py` only sets those fields.
+
+An attempt that fails deletes what it wrote. One that is killed cannot: the write's commit or abort deletes
+everything of that name, and with it the .task file, without which an attempt that is still alive writes no
+further file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from stratalog.clock import Clock
+from stratalog.config import LogConfig
+from stratalog.errors import DiskError, UsageError
+from stratalog.files.disk import Disk
+from stratalog.files.names import FileKind, TopicPartition
+from stratalog.jobs.writing.rows import PartitionRows, RowRouter
+from stratalog.jobs.writing.target import TopicTarget, WriteTarget
+from stratalog.manager.pending_write import STAGED_KINDS, staged_path
+from stratalog.manager.write_journal import STAGED_PREFIX, Journal
+from stratalog.records.batch import BatchHeader, set_base_offset
+from stratalog.records.build import BatchOptions, build_batches
+from stratalog.records.compression import Codec
+from stratalog.records.kernels import index as kernel
+from stratalog.records.walk import new_table
+from stratalog.segment.offset_index import to_entries as to_offset_entries
+from stratalog.segment.time_index import NO_TIMESTAMP
+from stratalog.segment.time_index import to_entries as to_time_entries
+
+# Rows of a partition wait until there are so many bytes of them: a Spark batch over many partitions would
+# otherwise end as many small batches.
+ENOUGH_BYTES = 1 << 20
+TASK_SUFFIX = ".task"
+ABANDONED_MS = 24 * 3_600_000
+_TIME_ENTRY_SIZE = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staged:
+    """A finished segment of one partition; its offsets count from 0."""
+
+    topic_partition: TopicPartition
+    staged: str
+    size: int
+    records_count: int
+
+
+def stage_rows(
+    disk: Disk,
+    target: WriteTarget,
+    batches: Iterable[pa.RecordBatch],
+    *,
+    write: str,
+    attempt: str,
+    turn: int,
+    clock: Clock,
+) -> list[Staged]:
+    """Stage the rows of one task attempt; what it wrote is deleted if it fails.
+
+    `write` names the whole write, `attempt` this attempt of the task within it, `turn` the task.
+    """
+    staging = _Staging(disk, target, write, attempt)
+    router = RowRouter(target, first=turn)
+    try:
+        staging.begin()
+        for batch in batches:
+            now_ms = clock()
+            for rows in router.split(batch, now_ms):
+                staging.add(rows, now_ms)
+        return staging.finish(clock())
+    except BaseException:  # an interrupt too: nobody else knows of these files
+        staging.discard()
+        raise
+
+
+def discard_write(disk: Disk, directory: str, write: str, journal: Journal) -> None:
+    """Delete what was staged for a write, or for those whose names begin so; what the journal needs stays."""
+    needed = journal.staged_names()
+    names = [entry.name for entry in disk.list_directory(directory)]
+    own = [name for name in names if name.startswith(STAGED_PREFIX + write)]
+    # The .task file first, so that an attempt that is still alive stops.
+    for name in sorted(own, key=lambda name: not name.endswith(TASK_SUFFIX)):
+        if name.partition(".")[0] not in needed:
+            disk.delete(f"{directory}{os.sep}{name}")
+
+
+def discard_abandoned(disk: Disk, directory: str, journal: Journal, now_ms: int) -> None:
+    """Delete what writes have staged that nothing was heard of for a day: their driver was killed."""
+    needed = journal.staged_names()
+    staged = [entry for entry in disk.list_directory(directory) if entry.name.startswith(STAGED_PREFIX)]
+    heard_of: dict[str, int] = {}
+    for entry in staged:
+        write = _write_of(entry.name)
+        heard_of[write] = max(heard_of.get(write, 0), entry.mtime_ms)
+    for entry in staged:
+        is_old = heard_of[_write_of(entry.name)] < now_ms - ABANDONED_MS
+        if is_old and entry.name.partition(".")[0] not in needed:
+            disk.delete(f"{directory}{os.sep}{entry.name}")
+
+
+def _write_of(name: str) -> str:
+    """The write that a staged file is of, by its name."""
+    return name.removeprefix(STAGED_PREFIX).partition(".")[0].partition("-")[0]
+
+
+class _Staging:
+    """The segments that one attempt writes, one at a time for each partition."""
+
+    def __init__(self, disk: Disk, target: WriteTarget, write: str, attempt: str) -> None:
+        self._disk = disk
+        self._target = target
+        self._write, self._attempt = write, attempt
+        self._partitions: dict[TopicPartition, _StagedPartition] = {}
+        self._names: list[str] = []
+
+    def begin(self) -> None:
+        path = _task_file(self._target.directory, self._write)
+        if not self._disk.exists(path):
+            try:
+                self._disk.create(path)
+            except DiskError:
+                if not self._disk.exists(path):  # another task was not faster
+                    raise
+
+    def add(self, rows: PartitionRows, now_ms: int) -> None:
+        found = self._partitions.get(rows.topic_partition)
+        if found is None:
+            found = _StagedPartition(self._disk, self._target, rows.topic, rows.topic_partition, self._name)
+            self._partitions[rows.topic_partition] = found
+        found.add(rows.rows, now_ms)
+
+    def finish(self, now_ms: int) -> list[Staged]:
+        return [segment for found in self._partitions.values() for segment in found.finish(now_ms)]
+
+    def discard(self) -> None:
+        for name in self._names:
+            for kind in STAGED_KINDS:
+                self._disk.delete(staged_path(self._target.directory, name, kind))
+
+    def _name(self) -> str:
+        """The name of a new segment, without suffix."""
+        if not self._disk.exists(_task_file(self._target.directory, self._write)):
+            raise UsageError(
+                "this write has ended while one of its tasks still ran: nothing more is written."
+            )
+        name = f"{STAGED_PREFIX}{self._write}-{self._attempt}-{len(self._names)}"
+        self._names.append(name)
+        return name
+
+
+class _StagedPartition:
+    """The segments of one partition, the last of them open."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        target: WriteTarget,
+        topic: TopicTarget,
+        topic_partition: TopicPartition,
+        make_name: Callable[[], str],
+    ) -> None:
+        self._disk = disk
+        self._directory = target.directory
+        self._sync = target.options.sync
+        self._config = topic.config
+        self._key = topic_partition
+        self._codec, self._level = _codec_of(topic.config, target.options.codec)
+        self._batch_size = min(target.options.batch_size, max(topic.config.max_message_bytes, 1))
+        self._make_name = make_name
+        self._waiting: list[pa.RecordBatch] = []
+        self._waiting_size = 0
+        self._segment: _OpenSegment | None = None
+        self._done: list[Staged] = []
+
+    def add(self, rows: pa.RecordBatch, now_ms: int) -> None:
+        self._waiting.append(rows)
+        self._waiting_size += rows.nbytes
+        if self._waiting_size >= ENOUGH_BYTES:
+            self._write(now_ms)
+
+    def finish(self, now_ms: int) -> list[Staged]:
+        self._write(now_ms)
+        self._close()
+        return self._done
+
+    def _write(self, now_ms: int) -> None:
+        if not self._waiting:
+            return
+        table = pa.Table.from_batches(self._waiting).combine_chunks()
+        self._waiting, self._waiting_size = [], 0
+        is_append_time = self._config.message_timestamp_type == "LogAppendTime"
+        options = BatchOptions(
+            codec=self._codec, level=self._level, log_append_time=now_ms if is_append_time else None
+        )
+        for batch in build_batches(table, options, batch_size=self._batch_size):
+            self._append(batch)
+
+    def _append(self, batch: bytes) -> None:
+        header = BatchHeader.unpack(batch)
+        if len(batch) > self._config.max_message_bytes:
+            raise UsageError(
+                f"{header.records_count} records for {self._key} make a batch of {len(batch)} bytes, and the "
+                f"topic takes {self._config.max_message_bytes} (max.message.bytes)."
+            )
+        if self._segment is not None and not self._segment.has_room(len(batch), header.records_count):
+            self._close()
+        if self._segment is None:
+            name = self._make_name()
+            self._disk.create(staged_path(self._directory, name, FileKind.LOG))
+            self._segment = _OpenSegment(self._disk, self._directory, name, self._config)
+        self._segment.append(batch, header)
+
+    def _close(self) -> None:
+        segment, self._segment = self._segment, None
+        if segment is not None:
+            segment.close(sync=self._sync)
+            self._done.append(
+                Staged(
+                    topic_partition=self._key,
+                    staged=segment.name,
+                    size=segment.size,
+                    records_count=segment.records_count,
+                )
+            )
+
+
+class _OpenSegment:
+    """A segment that is being written. Its offsets count from 0 without a gap."""
+
+    def __init__(self, disk: Disk, directory: str, name: str, config: LogConfig) -> None:
+        self.name = name
+        self.size = 0
+        self.records_count = 0
+        self._disk = disk
+        self._directory = directory
+        self._config = config
+        self._rows: list[tuple[int, int, int, int]] = []  # position, size, last offset, largest timestamp
+        # Of the time index, whose entries are the larger ones; it keeps one for the close.
+        self._entries_count = config.segment_index_bytes // _TIME_ENTRY_SIZE - 2
+
+    def has_room(self, size: int, records_count: int) -> bool:
+        entries_count = min(len(self._rows), self.size // max(self._config.index_interval_bytes, 1))
+        return (
+            self.size + size <= self._config.segment_size
+            and self.records_count + records_count <= kernel.INT32_MAX
+            and entries_count < self._entries_count
+        )
+
+    def append(self, batch: bytes, header: BatchHeader) -> None:
+        # The builder does not know where a segment begins.
+        placed = bytearray(batch)
+        set_base_offset(placed, self.records_count)
+        self._disk.write_at(staged_path(self._directory, self.name, FileKind.LOG), placed, self.size)
+        self.records_count += header.records_count
+        self._rows.append((self.size, len(batch), self.records_count - 1, header.max_timestamp))
+        self.size += len(batch)
+
+    def close(self, *, sync: bool) -> None:
+        """Write its indexes, as they are when a segment is closed."""
+        offsets, times = self._indexes()
+        for kind, data in ((FileKind.OFFSET_INDEX, offsets), (FileKind.TIME_INDEX, times)):
+            path = staged_path(self._directory, self.name, kind)
+            self._disk.create(path)
+            if data:
+                self._disk.write_at(path, data, 0)
+            if sync:
+                self._disk.sync(path)
+        if sync:
+            self._disk.sync(staged_path(self._directory, self.name, FileKind.LOG))
+        self._disk.release(staged_path(self._directory, self.name, FileKind.LOG))
+
+    def _indexes(self) -> tuple[bytes, bytes]:
+        table = new_table(len(self._rows))
+        columns = np.array(self._rows, np.int64).T
+        for column, name in zip(columns, ("position", "size", "last_offset", "max_timestamp"), strict=True):
+            table[name] = column
+        progress = np.zeros(1, kernel.PROGRESS)
+        progress[0] = (0, NO_TIMESTAMP, 0, -1, NO_TIMESTAMP, -1)
+        room = len(self._rows)
+        offset_entries, time_entries = np.empty((room, 2), np.int64), np.empty((room + 1, 2), np.int64)
+        _, offsets_count, times_count, outcome = kernel.index_batches(
+            table,
+            0,
+            0,
+            self._config.index_interval_bytes,
+            (room, room),
+            progress,
+            offset_entries,
+            time_entries,
+        )
+        assert outcome == kernel.INDEXED, "offsets ascend, and there is a row for every batch"
+        _, timestamp, offset, _, last_timestamp, _ = progress[0].item()
+        if timestamp > last_timestamp:
+            # Closing a segment adds its largest timestamp, whether an entry is due or not.
+            time_entries[times_count] = (timestamp, offset)
+            times_count += 1
+        return (
+            to_offset_entries(offset_entries[:offsets_count]).tobytes(),
+            to_time_entries(time_entries[:times_count]).tobytes(),
+        )
+
+
+def _codec_of(config: LogConfig, wanted: str) -> tuple[Codec, int | None]:
+    """The topic's codec and level if it has one, as a broker would recompress; else the write's."""
+    if config.compression_type == "producer":
+        return Codec[wanted.upper()], None
+    name = config.compression_type
+    codec = Codec.NONE if name == "uncompressed" else Codec[name.upper()]
+    levels = {
+        Codec.GZIP: config.compression_gzip_level,
+        Codec.LZ4: config.compression_lz4_level,
+        Codec.ZSTD: config.compression_zstd_level,
+    }
+    level = levels.get(codec)
+    return codec, None if level == -1 else level
+
+
+def _task_file(directory: str, write: str) -> str:
+    return f"{directory}{os.sep}{STAGED_PREFIX}{write}{TASK_SUFFIX}"

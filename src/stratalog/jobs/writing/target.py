@@ -1,0 +1,214 @@
+"""Where a write goes: the topics that can be written to, their partitions, ids and settings.
+
+A KRaft cluster's metadata says all of it. Without it the options have to: nobody could tell from a directory
+how many partitions a topic has, and a key that is put into the wrong one is not found again. What is read
+here on the driver travels to the tasks as values.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from stratalog.config import LogConfig
+from stratalog.errors import DiskError, LogDirLockedError, UsageError
+from stratalog.files.disk import Disk
+from stratalog.files.entries import EntryKind
+from stratalog.files.lock import is_locked
+from stratalog.files.names import DirectoryState, TopicPartition, check_topic_name
+from stratalog.jobs.reading.catalog import INTERNAL_TOPICS
+from stratalog.jobs.writing.options import WriteOptions
+from stratalog.manager.layout import Layout, classify
+from stratalog.manager.loading import topic_id_of
+from stratalog.manager.meta_properties import MetaProperties, read_meta_properties
+from stratalog.manager.topic_configs import TopicConfigs
+from stratalog.manager.topics import ClusterMetadata, Topic, find_cluster_metadata, read_cluster_metadata
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicTarget:
+    """A topic that can be written to; `refusals` says of some of its partitions why they cannot.
+
+    `replicated` are the partitions of which other nodes have replicas too.
+    """
+
+    name: str
+    partitions_count: int
+    config: LogConfig
+    topic_id: UUID | None = None
+    refusals: Mapping[int, str] = field(default_factory=dict)
+    replicated: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteTarget:
+    """The log directory of a write, and what is known of topics there."""
+
+    directory: str
+    options: WriteOptions
+    topics: Mapping[str, TopicTarget]
+    configs: TopicConfigs
+    has_metadata: bool
+    needs_topic_ids: bool
+
+    def topic(self, name: str) -> TopicTarget:
+        """The topic of this name; UsageError, with what to do, if it cannot be written to."""
+        found = self.topics.get(name)
+        if found is None:
+            found = self._new_topic(name)
+        if found.topic_id is None and self.needs_topic_ids:
+            raise UsageError(
+                f"the id of the topic {name} is not known: there is no cluster metadata in {self.directory}, "
+                "and a broker does not serve a partition without the id of its topic. Give the option "
+                "topicId, as kafka-topics --describe shows it."
+            )
+        return found
+
+    def _new_topic(self, name: str) -> TopicTarget:
+        check_topic_name(name)
+        if name in INTERNAL_TOPICS:
+            raise UsageError(f"{name} is one of Kafka's own topics, which only a broker writes.")
+        if self.has_metadata:
+            raise UsageError(
+                f"the cluster's metadata in {self.directory} has no topic {name}: create it on the "
+                "broker first."
+            )
+        count = self.options.partitions_of(name)
+        if count is not None:
+            return TopicTarget(
+                name=name,
+                partitions_count=count,
+                topic_id=self.options.topic_ids.get(name),
+                config=self.configs.of(name),
+            )
+        raise UsageError(
+            f"{self.directory} has no cluster metadata that says how many partitions the topic {name} has: "
+            f'give the option partitions, as a number or as JSON like {{"{name}": 6}}.'
+        )
+
+
+def find_target(disk: Disk, options: WriteOptions) -> WriteTarget:
+    """What can be written to, by the metadata or else by the options. Changes nothing.
+
+    LogDirLockedError if a broker uses the directory: it would be refused in the end, so it is at once.
+    """
+    status = disk.status(options.path)
+    if status is not None and status.kind is not EntryKind.DIRECTORY:
+        raise DiskError(options.path, "this is no directory. Save to a Kafka log directory.")
+    if status is None:
+        raise DiskError(
+            options.path, "there is no such directory. Make it first, or check whether its disk is mounted."
+        )
+    if is_locked(options.path):
+        raise LogDirLockedError(options.path)
+    places = [os.path.abspath(options.metadata_path)] if options.metadata_path else []  # noqa: PTH100
+    found = find_cluster_metadata(disk, [*places, options.path])
+    metadata = None if found is None else read_cluster_metadata(disk, found)
+    if places and metadata is None:
+        raise UsageError(
+            f"metadataPath is {options.metadata_path!r}: there is no __cluster_metadata-0 in it."
+        )
+    meta = read_meta_properties(disk, options.path)
+    layout = classify(disk, options.path)
+    if metadata is None:
+        configs = TopicConfigs()
+    else:
+        configs = TopicConfigs.from_metadata(metadata, node_id=None if meta is None else meta.node_id)
+    if options.topic_settings is not None:
+        configs = configs.with_file(options.topic_settings)
+    if metadata is not None:
+        topics = _by_metadata(metadata, meta, layout, configs, options)
+    else:
+        topics = _by_options(disk, layout, configs, options)
+    target = WriteTarget(
+        directory=options.path,
+        options=options,
+        topics=topics,
+        configs=configs,
+        has_metadata=metadata is not None,
+        needs_topic_ids=meta is not None and meta.is_kraft,
+    )
+    if options.topic is not None:
+        target.topic(options.topic)
+    return target
+
+
+def _by_metadata(
+    metadata: ClusterMetadata,
+    meta: MetaProperties | None,
+    layout: Layout,
+    configs: TopicConfigs,
+    options: WriteOptions,
+) -> dict[str, TopicTarget]:
+    node_id = None if meta is None else meta.node_id
+    here = _live(layout)
+    targets = {}
+    for name, topic in metadata.topics.items():
+        if name in INTERNAL_TOPICS or (options.topic is not None and name != options.topic):
+            continue
+        targets[name] = TopicTarget(
+            name=name,
+            partitions_count=len(topic.replicas),
+            topic_id=topic.topic_id,
+            config=configs.of(name),
+            refusals=_refusals(topic, node_id, here, layout.directory, options),
+            replicated=frozenset(number for number, replicas in topic.replicas.items() if len(replicas) > 1),
+        )
+    return targets
+
+
+def _refusals(
+    topic: Topic, node_id: int | None, here: set[TopicPartition], directory: str, options: WriteOptions
+) -> dict[int, str]:
+    refusals = {}
+    for number, replicas in topic.replicas.items():
+        key = TopicPartition(topic.name, number)
+        if node_id is not None and node_id not in replicas:
+            refusals[number] = f"node {node_id}, whose directory this is, has no replica of it."
+        elif key not in here:
+            refusals[number] = (
+                f"it is not in {directory}. Save to the log directory that has it; the broker makes that of "
+                "a new topic when it runs."
+            )
+        elif len(replicas) > 1 and not options.allow_replicated:
+            refusals[number] = (
+                f"it has replicas on the nodes {', '.join(map(str, replicas))}, and what is written to one "
+                "of them is lost as soon as another one leads. Write to a broker instead; or, if this is the "
+                "replica that will lead, set the option allowReplicated to true."
+            )
+    return refusals
+
+
+def _by_options(
+    disk: Disk, layout: Layout, configs: TopicConfigs, options: WriteOptions
+) -> dict[str, TopicTarget]:
+    """The topics that are here and whose partitions the options count; others are met as they come."""
+    targets = {}
+    for name in sorted({key.topic for key in _live(layout)}):
+        count = options.partitions_of(name)
+        if count is None or name in INTERNAL_TOPICS or (options.topic is not None and name != options.topic):
+            continue
+        targets[name] = TopicTarget(
+            name=name,
+            partitions_count=count,
+            topic_id=_topic_id(disk, name, layout, options),
+            config=configs.of(name),
+        )
+    return targets
+
+
+def _topic_id(disk: Disk, topic: str, layout: Layout, options: WriteOptions) -> UUID | None:
+    """The id that the topic's partitions here have, else the one in the options."""
+    wanted = options.topic_ids.get(topic)
+    for entry in layout.partitions:
+        if entry.topic_partition.topic == topic and entry.state is DirectoryState.LIVE:
+            known = topic_id_of(disk, layout.path(entry), wanted=wanted)
+            if known is not None:
+                return known
+    return wanted
+
+
+def _live(layout: Layout) -> set[TopicPartition]:
+    return {entry.topic_partition for entry in layout.partitions if entry.state is DirectoryState.LIVE}
