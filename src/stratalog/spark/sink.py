@@ -1,0 +1,182 @@
+"""The `stratalog` sink: DataFrames into the segments of a Kafka log directory, with no broker.
+
+    df.write.format("stratalog").mode("append").option("topic", "orders").save("/var/lib/kafka")
+
+Thin: what a write is, how tasks stage it and the driver commits it is in `jobs/writing`. Spark builds a
+writer in one process, writes with copies of it in the workers and commits with another copy: what they share
+travels in the writer, and what tasks have to say in their messages.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from stratalog.errors import UsageError
+from stratalog.jobs.writing.options import SINK_COLUMNS, WriteOptions
+from stratalog.spark.workers import prepare_worker, require_version
+from stratalog.version import __version__
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stratalog.jobs.writing.commit import Committer
+    from stratalog.jobs.writing.stage import Staged
+    from stratalog.jobs.writing.target import WriteTarget
+
+SINK_TYPES = {
+    "key": ("binary", "string"),
+    "value": ("binary", "string"),
+    "headers": ("array<struct<key:string,value:binary>>",),
+    "topic": ("string",),
+    "partition": ("int",),
+    "timestamp": ("timestamp",),
+}
+# Columns of a read that say nothing to a write: so what was read can be written as it is.
+IGNORED_COLUMNS = frozenset({"offset", "timestampType"})
+_BATCH_ID, _QUERY_ID = "streaming.sql.batchId", "sql.streaming.queryId"
+
+
+@dataclass(frozen=True)
+class StagedMessage(WriterCommitMessage):
+    """What a task has staged for a write, and for a stream the query it was for."""
+
+    write: str
+    staged: tuple[Staged, ...]
+    query: str | None = None
+
+
+class _Write:
+    """What the writers for batches and for streams have in common."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
+        parsed = WriteOptions.parse(options)
+        check_sink_schema(schema, parsed)
+        if overwrite:
+            raise UsageError("a log is appended to, never overwritten: write with mode('append').")
+        self._version = __version__
+        self._prefix, self._write = write_names(options)
+        self._target = _target_of(parsed)
+
+    def _stage(self, batches: Iterator[pa.RecordBatch]) -> StagedMessage:
+        require_version(self._version)
+        prepare_worker()
+        from pyspark import TaskContext
+
+        from stratalog.clock import system_clock
+        from stratalog.files.disk import Disk
+        from stratalog.jobs.writing.stage import stage_rows
+
+        task = TaskContext.get()
+        assert task is not None, "Spark calls this in its tasks"
+        staged = stage_rows(
+            Disk(require_owner=True),
+            self._target,
+            batches,
+            write=self._write,
+            attempt=str(task.taskAttemptId()),
+            turn=task.partitionId(),
+            clock=system_clock,
+        )
+        return StagedMessage(self._write, tuple(staged), task.getLocalProperty(_QUERY_ID))
+
+    def _commit(self, messages: Sequence[WriterCommitMessage | None], batch: int | None) -> None:
+        own = [message for message in messages if isinstance(message, StagedMessage)]
+        committer = self._committer(own)
+        staged = [segment for message in own for segment in message.staged]
+        query = None
+        if batch is not None:
+            query = next((message.query for message in own if message.query), None)
+        if staged or query is not None:
+            committer.commit(staged, query=query, batch=-1 if batch is None else batch)
+        committer.discard()
+
+    def _abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        own = [message for message in messages if isinstance(message, StagedMessage)]
+        self._committer(own).discard()
+
+    def _committer(self, messages: Sequence[StagedMessage]) -> Committer:
+        prepare_worker()
+        from stratalog.clock import system_clock
+        from stratalog.files.disk import Disk
+        from stratalog.jobs.writing.commit import Committer
+
+        # The writer that commits a stream's batch is another one than the tasks had.
+        write = self._prefix or (messages[0].write if messages else self._write)
+        return Committer(Disk(require_owner=True), self._target, write, clock=system_clock)
+
+
+class StratalogWriter(_Write, DataSourceArrowWriter):
+    """Writes a DataFrame, all of it or nothing."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return self._stage(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        self._commit(messages, None)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        self._abort(messages)
+
+
+class StratalogStreamWriter(_Write, DataSourceStreamArrowWriter):
+    """Writes the batches of a stream, each once, however often Spark tries: the journal knows the last."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return self._stage(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        self._commit(messages, batchId)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
+        self._abort(messages)
+
+
+def write_names(options: Mapping[str, str]) -> tuple[str, str]:
+    """A new name for a write, and how all writes of its stream begin, as far as that is known.
+
+    A stream is known by its checkpoint: one that was killed and runs again clears away what it had staged.
+    """
+    checkpoint = {name.lower(): value for name, value in options.items()}.get("checkpointlocation")
+    unique = uuid.uuid4().hex
+    if checkpoint is None:
+        return "", unique
+    prefix = hashlib.sha256(checkpoint.encode()).hexdigest()[:16]
+    return prefix, prefix + unique[:16]
+
+
+def check_sink_schema(schema: StructType, options: WriteOptions) -> None:
+    """UsageError unless these are columns that records can be made of."""
+    types = {field.name: field.dataType.simpleString() for field in schema.fields}
+    for name, found in types.items():
+        if name in IGNORED_COLUMNS:
+            continue
+        if name not in SINK_TYPES:
+            raise UsageError(
+                f"the column {name} is none that a record has: select {', '.join(SINK_COLUMNS)}, of which "
+                "only value must be there."
+            )
+        if found not in SINK_TYPES[name]:
+            raise UsageError(f"the column {name} is {found}: cast it to {' or '.join(SINK_TYPES[name])}.")
+    if "value" not in types:
+        raise UsageError("there is no column value: every record has one, which may be null.")
+    if options.topic is None and "topic" not in types:
+        raise UsageError("no topic is given: give the option topic, or a column topic.")
+
+
+def _target_of(options: WriteOptions) -> WriteTarget:
+    prepare_worker()
+    from stratalog.files.disk import Disk
+    from stratalog.jobs.writing.target import find_target
+
+    return find_target(Disk(), options)
