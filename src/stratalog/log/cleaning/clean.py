@@ -1,0 +1,263 @@
+"""Compacts one log: from its dirty part the last offset of each key, then every segment up to there anew.
+
+Two passes. The first reads [first_dirty_offset, first_uncleanable_offset) into the offset map, as far as the
+map has room. The second reads the log from its first segment to where the map ends and writes what stays into
+`.cleaned` files, several small segments into one. Each group of segments takes the place of its originals by
+`replace` before the next is begun, so that a log needs room for one more segment only.
+
+Nothing here knows of locks, threads or checkpoints: the manager and the command line bring those along.
+Kafka: Cleaner.doClean
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from stratalog.config import LogConfig
+from stratalog.errors import DiskError
+from stratalog.files.disk import Disk
+from stratalog.files.names import FileState
+from stratalog.log.cleaning.filter import LastRecord, Rules, RunFilter
+from stratalog.log.cleaning.groups import SegmentFacts, group_segments
+from stratalog.log.cleaning.offset_map import OffsetMap
+from stratalog.log.cleaning.runs import RunReader
+from stratalog.log.cleaning.transactions import CleanedTransactions, aborted_between
+from stratalog.log.producer_entry import ProducerStateEntry
+from stratalog.log.segments import LogSegments
+from stratalog.segment.segment import LogSegment
+
+logger = logging.getLogger(__name__)
+
+Replace = Callable[[LogSegment, Sequence[LogSegment]], object]
+"""Puts a cleaned segment in the place of those it was made from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirtyLog:
+    """A log to clean: its segments, the bounds that its manager has found, and who writes to it.
+
+    `first_dirty_offset` is where the last cleaning ended, `first_uncleanable_offset` the base of the first
+    segment that is left alone. `last_records` keeps the last batch of each active producer from vanishing.
+    """
+
+    disk: Disk
+    segments: LogSegments
+    config: LogConfig
+    first_dirty_offset: int
+    first_uncleanable_offset: int
+    last_records: Mapping[int, LastRecord]
+
+
+@dataclass(slots=True, kw_only=True)
+class CleanerStats:
+    """What a cleaning has read and written; the first two are of the pass that fills the map."""
+
+    map_bytes_read: int = 0
+    map_records_read: int = 0
+    bytes_read: int = 0
+    records_read: int = 0
+    records_without_key: int = 0
+    bytes_written: int = 0
+    records_written: int = 0
+    map_utilization: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanResult:
+    """`end_offset` is the new first dirty offset, which goes to the cleaner's checkpoint."""
+
+    end_offset: int
+    groups: tuple[tuple[int, ...], ...]
+    """The base offsets of the segments that became one, group by group."""
+    stats: CleanerStats = field(default_factory=CleanerStats)
+
+
+def _go_on() -> None:
+    """Nobody asks the cleaner to stop."""
+
+
+def _at_full_speed(size: int) -> None:
+    """Nobody asks the cleaner to slow down."""
+
+
+def clean_log(
+    log: DirtyLog,
+    offset_map: OffsetMap,
+    *,
+    now_ms: int,
+    replace_segments: Replace | None,
+    check_done: Callable[[], object] = _go_on,
+    throttle: Callable[[int], object] = _at_full_speed,
+) -> CleanResult:
+    """Compact the log once. With `replace_segments` None nothing is written: the result says what would be.
+
+    `check_done` is called for every run of half a megabyte or so and raises what is to stop the cleaning; the
+    files begun are then gone, groups that were finished stay. `throttle` is told of all bytes read and
+    written. CorruptRecordError where a batch cannot be believed: nothing of its group has changed then.
+    """
+    stats = CleanerStats()
+    if log.first_dirty_offset >= log.first_uncleanable_offset:
+        return CleanResult(end_offset=log.first_dirty_offset, groups=(), stats=stats)
+    cleaning = _Cleaning(log, offset_map, now_ms, stats, check_done, throttle)
+    cleaning.build_offset_map()
+    end_offset = offset_map.latest_offset + 1
+    stats.map_utilization = offset_map.utilization
+    segments = log.segments.range(0, end_offset)
+    groups = [segments[group.start : group.stop] for group in cleaning.group(segments)]
+    for group in groups:
+        cleaning.clean_group(group, replace_segments)
+    bases = tuple(tuple(segment.base_offset for segment in group) for group in groups)
+    return CleanResult(end_offset=end_offset, groups=bases, stats=stats)
+
+
+def last_records_of(producers: Iterable[ProducerStateEntry]) -> dict[int, LastRecord]:
+    """What compaction must know of the producers of a log. Kafka: lastRecordsOfActiveProducers"""
+    return {
+        entry.producer_id: LastRecord(
+            entry.last_data_offset if entry.last_data_offset >= 0 else None, entry.producer_epoch
+        )
+        for entry in producers
+    }
+
+
+class _Cleaning:
+    """One run of the cleaner over one log; transactions go on from group to group."""
+
+    def __init__(
+        self,
+        log: DirtyLog,
+        offset_map: OffsetMap,
+        now_ms: int,
+        stats: CleanerStats,
+        check_done: Callable[[], object],
+        throttle: Callable[[int], object],
+    ) -> None:
+        self._log, self._map, self._stats = log, offset_map, stats
+        self._check_done, self._throttle = check_done, throttle
+        self._reader = RunReader()
+        self._transactions = CleanedTransactions()
+        self._rules = Rules(
+            now_ms=now_ms,
+            delete_retention_ms=log.config.delete_retention_ms,
+            end_of_round=log.first_uncleanable_offset,
+        )
+        clean = log.segments.range(0, log.first_dirty_offset)
+        # Tombstones of formats 0 and 1 have no horizon of their own: the age of what is clean stands for it.
+        self._old_horizon_ms = clean[-1].modified_ms - log.config.delete_retention_ms if clean else 0
+
+    def build_offset_map(self) -> None:
+        """Note every key of the dirty part, or as many as the map holds. Kafka: Cleaner.buildOffsetMap"""
+        start, end = self._log.first_dirty_offset, self._log.first_uncleanable_offset
+        self._map.clear()
+        dirty = self._log.segments.range(start, end)
+        transactions = CleanedTransactions()
+        transactions.add_aborted(aborted_between(self._log.segments, start, end))
+        for index, segment in enumerate(dirty):
+            self._check_done()
+            if self._note_keys(segment, transactions):
+                logger.debug("%s: the offset map is full with %d keys", segment.log_path, self._map.size)
+                return
+            # Offsets may be missing before the next segment; without this they would be dirty for good.
+            following = dirty[index + 1].base_offset if index + 1 < len(dirty) else end
+            self._map.latest_offset = following - 1
+
+    def _note_keys(self, segment: LogSegment, transactions: CleanedTransactions) -> bool:
+        """Whether the map was full before the segment's end."""
+        start_offset = self._log.first_dirty_offset
+        stats = self._stats
+        for run in self._reader.read(segment, segment.offset_index.lookup(start_offset).position):
+            self._check_done()
+            self._throttle(run.size)
+            aborted = np.zeros(len(run.batches), np.bool_)
+            transactions.read_batches(run.data, run.batches, run.rows, aborted)
+            hashes = self._reader.hashes[: len(run.rows)]
+            self._map.hash_rows(run.data, run.rows, hashes)
+            seen, is_full = self._map.put_records(run.batches, aborted, run.rows, hashes, start_offset)
+            stats.map_records_read += seen
+            if is_full:
+                return True
+            stats.map_bytes_read += run.size
+        return False
+
+    def group(self, segments: Sequence[LogSegment]) -> list[range]:
+        config = self._log.config
+        facts = [
+            SegmentFacts(
+                segment.base_offset,
+                segment.size,
+                segment.offset_index.entry_count * segment.offset_index.entry_size,
+                segment.time_index.entry_count * segment.time_index.entry_size,
+            )
+            for segment in segments
+        ]
+        return group_segments(
+            facts,
+            max_size=config.segment_size,
+            max_index_size=config.segment_index_bytes,
+            first_uncleanable_offset=self._log.first_uncleanable_offset,
+        )
+
+    def clean_group(self, group: Sequence[LogSegment], replace_segments: Replace | None) -> None:
+        """Write what stays of these segments as one, and let it take their place."""
+        if replace_segments is None:
+            self._filter_into(None, group)
+            return
+        cleaned = self._create(group[0])
+        is_complete = False
+        try:
+            self._filter_into(cleaned, group)
+            cleaned.on_become_inactive()
+            cleaned.flush()
+            # What has no timestamp is as old as its file, and so are tombstones of old formats.
+            cleaned.set_modified(group[-1].modified_ms)
+            is_complete = True
+        finally:
+            if not is_complete:
+                with suppress(DiskError):  # the next load deletes them
+                    cleaned.delete()
+        replace_segments(cleaned, group)
+
+    def _filter_into(self, cleaned: LogSegment | None, group: Sequence[LogSegment]) -> None:
+        self._transactions.keep_aborted = None if cleaned is None else cleaned.append_aborted
+        # What producers have written last is asked anew for each group in Kafka; a batch that was the last
+        # one then and is no longer is only kept longer than need be.
+        run_filter = RunFilter(self._map, self._reader, self._log.last_records)
+        stats = self._stats
+        for index, segment in enumerate(group):
+            is_last = index + 1 == len(group)
+            end = segment.read_next_offset() if is_last else group[index + 1].base_offset
+            self._transactions.add_aborted(aborted_between(self._log.segments, segment.base_offset, end))
+            rules = replace(self._rules, keeps_old_tombstones=segment.modified_ms > self._old_horizon_ms)
+            for run in self._reader.read(segment):
+                self._check_done()
+                self._throttle(run.size)
+                kept = run_filter.filter(run, self._transactions, rules)
+                stats.bytes_read += run.size
+                stats.records_read += kept.records_read
+                stats.records_without_key += kept.records_without_key
+                stats.bytes_written += len(kept.data)
+                stats.records_written += kept.records_written
+                if len(kept.data):
+                    if cleaned is not None:
+                        cleaned.append(kept.data, kept.batches, kept.max_offset)
+                    self._throttle(len(kept.data))
+
+    def _create(self, first: LogSegment) -> LogSegment:
+        disk, config = self._log.disk, self._log.config
+        suffix = FileState.CLEANED.value
+        # What a cleaning that failed has left.
+        LogSegment(disk, first.directory, first.base_offset, config, first.clock, suffix=suffix).delete()
+        return LogSegment.create(
+            disk,
+            first.directory,
+            first.base_offset,
+            config,
+            first.clock,
+            suffix=suffix,
+            size=config.initial_file_size,
+        )

@@ -1,0 +1,185 @@
+"""What compaction makes of the batches of a segment, run by run: kept as they are, written anew, or gone.
+
+The decisions are `records/kernels/clean.py`; here they are given what they go by, and batches that lose
+records and have a codec are compressed again. Kafka: Cleaner.cleanInto
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from stratalog.errors import InvalidRecordError
+from stratalog.files.disk import aligned_buffer
+from stratalog.log.cleaning.offset_map import OffsetMap
+from stratalog.log.cleaning.runs import DecodedRun, RunReader
+from stratalog.log.cleaning.transactions import CleanedTransactions
+from stratalog.records.batch import RECORD_BATCH_OVERHEAD, BatchHeader, write_crc
+from stratalog.records.compression import CODEC_MASK, compress
+from stratalog.records.kernels import clean as kernel
+from stratalog.records.kernels.clean import GROWTH_OF_A_RECORD, LAST_RECORD, VERDICT
+from stratalog.records.kernels.memory import Bytes, byte_array
+from stratalog.records.kernels.walk import BatchTable
+from stratalog.records.walk import new_table, walk_batches
+
+_FIRST_SIZE = 2 << 20
+
+
+class LastRecord(NamedTuple):
+    """The last thing that a producer has written: its last batch of data, or a marker only."""
+
+    last_data_offset: int | None
+    producer_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What decides over records, beside the map and the transactions.
+
+    `end_of_round` is the first offset that is not cleaned: the batch right before it stays, if need be
+    empty, or the log would seem to end earlier.
+    """
+
+    now_ms: int
+    delete_retention_ms: int
+    end_of_round: int
+    keeps_old_tombstones: bool = True
+    """Those of formats 0 and 1, which have no delete horizon."""
+
+
+class FilteredRun(NamedTuple):
+    """What is left of a run; `batches` are the rows of `data`, in memory that is used again."""
+
+    data: Bytes
+    batches: BatchTable
+    records_read: int
+    records_without_key: int
+    records_written: int
+    max_offset: int
+
+
+class RunFilter:
+    """Filters runs for one cleaning; holds the memory for its output."""
+
+    __slots__ = (
+        "_found",
+        "_keep",
+        "_last_records",
+        "_map",
+        "_out",
+        "_reader",
+        "_to_compress",
+        "_verdicts",
+        "_written",
+    )
+
+    def __init__(
+        self, offset_map: OffsetMap, reader: RunReader, last_records: Mapping[int, LastRecord]
+    ) -> None:
+        self._map = offset_map
+        self._reader = reader
+        self._last_records = _table_of(last_records)
+        self._out = aligned_buffer(_FIRST_SIZE)
+        self._keep = np.empty(0, np.bool_)
+        self._found = np.empty(0, np.int64)
+        self._to_compress = np.empty((0, 2), np.int64)
+        self._verdicts = np.empty(0, VERDICT)
+        self._written = new_table()
+
+    def filter(self, run: DecodedRun, transactions: CleanedTransactions, rules: Rules) -> FilteredRun:
+        """What stays of a run of the reader that this filter was given."""
+        _, _, batches, rows, _ = run
+        self._make_room(run)
+        verdicts = self._verdicts[: len(batches)]
+        verdicts["can_discard"] = False
+        transactions.read_batches(run.data, batches, rows, verdicts["can_discard"])
+        kernel.judge_batches(batches, rows, self._last_records, rules.end_of_round, rules.now_ms, verdicts)
+        hashes, found = self._reader.hashes[: len(rows)], self._found[: len(rows)]
+        self._map.hash_rows(run.data, rows, hashes)
+        self._map.get_offsets(hashes, found)
+        without_key = kernel.judge_records(
+            batches,
+            rows,
+            found,
+            self._map.latest_offset,
+            rules.now_ms,
+            rules.keeps_old_tombstones,
+            verdicts,
+            self._keep,
+        )
+        size, pending, refused = kernel.write_batches(
+            run.original,
+            run.data,
+            batches,
+            rows,
+            verdicts,
+            self._keep,
+            rules.now_ms + rules.delete_retention_ms,
+            self._out,
+            self._to_compress,
+        )
+        if refused >= 0:
+            raise _no_empty_message(batches[refused])
+        data = self._out[:size] if not pending else self._compressed(size, pending)
+        written = walk_batches(data, table=self._written, check_crc=False).headers
+        unread = verdicts["rows_count"][verdicts["is_deleted"]].sum()
+        return FilteredRun(
+            data=data,
+            batches=written,
+            records_read=len(rows) - int(unread),
+            records_without_key=without_key,
+            records_written=int(verdicts["kept_count"].sum()),
+            max_offset=int(written["last_offset"][-1]) if len(written) else -1,
+        )
+
+    def _make_room(self, run: DecodedRun) -> None:
+        count, rows_count = len(run.batches), len(run.rows)
+        if count > len(self._verdicts):
+            self._verdicts = np.empty(2 * count, VERDICT)
+            self._written = new_table(2 * count)
+            self._to_compress = np.empty((2 * count, 2), np.int64)
+        if rows_count > len(self._keep):
+            self._keep = np.empty(2 * rows_count, np.bool_)
+            self._found = np.empty(2 * rows_count, np.int64)
+        unpacked = int((run.batches["records_end"] - run.batches["records_position"]).sum())
+        most = run.size + unpacked + RECORD_BATCH_OVERHEAD * count + GROWTH_OF_A_RECORD * rows_count
+        if most > len(self._out):
+            self._out = aligned_buffer(2 * most)
+
+    def _compressed(self, size: int, pending: int) -> Bytes:
+        """The output with the sections of these batches compressed, and lengths and checksums to match."""
+        view = self._out.data
+        parts: list[memoryview | bytearray] = []
+        done = 0
+        for start, end in self._to_compress[:pending].tolist():
+            header = BatchHeader.unpack(view, start)
+            section = compress(header.attributes & CODEC_MASK, view[start + RECORD_BATCH_OVERHEAD : end])
+            length = header.batch_length + len(section) - (end - start - RECORD_BATCH_OVERHEAD)
+            batch = bytearray(header._replace(batch_length=length).pack()) + section
+            write_crc(batch, 0, len(batch))
+            parts += [view[done:start], batch]
+            done = end
+        parts.append(view[done:size])
+        return byte_array(b"".join(parts))
+
+
+def _table_of(last_records: Mapping[int, LastRecord]) -> BatchTable:
+    table = np.zeros(len(last_records), LAST_RECORD)
+    for row, producer_id in zip(table, sorted(last_records), strict=True):
+        last = last_records[producer_id]
+        row["producer_id"] = producer_id
+        row["last_data_offset"] = -1 if last.last_data_offset is None else last.last_data_offset
+        row["producer_epoch"] = last.producer_epoch
+    return table
+
+
+def _no_empty_message(row: np.void) -> InvalidRecordError:
+    return InvalidRecordError(
+        f"the message of format {row['magic']} at offset {row['last_offset']} is the last that may be "
+        "cleaned. None of its records stays, and there is no empty batch in that format to keep its "
+        "offset. Kafka's cleaner stops here too; a record written behind it lets the next one pass.",
+        position=int(row["position"]),
+    )

@@ -1,0 +1,57 @@
+"""Which segments become one: neighbours, as long as what they have together still fits one segment.
+
+Kafka: Cleaner.groupSegmentsBySize
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+INT32_MAX = 2**31 - 1
+
+
+class SegmentFacts(NamedTuple):
+    """What grouping asks of a segment: bytes of the log and of the entries in its two indexes."""
+
+    base_offset: int
+    size: int
+    offset_index_size: int
+    time_index_size: int
+
+
+def group_segments(
+    segments: Sequence[SegmentFacts], *, max_size: int, max_index_size: int, first_uncleanable_offset: int
+) -> list[range]:
+    """Runs of indexes into `segments`, in order; each becomes one segment, named by the first of it.
+
+    A segment ends at most right before the next one's base. That is more than its last offset may be, but
+    an index that a crash left empty cannot mislead it, and the file need not be read.
+    """
+    groups: list[range] = []
+    start = 0
+    while start < len(segments):
+        first = segments[start]
+        size, offset_index_size, time_index_size = first[1:]
+        stop = start + 1
+        while stop < len(segments):
+            segment = segments[stop]
+            size += segment.size
+            offset_index_size += segment.offset_index_size
+            time_index_size += segment.time_index_size
+            following = (
+                segments[stop + 1].base_offset if stop + 1 < len(segments) else first_uncleanable_offset
+            )
+            # An empty segment has no offset that could be too far from the first one's base.
+            fits_range = not segment.size or following - 1 - first.base_offset <= INT32_MAX
+            if (
+                size > max_size
+                or offset_index_size > max_index_size
+                or time_index_size > max_index_size
+                or not fits_range
+            ):
+                break
+            stop += 1
+        groups.append(range(start, stop))
+        start = stop
+    return groups

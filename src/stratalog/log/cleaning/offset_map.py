@@ -1,0 +1,121 @@
+"""The map that compaction goes by: for each key the last offset at which it was written.
+
+A key is known by its hash alone, 24 bytes whatever its length. The hash is SipHash-128 with a key that is
+drawn anew for each use of the map: a client that chooses its records' keys cannot make two of them collide,
+which would compact another's record away. Kafka: SkimpyOffsetMap, with MD5
+"""
+
+from __future__ import annotations
+
+import mmap
+import secrets
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratalog.errors import UsageError
+from stratalog.records.kernels import offset_map as kernel
+from stratalog.records.kernels.decode import RECORD, RecordTable
+from stratalog.records.kernels.hash import hash_keys
+from stratalog.records.kernels.memory import Bytes, byte_array
+from stratalog.records.kernels.offset_map import Hashes
+from stratalog.records.kernels.walk import BatchTable
+
+SLOT_SIZE = 24
+MAX_SLOTS = 2**31 - 1
+DEFAULT_LOAD_FACTOR = 0.9  # log.cleaner.io.buffer.load.factor
+NO_OFFSET = -1
+
+
+class OffsetMap:
+    """Key to last offset, in `memory_size` bytes that are not touched before they are needed.
+
+    `latest_offset` is how far the map has come: records behind it are not looked up. `hash_key` is for tests.
+    """
+
+    __slots__ = ("_hash_key", "_key_given", "_slots", "_state", "capacity", "slots")
+
+    def __init__(
+        self,
+        memory_size: int,
+        *,
+        load_factor: float = DEFAULT_LOAD_FACTOR,
+        hash_key: tuple[int, int] | None = None,
+    ) -> None:
+        self.slots = min(memory_size // SLOT_SIZE, MAX_SLOTS)
+        # One slot stays empty, at which every search ends.
+        self.capacity = min(int(self.slots * load_factor), self.slots - 1)
+        if self.slots * load_factor <= 1 or self.capacity < 1:
+            raise UsageError(
+                f"an offset map of {memory_size} bytes has no room for a key at a load factor of "
+                f"{load_factor}: a key takes {SLOT_SIZE} bytes. See log.cleaner.dedupe.buffer.size."
+            )
+        self._key_given = hash_key
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything, and draw a new key for the hash."""
+        memory = mmap.mmap(-1, self.slots * SLOT_SIZE)
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            # A look-up goes anywhere: with small pages it misses the page table's cache each time too.
+            memory.madvise(mmap.MADV_HUGEPAGE)
+        self._slots = np.frombuffer(memory, np.uint64)
+        self._state = np.array([0, NO_OFFSET], np.int64)
+        first, second = self._key_given or (secrets.randbits(64), secrets.randbits(64))
+        self._hash_key = np.uint64(first), np.uint64(second)
+
+    @property
+    def size(self) -> int:
+        """How many keys are in it."""
+        return int(self._state[kernel.ENTRIES])
+
+    @property
+    def latest_offset(self) -> int:
+        return int(self._state[kernel.LATEST])
+
+    @latest_offset.setter
+    def latest_offset(self, offset: int) -> None:
+        self._state[kernel.LATEST] = offset
+
+    @property
+    def utilization(self) -> float:
+        return self.size / self.slots
+
+    def hash_rows(self, data: Bytes, rows: RecordTable, hashes: Hashes) -> None:
+        """Write the hash of each row's key to `hashes`."""
+        hash_keys(data, rows, *self._hash_key, hashes)
+
+    def put_records(
+        self,
+        batches: BatchTable,
+        skipped: NDArray[np.bool_],
+        rows: RecordTable,
+        hashes: Hashes,
+        start_offset: int,
+    ) -> tuple[int, bool]:
+        """Note the records from start_offset on; (how many were seen, whether the map was full then)."""
+        return kernel.put_records(
+            self._slots, self.capacity, self._state, batches, skipped, rows, hashes, start_offset
+        )
+
+    def get_offsets(self, hashes: Hashes, found: NDArray[np.int64]) -> None:
+        """The last offset of each key with one of these hashes; -1 where there is none."""
+        kernel.get_offsets(self._slots, hashes, found)
+
+    def get(self, key: bytes) -> int:
+        """The last offset of one key; -1 where there is none."""
+        found = np.empty(1, np.int64)
+        data, rows = _rows_of([key])
+        hashes = np.empty((1, 2), np.uint64)
+        self.hash_rows(data, rows, hashes)
+        self.get_offsets(hashes, found)
+        return int(found[0])
+
+
+def _rows_of(keys: Sequence[bytes]) -> tuple[Bytes, RecordTable]:
+    rows = np.zeros(len(keys), RECORD)
+    ends = np.cumsum([len(key) for key in keys])
+    rows["key_size"] = [len(key) for key in keys]
+    rows["key_position"] = ends - rows["key_size"]
+    return byte_array(b"".join(keys)), rows

@@ -1,0 +1,65 @@
+"""Puts new segments in the place of old ones so that a crash at any moment leaves the one or the other.
+
+1. The new files, complete and on the device as `.cleaned`, become `.swap`, the highest base first: until the
+   lowest one has its new name, the next start throws all of them away.
+2. The old files become `.deleted`.
+3. The new files get their final names. The next start does this too, and removes old ones in their range.
+
+The directory is synced between the steps: a file system may otherwise make a later rename durable before an
+earlier one, and a new file that is still called `.cleaned` is thrown away while its originals are gone
+already. Kafka syncs once, at the end. Kafka: LocalLog.replaceSegments
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stratalog.files.disk import Disk
+from stratalog.files.names import FileState
+from stratalog.log.deletion import delete_segments
+from stratalog.log.producers import ProducerStateManager
+from stratalog.log.scheduler import Scheduler
+from stratalog.log.segments import LogSegments
+from stratalog.segment.segment import LogSegment
+
+
+def replace_segments(
+    disk: Disk,
+    segments: LogSegments,
+    new: Sequence[LogSegment],
+    old: Sequence[LogSegment],
+    *,
+    scheduler: Scheduler,
+    producers: ProducerStateManager | None,
+    delete_delay_ms: int,
+    reason: str = "they are compacted",
+) -> None:
+    """Swap `new`, whose files end in .cleaned, for `old`; the caller holds the log's lock.
+
+    Of `old`, segments that are no longer in the log are left alone: retention was faster. The snapshots of
+    producers at bases that no segment has any more go too, unless `producers` is None.
+    """
+    added = sorted(new, key=lambda segment: segment.base_offset)
+    removed = [segment for segment in old if segments.get(segment.base_offset) is segment]
+    directory = added[0].directory
+    disk.sync_directory(directory)
+    for segment in reversed(added):
+        segment.change_suffixes(FileState.CLEANED.value, FileState.SWAP.value)
+    disk.sync_directory(directory)
+    bases = {segment.base_offset for segment in added}
+    gone = {segment.base_offset for segment in removed} | bases
+    # At once: a reader sees the old segments or the new ones, never a gap between them.
+    segments.replace([*(segment for segment in segments if segment.base_offset not in gone), *added])
+    for segment in removed:
+        delete_segments(
+            disk,
+            scheduler,
+            None if segment.base_offset in bases else producers,
+            [segment],
+            delay_ms=delete_delay_ms,
+            reason=reason,
+        )
+    disk.sync_directory(directory)
+    for segment in added:
+        segment.change_suffixes(FileState.SWAP.value, FileState.LIVE.value)
+    disk.sync_directory(directory)

@@ -1,0 +1,118 @@
+"""A segment's records in runs: what both passes of the cleaner read, in memory that is used again.
+
+Every batch is read whole and its checksum checked. Kafka does not check it there; but a damaged key would
+take the place of another, and a batch that is written anew would get a checksum that holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from stratalog.errors import CorruptRecordError
+from stratalog.records.columns import wrong_crc
+from stratalog.records.compression import DEFAULT_LIMIT, Scratch
+from stratalog.records.kernels import decode as decoding
+from stratalog.records.kernels.decode import RECORD, RecordTable
+from stratalog.records.kernels.memory import Bytes
+from stratalog.records.kernels.offset_map import Hashes
+from stratalog.records.kernels.walk import BatchTable, survey
+from stratalog.records.unpack import Run, invalid_record, next_run
+from stratalog.records.walk import Stop, explain_stop
+from stratalog.segment.headers import Part, walk_file
+from stratalog.segment.segment_files import SegmentFiles
+
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+_FIRST_ROWS = 8192
+
+
+class DecodedRun(NamedTuple):
+    """Batches that lie in `original` as they are in the file, and their records in `data`.
+
+    `rows` has a row for each record, in order. All of it holds until the next run is asked for.
+    """
+
+    original: Bytes
+    data: Bytes
+    batches: BatchTable
+    rows: RecordTable
+    size: int
+    """Bytes of these batches in the file."""
+
+
+class RunReader:
+    """Reads segments; holds the memory for one run, and `hashes` for its keys."""
+
+    __slots__ = ("_rows", "_scratch", "hashes")
+
+    def __init__(self) -> None:
+        self._scratch = Scratch()
+        self._rows: RecordTable = np.empty(_FIRST_ROWS, RECORD)
+        self.hashes: Hashes = np.empty((_FIRST_ROWS, 2), np.uint64)
+
+    def read(self, segment: SegmentFiles, start_position: int = 0) -> Iterator[DecodedRun]:
+        """All batches from a position on; what is no whole batch, up to the end, is a CorruptRecordError."""
+        path = segment.log_path
+        for part in walk_file(segment.read_into, start_position, segment.size, check_crc=True):
+            try:
+                yield from self._runs(part)
+            except CorruptRecordError as error:
+                raise error.at(position=part.position + error.position, path=path) from error
+            _check_end(part, segment.size, path)
+            start_position = part.position + part.walk.next_position
+        if start_position < segment.size:
+            raise CorruptRecordError(
+                f"the file ends here, {segment.size - start_position} bytes too early.",
+                position=start_position,
+                path=path,
+            )
+
+    def _runs(self, part: Part) -> Iterator[DecodedRun]:
+        headers = part.walk.headers
+        start = 0
+        while start < len(headers):
+            good, _, _, _ = survey(headers, start)
+            if good == start:
+                raise wrong_crc(part.data, headers[start])
+            run = next_run(part.data, headers[:good], start, self._scratch, DEFAULT_LIMIT)
+            count = len(run.batches)
+            if count:
+                rows = self._decode(run)
+                first, last = headers[start], headers[start + count - 1]
+                size = int(last["position"]) + int(last["size"]) - int(first["position"])
+                yield DecodedRun(part.data, run.data, run.batches, rows, size)
+            if run.problem is not None:
+                raise run.problem
+            start += count
+
+    def _decode(self, run: Run) -> RecordTable:
+        decode = decoding.decode_legacy if run.is_legacy else decoding.decode
+        done, at, outcome = 0, (0, 0, 0), decoding.MORE
+        while True:
+            count, outcome, at = decode(
+                run.data, run.batches, self._rows[done:], at, INT64_MAX, INT64_MIN, INT64_MAX
+            )
+            done += count
+            if outcome != decoding.MORE:
+                break
+            # Memory follows the records that are really there, not what a header counts.
+            rows = np.empty(2 * len(self._rows), RECORD)
+            rows[:done] = self._rows[:done]
+            self._rows = rows
+            self.hashes = np.empty((len(rows), 2), np.uint64)
+        if outcome != decoding.DONE:
+            raise invalid_record(run.batches[at[0]], outcome)
+        return self._rows[:done]
+
+
+def _check_end(part: Part, size: int, path: str) -> None:
+    """Only the file's end may end a part that is the last: a torn tail would be lost with the old file."""
+    walk = part.walk
+    if part.is_last and walk.stop not in (Stop.END, Stop.TABLE_FULL):
+        at = walk.next_position
+        end = min(len(part.data), at + size - part.position)
+        raise CorruptRecordError(
+            explain_stop(part.data, at, end, walk.stop), position=part.position + at, path=path
+        )

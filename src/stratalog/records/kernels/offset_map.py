@@ -1,0 +1,99 @@
+"""The cleaner's map from the hash of a key to the last offset of that key: open addressing in one array.
+
+A slot is three words: the two halves of the key's hash, and its offset plus one, so that memory which is all
+zeros is an empty map and costs nothing until it is used. Slots are probed one behind the other from where the
+hash points: a miss then stays in the cache line that is there already. Kafka: SkimpyOffsetMap
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratalog.records.kernels.decode import RecordTable
+from stratalog.records.kernels.jit import inlined, kernel
+from stratalog.records.kernels.memory import prefetch
+from stratalog.records.kernels.walk import CONTROL, BatchTable
+
+WORDS = 3  # of a slot
+AHEAD = 12  # rows whose slots are asked for before they are needed: a slot is nearly always out of the cache
+
+# How far a map has come; an array, so that a kernel can change it.
+ENTRIES, LATEST = 0, 1
+
+Slots = Any  # NDArray[np.uint64]; a prefetch takes any array, but is declared for bytes
+Hashes = NDArray[np.uint64]
+
+
+@inlined
+def _home(high: Any, slots_count: Any) -> Any:
+    """The slot that a hash points at: its upper 32 bits, spread over all slots without a division."""
+    return np.int64(((high >> np.uint64(32)) * np.uint64(slots_count)) >> np.uint64(32))
+
+
+@inlined
+def _find(slots: Slots, slots_count: Any, low: Any, high: Any) -> Any:
+    """Where the words of this hash begin, or of the empty slot that it would take."""
+    slot = _home(high, slots_count)
+    at = slot * WORDS
+    while slots[at + 2] != 0 and not (slots[at] == low and slots[at + 1] == high):
+        slot += 1
+        if slot == slots_count:
+            slot = 0
+        at = slot * WORDS
+    return at
+
+
+@kernel
+def put_records(
+    slots: Slots,
+    capacity: int,
+    state: NDArray[np.int64],
+    batches: BatchTable,
+    skipped: NDArray[np.bool_],
+    rows: RecordTable,
+    hashes: Hashes,
+    start_offset: int,
+) -> tuple[int, bool]:
+    """Note the offset of every record with a key from start_offset on, batch by batch.
+
+    `skipped` are batches that are read over (aborted ones); control batches have no keys of users. Returns
+    (records seen, whether the map was full before the next one): at least one slot always stays empty, so
+    that a search ends.
+    """
+    slots_count = len(slots) // WORDS
+    row = 0
+    for index in range(len(batches)):
+        batch: Any = batches[index]
+        is_passed_over = skipped[index] or (batch.magic == 2 and batch.attributes & CONTROL != 0)
+        while row < len(rows) and rows[row].batch == index:
+            if row + AHEAD < len(rows):
+                prefetch(slots, _home(hashes[row + AHEAD, 1], slots_count) * WORDS)
+            offset = rows[row].offset
+            if not is_passed_over and rows[row].key_size >= 0 and offset >= start_offset:
+                if state[ENTRIES] >= capacity:
+                    return row, True
+                at = _find(slots, slots_count, hashes[row, 0], hashes[row, 1])
+                if slots[at + 2] == 0:
+                    slots[at] = hashes[row, 0]
+                    slots[at + 1] = hashes[row, 1]
+                    state[ENTRIES] += 1
+                slots[at + 2] = np.uint64(offset + 1)
+                state[LATEST] = offset
+            row += 1
+        if batch.last_offset >= start_offset:
+            state[LATEST] = batch.last_offset
+    return row, False
+
+
+@kernel
+def get_offsets(slots: Slots, hashes: Hashes, found: NDArray[np.int64]) -> None:
+    """The offset that is noted for each hash; -1 where none is."""
+    slots_count = len(slots) // WORDS
+    for i in range(len(hashes)):
+        if i + AHEAD < len(hashes):
+            prefetch(slots, _home(hashes[i + AHEAD, 1], slots_count) * WORDS)
+        at = _find(slots, slots_count, hashes[i, 0], hashes[i, 1])
+        found[i] = np.int64(slots[at + 2]) - 1
