@@ -320,6 +320,19 @@ def test_with_more_cut_than_a_torn_tail_nothing_is_promised(killed: Path) -> Non
     assert "more than the unfinished last batch" in report.notes[0]
 
 
+def test_batches_behind_a_length_that_reaches_past_the_end_are_more_than_a_torn_tail(killed: Path) -> None:
+    log = killed / "idempotent-0" / "00000000000000000040.log"
+    data = bytearray(log.read_bytes())
+    second = 12 + int.from_bytes(data[8:12], "big")
+    data[second + 8] ^= 0x10  # of a length of four bytes the highest
+    log.write_bytes(data)
+
+    report = recover(killed, process_crash=True)
+
+    assert marker(killed) == NO_EPOCH
+    assert "more than the unfinished last batch" in report.notes[0]
+
+
 def test_what_was_recovered_with_cuts_is_not_promised_by_a_later_run(killed: Path) -> None:
     damage(killed / "blocks-0" / "00000000000000000000.log")
     recover(killed)

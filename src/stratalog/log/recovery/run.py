@@ -10,12 +10,15 @@ from dataclasses import replace
 from stratalog.config import LogConfig
 from stratalog.files.disk import Disk, Path
 from stratalog.files.names import TopicPartition
+from stratalog.log.recovery.facts import Cut
 from stratalog.log.recovery.plan import RecoveryPlan, plan_recovery
 from stratalog.log.recovery.quarantine import Quarantine
+from stratalog.log.recovery.salvage_search import Search
 from stratalog.log.recovery.salvaging import salvage_results
 from stratalog.log.recovery.steps import KeepRange, Step, apply_steps
-from stratalog.log.recovery.survey import RecoveryOptions, Survey, survey_partition
+from stratalog.log.recovery.survey import INT64_MAX, RecoveryOptions, Survey, survey_partition
 from stratalog.log.recovery.task import ScanResult, run_scan
+from stratalog.records.kernels.memory import Bytes
 
 logger = logging.getLogger(__name__)
 
@@ -70,7 +73,27 @@ def plan_scanned(disk: Disk, survey: Survey, results: Mapping[str, ScanResult]) 
     """The plan of a partition whose scans are done; to salvage something, damaged segments are read again."""
     if survey.options.salvage:
         results = salvage_results(disk, survey, results)
-    return plan_recovery(survey, results)
+    plan = plan_recovery(survey, results)
+    if plan.cuts and plan.is_only_torn_tail and any(_hides_batches(disk, survey, cut) for cut in plan.cuts):
+        return replace(plan, is_only_torn_tail=False)
+    return plan
+
+
+def _hides_batches(disk: Disk, survey: Survey, cut: Cut) -> bool:
+    """Whether whole batches stand in a tail that was taken for one unfinished batch.
+
+    A length has no checksum: one that is damaged, and reaches past the end of the file, looks like a batch
+    whose writing was cut short, whatever follows it. It is not how the crash of a process looks.
+    """
+    path = next(task.path for task in survey.scans if task.name == cut.file)
+    with disk.open_read(path) as file:
+
+        def read_into(buffer: Bytes, position: int) -> int:
+            return disk.read_into(file, buffer, position)
+
+        search = Search(read_into, cut.position + cut.size, cut.first_offset - 1, -1, INT64_MAX, None)
+        search.run(cut.position)
+    return search.batches_count > 0
 
 
 def apply_plan(
