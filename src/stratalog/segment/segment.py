@@ -44,13 +44,13 @@ class LogSegment(ReadableSegment):
     """A .log file, its .index, .timeindex and .txnindex."""
 
     __slots__ = (
+        "_changes_count",
         "_first_timestamp",
         "_indexer",
         "_is_padded",
-        "_is_synced",
-        "_is_written",
         "_max_timestamp",
         "_since_entry",
+        "_synced_count",
         "clock",
         "created_ms",
         "roll_jitter_ms",
@@ -78,8 +78,9 @@ class LogSegment(ReadableSegment):
         self._indexer: SegmentIndexer | None = None  # once it is appended to
         self._since_entry = 0
         self._is_padded = False  # the file is longer than `size`: preallocated, or a write has failed
-        self._is_synced = False  # what is in the file is on the device for certain
-        self._is_written = False  # changed here since it was last synced
+        # How often the log was changed here, and how many of that were done when a sync of it began; -1 is no
+        # sync yet. A change counts when it is done: one that a sync only meets half is not on the device.
+        self._changes_count, self._synced_count = 0, -1
 
     @classmethod
     def create(
@@ -107,7 +108,7 @@ class LogSegment(ReadableSegment):
         )
         disk.create(segment.log_path, size)
         segment._is_padded = size > 0
-        segment._is_written = True
+        segment._changes_count = 1
         return segment
 
     @classmethod
@@ -165,12 +166,13 @@ class LogSegment(ReadableSegment):
         if indexer is None:
             indexer = self._indexer = SegmentIndexer(self.offset_index, self.time_index)
         indexer.prepare(self._since_entry, *self._largest())
-        self._is_written, self._is_synced = True, False
         try:
             self._disk.write_at(self.log_path, view, position)
         except DiskError:
             self._is_padded = True  # with a part of the set; the next append writes over it
             raise
+        finally:
+            self._changes_count += 1
         self.size = position + set_size
         self._since_entry, timestamp, offset, problem = indexer.index(
             batches, position, self.config.index_interval_bytes
@@ -220,9 +222,9 @@ class LogSegment(ReadableSegment):
         cut_size = 0
         if start is not None:
             cut_size = self.size - start.position
-            self._is_written, self._is_synced = True, False
             self.size = start.position
             self._disk.truncate(self.log_path, start.position)
+            self._changes_count += 1
             self._is_padded = False
         if self.size == 0:
             self.created_ms = self.clock()
@@ -248,14 +250,8 @@ class LogSegment(ReadableSegment):
 
     def flush(self) -> None:
         """Return when everything is on the device, the log first. Creates the indexes, as Kafka does."""
-        if not self._is_synced:
-            # Said before it is so: an append meanwhile takes it back, and must not be overruled afterwards.
-            self._is_written, self._is_synced = False, True
-            try:
-                self._disk.sync(self.log_path)
-            except DiskError:
-                self._is_written, self._is_synced = True, False
-                raise
+        if self._synced_count != self._changes_count:
+            self._sync_log()
         self.offset_index.flush()
         self.time_index.flush()
         self.txn_index.flush()
@@ -314,7 +310,10 @@ class LogSegment(ReadableSegment):
         """The largest timestamp and its offset. Of a segment that was opened, the time index knows them."""
         largest = self._max_timestamp
         if largest is None:
-            largest = self._max_timestamp = self.time_index.last_entry
+            with self._lock:  # or a reader would put it in the place of what an append has found meanwhile
+                largest = self._max_timestamp
+                if largest is None:
+                    largest = self._max_timestamp = self.time_index.last_entry
         return largest
 
     def _read_largest(self) -> tuple[int, int]:
@@ -327,13 +326,18 @@ class LogSegment(ReadableSegment):
     def _trim_log(self) -> None:
         if self._is_padded:
             self._disk.truncate(self.log_path, self.size)
-            self._is_padded, self._is_synced, self._is_written = False, False, True
+            self._changes_count += 1
+            self._is_padded = False
 
     def _close_log(self) -> None:
         self._trim_log()
-        if self._is_written:
-            self._disk.sync(self.log_path)
-            self._is_written, self._is_synced = False, True
+        if self._changes_count > max(self._synced_count, 0):  # what was only read is left alone
+            self._sync_log()
+
+    def _sync_log(self) -> None:
+        changes_count = self._changes_count  # before: what is written meanwhile may come too late for it
+        self._disk.sync(self.log_path)
+        self._synced_count = changes_count
 
     def _forget(self) -> None:
         self._max_timestamp = None

@@ -1,0 +1,109 @@
+"""A segment that one thread appends to while others flush it, read it, or are interrupted."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from stratalog.files.disk import Disk
+from stratalog.files.disk import Path as DiskPath
+from stratalog.files.simulated import SimulatedDisk
+from stratalog.segment.segment import LogSegment
+from stratalog.segment.time_index import TimeEntry, TimeIndex
+from tests.segment.making import ManualClock, append, config_of, new_segment, records, reopened
+
+if TYPE_CHECKING:
+    from stratalog.files.disk import Data
+
+DIRECTORY = "/orders-0"
+
+
+class FlushedMeanwhile(SimulatedDisk):
+    """Where somebody else flushes a segment when bytes are just about to be written to its log."""
+
+    segment: LogSegment | None = None
+
+    def write_at(self, path: DiskPath, data: Data, position: int) -> None:
+        segment, self.segment = self.segment, None
+        if segment is not None:
+            segment.flush()
+        super().write_at(path, data, position)
+
+
+def new_simulated(disk: SimulatedDisk) -> LogSegment:
+    disk.make_directories(DIRECTORY)
+    disk.sync_everything()
+    return LogSegment.create(disk, DIRECTORY, 0, config_of(), ManualClock())
+
+
+def logs_after_a_power_cut(disk: SimulatedDisk) -> set[bytes]:
+    disk.sync_directory(DIRECTORY)
+    return {after.read_at(f"{DIRECTORY}/{0:020d}.log", 1000, 0) for after in disk.crash()}
+
+
+@pytest.mark.parametrize("end", [LogSegment.flush, LogSegment.close])
+def test_what_is_written_behind_a_flush_is_not_taken_for_flushed(end: Callable[[LogSegment], None]) -> None:
+    disk = FlushedMeanwhile()
+    segment = new_simulated(disk)
+    append(segment, records(0, "a"))
+    disk.segment = segment
+    append(segment, records(1, "b"))
+
+    end(segment)
+
+    assert logs_after_a_power_cut(disk) == {records(0, "a") + records(1, "b")}
+
+
+def test_a_flush_that_is_interrupted_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = SimulatedDisk()
+    segment = new_simulated(disk)
+    append(segment, records(0, "a"))
+
+    def interrupted(path: DiskPath) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(disk, "sync", interrupted)
+        segment.flush()
+    segment.close()
+
+    assert logs_after_a_power_cut(disk) == {records(0, "a")}
+
+
+def test_a_reader_that_asks_for_the_largest_timestamp_does_not_undo_an_append(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = new_segment(tmp_path)
+    append(before, records(0, "a", timestamp=10))
+    before.close()
+    segment = reopened(before)
+    appending = threading.Thread(target=append, args=(segment, records(1, "b", timestamp=20)))
+    real = TimeIndex.last_entry.fget
+    assert real is not None
+
+    def slow(index: TimeIndex) -> TimeEntry:
+        found: TimeEntry = real(index)
+        if appending.ident is None:
+            appending.start()
+            appending.join(0.2)  # it may have to wait for this reader
+        return found
+
+    monkeypatch.setattr(TimeIndex, "last_entry", property(slow))
+    assert segment.max_timestamp == 10
+    appending.join(10)
+
+    assert segment.max_timestamp == 20
+
+
+def test_a_record_that_the_segment_does_not_tell_of_yet_is_not_found_by_time(tmp_path: Path) -> None:
+    written = new_segment(tmp_path)
+    append(written, records(0, "a", timestamp=10))
+    known_size = written.size
+    append(written, records(1, "b", timestamp=20))
+    segment = LogSegment.open(Disk(), tmp_path, 0, written.config, written.clock, size=known_size)
+
+    assert segment.find_offset_by_timestamp(15, 0) is None
