@@ -286,3 +286,21 @@ def test_a_failing_transaction_index_stops_the_log_with_its_data_in_place() -> N
     assert log.last_stable_offset == 0
     with pytest.raises(DiskError, match="has failed before"):
         log.read(0, 100)
+
+
+def test_a_transaction_that_is_aborted_while_a_read_begins_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Machine().open()
+    log.append_as_leader(batch(b"plain"), leader_epoch=0)
+    real = log._resolve_high_watermark
+
+    def aborted_meanwhile() -> None:
+        monkeypatch.undo()
+        log.append_as_leader(produced(1, 0, b"aborted", transactional=True), leader_epoch=0)
+        append_marker(log, 1, ABORT)
+        real()
+
+    monkeypatch.setattr(log, "_resolve_high_watermark", aborted_meanwhile)
+    found = log.read(0, 1000, isolation=COMMITTED)
+
+    assert b"aborted" in found.records
+    assert found.aborted_transactions == [AbortedTransaction(1, 1)]

@@ -57,7 +57,10 @@ def read(
     min_one_message: bool = False,
     include_aborted: bool = False,
 ) -> FetchedData:
-    """Batches from the one that holds start_offset on, below the mark `limit`, which is not above `end`."""
+    """Batches from the one that holds start_offset on, below the mark `limit`.
+
+    That may be above `end` by what was appended after the latter was looked at.
+    """
     if not log_start_offset <= start_offset <= end.offset or segments.floor(start_offset) is None:
         raise out_of_range(start_offset, log_start_offset, end.offset)
     aborted: list[AbortedTransaction] | None = [] if include_aborted else None
@@ -77,7 +80,7 @@ def read(
         if found is None:
             continue
         if include_aborted:
-            aborted = _aborted(segments, segment, found, start_offset, end.offset)
+            aborted = _aborted(segments, segment, found, start_offset, max(end.offset, limit.offset))
         return FetchedData(
             OffsetMetadata(found.base_offset, segment.base_offset, found.position),
             segment.read_bytes(found.position, found.size) if found.size else b"",
