@@ -14,6 +14,7 @@ from stratalog.errors import (
     RecordBatchTooLargeError,
     RecordTooLargeError,
     RecordValidationError,
+    SegmentOffsetOverflowError,
     UnexpectedAppendOffsetError,
 )
 from stratalog.log.origin import AppendOrigin
@@ -277,3 +278,28 @@ def test_log_append_time_is_the_clock_s() -> None:
     log.append_as_leader(build_batch([Record(0, 17, None, b"x")], BatchOptions()), leader_epoch=0)
 
     assert [record.timestamp for record in read_all(log)] == [NOW + 5]
+
+
+def test_a_set_that_an_empty_index_has_no_room_for_does_not_fail_the_log() -> None:
+    log = Machine(index_interval_bytes=1, segment_index_bytes=48).open()
+    batches = [batch(b"x", timestamp=NOW + i, base_offset=i) for i in range(9)]
+    with pytest.raises(IndexFullError):
+        log.append_as_follower(b"".join(batches), leader_epoch=0)
+
+    for data in batches:
+        log.append_as_follower(data, leader_epoch=0)
+
+    assert [record.offset for record in read_all(log)] == list(range(9))
+
+
+def test_a_set_that_spans_more_offsets_than_a_segment_does_not_fail_the_log() -> None:
+    log = Machine().open()
+    near, far = batch(b"x"), batch(b"y", base_offset=2**31)
+
+    with pytest.raises(SegmentOffsetOverflowError):
+        log.append_as_follower(near + far, leader_epoch=0)
+    for data in (near, far):
+        log.append_as_follower(data, leader_epoch=0)
+
+    assert log.segments.base_offsets == (0, 2**31)
+    assert [record.offset for record in read_all(log)] == [0, 2**31]

@@ -15,6 +15,7 @@ from stratalog.errors import (
     DiskError,
     IndexFullError,
     RecordBatchTooLargeError,
+    SegmentOffsetOverflowError,
     UnexpectedAppendOffsetError,
     UsageError,
 )
@@ -111,6 +112,11 @@ class WrittenLog(FlushedLog):
                     first_offset=info.first_known_offset,
                     last_offset=info.last_offset,
                 )
+            if info.last_offset - info.first_known_offset > INT32_MAX:
+                # Gaps as wide as that are legal, but these batches need segments of their own.
+                raise SegmentOffsetOverflowError(
+                    self.segments.active.log_path, info.first_known_offset, info.last_offset
+                )
             self._note_epochs(info.batches)
         limit = self.config.segment_size
         if info.size > limit:
@@ -131,8 +137,8 @@ class WrittenLog(FlushedLog):
                 if self._write(info, segment, changes):
                     return info
                 segment = self._roll_for(info)
-            except DiskError:
-                raise
+            except (DiskError, IndexFullError):
+                raise  # of the latter nothing is left in the file
             except BaseException as error:
                 self._fail_over(error)
                 raise
