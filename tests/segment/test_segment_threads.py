@@ -63,12 +63,13 @@ def test_a_flush_that_is_interrupted_does_not_count(monkeypatch: pytest.MonkeyPa
     segment = new_simulated(disk)
     append(segment, records(0, "a"))
 
-    def interrupted(path: DiskPath) -> None:
+    def interrupted(_: DiskPath) -> None:
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(disk, "sync", interrupted)
+    monkeypatch.setattr(disk, "sync", interrupted)
+    with pytest.raises(KeyboardInterrupt):
         segment.flush()
+    monkeypatch.undo()
     segment.close()
 
     assert logs_after_a_power_cut(disk) == {records(0, "a")}
@@ -82,11 +83,10 @@ def test_a_reader_that_asks_for_the_largest_timestamp_does_not_undo_an_append(
     before.close()
     segment = reopened(before)
     appending = threading.Thread(target=append, args=(segment, records(1, "b", timestamp=20)))
-    real = TimeIndex.last_entry.fget
-    assert real is not None
+    real = TimeIndex.__dict__["last_entry"]
 
     def slow(index: TimeIndex) -> TimeEntry:
-        found: TimeEntry = real(index)
+        found: TimeEntry = real.fget(index)
         if appending.ident is None:
             appending.start()
             appending.join(0.2)  # it may have to wait for this reader
