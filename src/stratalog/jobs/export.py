@@ -1,0 +1,352 @@
+"""Log directories as Parquet: each record once, in files by topic and day, written by the tasks themselves.
+
+A run is planned once and written down (`exporting/folder.py`): which offsets of which partition go with which
+task. Running the export again finishes a run that was stopped, then takes what has come since. The rows never
+leave the task that read them, so an engine on Spark moves nothing but the names of files.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any
+
+from stratalog.clock import Clock, system_clock
+from stratalog.errors import UsageError
+from stratalog.files.disk import Disk
+from stratalog.files.lock import DirectoryLock
+from stratalog.files.names import PARTITION_METADATA, TopicPartition
+from stratalog.jobs.engine import Engine, OnProgress
+from stratalog.jobs.exporting.folder import (
+    STATE,
+    ExportFolder,
+    Ledger,
+    Ranges,
+    TaskNote,
+    joined,
+    missing,
+)
+from stratalog.jobs.exporting.parquet import ParquetFiles
+from stratalog.jobs.exporting.rows import RowSettings, by_day
+from stratalog.jobs.reading.catalog import FoundPartition, find_partitions
+from stratalog.jobs.reading.ends import check_complete, ends_of, range_of
+from stratalog.jobs.reading.options import OnCorruption, ReadOptions
+from stratalog.jobs.reading.plan import Piece, open_view, plan_range, tasks_of
+from stratalog.jobs.reading.read import read_columns
+from stratalog.jobs.reading.split import Hint, ReadTask, Split
+from stratalog.log.partition_metadata import PartitionMetadataFile, topic_id_to_text
+
+CODECS = ("snappy", "zstd", "gzip", "lz4", "none")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportTask:
+    """What one task exports, and where to."""
+
+    folder: str
+    run: int
+    number: int
+    read: ReadTask
+    rows: RowSettings
+    codec: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportReport:
+    """What an export did."""
+
+    rows: int = 0
+    files: int = 0
+    size: int = 0
+    undecoded: int = 0
+    partitions: int = 0
+    taken_up: bool = False  # a run that was stopped before has been finished first
+
+    def __add__(self, other: ExportReport) -> ExportReport:
+        return ExportReport(
+            rows=self.rows + other.rows,
+            files=self.files + other.files,
+            size=self.size + other.size,
+            undecoded=self.undecoded + other.undecoded,
+            partitions=max(self.partitions, other.partitions),
+            taken_up=self.taken_up or other.taken_up,
+        )
+
+
+RunTasks = Callable[[Sequence[ExportTask]], None]
+"""Does the tasks and leaves a note for each."""
+
+
+def export_logs(
+    engine: Engine,
+    options: ReadOptions,
+    target: str,
+    rows: RowSettings,
+    *,
+    codec: str = "snappy",
+    disk: Disk | None = None,
+    clock: Clock = system_clock,
+    make_lock: Callable[[str], DirectoryLock] = DirectoryLock,
+    cores: int | None = None,
+    on_progress: OnProgress | None = None,
+) -> ExportReport:
+    """Export what the options ask for and the folder does not have yet.
+
+    UsageError for a folder that has something else, or rows that look different; LogDirLockedError where
+    another export into it is under way.
+    """
+    if codec not in CODECS:
+        raise UsageError(f"{codec} is no codec of Parquet that is offered: there are {', '.join(CODECS)}.")
+
+    # A disk of this machine is made where the task runs.
+    function = export_task if disk is None else partial(export_task, disk=disk)
+
+    def run(tasks: Sequence[ExportTask]) -> None:
+        engine.map(function, tasks, weights=[_size(task.read) for task in tasks], on_progress=on_progress)
+
+    settings = {**rows.to_json(), "format": "parquet"}
+    return run_export(
+        run,
+        options,
+        target,
+        rows,
+        settings=settings,
+        codec=codec,
+        disk=disk,
+        clock=clock,
+        make_lock=make_lock,
+        cores=cores,
+    )
+
+
+def run_export(
+    run_tasks: RunTasks,
+    options: ReadOptions,
+    target: str,
+    rows: RowSettings,
+    *,
+    settings: Mapping[str, Any],
+    codec: str = "snappy",
+    disk: Disk | None = None,
+    clock: Clock = system_clock,
+    make_lock: Callable[[str], DirectoryLock] = DirectoryLock,
+    cores: int | None = None,
+) -> ExportReport:
+    """As `export_logs`, with whatever does the tasks."""
+    disk = disk or Disk()
+    folder = ExportFolder(disk, os.path.abspath(target))  # noqa: PTH100
+    find_partitions(disk, options)  # a path that is wrong is told before a folder is made
+    folder.create()
+    with make_lock(folder.state_path):
+        export = _Export(
+            run_tasks=run_tasks,
+            options=options,
+            folder=folder,
+            rows=rows,
+            settings=settings,
+            codec=codec,
+            disk=disk,
+            clock=clock,
+            cores=cores,
+        )
+        return export.finish_begun() + export.take_new()
+
+
+def export_task(task: ExportTask, disk: Disk | None = None) -> None:
+    """Write the files of a task, then the note that says so; done already where the note is there."""
+    disk = disk or Disk()
+    folder = ExportFolder(disk, task.folder)
+    if folder.note(task.run, task.number) is not None:
+        return
+    # Of its own for each attempt: one that is believed dead may still be writing.
+    attempt = f"{STATE}{os.sep}run-{task.run:06d}{os.sep}staged{os.sep}{task.number:05d}-{uuid.uuid4().hex}"
+    staged = os.path.join(task.folder, attempt)  # noqa: PTH118
+    disk.make_directory(staged)
+    disk.sync_directory(os.path.dirname(staged))  # noqa: PTH120
+    name = f"run-{task.run:06d}-{task.number:05d}"
+    settings = task.rows
+    undecoded = 0
+    with ParquetFiles(disk, task.folder, attempt, name, schema=settings.schema, codec=task.codec) as files:
+        for topic, day, batch in by_day(read_columns(task.read, settings.read_columns, disk=disk)):
+            rows = settings.rows(batch)
+            undecoded += settings.undecoded_count(rows)
+            files.write(f"topic={topic}{os.sep}date={day}", rows)
+    count = sum(file.rows for file in files.finished)
+    note = TaskNote(files=tuple(files.finished), rows=count, undecoded=undecoded)
+    folder.write_note(task.run, task.number, note)
+
+
+@dataclass(kw_only=True)
+class _Export:
+    """One call of the export, which holds the folder's lock."""
+
+    run_tasks: RunTasks
+    options: ReadOptions
+    folder: ExportFolder
+    rows: RowSettings
+    settings: Mapping[str, Any]
+    codec: str
+    disk: Disk
+    clock: Clock
+    cores: int | None
+
+    def __post_init__(self) -> None:
+        self._ledger = self.folder.ledger() or Ledger(settings=self.settings, ranges={}, topic_ids={})
+        if self._ledger.settings != self.settings:
+            differences = _differences(self._ledger.settings, self.settings)
+            raise UsageError(
+                f"{self.folder.path} has rows that look different ({differences}): export with the settings "
+                "that it was begun with, or to another folder."
+            )
+
+    def finish_begun(self) -> ExportReport:
+        """Finish the run that was stopped, if there is one."""
+        run = self._ledger.run + 1
+        if self._ledger.run:
+            self.folder.forget(self._ledger.run)
+        if self.folder.roll_forward(run):
+            self._ledger = self.folder.ledger() or self._ledger
+            return ExportReport(taken_up=True)
+        plan = self.folder.plan(run)
+        if plan is None:
+            return ExportReport()
+        if plan["ledger"]["settings"] != self.settings:
+            raise UsageError(
+                f"a run into {self.folder.path} was stopped that had other settings "
+                f"({_differences(plan['ledger']['settings'], self.settings)}): run it again with those."
+            )
+        # Which damage to pass over is asked anew: it may be why the run was stopped.
+        reads = [
+            replace(
+                _task_from_json(each),
+                on_corruption=self.options.on_corruption,
+                fail_on_data_loss=self.options.fail_on_data_loss,
+            )
+            for each in plan["tasks"]
+        ]
+        done = self._run(run, reads, Ledger.from_json(plan["ledger"]))
+        return replace(done, taken_up=True)
+
+    def take_new(self) -> ExportReport:
+        """Plan and do what is asked for and not there."""
+        reads, ranges, topic_ids = self._plan()
+        if not reads:
+            return ExportReport(partitions=len(ranges))
+        every = {key: joined([*self._ledger.ranges.get(key, ()), *spans]) for key, spans in ranges.items()}
+        run = self._ledger.run + 1
+        after = Ledger(
+            settings=self.settings,
+            run=run,
+            ranges={**self._ledger.ranges, **every},
+            topic_ids={**self._ledger.topic_ids, **topic_ids},
+        )
+        plan = {"tasks": [_task_to_json(read) for read in reads], "ledger": after.to_json()}
+        self.folder.begin(run, plan)
+        return replace(self._run(run, reads, after), partitions=len(ranges))
+
+    def _run(self, run: int, reads: Sequence[ReadTask], after: Ledger) -> ExportReport:
+        tasks = [
+            ExportTask(
+                folder=self.folder.path,
+                run=run,
+                number=number,
+                read=read,
+                rows=self.rows,
+                codec=self.codec,
+            )
+            for number, read in enumerate(reads)
+        ]
+        self.run_tasks([task for task in tasks if self.folder.note(run, task.number) is None])
+        found = [self.folder.note(run, task.number) for task in tasks]
+        notes = [note for note in found if note is not None]
+        assert len(notes) == len(tasks), "a task has ended without a note"
+        self.folder.commit(run, notes, after)
+        self._ledger = after
+        files = [file for note in notes for file in note.files]
+        return ExportReport(
+            rows=sum(note.rows for note in notes),
+            files=len(files),
+            size=sum(file.size for file in files),
+            undecoded=sum(note.undecoded for note in notes),
+        )
+
+    def _plan(self) -> tuple[list[ReadTask], Ranges, dict[str, str]]:
+        """(the tasks, the offsets of each partition that they export, the ids of the topics)."""
+        found = find_partitions(self.disk, self.options)
+        for bound in (self.options.starting, self.options.ending):
+            check_complete(bound, [each.topic_partition for each in found])
+        pieces: list[Piece] = []
+        ranges: Ranges = {}
+        ids: dict[str, str] = {}
+        for each in found:
+            key = each.topic_partition
+            ids |= self._checked_id(each)
+            view = open_view(self.disk, self.clock, each)
+            ends = ends_of(view, read_committed=self.options.read_committed, was_closed=each.was_closed)
+            done = self._ledger.ranges.get(key, [])
+            _check_not_shorter(key, ends.valid_end_offset, done, self.folder.path)
+            asked = range_of(view, ends, self.options)
+            ranges[key] = missing(asked, done)
+            for start, end in ranges[key]:
+                pieces += plan_range(self.disk, view, ends, start, end)
+            view.close()
+        return tasks_of(pieces, self.options, cores=self.cores), ranges, ids
+
+    def _checked_id(self, found: FoundPartition) -> dict[str, str]:
+        """The id of the partition's topic, if it has one; UsageError if another one's records are there."""
+        topic = found.topic_partition.topic
+        path = os.path.join(found.directory, PARTITION_METADATA)  # noqa: PTH118
+        read = PartitionMetadataFile(self.disk, path).read()
+        if read is None:
+            return {}
+        text = topic_id_to_text(read)
+        known = self._ledger.topic_ids.get(topic, text)
+        if known != text:
+            raise UsageError(
+                f"{topic} has the id {text}, and {self.folder.path} has records of one of that name with the "
+                f"id {known}: it was deleted and made anew. Export it to another folder."
+            )
+        return {topic: text}
+
+
+def _check_not_shorter(key: TopicPartition, end: int, done: Sequence[tuple[int, int]], path: str) -> None:
+    if done and done[-1][1] > end:
+        raise UsageError(
+            f"{key} ends at offset {end}, and {path} has its offsets up to {done[-1][1]}: it was truncated, "
+            "or is another one. Export it to another folder."
+        )
+
+
+def _differences(known: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
+    names = [name for name in sorted({*known, *asked}) if known.get(name) != asked.get(name)]
+    return ", ".join(names)
+
+
+def _size(task: ReadTask) -> int:
+    return sum(split.size for split in task.splits)
+
+
+def _task_to_json(task: ReadTask) -> dict[str, Any]:
+    return {
+        "include_control": task.include_control,
+        "splits": [asdict(split) for split in task.splits],
+    }
+
+
+def _task_from_json(found: Mapping[str, Any]) -> ReadTask:
+    splits = [
+        Split(
+            **{
+                **split,
+                "hint": Hint(**split["hint"]),
+                "aborted": tuple((producer, first, last) for producer, first, last in split["aborted"]),
+            }
+        )
+        for split in found["splits"]
+    ]
+    return ReadTask(
+        splits=tuple(splits), include_control=found["include_control"], on_corruption=OnCorruption.FAIL
+    )

@@ -1,0 +1,159 @@
+"""Avro values with one schema that is known beforehand: its Arrow type, and a decoder of single values.
+
+The bytes are read by fastavro. Logical types are left to Arrow, which takes the plain numbers: Python's own
+dates end with the year 9999, Avro's do not.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from stratalog.errors import MissingDependencyError, UsageError
+
+Schema = Any  # JSON: a name, a list of branches, or an object
+_PLAIN = {
+    "null": pa.null(),
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "bytes": pa.binary(),
+    "string": pa.string(),
+}
+_LOGICAL = {
+    ("int", "date"): pa.date32(),
+    ("long", "timestamp-millis"): pa.timestamp("ms", tz="UTC"),
+    ("long", "timestamp-micros"): pa.timestamp("us", tz="UTC"),
+    ("long", "local-timestamp-millis"): pa.timestamp("ms"),
+    ("long", "local-timestamp-micros"): pa.timestamp("us"),
+}
+MAX_DECIMAL_DIGITS = 38  # what Spark's and Arrow's 128 bits hold
+
+
+def arrow_type(text: str) -> pa.DataType:
+    """The Arrow type of an Avro schema; UsageError for what is no schema, or has no such type."""
+    try:
+        schema = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UsageError(f"the Avro schema is no JSON: {error}.") from None
+    return _type_of(schema, {}, "the schema")
+
+
+def value_decoder(text: str) -> Callable[[bytes], object]:
+    """Bytes to what `pa.array` takes for the schema's type; ValueError for bytes that are no such value."""
+    try:
+        import fastavro
+    except ImportError:
+        raise MissingDependencyError(
+            "decoding Avro needs fastavro, which is not installed: pip install 'stratalog[avro]'"
+        ) from None
+    arrow_type(text)  # so that what is wrong with the schema is told in our words
+    schema = fastavro.parse_schema(_without_logical_types(json.loads(text)))
+
+    def decode(value: bytes) -> object:
+        stream = io.BytesIO(value)
+        try:
+            decoded = fastavro.schemaless_reader(stream, schema, None)
+        # What the reader trips over in bytes of something else: an end, an index, a length, a character.
+        except (EOFError, IndexError, KeyError, MemoryError, OverflowError, struct.error, TypeError) as error:
+            raise ValueError(f"no such Avro value: {error}") from error
+        if stream.tell() != len(value):
+            raise ValueError(f"{len(value) - stream.tell()} bytes behind the Avro value")
+        return decoded
+
+    return decode
+
+
+def _type_of(schema: Schema, names: dict[str, pa.DataType | None], where: str) -> pa.DataType:
+    if isinstance(schema, list):
+        return _union_type(schema, names, where)
+    if isinstance(schema, str):
+        if schema in _PLAIN:
+            return _PLAIN[schema]
+        if schema not in names:
+            raise UsageError(f"{where} names the Avro type {schema!r}, which there is not.")
+        known = names[schema]
+        if known is None:
+            raise UsageError(f"{where} contains itself ({schema!r}): such values have no columns.")
+        return known
+    if not isinstance(schema, dict) or "type" not in schema:
+        raise UsageError(f"{where} is no Avro type: {json.dumps(schema)[:80]}.")
+    return _complex_type(schema, names, where)
+
+
+def _complex_type(schema: dict[str, Schema], names: dict[str, pa.DataType | None], where: str) -> pa.DataType:
+    kind = schema["type"]
+    if isinstance(kind, dict | list):
+        return _type_of(kind, names, where)
+    if kind in ("record", "error", "enum", "fixed"):
+        return _named_type(schema, names)
+    if kind == "array":
+        return pa.list_(_type_of(schema.get("items"), names, f"an element of {where}"))
+    if kind == "map":
+        return pa.map_(pa.string(), _type_of(schema.get("values"), names, f"a value of {where}"))
+    logical = str(schema.get("logicalType"))
+    if logical == "decimal":
+        return _decimal(schema, where)
+    return _LOGICAL.get((kind, logical)) or _type_of(kind, names, where)
+
+
+def _named_type(schema: dict[str, Schema], names: dict[str, pa.DataType | None]) -> pa.DataType:
+    name = str(schema.get("name"))
+    plain = name.rpartition(".")[2]
+    spellings = {name, plain, f"{schema.get('namespace')}.{plain}"}
+    names.update(dict.fromkeys(spellings))  # named, and not known yet
+    found: pa.DataType
+    if schema["type"] == "enum":
+        found = pa.string()
+    elif schema["type"] == "fixed":
+        found = _decimal(schema, name) if schema.get("logicalType") == "decimal" else pa.binary()
+    else:
+        fields = schema.get("fields")
+        if not isinstance(fields, list):
+            raise UsageError(f"the Avro record {name} has no list of fields.")
+        found = pa.struct(
+            [(each["name"], _type_of(each["type"], names, f"{name}.{each['name']}")) for each in fields]
+        )
+    names.update(dict.fromkeys(spellings, found))
+    return found
+
+
+def _union_type(branches: list[Schema], names: dict[str, pa.DataType | None], where: str) -> pa.DataType:
+    real = [branch for branch in branches if branch != "null"]
+    if len(real) != 1:
+        raise UsageError(
+            f"{where} is a union of {len(real)} types: a column has one. Export the bytes, and decode them "
+            "where they are used."
+        )
+    return _type_of(real[0], names, where)
+
+
+def _decimal(schema: dict[str, Schema], where: str) -> pa.DataType:
+    precision, scale = schema.get("precision"), schema.get("scale", 0)
+    if not isinstance(precision, int) or not 0 <= scale <= precision <= MAX_DECIMAL_DIGITS or not precision:
+        raise UsageError(
+            f"{where} is a decimal of {precision} digits: 1 to {MAX_DECIMAL_DIGITS} can be kept."
+        )
+    return pa.decimal128(precision, scale)
+
+
+def _without_logical_types(schema: Schema) -> Schema:
+    """The same schema with plain numbers and texts; only decimals are more than their bytes."""
+    if isinstance(schema, list):
+        return [_without_logical_types(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {key: value for key, value in schema.items() if key != "logicalType" or value == "decimal"}
+    for key in ("type", "items", "values"):
+        if key in kept:
+            kept[key] = _without_logical_types(kept[key])
+    if "fields" in kept:
+        kept["fields"] = [{**each, "type": _without_logical_types(each["type"])} for each in kept["fields"]]
+    return kept

@@ -1,0 +1,96 @@
+"""Keys and values on their way out: as bytes, as text, as JSON, or as the columns of an Avro schema.
+
+Nothing is lost: what cannot be decoded is null in the column and stands, as it was, in another one beside it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+
+import pyarrow as pa
+
+from stratalog.errors import UsageError
+from stratalog.jobs.exporting.avro import arrow_type, value_decoder
+
+
+class Encoding(Enum):
+    """What the bytes of a key or a value are."""
+
+    BINARY = "binary"
+    UTF8 = "utf8"
+    JSON = "json"
+    AVRO = "avro"
+    CONFLUENT_AVRO = "confluent-avro"
+
+
+AVRO_ENCODINGS = frozenset({Encoding.AVRO, Encoding.CONFLUENT_AVRO})
+# Confluent's serializers write a zero and the number of a schema before the value.
+CONFLUENT_PREFIX_SIZE = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decoding:
+    """How one column is decoded; `schema` is the text of an Avro schema."""
+
+    encoding: Encoding = Encoding.BINARY
+    schema: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.encoding in AVRO_ENCODINGS and self.schema is None:
+            raise UsageError(f"{self.encoding.value} needs a schema: give the file that has it.")
+        if self.encoding not in AVRO_ENCODINGS and self.schema is not None:
+            raise UsageError(f"a schema is for Avro, and {self.encoding.value} has none.")
+
+    @cached_property
+    def type(self) -> pa.DataType:
+        """The type of the decoded column."""
+        if self.encoding is Encoding.BINARY:
+            return pa.binary()
+        return pa.string() if self.schema is None else arrow_type(self.schema)
+
+    @cached_property
+    def _decode(self) -> Callable[[bytes], object]:
+        if self.encoding is Encoding.UTF8:
+            return lambda raw: raw.decode("utf-8")
+        if self.encoding is Encoding.JSON:
+            return _json_text
+        assert self.schema is not None
+        decode = value_decoder(self.schema)
+        return decode if self.encoding is Encoding.AVRO else lambda raw: decode(_unframed(raw))
+
+    def decode(self, column: pa.Array) -> tuple[pa.Array, pa.Array]:
+        """(the decoded column, the bytes of those that are none and null for all others)."""
+        if self.encoding is Encoding.UTF8:
+            try:
+                return column.cast(pa.string()), pa.nulls(len(column), pa.binary())
+            except pa.ArrowInvalid:
+                pass  # one by one, to find out which
+        decoded: list[object] = []
+        undecoded: list[bytes | None] = []
+        for raw in column.to_pylist():
+            try:
+                decoded.append(None if raw is None else self._decode(raw))
+                undecoded.append(None)
+            except ValueError:
+                decoded.append(None)
+                undecoded.append(raw)
+        return pa.array(decoded, self.type), pa.array(undecoded, pa.binary())
+
+
+def _json_text(raw: bytes) -> str:
+    text = raw.decode("utf-8")
+    try:
+        json.loads(text)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    return text
+
+
+def _unframed(raw: bytes) -> bytes:
+    if len(raw) < CONFLUENT_PREFIX_SIZE or raw[0] != 0:
+        raise ValueError("no schema number before the value")
+    return raw[CONFLUENT_PREFIX_SIZE:]

@@ -1,0 +1,258 @@
+"""The folder that an export goes to, and how it comes to have each record once.
+
+    topic=orders/date=2026-11-15/run-000001-00003-0.parquet     what is exported
+    _stratalog/ledger.json      settings, and the offsets of each partition that are exported
+    _stratalog/run-000002/      a run that is not finished
+        plan.json               its tasks, with the offsets of each
+        task-00003.json         this task is done, and these are its files
+        staged/                 files, each in a folder of the attempt that wrote it
+        commit.json             all tasks are done: which file goes where, and the ledger that follows
+
+A task's files count when its note is there, which appears all at once; a run's when `commit.json` is. Behind
+that point it is only rolled forward: files are renamed, the ledger is replaced, the run's folder goes. So
+whatever is killed, running the export again finishes what was begun and repeats nothing. Folders with an
+underscore are passed over by Spark and Arrow.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from stratalog.errors import UsageError
+from stratalog.files.disk import Disk, EntryKind
+from stratalog.files.names import TopicPartition
+
+STATE = "_stratalog"
+FORMAT_VERSION = 1
+Range = tuple[int, int]
+Ranges = dict[TopicPartition, list[Range]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ledger:
+    """What a folder has, once no run is under way: offsets by partition, ascending and apart."""
+
+    settings: Mapping[str, Any]
+    run: int = 0
+    ranges: Ranges
+    topic_ids: Mapping[str, str]
+
+    def to_json(self) -> dict[str, Any]:
+        ranges: dict[str, dict[str, list[Range]]] = {}
+        for (topic, partition), spans in sorted(self.ranges.items()):
+            ranges.setdefault(topic, {})[str(partition)] = spans
+        return {
+            "version": FORMAT_VERSION,
+            "run": self.run,
+            "settings": dict(self.settings),
+            "topic_ids": dict(self.topic_ids),
+            "ranges": ranges,
+        }
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> Ledger:
+        ranges = {
+            TopicPartition(topic, int(partition)): [(start, end) for start, end in spans]
+            for topic, partitions in found["ranges"].items()
+            for partition, spans in partitions.items()
+        }
+        return cls(settings=found["settings"], run=found["run"], ranges=ranges, topic_ids=found["topic_ids"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class StagedFile:
+    """A finished file of a task: where it is, where it will be (both below the folder), how many rows."""
+
+    staged: str
+    target: str
+    rows: int
+    size: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskNote:
+    """What a task left."""
+
+    files: tuple[StagedFile, ...]
+    rows: int
+    undecoded: int
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "rows": self.rows,
+            "undecoded": self.undecoded,
+            "files": [[each.staged, each.target, each.rows, each.size] for each in self.files],
+        }
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> TaskNote:
+        files = tuple(
+            StagedFile(staged=staged, target=target, rows=rows, size=size)
+            for staged, target, rows, size in found["files"]
+        )
+        return cls(files=files, rows=found["rows"], undecoded=found["undecoded"])
+
+
+class ExportFolder:
+    """The state of an export on disk; whoever changes it holds the lock of `state_path`."""
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        self._disk = disk
+        self.path = path
+        self.state_path = os.path.join(path, STATE)  # noqa: PTH118
+
+    def create(self) -> None:
+        """Make the folder, unless it is there; UsageError for one that has something else in it."""
+        status = self._disk.status(self.path)
+        if status is not None and status.kind is not EntryKind.DIRECTORY:
+            raise UsageError(f"{self.path} is no folder: give one that is new, or that has an export.")
+        if status is not None and not self._disk.exists(self.state_path):
+            strange = [entry.name for entry in self._disk.list_directory(self.path)]
+            if strange:
+                raise UsageError(
+                    f"{self.path} has {strange[0]} in it and is not of an export: give a folder that is new."
+                )
+        for parent in sorted(make_directories(self._disk, self.state_path)):
+            self._disk.sync_directory(parent)
+
+    def ledger(self) -> Ledger | None:
+        found = self._read(f"{self.state_path}{os.sep}ledger.json")
+        return None if found is None else Ledger.from_json(found)
+
+    def run_path(self, run: int) -> str:
+        return f"{self.state_path}{os.sep}run-{run:06d}"
+
+    def begin(self, run: int, plan: Mapping[str, Any]) -> None:
+        """Write down what a run will do; it is under way from now on."""
+        path = self.run_path(run)
+        remove_tree(self._disk, path)  # what a run left that never had a plan
+        make_directories(self._disk, os.path.join(path, "staged"))  # noqa: PTH118
+        self._disk.sync_directory(self.state_path)
+        self._write(f"{path}{os.sep}plan.json", plan)
+
+    def plan(self, run: int) -> dict[str, Any] | None:
+        """The plan of a run that is under way."""
+        return self._read(f"{self.run_path(run)}{os.sep}plan.json")
+
+    def note(self, run: int, task: int) -> TaskNote | None:
+        found = self._read(self._note_path(run, task))
+        return None if found is None else TaskNote.from_json(found)
+
+    def write_note(self, run: int, task: int, note: TaskNote) -> None:
+        """The task is done: its files count from now on."""
+        self._write(self._note_path(run, task), note.to_json())
+
+    def commit(self, run: int, notes: Sequence[TaskNote], ledger: Ledger) -> None:
+        """Bring the files of a run to their places; can be killed anywhere and called again."""
+        moves = [[each.staged, each.target] for note in notes for each in note.files]
+        self._write(f"{self.run_path(run)}{os.sep}commit.json", {"moves": moves, "ledger": ledger.to_json()})
+        self.roll_forward(run)
+
+    def roll_forward(self, run: int) -> bool:
+        """Finish a commit that was begun; False where none was."""
+        path = self.run_path(run)
+        commit = self._read(f"{path}{os.sep}commit.json")
+        if commit is None:
+            return False
+        changed = set()
+        for staged, target in commit["moves"]:
+            source, place = (os.path.join(self.path, each) for each in (staged, target))  # noqa: PTH118
+            if self._disk.exists(source):
+                changed |= make_directories(self._disk, os.path.dirname(place))  # noqa: PTH120
+                self._disk.rename(source, place)
+                changed.add(os.path.dirname(place))  # noqa: PTH120
+        for folder in sorted(changed):
+            self._disk.sync_directory(folder)
+        self._write(f"{self.state_path}{os.sep}ledger.json", commit["ledger"])
+        self._clear(path)
+        return True
+
+    def forget(self, run: int) -> None:
+        """Remove what is left of a run that the ledger has."""
+        self._clear(self.run_path(run))
+
+    def _clear(self, path: str) -> None:
+        # The word that all is committed goes last: without it the plan would be taken up again.
+        for entry in self._entries(path):
+            if entry != "commit.json":
+                remove_tree(self._disk, f"{path}{os.sep}{entry}")
+        remove_tree(self._disk, path)
+
+    def _entries(self, path: str) -> list[str]:
+        if not self._disk.exists(path):
+            return []
+        return [entry.name for entry in self._disk.list_directory(path)]
+
+    def _note_path(self, run: int, task: int) -> str:
+        return f"{self.run_path(run)}{os.sep}task-{task:05d}.json"
+
+    def _read(self, path: str) -> dict[str, Any] | None:
+        status = self._disk.status(path)
+        if status is None:
+            return None
+        text = self._disk.read_at(path, status.size, 0)
+        try:
+            found: dict[str, Any] = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise UsageError(f"{path} is no JSON any more: {error}. Export to another folder.") from None
+        return found
+
+    def _write(self, path: str, document: Mapping[str, Any]) -> None:
+        self._disk.replace(path, json.dumps(document).encode())
+
+
+def missing(asked: Range, done: Iterable[Range]) -> list[Range]:
+    """What of [start, end) is in none of the ranges."""
+    start, end = asked
+    gaps = []
+    for low, high in sorted(done):
+        if low > start:
+            gaps.append((start, min(low, end)))
+        start = max(start, high)
+        if start >= end:
+            return [gap for gap in gaps if gap[0] < gap[1]]
+    return [gap for gap in [*gaps, (start, end)] if gap[0] < gap[1]]
+
+
+def joined(ranges: Iterable[Range]) -> list[Range]:
+    """The same offsets in as few ranges as they can be, ascending."""
+    found: list[Range] = []
+    for start, end in sorted(ranges):
+        if found and start <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], end))
+        else:
+            found.append((start, end))
+    return found
+
+
+def make_directories(disk: Disk, path: str) -> set[str]:
+    """Make a directory and those above it; returns the parents of those that were not there."""
+    changed: set[str] = set()
+    parent = os.path.dirname(path)  # noqa: PTH120
+    if not disk.exists(path):
+        if parent != path:
+            changed = make_directories(disk, parent)
+        if disk.make_directory(path):
+            changed.add(parent)
+    return changed
+
+
+def remove_tree(disk: Disk, path: str) -> None:
+    """Remove a file, or a directory and all that is in it, if it is there."""
+    status = disk.status(path)
+    if status is None:
+        return
+    if status.kind is not EntryKind.DIRECTORY:
+        disk.delete(path)
+        return
+    for entry in disk.list_directory(path):
+        child = f"{path}{os.sep}{entry.name}"
+        if entry.kind is EntryKind.DIRECTORY:
+            remove_tree(disk, child)
+        else:
+            disk.delete(child)
+    disk.remove_directory(path)

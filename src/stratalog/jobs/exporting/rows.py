@@ -1,0 +1,143 @@
+"""The rows of an export: which columns they have, and the batches of a task turned into them, day by day."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from stratalog.errors import UsageError
+from stratalog.jobs.exporting.decoding import Decoding, Encoding
+from stratalog.jobs.reading.options import KAFKA_COLUMNS
+from stratalog.records.columns import TYPES
+
+MICROS_OF_A_DAY = 86_400_000_000
+# How Hive, Spark and Arrow write that a column which is in the path has no value.
+NO_DATE = "__HIVE_DEFAULT_PARTITION__"
+# The years that `datetime` knows; a timestamp outside of them has no day to stand under.
+_LAST_DAY = date.max.toordinal() - date(1970, 1, 1).toordinal()
+_DECODED = ("key", "value")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowSettings:
+    """What the rows of an export look like; all runs into one folder have the same."""
+
+    columns: tuple[str, ...] = tuple(name for name in KAFKA_COLUMNS if name != "topic")
+    key: Decoding = field(default_factory=Decoding)
+    value: Decoding = field(default_factory=Decoding)
+    read_committed: bool = False
+    include_control: bool = False
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.columns if name not in TYPES]
+        if unknown:
+            raise UsageError(f"there is no column {', '.join(unknown)}; there are {', '.join(TYPES)}.")
+        if "topic" in self.columns:
+            raise UsageError("topic is in the path of each file: leave it out of the columns.")
+        if not self.columns:
+            raise UsageError("an export needs at least one column.")
+        for name in _DECODED:
+            if name not in self.columns and self._decoding(name).encoding is not Encoding.BINARY:
+                raise UsageError(f"{name} is to be decoded, but is not among the columns.")
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of a file: those that are asked for, with what could not be decoded beside them."""
+        fields: list[tuple[str, pa.DataType]] = []
+        for name in self.columns:
+            decoding = self._decoding(name)
+            fields.append((name, TYPES[name] if decoding.encoding is Encoding.BINARY else decoding.type))
+            if decoding.encoding is not Encoding.BINARY:
+                fields.append((undecoded_name(name), pa.binary()))
+        return pa.schema(fields)
+
+    @property
+    def read_columns(self) -> tuple[str, ...]:
+        """What is read of the log: a day is needed for the path, and a topic."""
+        needed = tuple(name for name in ("topic", "timestamp") if name not in self.columns)
+        return self.columns + needed
+
+    def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """A batch of `read_columns` as rows of the export."""
+        arrays: list[pa.Array] = []
+        for name in self.columns:
+            decoding = self._decoding(name)
+            if decoding.encoding is Encoding.BINARY:
+                arrays.append(batch.column(name))
+            else:
+                arrays += decoding.decode(batch.column(name))
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def undecoded_count(self, batch: pa.RecordBatch) -> int:
+        """How many keys and values of a batch of rows could not be decoded."""
+        names = [undecoded_name(name) for name in _DECODED]
+        found = [batch.column(name) for name in names if name in batch.schema.names]
+        return sum(len(column) - column.null_count for column in found)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "columns": list(self.columns),
+            **{
+                name: {"encoding": self._decoding(name).encoding.value, "schema": self._decoding(name).schema}
+                for name in _DECODED
+            },
+            "read_committed": self.read_committed,
+            "include_control": self.include_control,
+        }
+
+    def _decoding(self, name: str) -> Decoding:
+        return {"key": self.key, "value": self.value}.get(name) or _AS_IT_IS
+
+
+_AS_IT_IS = Decoding()
+
+
+def undecoded_name(name: str) -> str:
+    """The column for the bytes of keys or values that could not be decoded."""
+    return f"undecoded{name.capitalize()}"
+
+
+def by_day(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, str, pa.RecordBatch]]:
+    """(topic, day, batch) for batches that have both in them; a batch of several days is taken apart.
+
+    A task reads one partition after the other, so that a batch has one topic in nearly all cases.
+    """
+    for batch in batches:
+        moments = batch.column("timestamp").cast(pa.int64())
+        days = np.asarray(moments.fill_null(-1)) // MICROS_OF_A_DAY
+        topics = batch.column("topic").dictionary_encode()
+        numbers = np.asarray(topics.indices)
+        if len(topics.dictionary) == 1 and days.min() == days.max():
+            yield topics.dictionary[0].as_py(), day_text(int(days[0])), batch
+            continue
+        for number in range(len(topics.dictionary)):
+            of_topic = numbers == number
+            for day in np.unique(days[of_topic]).tolist():
+                rows = np.flatnonzero(of_topic & (days == day))
+                yield topics.dictionary[number].as_py(), day_text(day), batch.take(pa.array(rows))
+
+
+def day_text(day: int) -> str:
+    """A day since 1970 as 2026-11-15; what is before 1970, as a record without a timestamp, has none."""
+    if not 0 <= day <= _LAST_DAY:
+        return NO_DATE
+    return date.fromordinal(date(1970, 1, 1).toordinal() + day).isoformat()
+
+
+def settings_from_json(found: Mapping[str, Any]) -> RowSettings:
+    """What `RowSettings.to_json` gave."""
+    decodings = {
+        name: Decoding(encoding=Encoding(found[name]["encoding"]), schema=found[name]["schema"])
+        for name in _DECODED
+    }
+    return RowSettings(
+        columns=tuple(found["columns"]),
+        read_committed=found["read_committed"],
+        include_control=found["include_control"],
+        **decodings,
+    )
