@@ -1,0 +1,122 @@
+"""What can be written to, and errors that say what is missing. The metadata is a real broker's."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from stratalog.errors import DiskError, StratalogError, UsageError
+from stratalog.files.disk import Disk
+from stratalog.jobs.writing.options import WriteOptions
+from stratalog.jobs.writing.target import WriteTarget, find_target
+from stratalog.log.partition_metadata import topic_id_to_text
+from stratalog.manager.topics import ClusterMetadata, read_cluster_metadata
+from tests.fixtures.catalog import log_dirs
+from tests.jobs.writing.sinking import Writing, values
+
+CLEAN = log_dirs("4.3.1", "clean")[0]
+
+
+def target(directory: Path, **options: str) -> WriteTarget:
+    return find_target(Disk(), WriteOptions.parse({"path": str(directory), **options}))
+
+
+@pytest.fixture
+def broker_dir(tmp_path: Path) -> Path:
+    shutil.copytree(CLEAN, tmp_path / "data")
+    return tmp_path / "data"
+
+
+def test_partitions_and_ids_come_from_the_clusters_metadata(broker_dir: Path) -> None:
+    found = target(broker_dir).topic("codecs")
+
+    named = (broker_dir / "codecs-0" / "partition.metadata").read_text().split("topic_id: ")[1].split()[0]
+    folders = [path for path in broker_dir.glob("codecs-*") if path.name.removeprefix("codecs-").isdecimal()]
+    assert found.partitions_count == len(folders)
+    assert found.topic_id is not None
+    assert topic_id_to_text(found.topic_id) == named
+
+
+def test_a_topic_that_the_cluster_does_not_have_is_refused(broker_dir: Path) -> None:
+    with pytest.raises(UsageError, match="has no topic nosuch: create it on the broker first"):
+        target(broker_dir, topic="nosuch")
+
+
+def test_kafkas_own_topics_are_refused(broker_dir: Path) -> None:
+    with pytest.raises(UsageError, match="only a broker writes"):
+        target(broker_dir, topic="__consumer_offsets")
+
+
+def test_a_partition_that_is_in_another_directory_is_refused(broker_dir: Path) -> None:
+    shutil.rmtree(broker_dir / "codecs-0")
+    writing = Writing(str(broker_dir), topic="codecs")
+
+    with pytest.raises(UsageError, match=r"codecs-0 cannot be written to: it is not in .*data\."):
+        writing.task({"value": [b"a"], "partition": [0]})
+
+
+def test_one_of_several_replicas_is_refused_unless_told_otherwise(
+    broker_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def with_three(disk: Disk, directory: str) -> ClusterMetadata:
+        metadata = read_cluster_metadata(disk, directory)
+        for topic in metadata.topics.values():
+            topic.replicas = {number: (*nodes, 98, 99) for number, nodes in topic.replicas.items()}
+        return metadata
+
+    monkeypatch.setattr("stratalog.jobs.writing.target.read_cluster_metadata", with_three)
+
+    with pytest.raises(UsageError, match=r"replicas on the nodes .*98, 99.*allowReplicated"):
+        Writing(str(broker_dir), topic="codecs").task(values(b"a"))
+    Writing(str(broker_dir), topic="codecs", allowReplicated="true").task(values(b"a"))
+
+
+def test_without_metadata_the_options_count_the_partitions(tmp_path: Path) -> None:
+    assert target(tmp_path, partitions="3").topic("any").partitions_count == 3
+    assert target(tmp_path, partitions='{"a": 2}').topic("a").partitions_count == 2
+    with pytest.raises(UsageError, match="give the option partitions"):
+        target(tmp_path, partitions='{"a": 2}').topic("b")
+
+
+def test_a_kraft_directory_without_metadata_needs_the_topics_id(tmp_path: Path) -> None:
+    shutil.copy(CLEAN / "meta.properties", tmp_path)
+
+    with pytest.raises(UsageError, match="Give the option topicId"):
+        target(tmp_path, partitions="1", topic="orders")
+    assert target(tmp_path, partitions="1", topic="orders", topicId="k3jUvR3lSY2s4FGnLT5bFA")
+
+
+def test_a_path_that_is_no_directory_is_told(tmp_path: Path) -> None:
+    with pytest.raises(DiskError, match="no such directory"):
+        target(tmp_path / "none")
+    (tmp_path / "file").touch()
+    with pytest.raises(DiskError, match="no directory"):
+        target(tmp_path / "file")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"topik": "a"}, "did you mean topic"),
+        ({"kafka.acks": "1"}, "no client is used here"),
+        ({"partitions": "0"}, "number of partitions above 0"),
+        ({"partitions": "[1]"}, "it is JSON like"),
+        ({"compression": "brotli"}, "one of none, gzip"),
+        ({"compression": "zstd", "kafka.compression.type": "lz4"}, "contradict"),
+        ({"batchSize": "-1"}, "number of bytes above 0"),
+        ({"sync": "maybe"}, "true or false"),
+        ({"topicId": "k3jUvR3lSY2s4FGnLT5bFA"}, "give the option topic too"),
+        ({"topic": "a/b"}, "ASCII letters"),
+        ({"paths": '["/a", "/b"]'}, "one log directory"),
+    ],
+)
+def test_what_is_wrong_with_an_option_is_told(options: dict[str, str], words: str) -> None:
+    with pytest.raises(StratalogError, match=words):
+        WriteOptions.parse({"path": "/data", **options} if "paths" not in options else options)
+
+
+def test_no_path_is_an_error() -> None:
+    with pytest.raises(UsageError, match="no directory is given"):
+        WriteOptions.parse({"topic": "a"})
