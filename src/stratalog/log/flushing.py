@@ -19,6 +19,8 @@ class FlushedLog(LogMarks):
         recovery_point = min(offset, self._end.offset)
         if offset <= self.recovery_point:
             return
+        # First, so that the recovery point never runs ahead of them.
+        self.producers.snapshots.sync()
         flushed = self.segments.range(self.recovery_point, offset)
         for segment in flushed:
             segment.flush()

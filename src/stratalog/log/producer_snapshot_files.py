@@ -42,6 +42,7 @@ class SnapshotFiles:
         self._disk = disk
         self._directory = os.fspath(directory)
         self.offsets = snapshot_offsets(disk, directory) if offsets is None else sorted(offsets)
+        self._unsynced: set[int] = set()
 
     @property
     def latest(self) -> int | None:
@@ -76,11 +77,21 @@ class SnapshotFiles:
         else:
             self._disk.create(path)
         self._disk.write_at(path, build_snapshot(entries), 0)
+        self._unsynced.add(offset)
         if sync:
             self._disk.sync(path)
+            self._unsynced.discard(offset)
         if offset not in self:
             insort(self.offsets, offset)
         return path
+
+    def sync(self) -> None:
+        """Wait until all that were written are on the device; more may be written meanwhile."""
+        for offset in sorted(self._unsynced):
+            path = self.path(offset)
+            if offset in self and self._disk.exists(path):
+                self._disk.sync(path)
+            self._unsynced.discard(offset)
 
     def delete(self, offset: int) -> None:
         """Delete it; one that is gone already is no error."""

@@ -281,19 +281,17 @@ class WrittenLog(FlushedLog):
             self.segments.add(segment)
             self._end = OffsetMetadata(self._end.offset, base_offset, 0)
             self.producers.update_map_end_offset(base_offset)
-            snapshot = self.producers.take_snapshot(sync=False)
+            self.producers.take_snapshot(sync=False)
             if self._high_watermark.offset >= self._end.offset:
                 self._set_high_watermark(self._end)
-            self._scheduler.schedule("flush-log", lambda: self._flush_rolled(snapshot, base_offset))
+            self._scheduler.schedule("flush-log", lambda: self._flush_rolled(base_offset))
             return segment
 
-    def _flush_rolled(self, snapshot: str | None, base_offset: int) -> None:
-        """In the background: the snapshot first, so that the recovery point never runs ahead of it."""
+    def _flush_rolled(self, base_offset: int) -> None:
+        """In the background: an append does not wait for the device."""
         with self._flush_lock, self._failing():
             if self._closed or self._failed is not None:
                 return
-            if snapshot is not None and self._disk.exists(snapshot):
-                self._disk.sync(snapshot)
             self._flush_up_to(base_offset)
 
     def _create_segment(self, base_offset: int) -> LogSegment:
