@@ -40,7 +40,7 @@ from stratalog.manager.progress import OnProgress, RecoveryProgress
 from stratalog.manager.registry import LogRegistry, home_of
 from stratalog.manager.removal import DelayedRemoval
 from stratalog.manager.schedule import Schedule, Task
-from stratalog.manager.starting import Starting, open_directories, unique_paths
+from stratalog.manager.starting import Starting, check_any_online, open_directories, unique_paths
 from stratalog.manager.topic_configs import TopicConfigs
 from stratalog.manager.topics import ClusterMetadata
 
@@ -105,6 +105,7 @@ class LogManager:
                 topics, metadata = open_directories(self._starting, self.directories)
                 self._opening = self._opening._replace(topics=topics)
                 failed = self._loading.load(self._opening, self.directories, metadata)
+                check_any_online(self.directories)
             except BaseException:  # an interrupt too: nobody else could let go of the locks
                 self._let_go()
                 raise

@@ -64,13 +64,18 @@ def open_directories(
         _recover(starting, unclean)
     for directory in _online(directories):
         guarded(directory, directory.open)
+    check_any_online(directories)
     online = _online(directories)
-    if not online:
-        first = directories[0].failure
-        raise DiskError(directories[0].path, f"no log directory can be used: {first}") from first
     _check_one_node(online)
     _check_no_duplicates(online)
     return _topics(starting, online)
+
+
+def check_any_online(directories: Sequence[LogDirectory]) -> None:
+    """DiskError if no directory is left, which is when a broker halts."""
+    if not _online(directories):
+        first = directories[0].failure
+        raise DiskError(directories[0].path, f"no log directory can be used: {first}") from first
 
 
 def guarded(directory: LogDirectory, action: Callable[[], object]) -> object:
