@@ -84,7 +84,9 @@ def scan_all(
             pool.adjust()
         while any(pool.is_running() for pool in pools):
             with changed:
-                changed.wait(_TICK_S)
+                # Asked again under the lock: a last reader that ended just now tells it to nobody any more.
+                if any(pool.is_running() for pool in pools):
+                    changed.wait(_TICK_S)
             for pool in pools:
                 pool.adjust()
             if on_progress is not None:
