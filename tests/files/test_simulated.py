@@ -273,3 +273,15 @@ def test_a_simulation_runs_the_same_way_twice() -> None:
         return [after.contents() for after in disk.crash()]
 
     assert run() == run()
+
+
+def test_of_many_possible_disks_some_can_be_had_and_the_same_ones_each_time() -> None:
+    disk = made()
+    for number in range(4):
+        disk.append(f"/logs/{number}", b"x" * 700)
+    every = found(disk)
+
+    few = [tuple(after.contents().items()) for after in disk.crash(5)]
+    assert len(set(few)) == 5
+    assert set(few) < every
+    assert few == [tuple(after.contents().items()) for after in disk.crash(5)]

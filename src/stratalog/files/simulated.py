@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import errno
 import os
+import random
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -107,13 +108,22 @@ class SimulatedDisk(Disk):
         """Cut the power during this step: it may be done, or not, or a write in part."""
         self._crash_step = step
 
-    def crash(self) -> list[SimulatedDisk]:
-        """The disks that may be found after a power cut now, each one once. This one stays as it is."""
+    def crash(self, most: int | None = None) -> list[SimulatedDisk]:
+        """The disks that may be found after a power cut now, each one once. This one stays as it is.
+
+        With many files open those are hundreds: `most` takes so many, the same ones whenever it is asked.
+        """
+        possible = [
+            (names, survivals) for names in self._possible_names() for survivals in self._possible_survivals()
+        ]
+        if most is not None:
+            random.Random(self.steps).shuffle(possible)
         found: dict[tuple[tuple[str, bytes | None], ...], SimulatedDisk] = {}
-        for names in self._possible_names():
-            for survivals in self._possible_survivals():
-                disk = self._restarted(names, survivals)
-                found.setdefault(disk._fingerprint(), disk)
+        for names, survivals in possible:
+            disk = self._restarted(names, survivals)
+            found.setdefault(disk._fingerprint(), disk)
+            if len(found) == most:
+                break
         return list(found.values())
 
     def open_read(self, path: Path) -> ReadFile:
