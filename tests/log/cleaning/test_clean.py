@@ -1,0 +1,349 @@
+"""Kafka's scenarios of one cleaning: keys, tombstones, bounds, maps that are too small, damage."""
+
+from __future__ import annotations
+
+import pytest
+
+from stratalog.errors import CorruptRecordError
+from stratalog.files.names import FileKind, FileState, parse_segment_file
+from stratalog.records.batch import RECORD_BATCH_OVERHEAD
+from stratalog.records.compression import Codec
+from tests.log.cleaning.dirty import NOW, Dirty
+
+
+def test_of_each_key_the_last_record_stays_at_its_offset() -> None:
+    dirty = Dirty()
+    for value in (b"1", b"2"):
+        dirty.put((b"a", value), (b"b", value))
+        dirty.put((b"c", value))
+        dirty.roll()
+
+    dirty.clean()
+
+    assert dirty.pairs == [(3, b"a", b"2"), (4, b"b", b"2"), (5, b"c", b"2")]
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_a_batch_that_loses_records_keeps_its_codec_and_offsets(codec: Codec) -> None:
+    dirty = Dirty()
+    dirty.put((b"a", b"1"), (b"b", b"1"), (b"c", b"1"), codec=codec)
+    dirty.put((b"a", b"2"), (b"c", b"2"), codec=codec)
+    dirty.roll()
+
+    dirty.clean()
+
+    first = dirty.headers()[0]
+    assert (first.codec, first.base_offset, first.last_offset, first.records_count) == (codec, 0, 2, 1)
+    assert dirty.pairs == [(1, b"b", b"1"), (3, b"a", b"2"), (4, b"c", b"2")]
+
+
+def test_a_batch_that_keeps_its_records_is_the_same_bytes() -> None:
+    dirty = Dirty()
+    dirty.put((b"a", b"1"), codec=Codec.ZSTD)
+    dirty.roll()
+    before = dirty.log.segments.first.read_bytes(0, 10_000)
+
+    dirty.clean()
+
+    assert dirty.log.segments.first.read_bytes(0, 10_000) == before
+
+
+def test_records_without_a_key_go_and_are_counted() -> None:
+    dirty = Dirty()
+    dirty.put((None, b"x"), (b"a", b"1"))
+    dirty.put((None, b"y"))
+    dirty.put((b"b", b"1"))
+    dirty.roll()
+
+    result = dirty.clean()
+
+    assert result.stats.records_without_key == 2
+    assert dirty.offsets == [1, 3]
+
+
+def test_statistics_are_those_of_what_was_read_and_written() -> None:
+    dirty = Dirty()
+    for value in (b"1", b"2", b"3"):
+        dirty.put((b"a", value), (b"b", value))
+    dirty.put((b"c", b"1"))
+    dirty.roll()
+    size = dirty.log.segments.first.size
+
+    stats = dirty.clean().stats
+
+    assert (stats.map_bytes_read, stats.map_records_read) == (size, 7)
+    assert (stats.bytes_read, stats.records_read, stats.records_written) == (size, 7, 3)
+    assert stats.bytes_written == dirty.log.segments.first.size
+
+
+def test_a_dry_run_counts_the_same_and_changes_nothing() -> None:
+    dirty = Dirty()
+    dirty.put((b"a", b"1"))
+    dirty.put((b"a", b"2"))
+    dirty.roll()
+    names = dirty.machine.files()
+
+    planned = dirty.clean(is_dry=True)
+
+    assert dirty.machine.files() == names
+    assert dirty.offsets == [0, 1]
+    assert dirty.clean() == planned
+
+
+def test_what_is_behind_the_bound_is_left_alone() -> None:
+    dirty = Dirty()
+    for value in (b"1", b"2", b"3"):
+        dirty.put((b"a", value))
+        dirty.roll()
+
+    dirty.clean(end=2)
+
+    assert dirty.offsets == [1, 2]
+    assert dirty.checkpoint == 2
+
+
+def test_nothing_dirty_is_nothing_to_do() -> None:
+    dirty = Dirty()
+    dirty.put((b"a", b"1"))
+    dirty.roll()
+    dirty.clean()
+
+    again = dirty.clean()
+
+    assert (again.end_offset, again.groups) == (1, ())
+
+
+def test_a_second_cleaning_at_the_same_clock_changes_no_byte() -> None:
+    dirty = Dirty()
+    dirty.put((b"a", b"1"), (b"b", None), (b"a", b"2"))
+    dirty.roll()
+    dirty.clean()
+    before = dirty.log.segments.first.read_bytes(0, 10_000)
+    dirty.checkpoint = 0
+
+    dirty.clean()
+
+    assert dirty.log.segments.first.read_bytes(0, 10_000) == before
+
+
+class TestMapThatIsTooSmall:
+    """KAFKA-3587, KAFKA-2235: a full map ends the round, and is no error."""
+
+    def test_each_round_gets_as_far_as_its_map(self) -> None:
+        dirty = Dirty()
+        dirty.put((b"0", b"0"), (b"1", b"1"), (b"0", b"2"), (b"1", b"3"), (b"2", b"4"))
+        dirty.roll()
+
+        rounds = []
+        while dirty.checkpoint < 5:
+            dirty.clean(keys=1)
+            rounds.append((dirty.checkpoint, dirty.offsets))
+
+        # One key a round. Kafka: testPartialSegmentClean
+        assert rounds == [
+            (1, [0, 1, 2, 3, 4]),
+            (2, [0, 1, 2, 3, 4]),
+            (3, [1, 2, 3, 4]),
+            (4, [2, 3, 4]),
+            (5, [2, 3, 4]),
+        ]
+
+    def test_many_rounds_leave_the_records_of_one(self) -> None:
+        small, large = Dirty(internal_segment_bytes=400), Dirty(internal_segment_bytes=400)
+        for dirty in (small, large):
+            for number in range(60):
+                dirty.put((b"%d" % (number % 17), b"%d" % number))
+            dirty.roll()
+        end = small.log.log_end_offset
+
+        while small.checkpoint < end:
+            small.clean(keys=3)
+        large.clean()
+
+        assert small.pairs == large.pairs
+
+
+class TestTombstones:
+    def test_they_stay_for_the_time_promised_and_go_at_the_horizon(self) -> None:
+        """KAFKA-8522, KAFKA-4529: the horizon is set by the first cleaning, and stands in the batch."""
+        dirty = Dirty(delete_retention_ms=1000)
+        dirty.put((b"a", b"1"))
+        dirty.put((b"a", None))
+        dirty.put((b"z", b"1"))
+        dirty.roll()
+        dirty.wait(50_000)  # however old it is
+        dirty.clean()
+        assert dirty.headers()[0].delete_horizon_ms == NOW + 51_000
+
+        found = []
+        for ms in (999, 1):
+            dirty.wait(ms)
+            dirty.checkpoint = 0
+            dirty.clean()
+            found.append(dirty.offsets)
+
+        assert found == [[1, 2], [2]]
+
+    def test_a_horizon_is_kept_when_the_batch_is_written_again(self) -> None:
+        dirty = Dirty(delete_retention_ms=1000)
+        dirty.put((b"a", None), (b"b", b"1"), (b"c", b"1"))
+        dirty.roll()
+        dirty.clean()
+        dirty.wait(500)
+        dirty.put((b"b", b"2"))
+        dirty.roll()
+
+        dirty.clean()
+
+        assert dirty.headers()[0].delete_horizon_ms == NOW + 1000
+        assert [record[0] for record in dirty.pairs] == [0, 2, 3]
+
+    def test_timestamps_stay_when_they_count_from_the_horizon(self) -> None:
+        dirty = Dirty()
+        dirty.put((b"a", None), (b"b", b"1"), timestamp=-1)
+        dirty.put((b"c", None), timestamp=NOW + 10**9)
+        dirty.roll()
+
+        dirty.clean()
+
+        assert [(each.max_timestamp, each.delete_horizon_ms) for each in dirty.headers()] == [
+            (-1, NOW + 86_400_000),
+            (NOW + 10**9, NOW + 86_400_000),
+        ]
+
+
+class TestEndOfTheLog:
+    def test_the_last_batch_stays_empty_so_that_the_end_is_known(self) -> None:
+        """KAFKA-17076"""
+        dirty = Dirty()
+        dirty.put((b"a", b"1"))
+        dirty.put((None, b"x"))
+        dirty.roll()
+
+        dirty.clean()
+
+        last = dirty.headers()[-1]
+        assert (last.base_offset, last.records_count, last.size) == (1, 0, RECORD_BATCH_OVERHEAD)
+        assert dirty.log.segments.first.read_next_offset() == 2
+
+    def test_holes_between_offsets_do_not_stop_the_checkpoint(self) -> None:
+        """KAFKA-8764: where the last offsets of a segment are gone, the same part was cleaned for ever."""
+        dirty = Dirty()
+        dirty.put((b"a", b"1"))
+        dirty.roll()
+        dirty.log.roll(50)
+        dirty.put((b"a", b"2"), offset=60)
+        dirty.roll()
+
+        dirty.clean(end=50)
+
+        assert dirty.checkpoint == 50
+
+
+class TestWhatCannotBeRead:
+    def test_a_wrong_checksum_stops_it_before_anything_changes(self) -> None:
+        dirty = Dirty()
+        dirty.put((b"a", b"1"))
+        dirty.put((b"a", b"2"))
+        dirty.roll()
+        path = dirty.log.segments.first.log_path
+        dirty.machine.disk.write_at(path, b"\xff", dirty.log.segments.first.size - 1)
+        names = dirty.machine.files()
+
+        with pytest.raises(CorruptRecordError) as caught:
+            dirty.clean()
+
+        assert caught.value.path == path
+        assert caught.value.position == dirty.log.segments.first.size // 2
+        assert dirty.machine.files() == names
+
+    def test_a_length_beyond_the_file_is_damage_and_no_torn_tail(self) -> None:
+        dirty = Dirty()
+        dirty.put((b"a", b"1"))
+        dirty.roll()
+        dirty.machine.disk.write_at(dirty.log.segments.first.log_path, (2**20).to_bytes(4, "big"), 8)
+
+        with pytest.raises(CorruptRecordError):
+            dirty.clean()
+
+    def test_a_magic_of_no_format_is_damage(self) -> None:
+        dirty = Dirty()
+        dirty.put((b"a", b"1"))
+        dirty.roll()
+        dirty.machine.disk.write_at(dirty.log.segments.first.log_path, b"\x09", 16)
+
+        with pytest.raises(CorruptRecordError):
+            dirty.clean()
+
+
+def test_an_abort_leaves_the_log_as_it_was() -> None:
+    dirty = Dirty()
+    dirty.put((b"a", b"1"))
+    dirty.put((b"a", b"2"))
+    dirty.roll()
+    names, calls = dirty.machine.files(), 0
+
+    def check_done() -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 3:  # the first run of the second pass
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        dirty.clean(check_done=check_done)
+
+    assert dirty.machine.files() == names
+    assert dirty.offsets == [0, 1]
+
+
+def test_a_batch_larger_than_any_buffer_is_cleaned() -> None:
+    """KAFKA-6834, KAFKA-6854, KAFKA-5316: buffers follow the batch, whatever max.message.bytes is now."""
+    dirty = Dirty(max_message_bytes=1000)
+    dirty.put((b"a", bytes(3 << 20)), (b"b", bytes(1 << 20)))
+    dirty.put((b"a", b"2"))
+    dirty.roll()
+
+    dirty.clean()
+
+    assert dirty.offsets == [1, 2]
+
+
+def test_a_preallocated_segment_is_trimmed() -> None:
+    """KAFKA-5431: zeros behind the last batch of a cleaned file."""
+    dirty = Dirty(preallocate="true", internal_segment_bytes=4096)
+    dirty.put((b"a", b"1"))
+    dirty.roll()
+
+    dirty.clean()
+
+    segment = dirty.log.segments.first
+    assert dirty.machine.disk.size(segment.log_path) == segment.size > 0
+
+
+def test_the_time_of_change_is_the_last_originals() -> None:
+    dirty = Dirty()
+    for value in (b"1", b"2"):
+        dirty.put((b"a", value))
+        dirty.roll()
+    times = [segment.modified_ms for segment in dirty.log.segments]
+    dirty.wait(10_000)
+
+    dirty.clean()
+
+    assert dirty.log.segments.first.modified_ms == times[1]
+
+
+def test_left_overs_of_a_cleaning_that_failed_are_written_anew() -> None:
+    dirty = Dirty()
+    dirty.put((b"a", b"1"))
+    dirty.roll()
+    path = dirty.log.segments.first.log_path + FileState.CLEANED.value
+    dirty.machine.disk.create(path)
+    dirty.machine.disk.write_at(path, b"half a batch", 0)
+
+    dirty.clean()
+
+    assert dirty.offsets == [0]
+    found = [parse_segment_file(name) for name in dirty.machine.files()]
+    assert not [file for file in found if file and file.state is FileState.CLEANED]
+    assert [file.offset for file in found if file and file[1:] == (FileKind.LOG, FileState.LIVE)] == [0, 1]
