@@ -143,8 +143,21 @@ def test_a_task_that_runs_after_closing_does_nothing() -> None:
     log.append_as_leader(batch(b"a"), leader_epoch=0)
     log.roll()
     log.close()
+    assert isinstance(machine.disk, SimulatedDisk)
+    steps = machine.disk.steps
 
     assert "flush-log" in machine.scheduler.run_due()
+    assert machine.disk.steps == steps
+
+
+def test_a_closed_log_is_not_asked_for_silent_producers_any_more() -> None:
+    machine = Machine()
+    machine.open().close()
+
+    machine.clock.sleep(600_000)
+
+    assert machine.scheduler.run_due() == ["producer expiration"]
+    assert machine.scheduler.tasks == []
 
 
 def test_another_configuration_counts_from_the_next_append_on() -> None:
