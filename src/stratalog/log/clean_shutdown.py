@@ -4,7 +4,12 @@
 
 That the file is there is what counts: a broker then believes the ends of its logs, and deletes the file
 before it loads the first one. The epoch tells the controller whether the broker's last stop was the one it
-knows of. Releases before 3.7 left the file empty. Kafka: CleanShutdownFileHandler.
+knows of. Releases before 3.7 left the file empty.
+
+A broker goes through the marks of its directories with -1 for "none seen yet": after a -1 the next epoch
+counts for all. So a mark that must promise nothing says -1 only where no directory beside it says an epoch,
+and else no epoch at all, which no other can make up for.
+Kafka: CleanShutdownFileHandler, LogManager.readBrokerEpochFromCleanShutdownFiles
 """
 
 from __future__ import annotations
@@ -40,8 +45,8 @@ class CleanShutdownFile:
             return None
         return parse_broker_epoch(data)
 
-    def write(self, broker_epoch: int = UNKNOWN_EPOCH) -> None:
-        """Leave the mark; on the device, name and all, when this returns."""
+    def write(self, broker_epoch: int | None = UNKNOWN_EPOCH) -> None:
+        """Leave the mark, None for one that says no epoch; on the device, name and all, when this returns."""
         self._disk.replace(self.path, format_clean_shutdown(broker_epoch))
 
     def delete(self) -> bool:
@@ -52,8 +57,10 @@ class CleanShutdownFile:
         return found
 
 
-def format_clean_shutdown(broker_epoch: int) -> bytes:
+def format_clean_shutdown(broker_epoch: int | None) -> bytes:
     """The bytes of the mark."""
+    if broker_epoch is None:
+        return f'{{"version":{VERSION}}}'.encode()
     return f'{{"version":{VERSION},"brokerEpoch":{broker_epoch}}}'.encode()
 
 

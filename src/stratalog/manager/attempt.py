@@ -24,7 +24,7 @@ _VERSION = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """`was_clean`: a marker was there, with this epoch if it said one. `has_cut`: more than a torn tail."""
+    """`was_clean`: a marker was there, with this epoch if any. `has_cut`: more than a torn tail is gone."""
 
     was_clean: bool = False
     broker_epoch: int | None = None
@@ -57,11 +57,11 @@ class Attempt:
             self.marker.delete()
 
     def note_cut(self) -> None:
-        """Remember, before it is done, that more than a torn tail is cut off."""
+        """Remember, before it is done or lost from sight, that more than a torn tail is gone."""
         if not self.note.has_cut:
             self._write(replace(self.note, has_cut=True))
 
-    def end(self, broker_epoch: int) -> None:
+    def end(self, broker_epoch: int | None) -> None:
         """Write the marker: the last thing but for the note, which is worthless then."""
         self.marker.write(broker_epoch)
         if self._is_written:

@@ -42,10 +42,13 @@ def _close(log: Log) -> StratalogError | None:
 def leave_markers(directories: Sequence[LogDirectory], broker_epoch: int | None) -> None:
     """Say of each directory that was loaded and closed that it was; with an epoch only if all were."""
     all_succeeded = all(directory.is_online for directory in directories)
+    is_beside_epoch = broker_epoch is None and any(directory.has_epoch for directory in directories)
     for directory in directories:
         if directory.is_online and directory.is_loaded:
             try:
-                directory.mark_clean(broker_epoch, all_succeeded=all_succeeded)
+                directory.mark_clean(
+                    broker_epoch, all_succeeded=all_succeeded, is_beside_epoch=is_beside_epoch
+                )
             except StratalogError as error:
                 directory.fail(error)
     if all_succeeded and not all(directory.is_online for directory in directories):

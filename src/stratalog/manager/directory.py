@@ -128,14 +128,19 @@ class DirectoryRecovery:
 
     def complete(self, is_tiered: Callable[[str], bool]) -> None:
         """Write what belongs to the directory, the marker apart. Its partitions are on the device."""
-        if self.is_left_alone or self._dry_run:
+        if self.is_left_alone:
+            return
+        ends = {found.topic_partition: found for _, found in sorted(self.partitions.items())}
+        is_short = self._find_short_logs(ends)
+        if self._dry_run:
             return
         self.lock.check()
+        if is_short:
+            self.attempt.note_cut()  # before the checkpoint is changed that says so
         for name, topic_id in self._topic_ids.items():
             file = PartitionMetadataFile(self._disk, os.path.join(self.path, name, PARTITION_METADATA))  # noqa: PTH118
             file.record(topic_id)
             file.flush()
-        ends = {found.topic_partition: found for _, found in sorted(self.partitions.items())}
         self._write_log_starts(ends, is_tiered)
         watermarks = {}
         for key, offset in self._checkpoints.high_watermarks.read().items():
@@ -155,11 +160,11 @@ class DirectoryRecovery:
             {key: found.log_end_offset or 0 for key, found in ends.items()}
         )
 
-    def end(self, broker_epoch: int) -> None:
-        """Write the marker."""
+    def end(self, broker_epoch: int | None) -> None:
+        """Write the marker; None for one that says no epoch."""
         self.lock.check()
         self.attempt.end(broker_epoch)
-        self.broker_epoch = broker_epoch
+        self.broker_epoch = UNKNOWN_EPOCH if broker_epoch is None else broker_epoch
 
     def own_epoch(self) -> int:
         """The epoch that stood in the marker, if all that it says still holds; else -1."""
@@ -191,6 +196,23 @@ class DirectoryRecovery:
 
     def path_of(self, entry: PartitionEntry) -> str:
         return self.layout.path(entry)
+
+    def _find_short_logs(self, ends: dict[TopicPartition, PartitionReport]) -> bool:
+        """Whether a log ends before what it is known to have had: then records are gone, though none was cut.
+
+        A power cut takes the end of a file along without leaving half a batch behind.
+        """
+        is_short = False
+        for key, offset in sorted(self._checkpoints.high_watermarks.read().items()):
+            found = ends.get(key)
+            if found is None or offset <= (found.log_end_offset or 0) or found.cuts:
+                continue  # what was cut is told already
+            is_short = True
+            words = f"it ends at offset {found.log_end_offset}, its high watermark was {offset}"
+            self.problems.append(
+                Problem(found.name, words, "records that were committed are gone, here at least")
+            )
+        return is_short
 
     def _write_log_starts(
         self, ends: dict[TopicPartition, PartitionReport], is_tiered: Callable[[str], bool]

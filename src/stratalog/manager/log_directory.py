@@ -48,7 +48,7 @@ class LogDirectory:
         self._disk = disk
         self._lock = make_lock(path)
         self._marker = CleanShutdownFile(disk, path)
-        self._epoch = UNKNOWN_EPOCH
+        self._epoch: int | None = UNKNOWN_EPOCH
         self._is_marked = False
 
     @property
@@ -77,8 +77,7 @@ class LogDirectory:
         self.layout = classify(self._disk, self.path)
         self.problems += self.layout.problems
         self._is_marked = self._marker.exists()
-        epoch = self._marker.read()
-        self._epoch = UNKNOWN_EPOCH if epoch is None else epoch
+        self._epoch = self._marker.read() if self._is_marked else UNKNOWN_EPOCH
         try:
             self.meta = read_meta_properties(self._disk, self.path)
         except CorruptCheckpointError as error:
@@ -92,13 +91,23 @@ class LogDirectory:
             self._marker.delete()
             self._is_marked = False
 
-    def mark_clean(self, broker_epoch: int | None, *, all_succeeded: bool) -> None:
+    @property
+    def has_epoch(self) -> bool:
+        """Whether it was opened with an epoch in its marker that still holds."""
+        return self._epoch not in (None, UNKNOWN_EPOCH)
+
+    def mark_clean(
+        self, broker_epoch: int | None, *, all_succeeded: bool, is_beside_epoch: bool = False
+    ) -> None:
         """Say that it was closed in order; the last thing that is written to it.
 
-        The epoch is the one it was opened with, if none is given; and none at all if another directory of
-        the broker has failed, whose records may be gone.
+        The epoch is the one it was opened with, if none is given; and -1 if another directory of the broker
+        has failed, whose records may be gone. `is_beside_epoch`: another marker has an epoch, so that this
+        one, without, must not say -1 (`clean_shutdown.py`).
         """
         epoch = self._epoch if broker_epoch is None else broker_epoch
+        if epoch == UNKNOWN_EPOCH and is_beside_epoch:
+            epoch = None
         self._marker.write(epoch if all_succeeded else UNKNOWN_EPOCH)
 
     def forget_epoch(self) -> None:

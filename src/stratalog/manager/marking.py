@@ -27,7 +27,7 @@ def epoch_of_the_killed_run(
     if any(directory.error is not None for directory in directories):
         why = "not every directory could be recovered"
     elif any(directory.attempt.note.has_cut for directory in directories):
-        why = "more than the unfinished last batch of a log was cut off"
+        why = "more than the unfinished last batch of a log was cut off, or is missing"
     elif metadata is None:
         why = "the cluster's metadata, which knows the epoch, is not in these directories"
     elif metadata.problem is not None:
@@ -36,6 +36,43 @@ def epoch_of_the_killed_run(
         why = "the meta.properties of these directories do not name one node"
     elif node_id not in metadata.broker_epochs:
         why = f"the cluster's metadata has no registration of node {node_id}"
+    elif missing := missing_directories(directories, metadata, node_id):
+        why = f"of the log directories of node {node_id} {len(missing)} are not named: {', '.join(missing)}"
+    elif other := _without(directories, metadata.broker_epochs[node_id]):
+        why = f"{other.path} was recovered or closed before, and its marker does not say the same epoch"
     else:
         return metadata.broker_epochs[node_id], ""
     return UNKNOWN_EPOCH, f"--process-crash: {why}. {_CONSEQUENCE}"
+
+
+def _without(directories: Sequence[DirectoryRecovery], epoch: int) -> DirectoryRecovery | None:
+    """A directory whose marker was there to begin with, without this epoch."""
+    notes = [(directory, directory.attempt.note) for directory in directories]
+    return next((found for found, note in notes if note.was_clean and note.broker_epoch != epoch), None)
+
+
+def missing_directories(
+    directories: Sequence[DirectoryRecovery], metadata: ClusterMetadata | None, node_id: int | None
+) -> list[str]:
+    """The ids of directories that the node registered with, and that are not among these."""
+    if metadata is None or node_id is None:
+        return []
+    here = {found.meta.directory_id for found in directories if found.meta is not None}
+    return sorted(metadata.broker_directories.get(node_id, frozenset()) - here)
+
+
+def may_stand_beside_an_epoch(
+    directory: DirectoryRecovery, directories: Sequence[DirectoryRecovery], *, has_missing: bool
+) -> bool:
+    """Whether a marker of the same broker may say an epoch: then this one must not say -1, but nothing.
+
+    `clean_shutdown.py` tells why. One that said nothing before says nothing again, for the same reason.
+    """
+    note = directory.attempt.note
+    said_nothing = note.was_clean and note.broker_epoch is None
+    epochs = [
+        other.attempt.note.broker_epoch if other.is_left_alone else other.own_epoch()
+        for other in directories
+        if other is not directory and other.error is None
+    ]
+    return has_missing or said_nothing or any(epoch not in (None, UNKNOWN_EPOCH) for epoch in epochs)

@@ -30,7 +30,11 @@ from stratalog.manager.devices import Device, device_of
 from stratalog.manager.directory import DirectoryRecovery, MakeLock
 from stratalog.manager.finishing import Finisher, PartitionRecovery
 from stratalog.manager.layout import PartitionEntry, find_duplicates
-from stratalog.manager.marking import epoch_of_the_killed_run
+from stratalog.manager.marking import (
+    epoch_of_the_killed_run,
+    may_stand_beside_an_epoch,
+    missing_directories,
+)
 from stratalog.manager.owners import current_user
 from stratalog.manager.progress import (
     DeviceProgress,
@@ -301,8 +305,12 @@ class _Recovery:
         own = directory.own_epoch() if directory.attempt.note.was_clean else epoch
         wanted = UNKNOWN_EPOCH if self._has_failed else own
         if wanted != directory.broker_epoch:
-            directory.end(wanted)
+            directory.end(None if wanted == UNKNOWN_EPOCH and self._says_nothing(directory) else wanted)
             self._settle(directory)
+
+    def _says_nothing(self, directory: DirectoryRecovery) -> bool:
+        missing = missing_directories(self._directories, self._metadata, self._node_id())
+        return may_stand_beside_an_epoch(directory, self._directories, has_missing=bool(missing))
 
     def _settle(self, directory: DirectoryRecovery) -> None:
         """On a full disk: what waits in the work directory is written before anything builds on it."""

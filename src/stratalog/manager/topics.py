@@ -51,13 +51,15 @@ class ClusterMetadata:
     """What the metadata says at `end_offset`.
 
     `broker_configs` are dynamic ones by node id as text, those of all brokers under "". `broker_epochs` has
-    the last registration of each node. `problem` tells why the log could not be read to its end.
+    the last registration of each node, `broker_directories` the ids of the log directories that it named
+    (since Kafka 3.7). `problem` tells why the log could not be read to its end.
     """
 
     topics: dict[str, Topic] = field(default_factory=dict)
     topic_configs: dict[str, dict[str, str]] = field(default_factory=dict)
     broker_configs: dict[str, dict[str, str]] = field(default_factory=dict)
     broker_epochs: dict[int, int] = field(default_factory=dict)
+    broker_directories: dict[int, frozenset[str]] = field(default_factory=dict)
     end_offset: int = 0
     problem: str | None = None
 
@@ -195,8 +197,14 @@ class _Changes:
             self._change_config(value)
         elif kind == "REGISTER_BROKER_RECORD":
             metadata.broker_epochs[value["brokerId"]] = value["brokerEpoch"]
+            metadata.broker_directories[value["brokerId"]] = frozenset(value.get("logDirs") or ())
+        elif kind == "BROKER_REGISTRATION_CHANGE_RECORD":
+            # One that fails on the way is left out of the list: its records are the broker's all the same.
+            known = metadata.broker_directories.get(value["brokerId"], frozenset())
+            metadata.broker_directories[value["brokerId"]] = known | frozenset(value.get("logDirs") or ())
         elif kind == "UNREGISTER_BROKER_RECORD":
             metadata.broker_epochs.pop(value["brokerId"], None)
+            metadata.broker_directories.pop(value["brokerId"], None)
 
     def _change_config(self, value: Message) -> None:
         kinds = {
