@@ -14,11 +14,14 @@ Kafka: UnifiedLog, LocalLog
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import PurePath
+from typing import TYPE_CHECKING
 
 from stratalog.errors import PolicyViolationError, UsageError
 from stratalog.files.names import LEADER_EPOCH_CHECKPOINT
+from stratalog.log.cleaning.replace import replace_segments
 from stratalog.log.offsets import OffsetMetadata
 from stratalog.log.producer_rebuild import rebuild_producer_state
 from stratalog.log.reading import FetchedData, Isolation, out_of_range, read
@@ -26,6 +29,11 @@ from stratalog.log.retention import Decision, Marks, Rule, decide, facts_of
 from stratalog.log.timestamps import find_offset, first_not_before
 from stratalog.log.writing import WrittenLog
 from stratalog.segment.search import TimestampAndOffset
+
+if TYPE_CHECKING:
+    from stratalog.log.cleaning.clean import CleanResult
+    from stratalog.log.cleaning.offset_map import OffsetMap
+    from stratalog.segment.segment import LogSegment
 
 INT64_MAX = 2**63 - 1
 EXPIRATION_CHECK_MS = 600_000  # Kafka: producer.id.expiration.check.interval.ms
@@ -149,6 +157,55 @@ class Log(WrittenLog):
                     ]
                     self._delete(going, f"by {rule.value}")
             return tuple(gone)
+
+    def clean(
+        self,
+        first_dirty_offset: int,
+        first_uncleanable_offset: int,
+        offset_map: OffsetMap,
+        *,
+        check_done: Callable[[], object] = lambda: None,
+        throttle: Callable[[int], object] = lambda _: None,
+    ) -> CleanResult:
+        """Compact the log once, as far as the map has room; appends and reads go on meanwhile.
+
+        `check_done` raises what is to stop it, `throttle` is told of bytes read and written.
+        """
+        from stratalog.log.cleaning.clean import DirtyLog, clean_log, last_records_of
+
+        with self._lock:
+            self._check_usable()
+            last_records = last_records_of(self.producers.producers.values())
+        dirty = DirtyLog(
+            disk=self._disk,
+            segments=self.segments,
+            config=self.config,
+            first_dirty_offset=first_dirty_offset,
+            first_uncleanable_offset=first_uncleanable_offset,
+            last_records=last_records,
+        )
+        with self._failing():
+            return clean_log(
+                dirty,
+                offset_map,
+                now_ms=self._clock(),
+                replace_segments=lambda new, old: self.replace_segments([new], old),
+                check_done=check_done,
+                throttle=throttle,
+            )
+
+    def replace_segments(self, new: Sequence[LogSegment], old: Sequence[LogSegment]) -> None:
+        """Put new segments, whose files end in .cleaned, in the place of old ones."""
+        with self._flush_lock, self._changing(), self._writing():
+            replace_segments(
+                self._disk,
+                self.segments,
+                new,
+                old,
+                scheduler=self._scheduler,
+                producers=self.producers,
+                delete_delay_ms=self.config.file_delete_delay_ms,
+            )
 
     def assign_epoch_start_offset(self, epoch: int, start_offset: int) -> None:
         """A leader's term begins: its epoch is known before its first record."""
