@@ -55,7 +55,7 @@ class TopicConfigs:
 
     def with_file(self, text: str) -> Self:
         """These, and the settings in a user's JSON over them; what is wrong in it is an error."""
-        found = _parse_topics(text)
+        found = parse_topics(text)
         other = type(self)(self.defaults)
         other.notes = list(self.notes)
         other._configs = {**self._configs}
@@ -82,7 +82,8 @@ class TopicConfigs:
         return config
 
 
-def _parse_topics(text: str) -> dict[str, dict[str, Value]]:
+def parse_topics(text: str) -> dict[str, dict[str, Value]]:
+    """The settings of each topic that a user's JSON names."""
     try:
         found = json.loads(text)
     except json.JSONDecodeError as error:
