@@ -8,10 +8,13 @@ from collections.abc import Sequence
 import click
 
 from stratalog.cli.bench import bench
+from stratalog.cli.compact import compact
 from stratalog.cli.demo import demo
 from stratalog.cli.dump import dump
+from stratalog.cli.explain import explain
 from stratalog.cli.output import ExitCode, Output
 from stratalog.cli.recover import recover
+from stratalog.cli.retain import retain
 from stratalog.cli.warm import warm
 from stratalog.errors import StratalogError, UsageError
 from stratalog.version import __version__
@@ -31,9 +34,12 @@ def cli() -> None:
 
 
 cli.add_command(bench)
+cli.add_command(compact)
 cli.add_command(demo)
 cli.add_command(dump)
+cli.add_command(explain)
 cli.add_command(recover)
+cli.add_command(retain)
 cli.add_command(warm)
 
 

@@ -67,10 +67,13 @@ def load(
     log_start_offset: int = 0,
     high_watermark_follows_end: bool = False,
     before_change: Callable[[], object] | None = None,
+    keeps_deleted: bool = False,
 ) -> Log:
     """The log in this directory, which was closed cleanly or is empty.
 
     `before_change` is called when nothing speaks against opening it any more, and no file is changed yet.
+    Files that wait for their deletion are deleted, as no reader of theirs has outlived its process, unless
+    the caller `keeps_deleted` for some time.
     """
     name = os.fspath(directory)
     disk.release(name)
@@ -94,7 +97,8 @@ def load(
     # From here on files are changed: what would not let the log be opened has been found by now.
     if before_change is not None:
         before_change()
-    _delete_leftovers(disk, name, entries)
+    if not keeps_deleted:
+        _delete_leftovers(disk, name, entries)
     if all(entry.name != LEADER_EPOCH_CHECKPOINT for entry in entries):
         disk.create(epochs.path)  # empty until a leader is known, but there from the start, as Kafka has it
     if end_offset < log_start_offset:

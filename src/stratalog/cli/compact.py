@@ -1,0 +1,41 @@
+"""`stratalog compact`: compact the logs of a stopped broker, in this process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from stratalog.cli.maintaining import Request, show_work, work_options
+from stratalog.cli.output import ExitCode, Output, json_option
+
+
+@click.command()
+@work_options
+@json_option
+@click.pass_obj
+def compact(
+    output: Output,
+    *,
+    directories: tuple[str, ...],
+    names: tuple[str, ...],
+    config: Path | None,
+    topics: Path | None,
+    now: int | None,
+    dry_run: bool,
+) -> ExitCode:
+    """Compact what is dirty in the compacted logs of a stopped broker, however little it is.
+
+    DIR are log directories of one broker; or --config names them. The active segment, records that are not
+    replicated or decided, and those within min.compaction.lag.ms stay as they are. Old files are renamed to
+    .deleted, and a later run removes them.
+
+    Exit status: 0 done, or nothing to do, 2 wrong usage, 3 a topic was refused, or something failed.
+    """
+    from stratalog.config import ManagerConfig
+    from stratalog.manager.compacting import Compaction
+
+    request = Request.of(directories, config, topics, now)
+    manager = ManagerConfig() if request.server is None else request.server.manager
+    report = request.maintenance(names, dry_run=dry_run).run(Compaction(manager))
+    return show_work(output, report, is_dry_run=dry_run)

@@ -1,0 +1,129 @@
+"""`stratalog explain`: why a segment is still there; what will go, when and by which rule."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from stratalog.cli.maintaining import Request, source_options
+from stratalog.cli.output import ExitCode, Output, Table, json_option, size_text, time_text
+
+if TYPE_CHECKING:
+    from stratalog.manager.explaining import SegmentAnswer
+    from stratalog.manager.looking import Partition
+
+
+@click.command()
+@click.argument("directory", metavar="DIR", type=click.Path(exists=True, file_okay=False))
+@click.argument("names", nargs=-1, metavar="[TOPIC]...")
+@source_options
+@json_option
+@click.pass_obj
+def explain(
+    output: Output,
+    *,
+    directory: str,
+    names: tuple[str, ...],
+    config: Path | None,
+    topics: Path | None,
+    now: int | None,
+) -> ExitCode:
+    """Say of each segment why it is still there, or by which rule it goes, and when.
+
+    DIR is a log directory, TOPIC a topic or partition in it. Nothing is locked or changed; a broker may run.
+    Where the settings of a topic are not known, it is explained by Kafka's defaults, and that is said.
+    """
+    from stratalog.files.disk import Disk
+    from stratalog.manager.explaining import explain as explain_partition
+    from stratalog.manager.known_topics import KnownTopics
+    from stratalog.manager.looking import check_names, look
+
+    request = Request.of((directory,), config, topics, now)
+    disk, path, moment = Disk(), os.path.abspath(directory), request.clock()  # noqa: PTH100
+    check_names(disk, [path], names)
+    known = KnownTopics(disk, [path], request.sources)
+    documents: list[dict[str, object]] = []
+    tables: list[Table] = []
+    for partition in look(disk, request.clock, path, known, names):
+        answers = list(explain_partition(partition, moment))
+        documents.append(_document(partition, answers))
+        tables.append(_table(partition, answers))
+        if partition.refusal is not None:
+            output.say(f"{partition.name}: explained as if by these settings, but {partition.refusal}")
+    output.show({"now": moment, "partitions": documents}, *tables)
+    for note in known.notes:
+        output.say(note)
+    return ExitCode.FINE
+
+
+def _table(partition: Partition, answers: list[SegmentAnswer]) -> Table:
+    marks = partition.marks
+    policy = ",".join(sorted(partition.config.cleanup_policy)) or "none"
+    return Table(
+        title=f"{partition.name}: cleanup.policy {policy}, starts at {marks.log_start_offset}, "
+        f"high watermark {marks.high_watermark}, ends at {marks.log_end_offset}",
+        columns=[">segment", ">bytes", "newest record", "rule", "why"],
+        rows=[_row(answer, is_retention) for answer in answers for is_retention in _kinds(answer)],
+    )
+
+
+def _kinds(answer: SegmentAnswer) -> tuple[bool, ...]:
+    """Retention's answer, compaction's, or both: a compacted log that deletes nothing has the second only."""
+    if answer.compaction is None or answer.decision.is_deleted:
+        return (True,)
+    return (True, False)
+
+
+def _row(answer: SegmentAnswer, is_retention: bool) -> list[str]:
+    segment = answer.decision.segment
+    given = answer.retention if is_retention else answer.compaction
+    assert given is not None
+    facts = (
+        [str(segment.base_offset), size_text(segment.size), _newest(answer)] if is_retention else ["", "", ""]
+    )
+    return [*facts, given.rule, given.words]
+
+
+def _newest(answer: SegmentAnswer) -> str:
+    segment = answer.decision.segment
+    if segment.is_file_time:
+        return "-"
+    try:
+        return time_text(segment.largest_timestamp)
+    except (OverflowError, ValueError, OSError):
+        return f"{segment.largest_timestamp} ms"  # past the year 9999
+
+
+def _document(partition: Partition, answers: list[SegmentAnswer]) -> dict[str, object]:
+    marks = partition.marks
+    return {
+        "partition": partition.name,
+        "cleanup_policy": sorted(partition.config.cleanup_policy),
+        "log_start_offset": marks.log_start_offset,
+        "high_watermark": marks.high_watermark,
+        "log_end_offset": marks.log_end_offset,
+        "refused": partition.refusal,
+        "segments": [
+            {
+                "base_offset": answer.decision.segment.base_offset,
+                "end_offset": answer.decision.end_offset,
+                "bytes": answer.decision.segment.size,
+                "largest_timestamp": answer.decision.segment.largest_timestamp,
+                "is_file_time": answer.decision.segment.is_file_time,
+                "is_active": answer.decision.is_active,
+                "goes": answer.decision.is_deleted,
+                "rule": answer.retention.rule,
+                "why": answer.retention.words,
+                "blocked_by": answer.decision.blocked_by,
+                "due_ms": answer.decision.due_ms,
+                "growth_bytes": answer.decision.growth,
+                "compaction": None
+                if answer.compaction is None
+                else {"rule": answer.compaction.rule, "why": answer.compaction.words},
+            }
+            for answer in answers
+        ],
+    }

@@ -1,0 +1,241 @@
+"""What `retain`, `compact` and `explain` have in common: their options, and how a report is shown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from stratalog.cli.output import ExitCode, Output, Table, size_text, time_text
+from stratalog.clock import Clock, system_clock
+from stratalog.config import ServerConfig, parse_properties, read_server_properties
+from stratalog.errors import UsageError
+
+if TYPE_CHECKING:
+    from stratalog.manager.known_topics import TopicSources
+    from stratalog.manager.maintaining import Maintenance, PartitionWork, WorkReport
+
+Command = TypeVar("Command", bound=Callable[..., object])
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_PLANNED = {True: " (planned, nothing was changed)", False: ""}
+
+
+def parse_moment(_context: click.Context, _option: click.Parameter, text: str | None) -> int | None:
+    """Milliseconds since 1970, or a date and a time, in UTC unless it says otherwise."""
+    if text is None or re.fullmatch(r"\d+", text):
+        return None if text is None else int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        words = f"{text!r} is no time: write milliseconds since 1970, or 2026-01-31T12:00:00."
+        raise click.BadParameter(words) from None
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def source_options(command: Command) -> Command:
+    """Adds the options that say where settings come from, and what time it is."""
+    for option in (
+        click.option(
+            "--now",
+            metavar="TIME",
+            callback=parse_moment,
+            help="Take this for the time: milliseconds since 1970, or a date (UTC).",
+        ),
+        click.option("--topics", type=_FILE, help="Settings of topics, as JSON, over those of the cluster."),
+        click.option(
+            "--config", type=_FILE, help="The broker's server.properties: its log.dirs and settings."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def work_options(command: Command) -> Command:
+    """Adds the arguments and options of a command that changes log directories."""
+    command = click.option("--dry-run", is_flag=True, help="Show the plan; lock, rename and change nothing.")(
+        command
+    )
+    command = source_options(command)
+    command = click.option(
+        "--topic", "names", multiple=True, metavar="NAME", help="Only this topic or partition; repeatable."
+    )(command)
+    return click.argument("directories", nargs=-1, metavar="[DIR]...")(command)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What the command line says about a node's directories, its settings and the time."""
+
+    directories: tuple[str, ...]
+    server: ServerConfig | None
+    sources: TopicSources
+    clock: Clock
+
+    @classmethod
+    def of(
+        cls, directories: tuple[str, ...], config: Path | None, topics: Path | None, now: int | None
+    ) -> Request:
+        from stratalog.manager.known_topics import TopicSources
+
+        # Java reads properties as Latin-1.
+        text = None if config is None else config.read_text("latin-1")
+        server = None if text is None else read_server_properties(text)
+        directories = directories or (() if server is None else server.manager.log_dirs)
+        if not directories:
+            raise UsageError("name the log directories, or the broker's server.properties by --config.")
+        for directory in directories:
+            if not Path(directory).is_dir():
+                raise UsageError(f"{directory} is no directory.")
+        return cls(
+            directories=directories,
+            server=server,
+            sources=TopicSources(
+                server=server,
+                topic_settings=None if topics is None else topics.read_text("utf-8"),
+                metadata_directory=None if text is None else parse_properties(text).get("metadata.log.dir"),
+            ),
+            clock=system_clock if now is None else lambda: now,
+        )
+
+    def maintenance(self, names: tuple[str, ...], *, dry_run: bool) -> Maintenance:
+        from stratalog.manager.maintaining import Maintenance
+
+        return Maintenance(
+            directories=self.directories,
+            names=names,
+            sources=self.sources,
+            dry_run=dry_run,
+            clock=self.clock,
+        )
+
+
+def show_work(output: Output, report: WorkReport, *, is_dry_run: bool) -> ExitCode:
+    """Print what was done, and what was not on stderr; returns the exit status."""
+    tables = [_deleted(report, is_dry_run), _cleaned(report, is_dry_run), _files(report, is_dry_run)]
+    output.show(_document(report, is_dry_run), *(table for table in tables if table.rows))
+    for directory in report.directories:
+        if directory.was_recovered:
+            output.say(f"{directory.directory}: was not closed in order, and was recovered first.")
+        if directory.error is not None:
+            output.say(f"{directory.directory}: failed, no marker written. {directory.error}")
+        for partition in directory.partitions:
+            if partition.refusal is not None:
+                output.say(f"{partition.name}: refused, {partition.refusal}")
+            if partition.error is not None:
+                output.say(f"{partition.name}: {partition.error}")
+    for note in report.notes:
+        output.say(note)
+    if not any(partition.is_change for partition in report.partitions):
+        output.say("Nothing to do.")
+    return ExitCode.FAILED if report.is_failed else ExitCode.FINE
+
+
+def _deleted(report: WorkReport, is_dry_run: bool) -> Table:
+    return Table(
+        title=f"Deleted segments{_PLANNED[is_dry_run]}",
+        columns=["partition", ">offsets", ">bytes", "largest timestamp", "by"],
+        rows=[
+            [
+                partition.name,
+                f"{found.segment.base_offset} to {found.end_offset - 1}",
+                size_text(found.segment.size),
+                time_text(found.segment.largest_timestamp),
+                "" if found.rule is None else found.rule.value,
+            ]
+            for partition in report.partitions
+            for found in partition.deleted
+        ],
+    )
+
+
+def _cleaned(report: WorkReport, is_dry_run: bool) -> Table:
+    return Table(
+        title=f"Compacted logs{_PLANNED[is_dry_run]}",
+        columns=["partition", ">dirty from", ">clean up to", ">dirty", ">before", ">after", ">passes"],
+        rows=[
+            [
+                partition.name,
+                str(partition.cleaned.first_dirty),
+                str(partition.cleaned.end_offset),
+                size_text(partition.cleaned.cleanable_size),
+                size_text(partition.cleaned.size_before) if partition.cleaned.passes else "-",
+                size_text(partition.cleaned.size_after) if partition.cleaned.passes else "-",
+                str(partition.cleaned.passes) if partition.cleaned.passes else "-",
+            ]
+            for partition in report.partitions
+            if partition.cleaned is not None
+        ],
+    )
+
+
+def _files(report: WorkReport, is_dry_run: bool) -> Table:
+    rows = []
+    for partition in report.partitions:
+        if partition.removed:
+            rows.append([partition.name, "removed", *_sum(partition, is_removed=True), "their time is over"])
+        if partition.waiting:
+            due = time_text(max(file.due_ms for file in partition.waiting))
+            words = f"a run after {due}, or the broker's next start, removes them"
+            rows.append([partition.name, "waiting", *_sum(partition, is_removed=False), words])
+    title = f"Files that end in .deleted{_PLANNED[is_dry_run]}"
+    return Table(title=title, columns=["partition", "what", ">files", ">bytes", "why"], rows=rows)
+
+
+def _sum(partition: PartitionWork, *, is_removed: bool) -> tuple[str, str]:
+    files = partition.removed if is_removed else partition.waiting
+    return str(len(files)), size_text(sum(file.size for file in files))
+
+
+def _document(report: WorkReport, is_dry_run: bool) -> dict[str, object]:
+    return {
+        "dry_run": is_dry_run,
+        "directories": [
+            {
+                "directory": directory.directory,
+                "was_recovered": directory.was_recovered,
+                "error": directory.error,
+                "partitions": [_partition(partition) for partition in directory.partitions],
+            }
+            for directory in report.directories
+        ],
+        "notes": list(report.notes),
+    }
+
+
+def _partition(partition: PartitionWork) -> dict[str, object]:
+    cleaned = partition.cleaned
+    return {
+        "partition": partition.name,
+        "refused": partition.refusal,
+        "error": partition.error,
+        "deleted": [
+            {
+                "base_offset": found.segment.base_offset,
+                "end_offset": found.end_offset,
+                "bytes": found.segment.size,
+                "largest_timestamp": found.segment.largest_timestamp,
+                "rule": None if found.rule is None else found.rule.value,
+            }
+            for found in partition.deleted
+        ],
+        "cleaned": None
+        if cleaned is None
+        else {
+            "first_dirty_offset": cleaned.first_dirty,
+            "end_offset": cleaned.end_offset,
+            "cleanable_bytes": cleaned.cleanable_size,
+            "passes": cleaned.passes,
+            "bytes_before": cleaned.size_before,
+            "bytes_after": cleaned.size_after,
+            "records_read": cleaned.records_read,
+            "records_written": cleaned.records_written,
+        },
+        "removed_files": [file.path for file in partition.removed],
+        "waiting_files": [{"path": file.path, "due_ms": file.due_ms} for file in partition.waiting],
+    }

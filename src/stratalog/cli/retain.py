@@ -1,0 +1,38 @@
+"""`stratalog retain`: delete the segments that retention has given up, without a broker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from stratalog.cli.maintaining import Request, show_work, work_options
+from stratalog.cli.output import ExitCode, Output, json_option
+
+
+@click.command()
+@work_options
+@json_option
+@click.pass_obj
+def retain(
+    output: Output,
+    *,
+    directories: tuple[str, ...],
+    names: tuple[str, ...],
+    config: Path | None,
+    topics: Path | None,
+    now: int | None,
+    dry_run: bool,
+) -> ExitCode:
+    """Delete old segments from the log directories of a stopped broker, by the limits of each topic.
+
+    DIR are log directories of one broker; or --config names them. A topic whose settings are not known is
+    refused, as defaults could erase it. Files are renamed to .deleted, and a later run removes them.
+
+    Exit status: 0 done, or nothing to do, 2 wrong usage, 3 a topic was refused, or something failed.
+    """
+    from stratalog.manager.maintaining import Retention
+
+    request = Request.of(directories, config, topics, now)
+    report = request.maintenance(names, dry_run=dry_run).run(Retention())
+    return show_work(output, report, is_dry_run=dry_run)

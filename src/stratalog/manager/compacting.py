@@ -1,0 +1,91 @@
+"""Compacts logs because somebody asks for it, whatever min.cleanable.dirty.ratio says.
+
+A partition with more keys than the offset map has room for takes several passes, until its dirty part is
+clean. Old segments are deleted before and after: a broker does it every few seconds, so that what is too old
+is gone before a cleaning puts it into one segment with younger records, which would keep it.
+Kafka: LogCleaner.CleanerThread.cleanLog
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from stratalog.config import ManagerConfig
+from stratalog.errors import CorruptRecordError
+from stratalog.log.cleaning.offset_map import OffsetMap
+from stratalog.log.log import Log
+from stratalog.manager.cleaner_state import LogFacts, LogToClean, log_to_clean
+from stratalog.manager.looking import Partition
+from stratalog.manager.maintaining import Cleaned, PartitionWork
+
+
+class Compaction:
+    """The work of `compact`; one map for all of it, made when the first log needs it."""
+
+    def __init__(self, config: ManagerConfig) -> None:
+        self._config = config
+        self._map: OffsetMap | None = None
+
+    def plan(self, partition: Partition, now: int) -> PartitionWork:
+        """What is dirty; and in compacted logs which segments go, before the cleaning changes them."""
+        found = partition.to_clean(now)
+        if found is None:
+            return PartitionWork(name=partition.name)
+        cleaned = None
+        if _has_work(found):
+            cleaned = Cleaned(
+                first_dirty=found.first_dirty,
+                end_offset=found.first_uncleanable,
+                cleanable_size=found.cleanable_size,
+            )
+        gone = tuple(each for each in partition.decisions(now) if each.is_deleted)
+        return PartitionWork(name=partition.name, cleaned=cleaned, deleted=gone)
+
+    def do(self, log: Log, planned: PartitionWork, cleaner_checkpoint: int | None, now: int) -> PartitionWork:
+        gone = log.delete_old_segments()
+        cleaned, error = self._clean(log, cleaner_checkpoint, now)
+        return replace(planned, cleaned=cleaned, error=error, deleted=(*gone, *log.delete_old_segments()))
+
+    def _clean(self, log: Log, checkpoint: int | None, now: int) -> tuple[Cleaned | None, str | None]:
+        if self._map is None:
+            self._map = OffsetMap(
+                self._config.log_cleaner_dedupe_buffer_size,
+                load_factor=self._config.log_cleaner_io_buffer_load_factor,
+            )
+        done: Cleaned | None = None
+        size_before = log.size
+        while _has_work(found := log_to_clean(facts_of_log(log), checkpoint, now)):
+            try:
+                result = log.clean(found.first_dirty, found.first_uncleanable, self._map)
+            except CorruptRecordError as error:
+                return done, f"it is not compacted any further: {error}"
+            checkpoint = result.end_offset
+            before = done or Cleaned(
+                first_dirty=found.first_dirty, end_offset=checkpoint, cleanable_size=found.cleanable_size
+            )
+            done = replace(
+                before,
+                end_offset=checkpoint,
+                passes=before.passes + 1,
+                size_before=size_before,
+                size_after=log.size,
+                records_read=before.records_read + result.stats.records_read,
+                records_written=before.records_written + result.stats.records_written,
+            )
+        return done, None
+
+
+def facts_of_log(log: Log) -> LogFacts:
+    """What of an open log the cleaner's choice depends on."""
+    return LogFacts(
+        log.topic_partition,
+        tuple(log.segments),
+        log.log_start_offset,
+        log.last_stable_offset,
+        log.log_end_offset,
+        log.config,
+    )
+
+
+def _has_work(found: LogToClean) -> bool:
+    return found.first_dirty < found.first_uncleanable and found.cleanable_size > 0

@@ -1,0 +1,309 @@
+"""Work on the directories of a node that is not running: locked, changed, and marked clean again.
+
+1. A directory that was not closed in order is recovered first, as whenever one is opened.
+2. All directories are locked, and looked at without a change. What is to be done is decided there.
+3. Only logs with something to do are opened, changed and closed. Before the first of a directory its marker
+   goes; then the checkpoints are written; the marker comes back last, with the epoch it had.
+
+So a run that finds nothing to do changes nothing, and one that is killed leaves a directory without a marker,
+which the next run recovers.
+
+What is given up is renamed to `.deleted` and stays for file.delete.delay.ms. A process that ends at once does
+not wait for that: the next run after it deletes the files, or the next start of a broker.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from stratalog.clock import Clock, system_clock
+from stratalog.errors import DiskError, LogDirLockedError, StratalogError
+from stratalog.files.disk import Disk
+from stratalog.files.lock import DirectoryLock, is_locked
+from stratalog.files.names import TopicPartition
+from stratalog.log.loader import load
+from stratalog.log.log import Log
+from stratalog.log.retention import Decision
+from stratalog.log.scheduler import Task
+from stratalog.manager.checkpoints import Checkpoint
+from stratalog.manager.known_topics import KnownTopics, TopicSources
+from stratalog.manager.log_directory import LogDirectory, MakeLock
+from stratalog.manager.looking import Partition, WaitingFile, check_names, look, waiting_files
+from stratalog.manager.starting import unique_paths
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cleaned:
+    """What a compaction came to; of a dry run what it would begin with, and nothing of what it comes to.
+
+    `first_dirty` is where the dirty part began, `end_offset` where it begins now.
+    """
+
+    first_dirty: int
+    end_offset: int
+    cleanable_size: int
+    passes: int = 0
+    size_before: int = 0
+    size_after: int = 0
+    records_read: int = 0
+    records_written: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionWork:
+    """What was done to one partition; of a dry run, what would be.
+
+    `removed` are files that had waited for file.delete.delay.ms, `waiting` those that still do.
+    """
+
+    name: str
+    refusal: str | None = None
+    error: str | None = None
+    deleted: tuple[Decision, ...] = ()
+    cleaned: Cleaned | None = None
+    removed: tuple[WaitingFile, ...] = ()
+    waiting: tuple[WaitingFile, ...] = ()
+
+    @property
+    def is_change(self) -> bool:
+        return bool(self.deleted or self.cleaned or self.removed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectoryWork:
+    """One log directory. `was_recovered` if it had not been closed in order, `error` if it has no marker."""
+
+    directory: str
+    partitions: tuple[PartitionWork, ...] = ()
+    was_recovered: bool = False
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkReport:
+    """All of it, with sentences on settings that were passed over."""
+
+    directories: tuple[DirectoryWork, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def partitions(self) -> tuple[PartitionWork, ...]:
+        return tuple(partition for directory in self.directories for partition in directory.partitions)
+
+    @property
+    def is_failed(self) -> bool:
+        """Whether a topic was refused, or anything went wrong."""
+        return any(directory.error for directory in self.directories) or any(
+            partition.refusal or partition.error for partition in self.partitions
+        )
+
+
+class Work(Protocol):
+    """What is done to logs: whether one has something to do, by looking; and the doing."""
+
+    def plan(self, partition: Partition, now: int) -> PartitionWork: ...
+
+    def do(
+        self, log: Log, planned: PartitionWork, cleaner_checkpoint: int | None, now: int
+    ) -> PartitionWork: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Maintenance:
+    """The directories of one node, what is known of its topics, and which of them are meant (none: all)."""
+
+    directories: Sequence[str]
+    names: Sequence[str] = ()
+    sources: TopicSources = field(default_factory=TopicSources)
+    dry_run: bool = False
+    disk: Disk = field(default_factory=lambda: Disk(require_owner=True))
+    clock: Clock = system_clock
+    make_lock: MakeLock = DirectoryLock
+
+    def run(self, work: Work) -> WorkReport:
+        """Do it, or only say what would be done. LogDirLockedError if a directory is in use."""
+        paths = unique_paths(self.directories)
+        now = self.clock()
+        # The same moment for all of it: a second run at that moment finds nothing more to do.
+        fixed = replace(self, clock=lambda: now)
+        if self.dry_run:
+            for path in paths:
+                if is_locked(path):
+                    raise LogDirLockedError(path)
+            return fixed._plan_all(paths, work, now)
+        with ExitStack() as held:
+            directories = fixed._open(paths, held)
+            check_names(self.disk, paths, self.names)
+            known = KnownTopics(self.disk, paths, self.sources)
+            done = [fixed._do_directory(directory, known, work, now) for directory in directories]
+        return WorkReport(directories=tuple(done), notes=known.notes)
+
+    def _plan_all(self, paths: Sequence[str], work: Work, now: int) -> WorkReport:
+        check_names(self.disk, paths, self.names)
+        known = KnownTopics(self.disk, paths, self.sources)
+        planned = tuple(
+            DirectoryWork(directory=path, partitions=tuple(self._plan(path, known, work, now)))
+            for path in paths
+        )
+        return WorkReport(directories=planned, notes=known.notes)
+
+    def _plan(self, path: str, known: KnownTopics, work: Work, now: int) -> Iterator[PartitionWork]:
+        for partition in look(self.disk, self.clock, path, known, self.names):
+            if partition.refusal is not None:
+                yield PartitionWork(name=partition.name, refusal=partition.refusal)
+                continue
+            planned = work.plan(partition, now)
+            delay_ms = partition.config.file_delete_delay_ms
+            files = waiting_files(self.disk, f"{path}{os.sep}{partition.name}", delay_ms)
+            yield replace(
+                planned,
+                removed=tuple(file for file in files if file.due_ms <= now),
+                waiting=tuple(file for file in files if file.due_ms > now),
+            )
+
+    def _open(self, paths: Sequence[str], held: ExitStack) -> list[LogDirectory]:
+        """Recover what needs it, and lock everything before anything else is done."""
+        directories = [LogDirectory(self.disk, path, self.make_lock) for path in paths]
+        unclean = [directory for directory in directories if directory.needs_recovery()]
+        if unclean:
+            self._recover(unclean)
+        for directory in directories:
+            held.callback(directory.release)
+            directory.open()
+        return directories
+
+    def _recover(self, directories: Sequence[LogDirectory]) -> None:
+        from stratalog.manager.recovery import recover_directories  # only for those who need it
+
+        report = recover_directories(
+            [directory.path for directory in directories],
+            disk=self.disk,
+            clock=self.clock,
+            server=self.sources.server,
+            topic_settings=self.sources.topic_settings,
+            metadata_directory=self.sources.metadata_directory,
+            make_lock=self.make_lock,
+        )
+        for directory, found in zip(directories, report.directories, strict=True):
+            if found.error is not None:
+                raise DiskError(
+                    found.directory, f"it was not closed in order, and recovery failed: {found.error}"
+                )
+            directory.recovered = found
+
+    def _do_directory(
+        self, directory: LogDirectory, known: KnownTopics, work: Work, now: int
+    ) -> DirectoryWork:
+        planned = list(self._plan(directory.path, known, work, now))
+        was_recovered = directory.recovered is not None
+        if not any(partition.is_change for partition in planned):
+            return DirectoryWork(
+                directory=directory.path, partitions=tuple(planned), was_recovered=was_recovered
+            )
+        doing = _Doing(self, directory, known, work, now)
+        error = None
+        try:
+            directory.before_change()
+            for index, partition in enumerate(planned):
+                if partition.is_change:
+                    planned[index] = doing.do(partition)
+            doing.write_checkpoints()
+            directory.mark_clean(None, all_succeeded=True)
+        except StratalogError as failure:
+            error = str(failure)
+        return DirectoryWork(
+            directory=directory.path, partitions=tuple(planned), was_recovered=was_recovered, error=error
+        )
+
+
+class _Doing:
+    """The work in one directory whose marker is gone."""
+
+    def __init__(
+        self, maintenance: Maintenance, directory: LogDirectory, known: KnownTopics, work: Work, now: int
+    ) -> None:
+        self._disk, self._clock = maintenance.disk, maintenance.clock
+        self._directory, self._known, self._work, self._now = directory, known, work, now
+        self._entries = {entry.name: entry for entry in directory.layout.partitions}
+        checkpoints = directory.checkpoints
+        self._starts = checkpoints.log_start_offsets.read()
+        self._watermarks = checkpoints.high_watermarks.read()
+        self._recovery_points = checkpoints.recovery_points.read()
+        self._cleaned = checkpoints.cleaner_offsets.read()
+
+    def do(self, planned: PartitionWork) -> PartitionWork:
+        key = self._entries[planned.name].topic_partition
+        path = f"{self._directory.path}{os.sep}{planned.name}"
+        delay_ms = self._known.of(key.topic).file_delete_delay_ms
+        before = {file.path for file in waiting_files(self._disk, path, delay_ms)}
+        done = planned
+        if planned.deleted or planned.cleaned:
+            with self._opened(path, key) as log:
+                done = self._work.do(log, planned, self._cleaned.get(key), self._now)
+            if done.cleaned is not None:
+                self._cleaned[key] = done.cleaned.end_offset
+        for file in waiting_files(self._disk, path, delay_ms):
+            if file.path not in before:
+                self._disk.set_modified(file.path, self._now)  # from when its time counts
+        for file in planned.removed:
+            self._disk.delete(file.path)
+        self._disk.sync_directory(path)
+        return replace(done, waiting=tuple(waiting_files(self._disk, path, delay_ms)))
+
+    @contextmanager
+    def _opened(self, path: str, key: TopicPartition) -> Iterator[Log]:
+        log = load(
+            disk=self._disk,
+            clock=self._clock,
+            scheduler=_NoLater(),
+            directory=path,
+            topic_partition=key,
+            config=self._known.of(key.topic),
+            log_start_offset=max(0, self._starts.get(key, 0)),
+            before_change=self._directory.before_change,
+            keeps_deleted=True,
+        )
+        try:
+            log.update_high_watermark(self._watermarks.get(key, 0))
+            yield log
+            log.close()
+        finally:
+            log.close_handlers()
+        self._recovery_points[key] = log.recovery_point
+        self._starts.pop(key, None)
+        if log.log_start_offset > log.segments.first.base_offset:
+            self._starts[key] = log.log_start_offset
+
+    def write_checkpoints(self) -> None:
+        checkpoints = self._directory.checkpoints
+        found: list[tuple[Checkpoint, dict[TopicPartition, int]]] = [
+            (checkpoints.recovery_points, self._recovery_points),
+            (checkpoints.log_start_offsets, self._starts),
+            (checkpoints.cleaner_offsets, self._cleaned),
+        ]
+        for checkpoint, offsets in found:
+            if offsets or self._disk.exists(checkpoint.path):
+                checkpoint.write_changes(offsets)
+
+
+class _NoLater:
+    """A scheduler for a process that ends at once: what is due now is done, what is due later is not."""
+
+    def schedule(self, name: str, task: Task, delay_ms: int = 0) -> None:  # noqa: ARG002 (as others have it)
+        if delay_ms <= 0:
+            task()
+
+
+class Retention:
+    """Deletes what the limits of its topic do not keep. A compacted log loses what is below its start."""
+
+    def plan(self, partition: Partition, now: int) -> PartitionWork:
+        gone = tuple(found for found in partition.decisions(now) if found.is_deleted)
+        return PartitionWork(name=partition.name, deleted=gone)
+
+    def do(self, log: Log, planned: PartitionWork, cleaner_checkpoint: int | None, now: int) -> PartitionWork:  # noqa: ARG002
+        return replace(planned, deleted=log.delete_old_segments())

@@ -1,0 +1,306 @@
+"""`stratalog explain`: the right rule for each of many planted cases."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stratalog.cli import main
+from stratalog.files.lock import DirectoryLock
+from stratalog.records.build import BatchOptions, Record, build_batch
+from tests.cli.planting import SET_SIZE, Planted
+from tests.log.model import NOW
+from tests.manager.running import fixture_copy
+
+DAY = 86_400_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """How a log is made, and the rule that must be named for each of its segments."""
+
+    name: str
+    settings: dict[str, Any]
+    plant: Callable[[Planted], object]
+    retention: list[str]
+    compaction: list[str] | None = None
+    checkpoint: int | None = None
+    words: tuple[str, ...] = ()
+    facts: dict[int, dict[str, object]] = field(default_factory=dict)
+
+
+def ages(*days: float) -> Callable[[Planted], object]:
+    """A segment for each age."""
+
+    def plant(planted: Planted) -> None:
+        for age in days:
+            planted.fill("t", 5, timestamp=NOW - int(age * DAY))
+
+    return plant
+
+
+def records(count: int, **options: Any) -> Callable[[Planted], object]:
+    return lambda planted: planted.fill("t", count, **options)
+
+
+def with_start(offset: int) -> Callable[[Planted], object]:
+    return lambda planted: planted.fill("t", 15).increment_log_start_offset(offset)
+
+
+def with_empty_active(planted: Planted) -> None:
+    planted.fill("t", 5, timestamp=NOW - 2 * DAY).roll()
+
+
+def with_open_transaction(planted: Planted) -> None:
+    planted.fill("t", 5)
+    log = planted.log("t")
+    options = BatchOptions(producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True)
+    log.append_as_leader(build_batch([Record(0, NOW, b"k", b"open")], options), leader_epoch=0)
+    planted.fill("t", 9)
+
+
+COMPACT = {"cleanup.policy": "compact"}
+WEEK = {"retention.ms": 7 * DAY}
+FOREVER = {"retention.ms": -1}
+
+CASES = [
+    Case(
+        name="too old",
+        settings=WEEK,
+        plant=ages(9, 8, 1),
+        retention=["retention.ms"] * 2 + ["not old enough"],
+    ),
+    Case(
+        name="young, and when it goes",
+        settings=WEEK,
+        plant=ages(3, 1),
+        retention=["not old enough"] * 2,
+        facts={0: {"due_ms": NOW + 4 * DAY + 1}, 1: {"due_ms": NOW + 6 * DAY + 1}},
+    ),
+    Case(
+        name="a timestamp in the future",
+        settings=WEEK,
+        plant=ages(-0.01, 20, 20),
+        retention=["future timestamp", "an older segment stays", "an older segment stays"],
+        facts={0: {"blocked_by": None}, 1: {"blocked_by": 0}, 2: {"blocked_by": 0}},
+        words=("in the future", "segment 0 stays longer"),
+    ),
+    Case(
+        name="an old segment behind a younger one",
+        settings=WEEK,
+        plant=ages(1, 20, 20),
+        retention=["not old enough", "an older segment stays", "an older segment stays"],
+        words=("segment 0 stays longer",),
+    ),
+    Case(
+        name="larger than retention.bytes",
+        settings={**FOREVER, "retention.bytes": 10 * SET_SIZE},
+        plant=records(15),
+        retention=["retention.bytes", "below retention.bytes", "below retention.bytes"],
+    ),
+    Case(
+        name="smaller than retention.bytes",
+        settings={**FOREVER, "retention.bytes": 12 * SET_SIZE},
+        plant=records(15),
+        retention=["below retention.bytes"] * 3,
+        facts={0: {"growth_bytes": 2 * SET_SIZE}},
+    ),
+    Case(
+        name="size goes before time",
+        settings={**WEEK, "retention.bytes": 10 * SET_SIZE},
+        plant=ages(9, 8, 1),
+        retention=["retention.bytes", "retention.ms", "not old enough"],
+    ),
+    Case(name="no limits", settings=FOREVER, plant=ages(99, 50), retention=["no limit"] * 2),
+    Case(
+        name="below the log's start",
+        settings=FOREVER,
+        plant=with_start(12),
+        retention=["log start", "log start", "no limit"],
+    ),
+    Case(name="start inside a segment", settings=FOREVER, plant=with_start(3), retention=["no limit"] * 3),
+    Case(
+        name="not replicated yet",
+        settings=WEEK,
+        plant=records(15, timestamp=NOW - 20 * DAY, high_watermark=7),
+        retention=["retention.ms", "high watermark", "high watermark"],
+        words=("which is 7",),
+    ),
+    Case(
+        name="an empty active segment",
+        settings=WEEK,
+        plant=with_empty_active,
+        retention=["not old enough", "empty and active"],
+    ),
+    Case(
+        name="no policy at all",
+        settings={"cleanup.policy": "", "retention.ms": 1},
+        plant=ages(99),
+        retention=["cleanup.policy"],
+        words=("cleanup.policy is empty",),
+    ),
+    Case(
+        name="no timestamps: the file's time counts",
+        settings=WEEK,
+        plant=records(10, timestamp=-1),
+        retention=["not old enough"] * 2,
+        facts={0: {"is_file_time": True}},
+        words=("no record has a timestamp",),
+    ),
+    Case(
+        name="compacted and dirty",
+        settings=COMPACT,
+        plant=records(15),
+        retention=["cleanup.policy"] * 3,
+        compaction=["dirty", "dirty", "active segment"],
+    ),
+    Case(
+        name="compacted and clean enough",
+        settings=COMPACT,
+        plant=records(25),
+        checkpoint=15,
+        retention=["cleanup.policy"] * 5,
+        compaction=["clean"] * 3 + ["min.cleanable.dirty.ratio", "active segment"],
+        words=("0.25 of the log is dirty, the limit is 0.50",),
+    ),
+    Case(
+        name="compacted and clean",
+        settings=COMPACT,
+        plant=records(15),
+        checkpoint=10,
+        retention=["cleanup.policy"] * 3,
+        compaction=["clean", "clean", "active segment"],
+    ),
+    Case(
+        name="within min.compaction.lag.ms",
+        settings={**COMPACT, "min.compaction.lag.ms": 2 * DAY},
+        plant=ages(5, 1, 1),
+        retention=["cleanup.policy"] * 3,
+        compaction=["dirty", "min.compaction.lag.ms", "active segment"],
+    ),
+    Case(
+        name="past max.compaction.lag.ms",
+        settings={**COMPACT, "max.compaction.lag.ms": 2 * DAY, "segment.ms": 99 * DAY},
+        plant=ages(1, 1, 1, 5, 1),
+        checkpoint=15,
+        retention=["cleanup.policy"] * 5,
+        compaction=["clean"] * 3 + ["max.compaction.lag.ms", "active segment"],
+    ),
+    Case(
+        name="an open transaction",
+        settings=COMPACT,
+        plant=with_open_transaction,
+        retention=["cleanup.policy"] * 3,
+        compaction=["dirty", "last stable offset", "active segment"],
+    ),
+    Case(
+        name="compact,delete: both answers",
+        settings={"cleanup.policy": "compact,delete", **WEEK},
+        plant=ages(9, 1, 1),
+        retention=["retention.ms", "not old enough", "not old enough"],
+        compaction=["dirty", "dirty", "active segment"],
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_right_rule_is_named(case: Case, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Planted(tmp_path, t=case.settings) as planted:
+        case.plant(planted)
+    if case.checkpoint is not None:
+        planted.set_cleaner_checkpoint(t=case.checkpoint)
+    for path in (planted.data / "t-0").iterdir():
+        os.utime(path, (NOW / 1000, NOW / 1000))
+    before = planted.contents()
+
+    assert explain(planted, "t", "--json") == 0
+
+    (partition,) = json.loads(capsys.readouterr().out)["partitions"]
+    segments = partition["segments"]
+    assert [segment["rule"] for segment in segments] == case.retention
+    compaction = [None if found["compaction"] is None else found["compaction"]["rule"] for found in segments]
+    assert compaction == (case.compaction or [None] * len(segments))
+    for index, expected in case.facts.items():
+        assert {name: segments[index][name] for name in expected} == expected
+    said = " ".join(found["why"] + str(found["compaction"]) for found in segments)
+    assert all(words in said for words in case.words)
+    assert planted.contents() == before
+
+
+def explain(planted: Planted, *arguments: object) -> int:
+    given = (planted.data, *arguments, "--topics", planted.settings, "--now", NOW)
+    return main.run(["explain", *map(str, given)])
+
+
+def test_there_are_twenty_cases_and_more() -> None:
+    assert len({case.name for case in CASES}) == len(CASES) >= 20
+
+
+def test_what_is_said_is_what_retain_then_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Planted(tmp_path, t=WEEK) as planted:
+        ages(9, 8, 1)(planted)
+    explain(planted, "--json")
+    (said,) = json.loads(capsys.readouterr().out)["partitions"]
+
+    main.run(["retain", str(planted.data), "--topics", str(planted.settings), "--now", str(NOW), "--json"])
+
+    ((done,),) = [d["partitions"] for d in json.loads(capsys.readouterr().out)["directories"]]
+    going = [(found["base_offset"], found["rule"]) for found in said["segments"] if found["goes"]]
+    assert going == [(found["base_offset"], found["rule"]) for found in done["deleted"]] != []
+
+
+def test_for_people_it_is_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Planted(tmp_path, t=WEEK) as planted:
+        ages(-0.01, 20)(planted)
+
+    assert explain(planted) == 0
+
+    shown = capsys.readouterr().out
+    assert "future timestamp" in shown
+    assert "t-0: cleanup.policy delete, starts at 0, high watermark 10, ends at 10" in shown
+
+
+def test_a_time_past_all_calendars_is_no_accident(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Planted(tmp_path, t={**WEEK, "message.timestamp.after.max.ms": 2**63 - 1}) as planted:
+        planted.fill("t", 5, timestamp=2**62)
+
+    assert explain(planted) == 0
+
+    assert "future timestamp" in capsys.readouterr().out
+
+
+def test_a_directory_in_use_can_be_explained(tmp_path: Path) -> None:
+    with Planted(tmp_path, t=WEEK) as planted:
+        ages(1)(planted)
+
+    with DirectoryLock(planted.data):
+        assert explain(planted) == 0
+
+
+def test_settings_that_are_not_known_are_said_to_be(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Planted(tmp_path, t=WEEK) as planted:
+        ages(1)(planted)
+
+    assert main.run(["explain", str(planted.data), "--now", str(NOW)]) == 0
+
+    assert "its settings are not known" in capsys.readouterr().err
+
+
+def test_a_broker_s_whole_directory_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = fixture_copy("clean", tmp_path / "data")
+    properties = tmp_path / "server.properties"
+    properties.write_text(f"log.dirs={data}\n")
+
+    assert main.run(["explain", str(data), "--config", str(properties), "--json"]) == 0
+
+    document = json.loads(capsys.readouterr().out)
+    assert len(document["partitions"]) == 12
+    assert all(partition["refused"] is None for partition in document["partitions"])

@@ -1,0 +1,241 @@
+"""`stratalog retain`: what goes, what is refused, and that a clean directory stays one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from stratalog.cli import main
+from stratalog.files.lock import DirectoryLock
+from tests.cli.planting import EPOCH, MARKER, SET_SIZE, Planted
+from tests.log.model import NOW
+from tests.manager.running import checkpoint, fixture_copy
+
+DELAY = 60_000
+
+
+def run(planted: Planted, *arguments: object, now: int = NOW, settings: bool = True) -> int:
+    given = ["--topics", planted.settings] if settings else []
+    return main.run(["retain", *map(str, (planted.data, *given, "--now", now, *arguments))])
+
+
+@pytest.fixture
+def planted(tmp_path: Path) -> Planted:
+    """Three segments, by a limit for one."""
+    with Planted(
+        tmp_path, orders={"retention.bytes": 5 * SET_SIZE, "retention.ms": -1, "file.delete.delay.ms": DELAY}
+    ) as planted:
+        planted.fill("orders", 15)
+    return planted
+
+
+def test_old_segments_are_renamed_and_the_directory_stays_clean_with_its_epoch(planted: Planted) -> None:
+    assert run(planted) == 0
+
+    assert planted.files("orders", ".log") == [f"{10:020d}.log"]
+    assert planted.files("orders", ".log.deleted") == [f"{base:020d}.log.deleted" for base in (0, 5)]
+    assert json.loads((planted.data / MARKER).read_text()) == {"version": 0, "brokerEpoch": EPOCH}
+    assert checkpoint(planted.data, "log-start-offset-checkpoint") == {}
+    assert checkpoint(planted.data, "recovery-point-offset-checkpoint") == {"orders-0": 15}
+
+
+def test_a_second_run_at_the_same_clock_changes_nothing(planted: Planted) -> None:
+    run(planted)
+    before = planted.contents()
+
+    assert run(planted) == 0
+
+    assert planted.contents() == before
+
+
+def test_files_are_removed_by_a_run_after_their_delay_and_the_report_says_when(
+    planted: Planted, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(planted)
+    assert "or the broker's next start, removes them" in capsys.readouterr().out
+    run(planted, now=NOW + DELAY - 1)
+    assert planted.files("orders", ".deleted")
+
+    assert run(planted, "--json", now=NOW + DELAY) == 0
+
+    document = capsys.readouterr().out
+    (partition,) = json.loads(document[document.index("{") :])["directories"][0]["partitions"]
+    assert len(partition["removed_files"]) == len(
+        [name for name in partition["removed_files"] if ".deleted" in name]
+    )
+    assert partition["removed_files"]
+    assert partition["waiting_files"] == []
+    assert planted.files("orders", ".deleted") == []
+    assert json.loads((planted.data / MARKER).read_text())["brokerEpoch"] == EPOCH
+
+
+def test_without_a_delay_files_are_removed_at_once(tmp_path: Path) -> None:
+    with Planted(tmp_path, orders={"retention.ms": 0, "file.delete.delay.ms": 0}) as planted:
+        planted.fill("orders", 12, timestamp=NOW - 10)
+
+    assert run(planted) == 0
+
+    assert planted.files("orders", ".deleted") == []
+    assert planted.files("orders", ".log") == [f"{12:020d}.log"]
+
+
+def test_a_dry_run_tells_the_same_and_changes_nothing(
+    planted: Planted, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = planted.contents()
+
+    assert run(planted, "--dry-run", "--json") == 0
+
+    (partition,) = json.loads(capsys.readouterr().out)["directories"][0]["partitions"]
+    assert [(found["base_offset"], found["rule"]) for found in partition["deleted"]] == [
+        (0, "retention.bytes"),
+        (5, "retention.bytes"),
+    ]
+    assert planted.contents() == before
+
+
+def test_nothing_to_do_leaves_every_file_alone(planted: Planted, capsys: pytest.CaptureFixture[str]) -> None:
+    planted.settings.write_text('{"orders": {"retention.ms": -1}}')
+    before = planted.contents()
+
+    assert run(planted) == 0
+
+    assert planted.contents() == before
+    assert "Nothing to do" in capsys.readouterr().err
+
+
+def test_what_is_left_is_read_by_the_next_start(planted: Planted) -> None:
+    run(planted)
+
+    with planted:
+        log = planted.log("orders")
+        assert (log.log_start_offset, log.log_end_offset) == (10, 15)
+        assert planted.files("orders", ".deleted") == []  # a load removes them
+
+
+def test_a_log_that_starts_inside_a_segment_still_does(tmp_path: Path) -> None:
+    with Planted(tmp_path, orders={"cleanup.policy": "compact", "retention.ms": 0}) as planted:
+        planted.fill("orders", 15).increment_log_start_offset(7)
+
+    assert run(planted) == 0
+
+    assert planted.files("orders", ".log") == [f"{base:020d}.log" for base in (5, 10)]
+    assert checkpoint(planted.data, "log-start-offset-checkpoint") == {"orders-0": 7}
+
+
+def test_nothing_above_the_checkpointed_high_watermark_goes(tmp_path: Path) -> None:
+    with Planted(tmp_path, orders={"retention.ms": 0}) as planted:
+        planted.fill("orders", 15, timestamp=NOW - 10, high_watermark=7)
+
+    assert run(planted) == 0
+
+    assert planted.files("orders", ".log") == [f"{base:020d}.log" for base in (5, 10)]
+
+
+# Refusals
+
+
+def test_a_topic_whose_settings_are_not_known_is_refused_by_name(
+    planted: Planted, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = planted.contents()
+
+    assert run(planted, settings=False) == 3
+
+    assert "orders-0: refused, its settings are not known" in capsys.readouterr().err
+    assert planted.contents() == before
+
+
+def test_others_are_done_when_one_topic_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Planted(
+        tmp_path, orders={"retention.ms": 0}, tiered={"retention.ms": 0, "remote.storage.enable": True}
+    ) as planted:
+        planted.fill("orders", 6, timestamp=NOW - 10)
+        planted.fill("tiered", 6, timestamp=NOW - 10)
+
+    assert run(planted) == 3
+
+    assert "tiered-0: refused, the topic is tiered" in capsys.readouterr().err
+    assert planted.files("tiered", ".deleted") == []
+    assert len(planted.files("orders", ".log.deleted")) == 2
+
+
+def test_only_the_topics_that_are_named_are_touched(tmp_path: Path) -> None:
+    with Planted(tmp_path, orders={"retention.ms": 0}, events={"retention.ms": 0}) as planted:
+        planted.fill("orders", 6, timestamp=NOW - 10)
+        planted.fill("events", 6, timestamp=NOW - 10)
+
+    assert run(planted, "--topic", "events") == 0
+
+    assert planted.files("orders", ".deleted") == []
+    assert planted.files("events", ".log.deleted")
+
+
+def test_a_name_that_is_not_there_is_wrong_usage(planted: Planted) -> None:
+    assert run(planted, "--topic", "nothing") == 2
+
+
+def test_a_time_that_is_none_is_wrong_usage(planted: Planted) -> None:
+    assert main.run(["retain", str(planted.data), "--now", "yesterday"]) == 2
+
+
+@pytest.mark.parametrize("how", ["--dry-run", None])
+def test_a_directory_in_use_is_refused(planted: Planted, how: str | None) -> None:
+    before = planted.contents()
+
+    with DirectoryLock(planted.data):
+        assert run(planted, *([how] if how else [])) == 3
+
+    assert planted.contents() == before
+
+
+def test_a_directory_that_was_not_closed_is_recovered_first(
+    planted: Planted, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (planted.data / MARKER).unlink()
+
+    assert run(planted) == 0
+
+    assert "was recovered first" in capsys.readouterr().err
+    assert json.loads((planted.data / MARKER).read_text())["brokerEpoch"] == -1
+    assert planted.files("orders", ".log") == [f"{10:020d}.log"]
+
+
+# A real broker's directory
+
+
+def test_a_broker_s_own_limits_decide_and_its_defaults_need_its_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = fixture_copy("clean", tmp_path / "data")
+    far = NOW + 10 * 365 * 86_400_000
+    properties = tmp_path / "server.properties"
+    properties.write_text(f"log.dirs={data}\nlog.retention.hours=168\n")
+
+    assert main.run(["retain", str(data), "--dry-run", "--now", str(far), "--topic", "rolled"]) == 3
+    assert "rolled-0: refused, cleanup.policy is its broker's" in capsys.readouterr().err
+
+    arguments = ["retain", str(data), "--dry-run", "--now", str(far), "--config", str(properties)]
+    assert main.run([*arguments, "--topic", "rolled", "--json"]) == 0
+    (partition,) = json.loads(capsys.readouterr().out)["directories"][0]["partitions"]
+    assert {found["rule"] for found in partition["deleted"]} == {"retention.ms"}
+
+
+def test_consumer_offsets_never_go_by_age(tmp_path: Path) -> None:
+    data = fixture_copy("clean", tmp_path / "data")
+    before = {path: path.read_bytes() for path in data.glob("__consumer_offsets-*/*")}
+    properties = tmp_path / "server.properties"
+    properties.write_text(f"log.dirs={data}\n")
+    far = NOW + 10 * 365 * 86_400_000
+
+    status = main.run(
+        ["retain", str(data), "--now", str(far), "--config", str(properties), "--topic", "__consumer_offsets"]
+    )
+
+    assert status == 0
+    assert before
+    assert {path: path.read_bytes() for path in data.glob("__consumer_offsets-*/*")} == before
