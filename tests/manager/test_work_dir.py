@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import os
 import shutil
@@ -176,3 +178,45 @@ def test_the_files_of_other_directories_are_not_touched(small: Path, work: Path,
     assert not (small / "new").exists()
     (copy,) = work.iterdir()
     assert json.loads(copy.read_text())["path"] == str(small / "new")
+
+
+def put_down(work: Path, path: str, inode: int | None, data: bytes) -> Path:
+    """What a killed run leaves in a work directory; or what somebody forges."""
+    copy = work / f"stratalog-work-{hashlib.sha256(path.encode()).hexdigest()[:32]}.json"
+    document = {"path": path, "inode": inode, "data": base64.b64encode(data).decode()}
+    copy.write_text(json.dumps(document))
+    return copy
+
+
+def test_a_path_that_leads_out_of_the_directory_is_not_followed(tmp_path: Path, work: Path) -> None:
+    data, outside = tmp_path / "data", tmp_path / "outside"
+    data.mkdir()
+    outside.write_bytes(b"not ours")
+    put_down(work, f"{data}/../outside", outside.stat().st_ino, b"forged")
+
+    WorkDirDisk(work).resume([str(data)])
+
+    assert outside.read_bytes() == b"not ours"
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"path": 3, "inode": null, "data": ""}'])
+def test_a_file_that_no_run_put_down_is_passed_by(text: str, tmp_path: Path, work: Path) -> None:
+    (work / "stratalog-work-x.json").write_text(text)
+
+    WorkDirDisk(work).resume([str(tmp_path)])
+
+    assert (work / "stratalog-work-x.json").read_text() == text
+
+
+def test_a_directory_marked_clean_is_left_though_copies_wait_for_it(tmp_path: Path, work: Path) -> None:
+    """The broker was started meanwhile: it writes to an index in place, so that its inode is the same."""
+    (source,) = catalog.log_dirs("4.3.1", "clean")
+    clean = Path(shutil.copytree(source, tmp_path / "clean"))
+    index = clean / "codecs-0" / "00000000000000000012.index"
+    before = files_of(clean)
+    put_down(work, str(index), index.stat().st_ino, b"stale")
+
+    report = recover(clean, work_dir=str(work))
+
+    assert report.outcome is Outcome.CLEAN
+    assert files_of(clean) == before

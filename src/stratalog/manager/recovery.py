@@ -167,7 +167,9 @@ class _Recovery:
         for directory in self._directories:
             self._guarded(directory, directory.begin, self._options.scan_all, refusal=LogDirLockedError)
         if isinstance(self._disk, WorkDirDisk) and not self._options.dry_run:
-            self._disk.resume([directory.path for directory in self._alive()])
+            locked = [directory for directory in self._alive() if not directory.is_left_alone]
+            for directory in locked:
+                self._guarded(directory, self._disk.resume, [directory.path])
         for directory in self._alive():
             self._guarded(directory, directory.look, user, refusal=FileOwnerError)
             self._devices[directory.path] = device_of(self._disk, directory.path)
@@ -221,6 +223,7 @@ class _Recovery:
         for directory in self._alive():
             if not self._options.dry_run and not directory.is_left_alone:
                 self._guarded(directory, directory.attempt.begin)
+        self._tell(Phase.SCANNING)  # before anything is done, however quickly that is
         tasks: dict[Device, list[tuple[PartitionRecovery, ScanTask]]] = {}
         for work in self._work:
             device = self._devices[work.directory.path]

@@ -15,7 +15,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from stratalog.errors import DiskError
 from stratalog.files.disk import Disk, Path, byte_view
@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 
 _PREFIX, _SUFFIX = "stratalog-work-", ".json"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class _Copy(NamedTuple):
+    path: str
+    inode: int | None
+    data: bytes
 
 
 class WorkDirDisk(Disk):
@@ -63,13 +69,14 @@ class WorkDirDisk(Disk):
             if not (entry.name.startswith(_PREFIX) and entry.name.endswith(_SUFFIX)):
                 continue
             copy = os.path.join(self.work_dir, entry.name)  # noqa: PTH118
-            found = json.loads(self.read_at(copy, entry.size, 0))
-            name = found["path"]
-            if not name.startswith(below):
+            found = _parsed(self.read_at(copy, entry.size, 0))
+            # Others may write to a work directory. A copy has the name that its path gives it, and that path
+            # is one without `..`: only so does it lie below a directory that it begins with.
+            if found is None or copy != self._copy_of(found.path) or not found.path.startswith(below):
                 continue
-            if self._inode_of(name) == found["inode"]:
-                self._waiting[name] = base64.b64decode(found["data"])
-                self._write_over(name)
+            if self._inode_of(found.path) == found.inode:
+                self._waiting[found.path] = found.data
+                self._write_over(found.path)
             else:
                 super().delete(copy)
 
@@ -124,3 +131,15 @@ class WorkDirDisk(Disk):
     def _copy_of(self, name: str) -> str:
         short = hashlib.sha256(os.fsencode(name)).hexdigest()[:32]
         return os.path.join(self.work_dir, f"{_PREFIX}{short}{_SUFFIX}")  # noqa: PTH118
+
+
+def _parsed(text: bytes) -> _Copy | None:
+    """What a copy says; None for a file that no run put down."""
+    try:
+        found = json.loads(text)
+        path, inode = found["path"], found["inode"]
+        data = base64.b64decode(found["data"], validate=True)
+    except (ValueError, KeyError, TypeError):
+        return None
+    is_path = isinstance(path, str) and os.path.abspath(path) == path  # noqa: PTH100
+    return _Copy(path, inode, data) if is_path and isinstance(inode, int | None) else None
