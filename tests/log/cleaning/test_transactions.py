@@ -1,0 +1,244 @@
+"""Compaction and transactions: aborted records, markers while they are needed, producers' last batches.
+
+KAFKA-8335, KAFKA-5490, KAFKA-7385, KAFKA-7467: batches and markers that are kept empty. KAFKA-13727,
+KAFKA-8351: aborted transactions across rounds and groups. KAFKA-14055: users' keys and markers' keys.
+"""
+
+from __future__ import annotations
+
+from stratalog.log.reading import Isolation
+from stratalog.records.control import ControlType, build_control_key
+from tests.log.cleaning.dirty import NOW, Dirty
+from tests.log.model import read_all
+
+ABORT, COMMIT = ControlType.ABORT, ControlType.COMMIT
+
+
+def test_aborted_records_go_and_do_not_count_as_the_last_of_their_key() -> None:
+    dirty = Dirty()
+    dirty.put((b"a", b"1"))
+    dirty.produce(1, (b"a", b"2"), transactional=True)
+    dirty.end(1, ABORT)
+    dirty.put((b"z", b"1"))
+    dirty.produce(1, (b"y", b"1"), transactional=True)  # so that the batch is not its last
+    dirty.end(1, COMMIT)
+    dirty.roll()
+
+    dirty.clean()
+
+    assert [pair[:2] for pair in dirty.pairs if pair[1] in (b"a", b"y", b"z")] == [
+        (0, b"a"),
+        (3, b"z"),
+        (4, b"y"),
+    ]
+
+
+def test_committed_records_replace_older_ones() -> None:
+    dirty = Dirty()
+    dirty.put((b"a", b"1"))
+    dirty.produce(1, (b"a", b"2"), transactional=True)
+    dirty.end(1, COMMIT)
+    dirty.roll()
+
+    dirty.clean()
+
+    assert dirty.offsets == [1, 2]
+
+
+def test_a_commit_marker_stays_with_its_data_then_gets_a_horizon_then_goes() -> None:
+    dirty = Dirty(delete_retention_ms=1000)
+    dirty.produce(1, (b"a", b"1"), transactional=True)
+    dirty.end(1, COMMIT)
+    dirty.roll()
+    dirty.clean()
+    assert dirty.headers()[1].delete_horizon_ms is None
+
+    dirty.produce(2, (b"a", b"2"), transactional=True)
+    dirty.end(2, COMMIT)
+    dirty.produce(1, (b"b", b"1"), transactional=True)
+    dirty.end(1, COMMIT)
+    dirty.roll()
+    dirty.clean()  # the data goes
+    dirty.checkpoint = 0
+    dirty.clean()  # the marker is found without data
+    first = dirty.headers()[0]
+    assert (first.last_offset, first.delete_horizon_ms) == (1, NOW + 1000)
+
+    offsets = []
+    for ms in (999, 1):
+        dirty.wait(ms)
+        dirty.checkpoint = 0
+        dirty.clean()
+        offsets.append(dirty.offsets)
+
+    assert offsets == [[1, 2, 3, 4, 5], [2, 3, 4, 5]]
+
+
+def test_an_abort_marker_outlives_the_data_by_a_cleaning() -> None:
+    dirty = Dirty(delete_retention_ms=1000)
+    dirty.produce(1, (b"a", b"1"), transactional=True)
+    dirty.end(1, ABORT)
+    dirty.produce(1, (b"b", b"1"), transactional=True)
+    dirty.end(1, COMMIT)
+    dirty.roll()
+
+    dirty.clean()
+    assert dirty.offsets == [1, 2, 3]
+    assert [entry.first_offset for entry in dirty.log.segments.first.txn_index.all_aborted()] == [0]
+    assert dirty.headers()[0].delete_horizon_ms is None
+
+    dirty.checkpoint = 0
+    dirty.clean()
+    assert dirty.headers()[0].delete_horizon_ms == NOW + 1000
+    assert dirty.log.segments.first.txn_index.all_aborted() == []
+
+    dirty.wait(1000)
+    dirty.checkpoint = 0
+    dirty.clean()
+    assert dirty.offsets == [2, 3]
+
+
+def test_a_producers_last_batch_stays_as_a_header() -> None:
+    dirty = Dirty()
+    dirty.produce(1, (b"a", b"1"), (b"b", b"1"))
+    dirty.produce(2, (b"a", b"2"), (b"b", b"2"))
+    dirty.roll()
+
+    dirty.clean()
+
+    first = dirty.headers()[0]
+    assert (first.producer_id, first.records_count, first.base_sequence, first.last_sequence) == (1, 0, 0, 1)
+    assert dirty.offsets == [2, 3]
+
+
+def test_a_header_of_an_older_batch_goes_when_its_producer_has_written_another() -> None:
+    dirty = Dirty()
+    dirty.produce(1, (b"a", b"1"))
+    dirty.put((b"a", b"2"))
+    dirty.roll()
+    dirty.clean()
+    assert [each.records_count for each in dirty.headers()] == [0, 1]
+
+    dirty.produce(1, (b"c", b"1"))
+    dirty.roll()
+    dirty.clean()
+
+    assert [each.base_offset for each in dirty.headers()] == [1, 2]
+
+
+def test_the_last_batch_of_an_aborted_transaction_stays_as_a_header_and_its_marker_with_it() -> None:
+    dirty = Dirty(delete_retention_ms=0)
+    dirty.produce(1, (b"a", b"1"), transactional=True)
+    dirty.end(1, ABORT)
+    dirty.put((b"b", b"1"))
+    dirty.roll()
+
+    for _ in range(3):
+        dirty.checkpoint = 0
+        dirty.clean()
+        dirty.wait(1000)
+
+    assert [(each.base_offset, each.records_count) for each in dirty.headers()] == [(0, 0), (1, 1), (2, 1)]
+    assert len(dirty.log.segments.first.txn_index.all_aborted()) == 1
+
+
+def test_a_producer_known_by_a_marker_only_keeps_that_marker_empty() -> None:
+    dirty = Dirty(delete_retention_ms=0)
+    dirty.end(1, ABORT, epoch=5)
+    dirty.put((b"a", b"1"))
+    dirty.roll()
+
+    for _ in range(2):
+        dirty.checkpoint = 0
+        dirty.clean()
+        dirty.wait(1)
+
+    first = dirty.headers()[0]
+    assert (first.is_control, first.producer_epoch, first.records_count) == (True, 5, 0)
+    dirty.checkpoint = 0
+    dirty.clean()  # a control batch without records is read again
+    assert dirty.headers()[0] == first
+
+
+def test_a_users_key_like_a_markers_removes_no_marker() -> None:
+    dirty = Dirty()
+    dirty.produce(1, (b"a", b"1"), transactional=True)
+    dirty.end(1, COMMIT)
+    dirty.put((build_control_key(COMMIT), b"user"))
+    dirty.put((build_control_key(ABORT), b"user"))
+    dirty.roll()
+
+    dirty.clean()
+
+    assert dirty.offsets == [0, 1, 2, 3]
+
+
+def test_an_aborted_transaction_is_known_in_every_round_that_it_reaches_into() -> None:
+    dirty = Dirty()
+    dirty.produce(1, (b"a", b"1"), (b"b", b"1"), (b"c", b"1"), transactional=True)
+    dirty.roll()
+    dirty.produce(1, (b"d", b"1"), (b"e", b"1"), transactional=True)
+    dirty.end(1, ABORT)
+    dirty.put((b"f", b"1"), (b"g", b"1"), (b"h", b"1"))
+    dirty.produce(1, (b"i", b"1"), transactional=True)
+    dirty.end(1, COMMIT)
+    dirty.roll()
+    end = dirty.log.log_end_offset
+
+    while dirty.checkpoint < end:
+        dirty.clean(keys=2)
+        committed = [record.key for record in read_all(dirty.log, isolation=Isolation.TXN_COMMITTED)]
+        assert {b"f", b"g", b"h", b"i"} <= set(committed)
+
+    keys = [pair[1] for pair in dirty.pairs]
+    assert not {b"a", b"b", b"c", b"d", b"e"} & set(keys)
+
+
+def test_a_marker_in_another_group_than_its_data_is_kept() -> None:
+    dirty = Dirty(internal_segment_bytes=200)
+    dirty.produce(1, (b"a", bytes(100)), transactional=True)
+    dirty.roll()
+    dirty.put((b"b", bytes(100)))
+    dirty.roll()
+    dirty.end(1, COMMIT)
+    dirty.produce(1, (b"z", b"1"), transactional=True)
+    dirty.end(1, COMMIT)
+    dirty.roll()
+
+    result = dirty.clean()
+
+    assert len(result.groups) > 1
+    assert dirty.offsets == [0, 1, 2, 3, 4]
+    assert all(each.delete_horizon_ms is None for each in dirty.headers())
+
+
+def test_an_aborted_transaction_over_two_groups_leaves_one_entry() -> None:
+    dirty = Dirty(internal_segment_bytes=200)
+    dirty.produce(1, (b"a", bytes(100)), transactional=True)
+    dirty.roll()
+    dirty.produce(1, (b"b", bytes(100)), transactional=True)
+    dirty.roll()
+    dirty.end(1, ABORT)
+    dirty.produce(1, (b"z", b"1"), transactional=True)
+    dirty.end(1, COMMIT)
+    dirty.roll()
+
+    dirty.clean()
+
+    entries = [entry for each in dirty.log.segments for entry in each.txn_index.all_aborted()]
+    assert [(entry.producer_id, entry.first_offset) for entry in entries] == [(1, 0)]
+    assert dirty.offsets == [2, 3, 4]
+
+
+def test_sequences_are_still_checked_after_a_cleaning_and_a_restart() -> None:
+    dirty = Dirty()
+    for value in (b"1", b"2", b"3"):
+        dirty.produce(1, (b"a", value))
+    dirty.put((b"a", b"4"))
+    dirty.roll()
+    dirty.clean()
+    before = dirty.log.producers.producers[1].last_sequence
+
+    dirty.log = dirty.machine.reopen(dirty.log)
+
+    assert dirty.log.producers.producers[1].last_sequence == before == 2
