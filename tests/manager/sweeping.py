@@ -17,6 +17,7 @@ from stratalog.files.simulated import SimulatedDisk
 from stratalog.log.log import Log
 from stratalog.log.reading import Isolation
 from stratalog.log.recovery.quarantine import Quarantine
+from stratalog.manager.attempt import NOTE
 from stratalog.manager.manager import LogManager
 from stratalog.manager.recovery import RecoverOptions, recover_directories
 from stratalog.manager.report import DirectoryReport, Outcome
@@ -264,8 +265,8 @@ def check(disk: SimulatedDisk, told: Told, cuts: frozenset[bytes] = frozenset())
     assert again.error is None, again.error
     assert not any(each.cuts or each.findings for each in again.partitions)
     if report.outcome is Outcome.CLEAN:
-        # Snapshots that the next start removes may be there; what is left of them stays.
-        assert _without_snapshots(disk.contents()) == _without_snapshots(before)
+        # Snapshots that the next start removes may be there, and the note of a recovery that is over.
+        assert _lasting(disk.contents()) == _lasting(before)
         before = disk.contents()
         recover(disk, scan_all=True)
     assert disk.contents() == before, "a second run changes nothing"
@@ -279,8 +280,8 @@ def check(disk: SimulatedDisk, told: Told, cuts: frozenset[bytes] = frozenset())
     _checked.add(state)
 
 
-def _without_snapshots(files: dict[str, bytes]) -> dict[str, bytes]:
-    return {name: data for name, data in files.items() if not name.endswith(".snapshot")}
+def _lasting(files: dict[str, bytes]) -> dict[str, bytes]:
+    return {name: data for name, data in files.items() if not name.endswith((".snapshot", NOTE))}
 
 
 def check_log(log: Log, expected: Expected) -> None:
