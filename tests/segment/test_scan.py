@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from stratalog.errors import DiskError
-from stratalog.files.disk import Disk
+from stratalog.files.disk import Disk, ReadFile, aligned_buffer
+from stratalog.files.disk import Path as DiskPath
 from stratalog.records.build import BatchOptions, Record, build_batch
 from stratalog.records.control import ControlType
 from stratalog.segment import producers
@@ -26,6 +28,9 @@ from tests.segment.making import (
     records,
     reopened,
 )
+
+if TYPE_CHECKING:
+    from stratalog.files.disk import Target
 
 # What the brokers of the fixtures were told; the metadata log has settings of its own.
 INTERVAL, METADATA_INTERVAL = 512, 4096
@@ -400,3 +405,23 @@ def test_indexes_replaced_by_a_scan_serve_every_look_up(tmp_path: Path, content:
             by_time = again.find_offset_by_timestamp(timestamp, 0)
             assert by_time is not None
             assert by_time.offset == offset
+
+
+class CutShort(Disk):
+    """Where somebody truncates the file, to less than was read of it, while it is read."""
+
+    def read_into(self, source: ReadFile | DiskPath, buffer: Target, position: int) -> int:
+        found = super().read_into(source, buffer, position)
+        assert isinstance(source, ReadFile)
+        self.truncate(source.path, 100)
+        return found
+
+
+def test_a_file_that_is_cut_short_while_it_is_scanned_ends_there(tmp_path: Path) -> None:
+    log = tmp_path / f"{0:020d}.log"
+    batches = [batch_of_size(offset, 0, 1000) for offset in range(10)]
+    log.write_bytes(b"".join(batches))
+
+    found = scan_segment(CutShort(), log, 0, buffer=aligned_buffer(5000))
+
+    assert (found.valid_size, found.next_offset, found.stop) == (5000, 5, ScanStop.END)

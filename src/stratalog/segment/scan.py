@@ -141,6 +141,8 @@ class _Scan:
             # A file that has become shorter meanwhile ends where it ends now.
             ends_here = filled < wanted or position + filled >= end
             at, outcome = self._take_in(buffer, filled, position - self._start)
+            if outcome == walking.END and ends_here:
+                return None
             if outcome == walking.END or (outcome == walking.TORN and not ends_here):
                 position += at
                 if at == 0:
@@ -152,8 +154,6 @@ class _Scan:
                             ScanStop.TORN_TAIL, explain_stop(buffer, 0, end - position, Stop.TORN_TAIL)
                         )
                     buffer = aligned_buffer(needed)
-                elif ends_here:
-                    return None
             else:
                 return self._explain(buffer, at, outcome, end - position)
         return None
