@@ -324,3 +324,67 @@ def test_a_quarantine_on_another_device_gets_a_copy(tmp_path: Path) -> None:
         for path in target.iterdir():
             path.unlink()
         target.rmdir()
+
+
+def forged(path: Path, file: object) -> str:
+    """A line that says that a segment was about to be moved to a file of this name."""
+    status = path.stat()
+    fields = {"partition": "t-0", "file": NAME, "position": 0, "size": status.st_size, "reason": ""}
+    part = {"file": file, "at": 0, "size": status.st_size}
+    more = {"is_whole": True, "parts": [part], "sha256": None, "inode": status.st_ino, "time_ms": 0}
+    return json.dumps({**fields, **more}) + "\n"
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    partition = tmp_path / "logs" / "t-0"
+    partition.mkdir(parents=True)
+    (partition / NAME).write_bytes(BYTES)
+    return partition / NAME
+
+
+@pytest.mark.parametrize("file", ["../victim", f"{PREFIX}/../../victim", 3, ["../victim"]])
+def test_a_line_does_not_send_a_file_somewhere_else(log: Path, tmp_path: Path, file: object) -> None:
+    (tmp_path / "victim").write_bytes(b"somebody's")
+    root = log.parent.parent
+    (root / MANIFEST).write_text(forged(log, file))
+
+    kept = Quarantine(Disk(), root).keep_file(log, partition="t-0", file=NAME, reason="behind damage")
+
+    assert (tmp_path / "victim").read_bytes() == b"somebody's"
+    assert (root / kept.files[0]).read_bytes() == BYTES
+
+
+def test_a_file_in_quarantine_is_not_written_over(log: Path) -> None:
+    """Its line is of this inode; since then the file was replaced by a copy of itself."""
+    root = log.parent.parent
+    (root / MANIFEST).write_text(forged(log, f"{PREFIX}earlier"))
+    (root / f"{PREFIX}earlier").write_bytes(b"kept before")
+
+    kept = Quarantine(Disk(), root).keep_file(log, partition="t-0", file=NAME, reason="behind damage")
+
+    assert (root / f"{PREFIX}earlier").read_bytes() == b"kept before"
+    assert (root / kept.files[0]).read_bytes() == BYTES
+
+
+def test_a_file_that_a_crash_left_both_names_loses_the_old_one(log: Path) -> None:
+    root = log.parent.parent
+    (root / MANIFEST).write_text(forged(log, f"{PREFIX}moved"))
+    os.link(log, root / f"{PREFIX}moved")
+
+    Quarantine(Disk(), root).keep_file(log, partition="t-0", file=NAME, reason="behind damage")
+
+    assert not log.exists()
+    assert (root / f"{PREFIX}moved").read_bytes() == BYTES
+
+
+def test_a_manifest_that_is_a_link_is_refused(log: Path, tmp_path: Path) -> None:
+    root = log.parent.parent
+    (tmp_path / "victim").write_bytes(b"somebody's")
+    (root / MANIFEST).symlink_to(tmp_path / "victim")
+
+    with pytest.raises(QuarantineError, match="symbolic link"):
+        Quarantine(Disk(), root).keep_file(log, partition="t-0", file=NAME, reason="behind damage")
+
+    assert (tmp_path / "victim").read_bytes() == b"somebody's"
+    assert log.read_bytes() == BYTES

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from stratalog.clock import Clock, system_clock
 from stratalog.errors import DiskError, QuarantineError, QuarantineFullError
-from stratalog.files.disk import Disk, Path, aligned_buffer
+from stratalog.files.disk import DirectoryEntry, Disk, Path, aligned_buffer
 
 MANIFEST = "stratalog-quarantine.jsonl"
 PREFIX = "stratalog-quarantine-"
@@ -157,7 +157,8 @@ class Quarantine:
             if status is None:
                 raise QuarantineError(source, "there is no such file to be kept.")
             kept = self.moved(partition, file, status.inode, status.size)
-            if kept is None:
+            there = None if kept is None else self._disk.status(self._path(*kept.files))
+            if kept is None or (there is not None and there.inode != status.inode):
                 name = self._free_name(partition, file, 0)
                 kept = Kept(
                     partition=partition,
@@ -174,8 +175,12 @@ class Quarantine:
                 # What is unsynced in it would otherwise be lost with the power, though the name came along.
                 self._disk.sync(source)
                 self._write_line(kept)
-            (name,) = kept.files
-            self._disk.rename(source, self._path(name))
+                there = None
+            if there is None:
+                self._disk.rename(source, self._path(*kept.files))
+            else:
+                # A crash has left the file both names, and then a rename does nothing.
+                self._disk.delete(source)
             # The new name first: a file with two is found twice, a file with none is lost.
             self._disk.sync_directory(self.directory)
             self._disk.sync_directory(os.path.dirname(source))  # noqa: PTH120
@@ -254,7 +259,10 @@ class Quarantine:
                 end = position + size
                 while not is_zero and position < end:
                     view = buffer[: min(_CHUNK_SIZE, end - position)]
-                    self._disk.read_into(source, view, position)
+                    if self._disk.read_into(source, view, position) < len(view):
+                        raise QuarantineError(
+                            source, f"it became shorter than {end} bytes while it was kept."
+                        )
                     self._disk.append(path, view)
                     position += len(view)
                 position = end
@@ -275,9 +283,14 @@ class Quarantine:
                 return False
         return True
 
+    def _listing(self) -> list[DirectoryEntry]:
+        return self._disk.list_directory(self.directory) if self._disk.exists(self.directory) else []
+
     def _read(self) -> list[Kept]:
         if self._lines is None:
             path = self._path(MANIFEST)
+            if any(entry.name == MANIFEST and entry.is_symlink for entry in self._listing()):
+                raise QuarantineError(path, "it is a symbolic link, which is not written through.")
             status = self._disk.status(path)
             data = b"" if status is None else self._disk.read_at(path, status.size, 0)
             found = (_parsed(line) for line in data.split(b"\n"))
@@ -366,6 +379,21 @@ def _parsed(line: bytes) -> Kept | None:
     try:
         fields = json.loads(line.strip(b"\0"))
         parts = tuple(KeptPart(**part) for part in fields.pop("parts"))
-        return Kept(**fields, parts=parts)
+        kept = Kept(**fields, parts=parts)
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
+    if not all(_is_sound(part) for part in parts):
+        return None
+    return kept if kept.sha256 is not None or len(kept.files) == 1 else None
+
+
+def _is_sound(part: KeptPart) -> bool:
+    """Whether a part is one that was written here. A name with a path in it would lead somewhere else."""
+    is_ours = part.file is None or (
+        isinstance(part.file, str)
+        and part.file.startswith(PREFIX)
+        and os.path.basename(part.file) == part.file  # noqa: PTH119
+    )
+    return (
+        is_ours and isinstance(part.at, int) and isinstance(part.size, int) and min(part.at, part.size) >= 0
+    )
