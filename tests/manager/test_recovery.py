@@ -210,6 +210,28 @@ def test_a_directory_in_use_is_refused_and_none_is_touched(killed: Path, clean: 
 
 
 @pytest.mark.parametrize("state", ["killed", "clean"])
+def test_a_lock_that_is_lost_during_the_survey_is_noticed_before_the_first_change(
+    state: str, tmp_path: Path
+) -> None:
+    """A broker that was just stopping deletes `.lock` last: the next one has another file of that name."""
+    directory = copy_of(state, tmp_path / state)
+    (directory / RECOVERY_POINTS).unlink()
+    damage(directory / "idempotent-0" / "00000000000000000000.log")
+    before = files_of(directory)
+
+    class Stopping(Disk):
+        def list_directory(self, path):  # type: ignore[no-untyped-def]
+            if os.fspath(path).endswith("codecs-0"):
+                (directory / ".lock").unlink(missing_ok=True)
+            return super().list_directory(path)
+
+    report = recover_one(directory, scan_all=True, disk=Stopping())
+
+    assert report.outcome is Outcome.FAILED
+    assert files_of(directory) == before
+
+
+@pytest.mark.parametrize("state", ["killed", "clean"])
 def test_a_dry_run_refuses_a_directory_in_use(state: str, tmp_path: Path) -> None:
     directory = copy_of(state, tmp_path / state)
 

@@ -126,6 +126,16 @@ class DirectoryRecovery:
                         entry.name, self.problems[-1].words, "it is written anew, by the cluster's metadata"
                     )
 
+    def take_marker(self) -> None:
+        """Take the marker away, if there is one, before the first change."""
+        self.lock.check()
+        self.attempt.begin()
+
+    def note_cut(self) -> None:
+        """Remember that more than a torn tail is cut off; it may be the first change here."""
+        self.lock.check()
+        self.attempt.note_cut()
+
     def complete(self, is_tiered: Callable[[str], bool]) -> None:
         """Write what belongs to the directory, the marker apart. Its partitions are on the device."""
         if self.is_left_alone:

@@ -113,7 +113,7 @@ class Finisher:
         directory = work.directory
         # Of a directory that was closed in order not even a torn tail is expected.
         if plan.cuts and (directory.attempt.note.was_clean or not plan.is_only_torn_tail):
-            directory.attempt.note_cut()
+            directory.note_cut()
         quarantines = [*self._quarantines_of(directory)] if plan.cuts else []
         while True:
             quarantine = quarantines.pop(0) if quarantines else None

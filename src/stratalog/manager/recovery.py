@@ -222,7 +222,7 @@ class _Recovery:
         self._survey()
         for directory in self._alive():
             if not self._options.dry_run and not directory.is_left_alone:
-                self._guarded(directory, directory.attempt.begin)
+                self._guarded(directory, directory.take_marker)
         self._tell(Phase.SCANNING)  # before anything is done, however quickly that is
         tasks: dict[Device, list[tuple[PartitionRecovery, ScanTask]]] = {}
         for work in self._work:
