@@ -65,6 +65,22 @@ def test_what_is_flushed_survives_a_power_cut() -> None:
         assert data.startswith(read_all_bytes(machine)[: len(batch(b"a"))])
 
 
+def test_a_segment_that_is_flushed_has_its_name_after_a_power_cut() -> None:
+    machine = Machine()
+    log = machine.open()
+    log.append_as_leader(batch(b"a"), leader_epoch=0)
+    log.roll()
+    log.append_as_leader(batch(b"b"), leader_epoch=0)
+    disk = machine.disk
+    assert isinstance(disk, SimulatedDisk)
+
+    log.flush()
+
+    second = f"{machine.directory}/{1:020d}.log"
+    written = disk.contents()[second]
+    assert {found.contents().get(second) for found in disk.crash()} == {written}
+
+
 def read_all_bytes(machine: Machine) -> bytes:
     return machine.disk.read_at(f"{machine.directory}/{0:020d}.log", 1 << 20, 0)
 

@@ -130,3 +130,27 @@ def test_segments_that_reach_a_time_are_found_in_any_order_of_times(
             assert found == [i for i, time in enumerate(times[: base_offset + 1]) if time >= wanted]
             first = segments.first_reaching(wanted)
             assert (None if first is None else first.base_offset) == (found[0] if found else None)
+
+
+@given(
+    st.lists(st.integers(0, 9), min_size=3, max_size=8),
+    st.lists(st.tuples(st.integers(0, 7), st.integers(0, 9) | st.none()), max_size=5),
+    st.integers(0, 10),
+)
+def test_a_time_is_found_among_the_segments_that_are_left_or_were_put_in_another_s_place(
+    times: list[int], changes: list[tuple[int, int | None]], wanted: int
+) -> None:
+    expected = dict(enumerate(times))
+    segments = LogSegments(Timed(base, time) for base, time in expected.items())  # type: ignore[misc]
+    for base_offset, timestamp in changes:
+        segments.first_reaching(wanted)  # which remembers what it has seen
+        if timestamp is not None:
+            expected[base_offset] = timestamp
+            segments.add(Timed(base_offset, timestamp))  # type: ignore[arg-type]
+        elif base_offset in expected and len(expected) > 1:
+            del expected[base_offset]
+            segments.remove([Timed(base_offset, -1)])  # type: ignore[list-item]
+
+    found = [segment.base_offset for segment in segments.reaching(wanted)]
+
+    assert found == [base for base in sorted(expected) if expected[base] >= wanted]
