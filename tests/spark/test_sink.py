@@ -1,0 +1,187 @@
+"""The sink in a plain session: what is written comes back, once, and errors are told on the driver."""
+
+from __future__ import annotations
+
+import datetime
+import shutil
+from pathlib import Path
+
+import pytest
+from pyspark.errors import AnalysisException, PythonException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col, expr
+
+from stratalog.files.lock import DirectoryLock
+from tests.fixtures.catalog import log_dirs
+from tests.jobs.writing.sinking import names_in
+from tests.manager.running import MARKER
+
+OPTIONS = {"topic": "orders", "partitions": "3"}
+
+
+def numbers(spark: SparkSession, count: int, tasks: int = 4) -> DataFrame:
+    return spark.range(0, count, 1, tasks).selectExpr(
+        "cast(id AS string) AS key",
+        "concat('value ', id) AS value",
+        "timestamp_millis(1000 * id) AS timestamp",
+    )
+
+
+def save(frame: DataFrame, directory: Path, **options: str) -> None:
+    frame.write.format("stratalog").mode("append").options(**(OPTIONS | options)).save(str(directory))
+
+
+def load(spark: SparkSession, directory: Path, topic: str = "orders") -> DataFrame:
+    reader = spark.read.format("stratalog").options(subscribe=topic, includeHeaders="true")
+    return reader.load(str(directory))
+
+
+def staged(directory: Path) -> list[str]:
+    return [name for name in names_in(directory) if name.startswith("stratalog")]
+
+
+def test_rows_come_back_with_keys_and_times(spark: SparkSession, tmp_path: Path) -> None:
+    save(numbers(spark, 1000), tmp_path, compression="zstd")
+
+    found = load(spark, tmp_path).selectExpr("cast(key AS string)", "cast(value AS string)", "timestamp")
+    assert sorted(found.collect()) == sorted(numbers(spark, 1000).collect())
+    assert staged(tmp_path) == []
+    assert MARKER in names_in(tmp_path)
+
+
+def test_two_writes_are_one_behind_the_other(spark: SparkSession, tmp_path: Path) -> None:
+    save(numbers(spark, 10), tmp_path)
+    save(numbers(spark, 10), tmp_path)
+
+    rows = load(spark, tmp_path).groupBy("partition").agg(expr("count(*)"), expr("max(offset) + 1")).collect()
+    assert sum(count for _, count, _ in rows) == 20
+    assert all(count == end for _, count, end in rows)
+
+
+def test_headers_and_partitions_are_columns(spark: SparkSession, tmp_path: Path) -> None:
+    frame = spark.range(3).selectExpr(
+        "'v' AS value",
+        "cast(id AS int) AS partition",
+        "array(named_struct('key', 'h', 'value', cast(cast(id AS string) AS binary))) AS headers",
+    )
+
+    save(frame, tmp_path)
+
+    rows = load(spark, tmp_path).select("partition", "key", "headers").orderBy("partition").collect()
+    assert [(row.partition, row.key, row.headers[0].key, row.headers[0].value) for row in rows] == [
+        (number, None, "h", b"%d" % number) for number in range(3)
+    ]
+
+
+def test_what_was_read_is_written_as_it_is(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    save(numbers(spark, 100), tmp_path / "a")
+
+    save(load(spark, tmp_path / "a").repartition(1).sortWithinPartitions("offset"), tmp_path / "b")
+
+    columns = ["key", "value", "partition", "offset", "timestamp"]
+    first, second = (load(spark, tmp_path / name).select(*columns) for name in "ab")
+    assert sorted(first.collect()) == sorted(second.collect())
+
+
+def test_a_brokers_directory_says_how_many_partitions_there_are(spark: SparkSession, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(log_dirs("4.3.1", "clean")[0], data)
+    before = load(spark, data, "codecs").count()
+
+    writer = spark.range(50).selectExpr("cast(id AS string) AS value", "'codecs' AS topic").write
+    writer.format("stratalog").mode("append").save(str(data))
+
+    assert load(spark, data, "codecs").count() == before + 50
+
+
+def test_a_task_that_fails_leaves_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    bad = spark.range(0, 100, 1, 4).selectExpr(
+        "cast(id AS string) AS value", "if(id = 99, 9, 0) AS partition"
+    )
+
+    with pytest.raises(PythonException, match="partition 9 of the topic orders, which has 3"):
+        save(bad, tmp_path)
+
+    assert names_in(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "words"),
+    [
+        (["value"], {"partitions": "none"}, "it is JSON like"),
+        (["value"], {"nosuch": "1"}, "there is no option nosuch"),
+        (["value"], {"kafka.acks": "all"}, "no client is used here"),
+        (["key"], {}, "there is no column value"),
+        (["value", "cast(1 AS bigint) AS partition"], {}, "the column partition is bigint: cast it to int"),
+        (["value", "1 AS other"], {}, "the column other is none that a record has"),
+    ],
+)
+def test_what_is_wrong_is_told_before_anything_is_written(
+    spark: SparkSession, tmp_path: Path, columns: list[str], options: dict[str, str], words: str
+) -> None:
+    with pytest.raises(AnalysisException, match=words):
+        save(numbers(spark, 1).selectExpr(*columns), tmp_path, **options)
+
+    assert names_in(tmp_path) == []
+
+
+def test_a_directory_in_use_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    with DirectoryLock(tmp_path), pytest.raises(AnalysisException, match="stop it, then run again"):
+        save(numbers(spark, 1), tmp_path)
+
+
+def test_a_log_is_not_overwritten(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(AnalysisException, match="appended to, never overwritten"):
+        numbers(spark, 1).write.format("stratalog").mode("overwrite").options(**OPTIONS).save(str(tmp_path))
+
+
+def test_a_path_that_is_not_there_is_told(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(AnalysisException, match="there is no such directory"):
+        save(numbers(spark, 1), tmp_path / "none")
+
+
+def test_a_stream_is_written_once_though_it_is_run_again(spark: SparkSession, tmp_path: Path) -> None:
+    data, checkpoint = tmp_path / "data", tmp_path / "checkpoint"
+    data.mkdir()
+    save(numbers(spark, 100), data)
+
+    copy(spark, data, checkpoint)
+    # Spark forgets its last commit, as if it had been killed between ours and its own.
+    last = max((checkpoint / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
+    last.unlink()
+    (checkpoint / "commits" / f".{last.name}.crc").unlink(missing_ok=True)
+    copy(spark, data, checkpoint)
+    save(numbers(spark, 7), data)
+    copy(spark, data, checkpoint)
+
+    values = load(spark, data, "copy").select(col("value").cast("string")).collect()
+    expected = [f"value {number}" for number in range(100)] + [f"value {number}" for number in range(7)]
+    assert sorted(row.value for row in values) == sorted(expected)
+    assert staged(data) == ["stratalog-write.json"]
+
+
+def copy(spark: SparkSession, data: Path, checkpoint: Path) -> None:
+    """Copy `orders` to `copy`, 40 records in a batch, as far as there are any."""
+    source = spark.readStream.format("stratalog").option("subscribe", "orders")
+    source = source.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", "40")
+    sink = source.load(str(data)).select("key", "value").writeStream.format("stratalog")
+    sink = (
+        sink.option("topic", "copy").option("partitions", "2").option("checkpointLocation", str(checkpoint))
+    )
+    query = sink.trigger(availableNow=True).start(str(data))
+    assert query.awaitTermination(120)
+    assert query.exception() is None
+
+
+def test_times_are_kept_in_any_time_zone(spark: SparkSession, tmp_path: Path) -> None:
+    time = datetime.datetime(2026, 7, 1, 12, 30, 15, 123_000, tzinfo=datetime.UTC)
+    spark.conf.set("spark.sql.session.timeZone", "America/Lima")
+    try:
+        save(spark.sql("SELECT 'v' AS value, timestamp'2026-07-01 12:30:15.123Z' AS timestamp"), tmp_path)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+    (row,) = load(spark, tmp_path).selectExpr("unix_millis(timestamp) AS ms").collect()
+    assert row.ms == int(time.timestamp() * 1000)
