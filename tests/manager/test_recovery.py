@@ -564,6 +564,25 @@ def test_quarantine_can_be_elsewhere(killed: Path, tmp_path: Path) -> None:
     assert not list(killed.glob("stratalog-*"))
 
 
+def test_two_runs_do_not_keep_in_one_place_at_the_same_time(killed: Path, tmp_path: Path) -> None:
+    """Replicas have the same names: one run would take the other's copy for that of a killed one."""
+    damage(killed / "blocks-0" / "00000000000000000000.log")
+    before = files_of(killed)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+
+    with DirectoryLock(elsewhere), pytest.raises(LogDirLockedError, match="elsewhere"):
+        recover(killed, quarantine=str(elsewhere))
+
+    assert files_of(killed) == before
+
+
+def test_the_log_directory_itself_can_be_named_as_quarantine(killed: Path) -> None:
+    damage(killed / "blocks-0" / "00000000000000000000.log")
+
+    assert recover_one(killed, quarantine=str(killed)).outcome is Outcome.RECOVERED
+
+
 def test_without_quarantine_nothing_is_kept(killed: Path) -> None:
     damage(killed / "blocks-0" / "00000000000000000000.log")
 

@@ -103,7 +103,7 @@ def recover_directories(
         DirectoryRecovery(disk, os.path.abspath(directory), make_lock, dry_run=options.dry_run)  # noqa: PTH100
         for directory in directories
     ]
-    recovery = _Recovery(found, disk, clock, options, on_progress)
+    recovery = _Recovery(found, disk, clock, options, on_progress, make_lock)
     return recovery.run(_Settings(server, topics, topic_settings, metadata_directory))
 
 
@@ -122,7 +122,10 @@ class _Recovery:
         clock: Clock,
         options: RecoverOptions,
         on_progress: OnProgress | None,
+        make_lock: MakeLock,
     ) -> None:
+        self._make_lock = make_lock
+        self._place_locks: list[DirectoryLock] = []
         self._disk = disk
         self._clock = clock
         self._options = options
@@ -149,6 +152,8 @@ class _Recovery:
                 # From now on the files may be a broker's again: none stays open here.
                 self._disk.release(directory.path)
                 directory.lock.release()
+            for lock in self._place_locks:
+                lock.release()
         self._tell(Phase.DONE)
         return RecoveryReport(
             directories=tuple(directory.report() for directory in self._directories),
@@ -166,6 +171,8 @@ class _Recovery:
         user = current_user() if self._options.user is None else self._options.user
         for directory in self._directories:
             self._guarded(directory, directory.begin, self._options.scan_all, refusal=LogDirLockedError)
+        if not self._options.dry_run:
+            self._lock_places()
         if isinstance(self._disk, WorkDirDisk) and not self._options.dry_run:
             locked = [directory for directory in self._alive() if not directory.is_left_alone]
             for directory in locked:
@@ -180,12 +187,24 @@ class _Recovery:
             if problem not in known:
                 owner.problems.append(problem)
 
+    def _lock_places(self) -> None:
+        """Lock what keeps bytes outside of the log directories: two runs would take each other's names there.
+
+        The name in quarantine is that of the partition, which other brokers have too.
+        """
+        known = {_identity(self._disk, directory.path) for directory in self._directories}
+        for place in (self._options.quarantine, self._options.work_dir):
+            if place is not None and (identity := _identity(self._disk, place)) not in known:
+                known.add(identity)
+                self._place_locks.append(self._make_lock(place))
+                self._place_locks[-1].acquire()
+
     def _check_unique(self) -> None:
         seen: dict[tuple[int, int], DirectoryRecovery] = {}
         for directory in self._directories:
-            status = self._disk.status(directory.path)
-            if status is not None:
-                other = seen.setdefault((status.device, status.inode), directory)
+            identity = _identity(self._disk, directory.path)
+            if identity is not None:
+                other = seen.setdefault(identity, directory)
                 if other is not directory:
                     raise UsageError(f"{directory.path} and {other.path} are one directory: name it once.")
 
@@ -385,6 +404,11 @@ class _Recovery:
                 ),
             )
         )
+
+
+def _identity(disk: Disk, path: str) -> tuple[int, int] | None:
+    status = disk.status(path)
+    return None if status is None else (status.device, status.inode)
 
 
 def _scan(finisher: Finisher, disk: Disk, work: PartitionRecovery, task: ScanTask) -> None:
