@@ -180,6 +180,15 @@ def test_a_leader_puts_its_epoch_into_the_batches_and_the_cache() -> None:
     assert found.leader_epoch == 72
 
 
+def test_an_epoch_that_was_said_to_start_later_starts_with_its_first_record() -> None:
+    log = Machine().open()
+    log.assign_epoch_start_offset(1, 5)
+
+    log.append_as_leader(batch(b"x"), leader_epoch=1)
+
+    assert log.epochs.entries == ((1, 0),)
+
+
 def test_a_follower_learns_epochs_from_the_batches() -> None:
     machine = Machine()
     log = machine.open()

@@ -507,6 +507,20 @@ def test_offsets_that_go_back_are_told_where_an_entry_is_due(segment: LogSegment
         segment.append(data, walk_batches(data).headers, 41)
 
 
+def test_the_way_to_the_next_entry_begins_anew_with_a_cut(tmp_path: Path) -> None:
+    batches = [records(offset, "a") for offset in range(4)]
+    size = len(batches[0])
+    segment = new_segment(tmp_path, interval=2 * size - 1)
+    append(segment, batches[0], batches[1])
+
+    segment.truncate_to(1)
+    for batch in batches[1:]:
+        append(segment, batch)
+
+    assert segment.offset_index.entry_count == 1
+    assert segment.offset_index.last_entry == (3, 3 * size)
+
+
 class FullDisk(Disk):
     """Takes half of a log's next write, as a device without room does."""
 
