@@ -30,6 +30,7 @@ class Node:
         self.scheduler = ManualScheduler(self.clock)
         self.disk = Disk() if disk is None else disk
         log = {key.replace("_", "."): value for key, value in settings.pop("log", {}).items()}
+        settings.setdefault("log_cleaner_enable", False)  # a test that wants threads says so
         self.server = ServerConfig(ManagerConfig(**settings), LogConfig.of(log), ())
 
     def manager(self, **options: Any) -> LogManager:

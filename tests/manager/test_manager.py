@@ -252,6 +252,8 @@ def test_the_broker_s_work_is_on_the_schedule(tmp_path: Path) -> None:
         "kafka-log-start-offset-checkpoint",
         "highwatermark-checkpoint",
         "PeriodicProducerExpirationCheck",
+        "kafka-log-retention",
+        "kafka-log-cleaner",
     }
     assert node.wait(1000) == ["kafka-log-flusher"]
     manager.shutdown()

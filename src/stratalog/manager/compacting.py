@@ -14,7 +14,8 @@ from stratalog.config import ManagerConfig
 from stratalog.errors import CorruptRecordError
 from stratalog.log.cleaning.offset_map import OffsetMap
 from stratalog.log.log import Log
-from stratalog.manager.cleaner_state import LogFacts, LogToClean, log_to_clean
+from stratalog.manager.cleaner_manager import facts_of_log
+from stratalog.manager.cleaner_state import LogToClean, log_to_clean
 from stratalog.manager.looking import Partition
 from stratalog.manager.maintaining import Cleaned, PartitionWork
 
@@ -73,18 +74,6 @@ class Compaction:
                 records_written=before.records_written + result.stats.records_written,
             )
         return done, None
-
-
-def facts_of_log(log: Log) -> LogFacts:
-    """What of an open log the cleaner's choice depends on."""
-    return LogFacts(
-        log.topic_partition,
-        tuple(log.segments),
-        log.log_start_offset,
-        log.last_stable_offset,
-        log.log_end_offset,
-        log.config,
-    )
 
 
 def _has_work(found: LogToClean) -> bool:

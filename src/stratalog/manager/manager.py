@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 from uuid import UUID
 
 from stratalog.clock import Clock, system_clock
@@ -29,6 +30,7 @@ from stratalog.files.lock import DirectoryLock
 from stratalog.files.names import TopicPartition
 from stratalog.log.log import Log
 from stratalog.log.scheduler import BackgroundScheduler, Scheduler
+from stratalog.manager.cleaner import LogCleaner
 from stratalog.manager.closing import close_logs, leave_markers
 from stratalog.manager.creation import candidates, create_log
 from stratalog.manager.housekeeping import Housekeeping
@@ -45,6 +47,9 @@ from stratalog.manager.topic_configs import TopicConfigs
 from stratalog.manager.topics import ClusterMetadata
 
 Metrics = dict[str, int | dict[str, int]]
+Result = TypeVar("Result")
+# Compacted by settings of their own, which only the cluster's metadata has.
+INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 
 
 class LogManager:
@@ -71,6 +76,7 @@ class LogManager:
         scheduler: Scheduler | None = None,
         make_lock: MakeLock = DirectoryLock,
     ) -> None:
+        self._is_configured = server is not None or topics is not None
         server = ServerConfig(ManagerConfig(), LogConfig(), ()) if server is None else server
         disk = Disk() if disk is None else disk
         self.config = server.manager
@@ -84,6 +90,9 @@ class LogManager:
         self._loading = Loading(self._logs, set_strays_aside=set_strays_aside)
         self._starting = Starting(disk, clock, server, topics, metadata, self._told(on_progress), make_lock)
         self._housekeeping = Housekeeping(self._logs, self.directories, clock, self.handle_log_dir_failure)
+        self.cleaner = LogCleaner(
+            self._logs, self.directories, self.config, clock, self.handle_log_dir_failure
+        )
         self._removal = DelayedRemoval(disk, self._schedule, self.handle_log_dir_failure)
         self._preferred: dict[TopicPartition, str] = {}
         self._before_shutdown: list[Task] = []
@@ -114,6 +123,7 @@ class LogManager:
             self._is_open = True
             self._remove_leftovers()
         self._housekeeping.begin(self._schedule, self.config)
+        self._begin_cleaning(metadata)
 
     def shutdown(self, broker_epoch: int | None = None) -> None:
         """Close all logs and leave the markers; twice is once. Raises the first failure of closing itself.
@@ -127,6 +137,7 @@ class LogManager:
         for stop in self._before_shutdown:
             stop()
         self._schedule.stop()
+        self.cleaner.shutdown()  # behind the schedule, which may be about to start it
         self._own_scheduler.close()
         self._housekeeping.notice_failures()
         online = [directory for directory in self.directories if directory.is_online]
@@ -141,6 +152,17 @@ class LogManager:
         for directory in online:
             if directory.failure is not None:
                 raise directory.failure
+
+    def _begin_cleaning(self, metadata: ClusterMetadata | None) -> None:
+        """Let retention and the cleaner join, unless nobody has said by which settings: defaults erase."""
+        if metadata is None and not self._is_configured:
+            return
+        if metadata is None:
+            self.cleaner.spare(topic for topic in INTERNAL_TOPICS if not self.topics.has(topic))
+        every_ms = self.config.log_retention_check_interval_ms
+        self.add_task("kafka-log-retention", self.cleaner.clean_up_logs, every_ms=every_ms)
+        delay_ms = self.config.log_initial_task_delay_ms
+        self._schedule.once("kafka-log-cleaner", self.cleaner.startup, delay_ms)
 
     def __enter__(self) -> Self:
         self.startup()
@@ -259,7 +281,9 @@ class LogManager:
             config = self.topics.update(topic, settings)
             for log in self._logs:
                 if log.topic_partition.topic == topic:
-                    log.config = config
+                    was_compacted, log.config = log.config.compact, config
+                    if was_compacted and not config.compact:
+                        self.cleaner.manager.abort(log.topic_partition)
             return config
 
     def _homes_for(
@@ -291,7 +315,7 @@ class LogManager:
         affected: dict[str, LogDirectory] = {}
         for topic_partition, offset in offsets.items():
             log = self.get_log(topic_partition, is_future=is_future)
-            if log is not None and log.truncate_to(offset):
+            if log is not None and self._without_cleaner(log, partial(log.truncate_to, offset)):
                 affected[home_of(log)] = self._directories[home_of(log)]
         self.checkpoint_log_recovery_offsets(affected.values())
 
@@ -301,8 +325,19 @@ class LogManager:
         """Empty a log, which goes on at an offset."""
         log = self.get_log(topic_partition, is_future=is_future)
         if log is not None:
-            log.truncate_fully_and_start_at(offset)
+            self._without_cleaner(log, partial(log.truncate_fully_and_start_at, offset))
             self.checkpoint_log_recovery_offsets([self._directories[home_of(log)]])
+
+    def _without_cleaner(self, log: Log, cut: Callable[[], Result]) -> Result:
+        """Cut a log while the cleaner keeps off; what it gets from then on is dirty."""
+        cleaner = self.cleaner.manager
+        cleaner.abort_and_pause(log.topic_partition)
+        try:
+            done = cut()
+            cleaner.truncate_checkpoint(log)
+            return done
+        finally:
+            cleaner.resume([log.topic_partition])
 
     # Delete and move
 
@@ -315,9 +350,13 @@ class LogManager:
             self._check_open()
             log = self.get_log(topic_partition, is_future=is_future)
             if log is not None:
+                home = home_of(log)
+                if not is_future:
+                    self.cleaner.manager.abort(topic_partition)
                 self._retire(log)
                 self._logs.remove(topic_partition, is_future=is_future)
-                self._checkpoint(self._directories[home_of(log)])
+                self._checkpoint(self._directories[home])
+                self.cleaner.manager.forget(home, topic_partition)
             return log
 
     def replace_current_with_future_log(self, topic_partition: TopicPartition) -> Log:
@@ -329,8 +368,13 @@ class LogManager:
             if source is None or copy is None or copy.log_end_offset != source.log_end_offset:
                 raise UsageError(f"{topic_partition} has no copy that is complete and could take its place.")
             home, old_home = self._directories[home_of(copy)], self._directories[home_of(source)]
-            self._in(home, lambda: take_place_of(copy, source))
-            self._logs.promote(topic_partition)
+            self.cleaner.manager.abort_and_pause(topic_partition)
+            try:
+                self._in(home, lambda: take_place_of(copy, source))
+                self._logs.promote(topic_partition)
+                self.cleaner.manager.move(topic_partition, old_home.path, home.path)
+            finally:
+                self.cleaner.manager.resume([topic_partition])
             self._retire(source)
             self._checkpoint(home)
             self._checkpoint(old_home)

@@ -67,6 +67,10 @@ class TopicConfigs:
         """The configuration of a topic."""
         return self._configs.get(topic, self.defaults)
 
+    def has(self, topic: str) -> bool:
+        """Whether the topic has settings of its own."""
+        return topic in self._configs
+
     def update(self, topic: str, settings: Settings) -> LogConfig:
         """Let these be the topic's own settings from now on, in place of those it had."""
         config = self._configs[topic] = self.defaults.with_overrides(settings)

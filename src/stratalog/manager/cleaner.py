@@ -1,0 +1,166 @@
+"""Cleans compacted logs in the background, and deletes old segments of all logs.
+
+Threads take the dirtiest log each, as long as there is one whose turn has come, and rest for
+log.cleaner.backoff.ms otherwise. After every attempt old segments of compacted logs are deleted. The others
+are looked after by a task of the log manager's schedule (`clean_up_logs`), as in Kafka.
+Kafka: LogCleaner, LogManager.cleanupLogs
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable, Sequence
+
+from stratalog.clock import Clock
+from stratalog.config import ManagerConfig
+from stratalog.errors import DiskError, LogClosedError, StratalogError
+from stratalog.log.cleaning.offset_map import OffsetMap
+from stratalog.log.log import Log
+from stratalog.manager.cleaner_manager import CleaningAborted, LogCleanerManager
+from stratalog.manager.cleaner_state import LogToClean
+from stratalog.manager.housekeeping import OnFailure
+from stratalog.manager.log_directory import LogDirectory
+from stratalog.manager.registry import LogRegistry, home_of
+from stratalog.manager.throttle import Throttle
+
+logger = logging.getLogger(__name__)
+
+
+class LogCleaner:
+    """The cleaner of a log manager. A directory whose disk refuses is handed to `on_failure`."""
+
+    def __init__(
+        self,
+        logs: LogRegistry,
+        directories: Sequence[LogDirectory],
+        config: ManagerConfig,
+        clock: Clock,
+        on_failure: OnFailure,
+    ) -> None:
+        self.manager = LogCleanerManager(logs, directories, clock)
+        self._logs = logs
+        self._config = config
+        self._on_failure = on_failure
+        self._spared: frozenset[str] = frozenset()
+        self._stopped = threading.Event()
+        self._throttle = Throttle(config.log_cleaner_io_max_bytes_per_second, sleep=self._stopped.wait)
+        self._threads: list[threading.Thread] = []
+
+    def spare(self, topics: Iterable[str]) -> None:
+        """Delete nothing from these topics by retention."""
+        self._spared = frozenset(topics)
+
+    def startup(self) -> None:
+        """Begin, unless log.cleaner.enable is off."""
+        if not self._config.log_cleaner_enable or self._threads or self._stopped.is_set():
+            return
+        for number in range(self._config.log_cleaner_threads):
+            name = f"kafka-log-cleaner-thread-{number}"
+            self._threads.append(threading.Thread(target=self._run, name=name, daemon=True))
+        for thread in self._threads:
+            thread.start()
+
+    def shutdown(self) -> None:
+        """Stop; returns when no thread is at work any more. What was begun is thrown away."""
+        self._stopped.set()
+        for thread in self._threads:
+            thread.join()
+
+    def metrics(self) -> dict[str, int]:
+        """Gauges by Kafka's names (kafka.log:type=LogCleaner, LogCleanerManager)."""
+        return {
+            "DeadThreadCount": sum(not thread.is_alive() for thread in self._threads),
+            "uncleanable-bytes": self.manager.uncleanable_size(),
+        }
+
+    # Clean
+
+    def new_map(self) -> OffsetMap:
+        """The offset map of one thread: its part of log.cleaner.dedupe.buffer.size."""
+        threads = max(1, self._config.log_cleaner_threads)
+        return OffsetMap(
+            self._config.log_cleaner_dedupe_buffer_size // threads,
+            load_factor=self._config.log_cleaner_io_buffer_load_factor,
+        )
+
+    def clean_once(self, offset_map: OffsetMap) -> bool:
+        """Clean one log if the turn of one has come, then delete old segments; False if none was cleaned."""
+        found = self.manager.grab_filthiest()
+        if found is not None:
+            self._clean(*found, offset_map)
+        self._delete_of_compacted()
+        for directory, error in self.manager.take_failures():
+            self._on_failure(directory, error)
+        return found is not None
+
+    def _run(self) -> None:
+        offset_map = self.new_map()
+        while not self._stopped.is_set():
+            if not self.clean_once(offset_map):
+                self._stopped.wait(self._config.log_cleaner_backoff_ms / 1000)
+
+    def _clean(self, log: Log, found: LogToClean, offset_map: OffsetMap) -> None:
+        end_offset = found.first_dirty  # what is written down again if it fails
+        failure: StratalogError | None = None
+        try:
+            end_offset = log.clean(
+                found.first_dirty,
+                found.first_uncleanable,
+                offset_map,
+                check_done=lambda: self._check(log),
+                throttle=self._throttle,
+            ).end_offset
+            logger.info("%s is clean up to offset %d", log.topic_partition, end_offset)
+        except (CleaningAborted, LogClosedError):
+            logger.info("the cleaning of %s was stopped", log.topic_partition)
+        except StratalogError as error:
+            failure = error
+        finally:
+            # Before anybody is told: who waits for the log may hold the lock that telling needs.
+            self.manager.done_cleaning(log, end_offset)
+        if isinstance(failure, DiskError):
+            self._on_failure(home_of(log), failure)
+        elif failure is not None:
+            self.manager.mark_uncleanable(log, failure)
+
+    def _check(self, log: Log) -> None:
+        if self._stopped.is_set():
+            raise CleaningAborted
+        self.manager.check_aborted(log.topic_partition)
+
+    # Delete
+
+    def clean_up_logs(self) -> int:
+        """Delete old segments of all logs that are not compacted; returns how many segments went."""
+        paused = self.manager.pause_not_compacted()
+        try:
+            futures = [log for log in [*self._logs.future.values()] if not log.config.compact]
+            logs = [*paused, *futures]
+            return self._delete([log for log in logs if log.topic_partition.topic not in self._spared])
+        finally:
+            self.manager.resume(log.topic_partition for log in paused)
+
+    def _delete_of_compacted(self) -> None:
+        logs = self.manager.grab_deletable()
+        failures: list[tuple[str, DiskError]] = []
+        try:
+            self._delete(logs, failures)
+        finally:
+            self.manager.done_deleting(logs)
+        for directory, error in failures:
+            self._on_failure(directory, error)
+
+    def _delete(self, logs: Sequence[Log], failures: list[tuple[str, DiskError]] | None = None) -> int:
+        count = 0
+        for log in logs:
+            try:
+                count += len(log.delete_old_segments())
+            except DiskError as error:
+                if failures is None:
+                    self._on_failure(home_of(log), error)
+                else:
+                    failures.append((home_of(log), error))
+            except LogClosedError:
+                pass  # deleted meanwhile
+        return count

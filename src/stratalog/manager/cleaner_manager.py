@@ -1,0 +1,236 @@
+"""Hands logs to the cleaner's threads and takes them back; keeps the checkpoints of what is clean.
+
+One lock guards states, checkpoints and the choice. Whoever is about to truncate, delete or move a log pauses
+it first, and waits until a thread that was at it has let go. Nothing here calls the log manager, whose lock
+may be held by the one who waits. Kafka: LogCleanerManager
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable, Sequence
+
+from stratalog.clock import Clock
+from stratalog.errors import DiskError, StratalogError
+from stratalog.files.names import TopicPartition
+from stratalog.log.log import Log
+from stratalog.manager.cleaner_state import (
+    CleaningStates,
+    LogFacts,
+    LogToClean,
+    State,
+    filthiest,
+    log_to_clean,
+)
+from stratalog.manager.log_directory import LogDirectory
+from stratalog.manager.registry import LogRegistry, home_of
+
+logger = logging.getLogger(__name__)
+
+# Kafka gives up on a partition that it failed to clean until it is restarted, and one bad moment makes
+# `__consumer_offsets` grow without end. Here it is tried again.
+TRY_AGAIN_MS = 3_600_000
+
+
+class CleaningAborted(BaseException):
+    """Ends a cleaning that somebody wants to stop; no Exception, so that nothing takes it for a failure."""
+
+
+def facts_of_log(log: Log) -> LogFacts:
+    """What of an open log the cleaner's choice depends on."""
+    return LogFacts(
+        log.topic_partition,
+        tuple(log.segments),
+        log.log_start_offset,
+        log.last_stable_offset,
+        log.log_end_offset,
+        log.config,
+    )
+
+
+class LogCleanerManager:
+    """Which log is whose."""
+
+    def __init__(self, logs: LogRegistry, directories: Sequence[LogDirectory], clock: Clock) -> None:
+        self._logs = logs
+        self._directories = {directory.path: directory for directory in directories}
+        self._clock = clock
+        self._states = CleaningStates()
+        self._uncleanable: dict[tuple[str, TopicPartition], int] = {}
+        self._failures: list[tuple[str, DiskError]] = []
+        self._changed = threading.Condition()
+
+    # Choose
+
+    def grab_filthiest(self) -> tuple[Log, LogToClean] | None:
+        """The log to clean next, which is the caller's until `done_cleaning`; None if no turn has come."""
+        with self._changed:
+            now = self._clock()
+            found: dict[TopicPartition, LogToClean] = {}
+            for log in self._free_logs(compacted=True):
+                try:
+                    offsets = self.clean_offsets(home_of(log))
+                    found[log.topic_partition] = log_to_clean(
+                        facts_of_log(log), offsets.get(log.topic_partition), now
+                    )
+                except StratalogError as error:
+                    self._give_up(log, error)
+                    continue
+                if found[log.topic_partition].resets_checkpoint:
+                    self._write(home_of(log), {log.topic_partition: found[log.topic_partition].first_dirty})
+            chosen = filthiest(found.values())
+            if chosen is None:
+                return None
+            self._states.begin(chosen.topic_partition)
+            return self._logs.current[chosen.topic_partition], chosen
+
+    def grab_deletable(self) -> list[Log]:
+        """The compacted logs that nobody has: old segments of theirs may go. Until `done_deleting`."""
+        with self._changed:
+            logs = self._free_logs(compacted=True)
+            for log in logs:
+                self._states.begin(log.topic_partition)
+            return logs
+
+    def pause_not_compacted(self) -> list[Log]:
+        """Those that retention looks after, kept from the cleaner meanwhile: their policy may change."""
+        with self._changed:
+            logs = [log for log in self._logs.current.values() if not log.config.compact]
+            logs = [log for log in logs if log.topic_partition not in self._states]
+            for log in logs:
+                self._states.pause(log.topic_partition)
+            return logs
+
+    def _free_logs(self, *, compacted: bool) -> list[Log]:
+        return [
+            log
+            for log in [*self._logs.current.values()]
+            if log.config.compact is compacted
+            and log.topic_partition not in self._states
+            and not self.is_uncleanable(log)
+            and log.failure is None
+        ]
+
+    # Give back
+
+    def check_aborted(self, topic_partition: TopicPartition) -> None:
+        """CleaningAborted if somebody wants the log that is being cleaned."""
+        with self._changed:
+            if self._states.get(topic_partition) is State.ABORTED:
+                raise CleaningAborted
+
+    def done_cleaning(self, log: Log, end_offset: int) -> None:
+        """The cleaner has let go, and the log is clean up to here; that counts unless it was aborted."""
+        with self._changed:
+            is_valid = self._states.end(log.topic_partition)
+            self._changed.notify_all()
+            if is_valid and log.topic_partition in self._logs.current:
+                self._write(home_of(log), {log.topic_partition: end_offset})
+
+    def done_deleting(self, logs: Iterable[Log]) -> None:
+        with self._changed:
+            for log in logs:
+                self._states.end(log.topic_partition)
+            self._changed.notify_all()
+
+    # Keep off
+
+    def abort_and_pause(self, topic_partition: TopicPartition) -> None:
+        """Keep the cleaner off, and return when it is."""
+        with self._changed:
+            # Somebody else may have told the cleaner already; its pause comes first.
+            self._changed.wait_for(lambda: self._states.get(topic_partition) is not State.ABORTED)
+            self._states.pause(topic_partition)
+            self._changed.wait_for(lambda: self._states.get(topic_partition) is State.PAUSED)
+
+    def resume(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        with self._changed:
+            for topic_partition in topic_partitions:
+                self._states.resume(topic_partition)
+
+    def abort(self, topic_partition: TopicPartition) -> None:
+        """Stop a cleaning that is on its way."""
+        self.abort_and_pause(topic_partition)
+        self.resume([topic_partition])
+
+    def state(self, topic_partition: TopicPartition) -> State | None:
+        with self._changed:
+            return self._states.get(topic_partition)
+
+    # Those that cannot be cleaned
+
+    def is_uncleanable(self, log: Log) -> bool:
+        """Whether it could not be cleaned, not long ago."""
+        since = self._uncleanable.get((home_of(log), log.topic_partition))
+        return since is not None and self._clock() - since < TRY_AGAIN_MS
+
+    def mark_uncleanable(self, log: Log, error: StratalogError) -> None:
+        with self._changed:
+            self._give_up(log, error)
+
+    def uncleanable_size(self) -> int:
+        """Bytes of logs that cannot be cleaned. Kafka: uncleanable-bytes"""
+        return sum(log.size for log in [*self._logs.current.values()] if self.is_uncleanable(log))
+
+    def _give_up(self, log: Log, error: StratalogError) -> None:
+        logger.error("%s cannot be cleaned, and is tried again in an hour: %s", log.topic_partition, error)
+        self._uncleanable[home_of(log), log.topic_partition] = self._clock()
+
+    # Checkpoints
+
+    def clean_offsets(self, directory: str) -> dict[TopicPartition, int]:
+        """Up to where each log of a directory is clean."""
+        found = self._directories[directory]
+        return found.checkpoints.cleaner_offsets.read() if found.is_online else {}
+
+    def forget(self, directory: str, topic_partition: TopicPartition) -> None:
+        """The log is gone from this directory."""
+        with self._changed:
+            self._uncleanable.pop((directory, topic_partition), None)
+            self._write(directory, {}, without=topic_partition)
+
+    def move(self, topic_partition: TopicPartition, source: str, target: str) -> None:
+        """The log is in another directory now, and as clean as it was."""
+        with self._changed:
+            offset = self.clean_offsets(source).get(topic_partition)
+            since = self._uncleanable.pop((source, topic_partition), None)
+            if since is not None:
+                self._uncleanable[target, topic_partition] = since
+            if offset is not None:
+                self._write(source, {}, without=topic_partition)
+                self._write(target, {topic_partition: offset})
+
+    def take_failures(self) -> list[tuple[str, DiskError]]:
+        """The directories whose checkpoint could not be written, once."""
+        with self._changed:
+            failures, self._failures = self._failures, []
+            return failures
+
+    def truncate_checkpoint(self, log: Log) -> None:
+        """The log was cut: what it gets from now on is dirty, even below the checkpoint."""
+        with self._changed:
+            if not log.config.compact:
+                return
+            offset = log.segments.active.base_offset
+            if self.clean_offsets(home_of(log)).get(log.topic_partition, 0) > offset:
+                self._write(home_of(log), {log.topic_partition: offset})
+
+    def _write(
+        self, directory: str, offsets: dict[TopicPartition, int], without: TopicPartition | None = None
+    ) -> None:
+        """Change some entries; those of logs that are no longer there go."""
+        found = self._directories[directory]
+        if not found.is_online:
+            return
+        known = {
+            key: offset for key, offset in self.clean_offsets(directory).items() if key in self._logs.current
+        }
+        known = {**known, **offsets}
+        if without is not None:
+            known.pop(without, None)
+        try:
+            if known or found.checkpoints.cleaner_offsets.read():
+                found.checkpoints.cleaner_offsets.write_changes(known)
+        except DiskError as error:
+            self._failures.append((directory, error))
