@@ -304,3 +304,15 @@ def test_a_transaction_that_is_aborted_while_a_read_begins_is_told(monkeypatch: 
 
     assert b"aborted" in found.records
     assert found.aborted_transactions == [AbortedTransaction(1, 1)]
+
+
+def test_the_last_stable_offset_is_not_above_the_high_watermark_though_a_transaction_began_there() -> None:
+    log = Machine().open(embedded=False)
+    for value in (b"a", b"b", b"c"):
+        log.append_as_leader(batch(value), leader_epoch=0)
+    log.append_as_leader(produced(1, 0, b"open", transactional=True), leader_epoch=0)
+
+    log.update_high_watermark(1)
+
+    assert log.last_stable_offset == 1
+    assert b"b" not in log.read(0, 1000, isolation=COMMITTED).records
