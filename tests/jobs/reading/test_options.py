@@ -112,6 +112,26 @@ def test_what_is_wrong_is_said(options: dict[str, str], says: str) -> None:
         parse(**options)
 
 
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"endingOffsets": "latest"}, "a stream does not end"),
+        ({"endingTimestamp": "7"}, "a stream does not end"),
+        ({"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "8"}, "is 9, more than maxOffsetsPerTrigger"),
+    ],
+)
+def test_what_is_wrong_for_a_stream_is_said(options: dict[str, str], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        ReadOptions.parse({"path": "/data"} | options, streaming=True)
+    assert parse(**options).columns == ReadOptions.parse({"path": "/data"} | options, streaming=None).columns
+
+
+def test_where_it_may_become_a_stream_latest_is_a_start() -> None:
+    assert (
+        ReadOptions.parse({"path": "/d", "startingOffsets": "latest"}, streaming=None).starting.mark == LATEST
+    )
+
+
 def test_a_read_without_a_directory_is_refused() -> None:
     with pytest.raises(UsageError, match="no directory is given"):
         ReadOptions.parse({"subscribe": "a"})

@@ -277,6 +277,21 @@ def test_a_directory_that_is_gone_is_data_loss(own_log: Made) -> None:
     assert rows_of(forgiving) == []
 
 
+def test_a_topic_that_was_made_anew_is_not_taken_for_the_one_that_was_planned(tmp_path: Path) -> None:
+    directory = tmp_path / "orders-0"
+    with stratalog.open_log(directory, create=True, topic_id="CVmmc5E3Svq-PtfZ062cfg") as log:
+        log.append_many([b"first"] * 10)
+    tasks = plan(tmp_path)
+    forgiving = plan(tmp_path, failOnDataLoss="false")
+    shutil.rmtree(directory)
+    with stratalog.open_log(directory, create=True, topic_id="b3JkZXJzLW1hZGUtYW5ldw") as log:
+        log.append_many([b"second"] * 10)
+
+    with pytest.raises(OffsetOutOfRangeError, match="another one of its name was made"):
+        rows_of(tasks)
+    assert rows_of(forgiving) == []
+
+
 def test_a_file_that_may_not_be_read_is_named(own_log: Made) -> None:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)  # pytest's own folders are closed to other users

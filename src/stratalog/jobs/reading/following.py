@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import errno
 import logging
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from dataclasses import dataclass
 from stratalog.clock import Clock, system_clock
 from stratalog.errors import DiskError, OffsetOutOfRangeError
 from stratalog.files.disk import Disk
-from stratalog.files.names import PARTITION_METADATA, TopicPartition
+from stratalog.files.names import TopicPartition
 from stratalog.jobs.reading.catalog import FoundPartition, find_partitions
 from stratalog.jobs.reading.ends import Ends, check_complete, ends_of, range_of
 from stratalog.jobs.reading.offsets import (
@@ -35,8 +34,7 @@ from stratalog.jobs.reading.offsets import (
 )
 from stratalog.jobs.reading.options import ReadOptions, listed
 from stratalog.jobs.reading.plan import Piece, open_view, plan_range, tasks_of
-from stratalog.jobs.reading.split import ReadTask
-from stratalog.log.partition_metadata import PartitionMetadataFile, topic_id_to_text
+from stratalog.jobs.reading.split import ReadTask, topic_id_of
 from stratalog.log.view import LogView
 
 logger = logging.getLogger(__name__)
@@ -172,14 +170,12 @@ class Follower:
         else:
             view.refresh(found.log_start_offset)
         self._views[found.directory] = view
-        path = f"{found.directory}{os.sep}{PARTITION_METADATA}"
-        topic_id = PartitionMetadataFile(self._disk, path).read()
         ends = ends_of(view, read_committed=self._options.read_committed, was_closed=found.was_closed)
         standing = Standing(
             start_offset=ends.start_offset,
             end_offset=ends.end_offset,
             valid_end_offset=ends.valid_end_offset,
-            topic_id=None if topic_id is None else topic_id_to_text(topic_id),
+            topic_id=topic_id_of(self._disk, found.directory),
         )
         return _Looked(view=view, ends=ends, standing=standing)
 

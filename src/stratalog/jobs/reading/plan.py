@@ -27,6 +27,7 @@ from stratalog.jobs.reading.split import (
     cut,
     locate,
     split_point,
+    topic_id_of,
     touching,
 )
 from stratalog.log.view import LogView
@@ -95,6 +96,7 @@ def open_view(disk: Disk, clock: Clock, found: FoundPartition) -> LogView:
 def plan_range(disk: Disk, view: LogView, ends: Ends, start: int, end: int) -> Iterator[Piece]:
     """[start, end) of one log, a piece for each segment that has some of it."""
     topic, partition = view.topic_partition
+    topic_id = topic_id_of(disk, view.directory)
     for segment in view.segments.range(start, end) if start < end else ():
         later = view.segments.above(segment.base_offset)[:1]
         segment_end = later[0].base_offset if later else ends.valid_end_offset
@@ -113,6 +115,7 @@ def plan_range(disk: Disk, view: LogView, ends: Ends, start: int, end: int) -> I
             base_offset=segment.base_offset,
             start_offset=max(start, segment.base_offset),
             end_offset=min(end, segment_end),
+            topic_id=topic_id,
             aborted=ends.aborted,
             hint=Hint(
                 inode=status.inode if status is not None and is_same else -1,

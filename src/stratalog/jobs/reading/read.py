@@ -22,7 +22,15 @@ from stratalog.errors import CorruptRecordError, DiskError, OffsetOutOfRangeErro
 from stratalog.files.disk import Disk, ReadFile, aligned_buffer
 from stratalog.jobs.reading.arrow import assembled, placed, without_columns
 from stratalog.jobs.reading.options import OnCorruption
-from stratalog.jobs.reading.split import AbortedRange, ReadTask, Split, is_proven, locate, split_point
+from stratalog.jobs.reading.split import (
+    AbortedRange,
+    ReadTask,
+    Split,
+    is_proven,
+    locate,
+    split_point,
+    topic_id_of,
+)
 from stratalog.log.reading import check_passed_over
 from stratalog.log.view import LogView
 from stratalog.records.batch import LOG_OVERHEAD, Attributes
@@ -131,9 +139,17 @@ class _SplitReader:
         )
 
     def read(self) -> Iterator[pa.RecordBatch]:
+        if self._is_another_topic():
+            self._lose("the topic was deleted, and another one of its name was made.")
+            return
         if not (yield from self._read_hinted()):
             logger.info("%s has changed since the read was planned", self._split.path)
             yield from self._read_wherever()
+
+    def _is_another_topic(self) -> bool:
+        split = self._split
+        found = topic_id_of(self._disk, split.directory) if split.topic_id is not None else None
+        return found is not None and found != split.topic_id
 
     def _read_hinted(self) -> Generator[pa.RecordBatch, None, bool]:
         """Read what the hint names; returns whether that was all of the split."""

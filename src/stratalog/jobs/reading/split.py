@@ -12,8 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from stratalog.errors import CorruptIndexError, CorruptRecordError
-from stratalog.files.names import FileKind, TopicPartition, segment_file_name
+from stratalog.files.disk import Disk
+from stratalog.files.names import PARTITION_METADATA, FileKind, TopicPartition, segment_file_name
 from stratalog.jobs.reading.options import OnCorruption
+from stratalog.log.partition_metadata import PartitionMetadataFile, topic_id_to_text
 from stratalog.records.compression import CODEC_MASK
 from stratalog.records.kernels.index import OFFSET_AT_LEAST
 from stratalog.records.kernels.memory import Bytes
@@ -56,6 +58,7 @@ class Split:
     start_offset: int
     end_offset: int
     hint: Hint
+    topic_id: str | None = None  # so that a topic of the same name that was made since is not taken for it
     aborted: tuple[AbortedRange, ...] = ()
 
     @property
@@ -80,6 +83,12 @@ class ReadTask:
     include_control: bool = False
     on_corruption: OnCorruption = OnCorruption.FAIL
     fail_on_data_loss: bool = True
+
+
+def topic_id_of(disk: Disk, directory: str) -> str | None:
+    """The id of the topic that a partition belongs to, as Kafka prints it; None where none is kept."""
+    topic_id = PartitionMetadataFile(disk, f"{directory}{os.sep}{PARTITION_METADATA}").read()
+    return None if topic_id is None else topic_id_to_text(topic_id)
 
 
 def cut(split: Split, offset: int, batch: BatchRow) -> tuple[Split, Split]:
