@@ -12,12 +12,14 @@ from stratalog.log.cleaning import (
     last_records_of,
     replace_segments,
 )
+from stratalog.log.log import Log
 from stratalog.records.batch import BatchHeader
 from stratalog.records.build import BatchOptions, Record, build_batch
 from stratalog.records.compression import Codec
 from stratalog.records.control import ControlType
+from stratalog.records.reader import read_batches
 from stratalog.segment.segment import LogSegment
-from tests.log.model import NOW, Machine, marker, read_all
+from tests.log.model import NOW, Machine, marker
 
 Pair = tuple[bytes | None, bytes | None]
 
@@ -108,11 +110,11 @@ class Dirty:
     @property
     def pairs(self) -> list[tuple[int, bytes | None, bytes | None]]:
         """(offset, key, value) of all records there are, markers included."""
-        return [(record.offset, record.key, record.value) for record in read_all(self.log)]
+        return [(record.offset, record.key, record.value) for record in records_of(self.log)]
 
     @property
     def offsets(self) -> list[int]:
-        return [record.offset for record in read_all(self.log)]
+        return [record.offset for record in records_of(self.log)]
 
     def headers(self) -> list[BatchHeader]:
         """Of all batches below the active segment."""
@@ -135,4 +137,14 @@ class Dirty:
         return first
 
 
-__all__ = ["NOW", "Dirty", "Pair"]
+def records_of(log: Log) -> list[Record]:
+    """All records, segment by segment; a fetch would end at a segment that has empty batches only."""
+    return [
+        record
+        for segment in log.segments
+        for batch in read_batches(segment.read_bytes(0, segment.size))
+        for record in batch
+    ]
+
+
+__all__ = ["NOW", "Dirty", "Pair", "records_of"]
