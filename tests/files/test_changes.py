@@ -304,3 +304,19 @@ def test_many_files_are_used_through_few_descriptors(tmp_path: Path) -> None:
     assert descriptors.shared.open_count <= descriptors.MAX_OPEN
     disk.close()
     assert descriptors.shared.open_count == 0
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray])
+def test_a_system_that_takes_a_few_bytes_at_a_time_gets_them_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[bytes | bytearray]
+) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"....")
+
+    def few(descriptor: int, data: bytes | memoryview, position: int) -> int:
+        return os.pwrite(descriptor, data[:3], position)
+
+    monkeypatch.setattr("stratalog.files.disk._write_at", few)
+    disk.write_at(file, kind(b"0123456789"), 2)
+
+    assert file.read_bytes() == b"..0123456789"
