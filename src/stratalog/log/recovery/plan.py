@@ -139,7 +139,9 @@ class _Planner:
         self._report(sequence, states)
         self._steps += survey.inventory.steps
         self._remove(sequence)
-        for state in sequence.segments:
+        # From the last one down here too: with the first damage gone, nothing would say any more that a
+        # transaction is in doubt in the segments behind it.
+        for state in reversed(sequence.segments):
             if state.base_offset in self._files and not self._is_split(state.base_offset):
                 self._cut(state)
         for split in self._splits:
@@ -308,15 +310,16 @@ class _Planner:
 
     def _salvage(self, files: SegmentFiles, salvage: Salvage) -> None:
         self._steps += rewrite_steps(files, salvage)
-        for left in salvage.left_out:
-            self._cuts.append(
+        for left in reversed(salvage.left_out):
+            self._cuts.insert(
+                0,
                 Cut(
                     file=files.log_name,
                     position=left.position,
                     size=left.size,
                     reason=left.reason,
                     first_offset=files.base_offset,
-                )
+                ),
             )
         self._say(
             FindingKind.GAP,
