@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from stratalog.errors import DiskError
 from stratalog.files.disk import Disk
 from stratalog.log.clean_shutdown import CleanShutdownFile
 
@@ -62,10 +64,18 @@ class Attempt:
             self._write(replace(self.note, has_cut=True))
 
     def end(self, broker_epoch: int | None) -> None:
-        """Write the marker: the last thing but for the note, which is worthless then."""
-        self.marker.write(broker_epoch)
-        if self._is_written:
-            self._disk.delete(self.path)
+        """Write the marker: the last thing but for the note, which is worthless then.
+
+        Where that fails no marker is left, if the disk lets it be deleted: it may be there, but not synced.
+        """
+        try:
+            self.marker.write(broker_epoch)
+            if self._is_written:
+                self._disk.delete(self.path)
+        except DiskError:
+            with suppress(DiskError):
+                self.marker.delete()
+            raise
 
     def _write(self, note: Note) -> None:
         document = {
