@@ -71,3 +71,23 @@ def test_a_task_may_schedule_another() -> None:
 
     assert done.wait(PATIENCE)
     scheduler.close()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_task_that_breaks_the_thread_does_not_keep_later_ones_from_running() -> None:
+    scheduler = BackgroundScheduler()
+    threads: list[threading.Thread] = []
+    done = threading.Event()
+
+    def broken() -> None:
+        threads.append(threading.current_thread())
+        raise ZeroDivisionError
+
+    scheduler.schedule("broken", broken)
+    while not threads:
+        done.wait(0.01)
+    threads[0].join(PATIENCE)
+    scheduler.schedule("sound", done.set)
+
+    assert done.wait(PATIENCE)
+    scheduler.close()

@@ -63,12 +63,17 @@ class BackgroundScheduler:
             thread.join()
 
     def _run(self) -> None:
-        while (found := self._next()) is not None:
-            name, task = found
-            try:
-                task()
-            except StratalogError as error:
-                logger.error("%s failed: %s", name, error)
+        try:
+            while (found := self._next()) is not None:
+                name, task = found
+                try:
+                    task()
+                except StratalogError as error:
+                    logger.error("%s failed: %s", name, error)
+        finally:
+            # A mistake of ours in one task ends the thread, with its traceback; the next task gets another.
+            with self._changed:
+                self._thread = None
 
     def _next(self) -> tuple[str, Task] | None:
         """Wait for the next task that is due; None when closed and nothing is left."""
