@@ -6,7 +6,7 @@ import io
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,18 @@ from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock
 from stratalog.files.simulated import PowerCut, SimulatedDisk
 from stratalog.jobs.engine import Progress, ThreadEngine
-from stratalog.jobs.export import ExportReport, ExportTask, export_logs, export_task, run_export
+from stratalog.jobs.export import (
+    ExportReport,
+    ExportTask,
+    RunTasks,
+    export_logs,
+    export_task,
+    notes_of,
+    run_export,
+)
 from stratalog.jobs.exporting import parquet
 from stratalog.jobs.exporting.decoding import Decoding, Encoding
-from stratalog.jobs.exporting.folder import STATE, joined, missing
+from stratalog.jobs.exporting.folder import STATE, TaskNote, joined, missing
 from stratalog.jobs.exporting.rows import NO_DATE, RowSettings
 from stratalog.jobs.reading.options import ReadOptions
 from stratalog.log.new_records import NewRecord
@@ -168,8 +176,8 @@ class StoppedError(Exception):
     """What stops an export in these tests."""
 
 
-def stopping_after(tasks_done: int) -> Callable[[Sequence[ExportTask]], None]:
-    def run(tasks: Sequence[ExportTask]) -> None:
+def stopping_after(tasks_done: int) -> RunTasks:
+    def run(tasks: Sequence[ExportTask]) -> Sequence[TaskNote]:
         for task in tasks[:tasks_done]:
             export_task(task)
         raise StoppedError
@@ -199,13 +207,25 @@ def test_an_export_that_was_stopped_is_finished_by_the_next(logs: Path, tmp_path
     assert [path.name for path in (tmp_path / "out" / STATE).iterdir() if path.is_dir()] == []
 
 
+def test_a_run_that_was_stopped_can_be_wanted_otherwise(logs: Path, tmp_path: Path) -> None:
+    begin_and_stop(logs, tmp_path / "out", tasks_done=2)
+
+    export(logs, tmp_path / "out", RowSettings(columns=("offset", "partition")))
+
+    assert [sorted(row) for row in exported(tmp_path / "out")] == [
+        ["date", "offset", "partition", "topic"]
+    ] * 30
+    assert offsets(tmp_path / "out") == list(range(30))
+
+
 def test_a_task_that_ran_twice_counts_once(logs: Path, tmp_path: Path) -> None:
-    def twice(tasks: Sequence[ExportTask]) -> None:
+    def twice(tasks: Sequence[ExportTask]) -> Sequence[TaskNote]:
         for task in tasks:
             export_task(task)
             note = tmp_path / "out" / STATE / f"run-{task.run:06d}" / f"task-{task.number:05d}.json"
             note.unlink()  # as one that is believed dead, and ends after the other
             export_task(task)
+        return [note for note in notes_of(tasks) if note is not None]
 
     run_export(
         twice, options(logs), str(tmp_path / "out"), ROWS, settings={**ROWS.to_json(), "format": "parquet"}

@@ -53,6 +53,11 @@ class ExportTask:
     rows: RowSettings
     codec: str
 
+    @property
+    def size(self) -> int:
+        """How many bytes of logs it reads."""
+        return sum(split.size for split in self.read.splits)
+
 
 @dataclass(frozen=True, kw_only=True)
 class ExportReport:
@@ -76,8 +81,8 @@ class ExportReport:
         )
 
 
-RunTasks = Callable[[Sequence[ExportTask]], None]
-"""Does the tasks and leaves a note for each."""
+RunTasks = Callable[[Sequence[ExportTask]], Sequence[TaskNote]]
+"""Does all tasks of a run, less what it knows to be done, and says what files they left."""
 
 
 def export_logs(
@@ -104,8 +109,13 @@ def export_logs(
     # A disk of this machine is made where the task runs.
     function = export_task if disk is None else partial(export_task, disk=disk)
 
-    def run(tasks: Sequence[ExportTask]) -> None:
-        engine.map(function, tasks, weights=[_size(task.read) for task in tasks], on_progress=on_progress)
+    def run(tasks: Sequence[ExportTask]) -> Sequence[TaskNote]:
+        found = notes_of(tasks, disk)
+        left = [task for task, note in zip(tasks, found, strict=True) if note is None]
+        engine.map(function, left, weights=[task.size for task in left], on_progress=on_progress)
+        notes = [note for note in notes_of(tasks, disk) if note is not None]
+        assert len(notes) == len(tasks), "a task has ended without a note"
+        return notes
 
     settings = {**rows.to_json(), "format": "parquet"}
     return run_export(
@@ -179,6 +189,12 @@ def export_task(task: ExportTask, disk: Disk | None = None) -> None:
     folder.write_note(task.run, task.number, note)
 
 
+def notes_of(tasks: Sequence[ExportTask], disk: Disk | None = None) -> list[TaskNote | None]:
+    """What each task left; None for one that is not done."""
+    disk = disk or Disk()
+    return [ExportFolder(disk, task.folder).note(task.run, task.number) for task in tasks]
+
+
 @dataclass(kw_only=True)
 class _Export:
     """One call of the export, which holds the folder's lock."""
@@ -214,10 +230,7 @@ class _Export:
         if plan is None:
             return ExportReport()
         if plan["ledger"]["settings"] != self.settings:
-            raise UsageError(
-                f"a run into {self.folder.path} was stopped that had other settings "
-                f"({_differences(plan['ledger']['settings'], self.settings)}): run it again with those."
-            )
+            return ExportReport()  # nothing of it counts yet, so it is planned anew as it is wanted now
         # Which damage to pass over is asked anew: it may be why the run was stopped.
         reads = [
             replace(
@@ -259,10 +272,7 @@ class _Export:
             )
             for number, read in enumerate(reads)
         ]
-        self.run_tasks([task for task in tasks if self.folder.note(run, task.number) is None])
-        found = [self.folder.note(run, task.number) for task in tasks]
-        notes = [note for note in found if note is not None]
-        assert len(notes) == len(tasks), "a task has ended without a note"
+        notes = self.run_tasks(tasks)
         self.folder.commit(run, notes, after)
         self._ledger = after
         files = [file for note in notes for file in note.files]
@@ -323,10 +333,6 @@ def _check_not_shorter(key: TopicPartition, end: int, done: Sequence[tuple[int, 
 def _differences(known: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
     names = [name for name in sorted({*known, *asked}) if known.get(name) != asked.get(name)]
     return ", ".join(names)
-
-
-def _size(task: ReadTask) -> int:
-    return sum(split.size for split in task.splits)
 
 
 def _task_to_json(task: ReadTask) -> dict[str, Any]:

@@ -43,9 +43,9 @@ class SparkEngine:
 
     def __init__(self, spark: SparkSession, *, packs_per_core: int = PACKS_PER_CORE) -> None:
         self._spark = spark
-        self._context = _context(spark)
-        cores = self._context.defaultParallelism if self._context else ASSUMED_CORES
-        self._packs_count = max(1, cores * packs_per_core)
+        self._context = context_of(spark)
+        self.cores = self._context.defaultParallelism if self._context else ASSUMED_CORES
+        self._packs_count = max(1, self.cores * packs_per_core)
 
     def map(
         self,
@@ -93,7 +93,7 @@ class SparkEngine:
         if self._context is None:
             yield
         else:
-            with _polling(self._context, report):
+            with polling(self._context, report):
                 yield
         report(packs_count)
 
@@ -144,13 +144,13 @@ def _results_in_order(outcomes: Iterable[list[tuple[int, Result]] | StratalogErr
     return [results[index] for index in range(len(results))]
 
 
-def _context(spark: SparkSession) -> SparkContext | None:
+def context_of(spark: SparkSession) -> SparkContext | None:
     """The context that knows cores and progress; None under Spark Connect, which has none."""
     return None if type(spark).__module__.startswith("pyspark.sql.connect") else spark.sparkContext
 
 
 @contextmanager
-def _polling(context: SparkContext, report: Callable[[int], None]) -> Iterator[None]:
+def polling(context: SparkContext, report: Callable[[int], None]) -> Iterator[None]:
     """Report the finished Spark tasks of the jobs that the block starts, as their number grows."""
     group = f"stratalog-{uuid.uuid4().hex}"
     finished = threading.Event()

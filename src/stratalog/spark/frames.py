@@ -41,6 +41,25 @@ def read(
     from stratalog.jobs.reading.options import ReadOptions
     from stratalog.spark.source import schema_of
 
+    given = option_texts(path, topics=topics, since=since, until=until, **options)
+    parsed = ReadOptions.parse(given)  # so that an error is raised here, as what it is
+    reader = spark.read.format("stratalog").options(**given)
+    if parsed.table is not None:  # which has columns of its own
+        return reader.load() if columns is None else reader.load().select(*columns)
+    if columns is None:
+        columns = parsed.columns
+    return reader.schema(schema_of(tuple(columns)) if columns else StructType([])).load()
+
+
+def option_texts(
+    path: Path | Sequence[Path],
+    *,
+    topics: str | Iterable[str] | None = None,
+    since: Time | None = None,
+    until: Time | None = None,
+    **options: object,
+) -> dict[str, str]:
+    """What `read` is asked for, as options of the source."""
     paths = [path] if isinstance(path, str | os.PathLike) else list(path)
     given = {name: _text(value) for name, value in options.items()}
     if topics is not None:
@@ -51,13 +70,7 @@ def read(
     if until is not None:
         given["endingTimestamp"] = str(_milliseconds("until", until))
     given["paths"] = json.dumps([os.path.abspath(each) for each in paths])  # noqa: PTH100
-    parsed = ReadOptions.parse(given)  # so that an error is raised here, as what it is
-    reader = spark.read.format("stratalog").options(**given)
-    if parsed.table is not None:  # which has columns of its own
-        return reader.load() if columns is None else reader.load().select(*columns)
-    if columns is None:
-        columns = parsed.columns
-    return reader.schema(schema_of(tuple(columns)) if columns else StructType([])).load()
+    return given
 
 
 def _milliseconds(name: str, time: Time) -> int:

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stratalog.errors import UsageError
+from stratalog.errors import PreconditionError, UsageError
 from stratalog.files.disk import Disk, EntryKind
 from stratalog.files.names import TopicPartition
 
@@ -130,8 +130,9 @@ class ExportFolder:
         """Write down what a run will do; it is under way from now on."""
         path = self.run_path(run)
         remove_tree(self._disk, path)  # what a run left that never had a plan
-        make_directories(self._disk, os.path.join(path, "staged"))  # noqa: PTH118
-        self._disk.sync_directory(self.state_path)
+        # The folders must be there after a power cut wherever the plan is.
+        for changed in sorted(make_directories(self._disk, os.path.join(path, "staged"))):  # noqa: PTH118
+            self._disk.sync_directory(changed)
         self._write(f"{path}{os.sep}plan.json", plan)
 
     def plan(self, run: int) -> dict[str, Any] | None:
@@ -165,6 +166,10 @@ class ExportFolder:
                 changed |= make_directories(self._disk, os.path.dirname(place))  # noqa: PTH120
                 self._disk.rename(source, place)
                 changed.add(os.path.dirname(place))  # noqa: PTH120
+            elif not self._disk.exists(place):
+                raise PreconditionError(
+                    source, expected="a finished file", found="nothing, neither here nor where it belongs"
+                )
         for folder in sorted(changed):
             self._disk.sync_directory(folder)
         self._write(f"{self.state_path}{os.sep}ledger.json", commit["ledger"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
@@ -73,11 +73,15 @@ class RowSettings:
                 arrays += decoding.decode(batch.column(name))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
+    @property
+    def undecoded_columns(self) -> list[str]:
+        """The columns for what could not be decoded."""
+        decoded = [name for name in _DECODED if self._decoding(name).encoding is not Encoding.BINARY]
+        return [undecoded_name(name) for name in decoded]
+
     def undecoded_count(self, batch: pa.RecordBatch) -> int:
         """How many keys and values of a batch of rows could not be decoded."""
-        names = [undecoded_name(name) for name in _DECODED]
-        found = [batch.column(name) for name in names if name in batch.schema.names]
-        return sum(len(column) - column.null_count for column in found)
+        return sum(len(batch) - batch.column(name).null_count for name in self.undecoded_columns)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -127,17 +131,3 @@ def day_text(day: int) -> str:
     if not 0 <= day <= _LAST_DAY:
         return NO_DATE
     return date.fromordinal(date(1970, 1, 1).toordinal() + day).isoformat()
-
-
-def settings_from_json(found: Mapping[str, Any]) -> RowSettings:
-    """What `RowSettings.to_json` gave."""
-    decodings = {
-        name: Decoding(encoding=Encoding(found[name]["encoding"]), schema=found[name]["schema"])
-        for name in _DECODED
-    }
-    return RowSettings(
-        columns=tuple(found["columns"]),
-        read_committed=found["read_committed"],
-        include_control=found["include_control"],
-        **decodings,
-    )

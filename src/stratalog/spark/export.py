@@ -1,0 +1,265 @@
+"""Log directories to files: Parquet straight from the tasks, any other format of Spark's through its writers.
+
+    export(spark, "/var/lib/kafka", "/data/orders", topics="orders", value="json")
+
+Each record once, in folders by topic and day; run again, it finishes what was stopped and takes what is new
+(`jobs/export.py`). Parquet is written where the records are read: no row enters the JVM. Another format is
+written by Spark into the folder of the run, and its files are taken from there when all of them are done.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
+
+from stratalog.errors import UsageError
+from stratalog.spark.engine import SparkEngine, context_of, polling
+from stratalog.spark.frames import Path, Time, option_texts
+from stratalog.spark.session import no_warning_of_pandas
+from stratalog.version import __version__
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from stratalog.jobs.engine import OnProgress
+    from stratalog.jobs.export import ExportReport, ExportTask
+    from stratalog.jobs.exporting.folder import StagedFile, TaskNote
+    from stratalog.jobs.exporting.rows import RowSettings
+    from stratalog.jobs.reading.options import ReadOptions
+
+PARQUET = "parquet"
+# Where Spark says how many rows it wrote.
+COUNTS = "stratalog_export"
+
+
+def export(
+    spark: SparkSession,
+    path: Path | Sequence[Path],
+    target: Path,
+    *,
+    format: str = PARQUET,
+    topics: str | Iterable[str] | None = None,
+    since: Time | None = None,
+    until: Time | None = None,
+    columns: Sequence[str] | None = None,
+    key: str = "binary",
+    value: str = "binary",
+    key_schema: str | None = None,
+    value_schema: str | None = None,
+    codec: str = "snappy",
+    writer_options: Mapping[str, str] | None = None,
+    on_progress: OnProgress | None = None,
+    **options: object,
+) -> ExportReport:
+    """Export what a read with these options gives, less what the folder has already.
+
+    `key` and `value` say what their bytes are: binary, utf8, json, avro or confluent-avro, the last two with
+    the text of an Avro schema. `codec` is for Parquet; other formats take Spark's `writer_options`. Any other
+    keyword is an option of the source.
+    """
+    from stratalog.jobs.export import export_logs, run_export
+    from stratalog.jobs.reading.options import ReadOptions
+
+    asked = ReadOptions.parse(option_texts(path, topics=topics, since=since, until=until, **options))
+    if asked.table is not None:
+        raise UsageError("decode makes a table: write that with Spark's own writers.")
+    rows = _row_settings(asked, columns, (key, key_schema), (value, value_schema))
+    engine = SparkEngine(spark)
+    folder = os.fspath(target)
+    if format == PARQUET:
+        if writer_options:
+            raise UsageError("writer options are for Spark's writers, and Parquet is written without them.")
+        return export_logs(
+            engine, asked, folder, rows, codec=codec, cores=engine.cores, on_progress=on_progress
+        )
+    settings = {**rows.to_json(), "format": format, "writer_options": dict(writer_options or {})}
+    run = _through_spark(spark, format, rows, dict(writer_options or {}), on_progress)
+    return run_export(run, asked, folder, rows, settings=settings, cores=engine.cores)
+
+
+def _row_settings(
+    asked: ReadOptions,
+    columns: Sequence[str] | None,
+    key: tuple[str, str | None],
+    value: tuple[str, str | None],
+) -> RowSettings:
+    from stratalog.jobs.exporting.decoding import Decoding, Encoding
+    from stratalog.jobs.exporting.rows import RowSettings
+
+    def decoding(name: str, schema: str | None) -> Decoding:
+        known = {each.value: each for each in Encoding}
+        if name not in known:
+            raise UsageError(f"{name} is nothing that bytes can be decoded as: there are {', '.join(known)}.")
+        return Decoding(encoding=known[name], schema=schema)
+
+    chosen = asked.columns if columns is None else columns
+    return RowSettings(
+        columns=tuple(name for name in chosen if name != "topic"),
+        key=decoding(*key),
+        value=decoding(*value),
+        read_committed=asked.read_committed,
+        include_control=asked.include_control,
+    )
+
+
+def _through_spark(
+    spark: SparkSession,
+    format_name: str,
+    rows: RowSettings,
+    writer_options: dict[str, str],
+    on_progress: OnProgress | None,
+) -> Callable[[Sequence[ExportTask]], Sequence[TaskNote]]:
+    """Does all tasks in one job of Spark's, which has its own way to write each file once."""
+
+    def run(tasks: Sequence[ExportTask]) -> Sequence[TaskNote]:
+        from pyspark.sql import Observation
+
+        from stratalog.jobs.exporting.folder import STATE, TaskNote
+
+        first = tasks[0]
+        staged = os.path.join(STATE, f"run-{first.run:06d}", "staged", f"spark-{uuid.uuid4().hex}")  # noqa: PTH118
+        counts = Observation(COUNTS)
+        frame = _writable(_frame(spark, tasks, rows), format_name).observe(counts, *_counting(rows))
+        writer = frame.write.format(format_name).options(**writer_options).mode("overwrite")
+        with _watched(spark, tasks, on_progress):
+            # With a scheme: a cluster's default file system may be another one.
+            writer.partitionBy("topic", "date").save("file://" + os.path.join(first.folder, staged))  # noqa: PTH118
+        found = counts.get
+        files = tuple(_written(first.folder, staged, first.run))
+        return [TaskNote(files=files, rows=found["rows"], undecoded=found["undecoded"])]
+
+    return run
+
+
+def _frame(spark: SparkSession, tasks: Sequence[ExportTask], rows: RowSettings) -> DataFrame:
+    """The rows of all tasks, a task of Spark's for each of ours."""
+    import pyarrow as pa
+
+    from stratalog.spark.tables import spark_type
+
+    planned_by = __version__
+    fields = [*((field.name, _for_spark(field.type)) for field in rows.schema)]
+    schema = pa.schema([*fields, ("topic", pa.string()), ("date", pa.string())])
+
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from stratalog.jobs.exporting.rows import NO_DATE, by_day
+        from stratalog.jobs.reading.read import read_columns
+        from stratalog.spark.workers import prepare_worker, require_version
+
+        require_version(planned_by)
+        prepare_worker()
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                task = tasks[number]
+                for topic, day, part in by_day(read_columns(task.read, task.rows.read_columns)):
+                    found = task.rows.rows(part)
+                    date = None if day == NO_DATE else day
+                    places = [pa.array([each] * len(found), pa.string()) for each in (topic, date)]
+                    arrays = [*found.columns, *places]
+                    casted = [array.cast(field.type) for array, field in zip(arrays, schema, strict=True)]
+                    yield pa.RecordBatch.from_arrays(casted, schema=schema)
+
+    ddl = ", ".join(f"`{field.name}` {spark_type(field.type)}" for field in schema)
+    with no_warning_of_pandas():
+        return spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(read, ddl)
+
+
+def _for_spark(kind: pa.DataType) -> pa.DataType:
+    """The type with microseconds in it, which are the only times that Spark has."""
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", tz=kind.tz)
+    if pa.types.is_struct(kind):
+        return pa.struct([(field.name, _for_spark(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_for_spark(kind.key_type), _for_spark(kind.item_type))
+    if pa.types.is_list(kind):
+        return pa.list_(_for_spark(kind.value_type))
+    return kind
+
+
+def _writable(frame: DataFrame, format_name: str) -> DataFrame:
+    """The frame with columns that the format can hold: CSV has no bytes and nothing nested.
+
+    Bytes become base64, as Spark's JSON has them; what is nested becomes JSON.
+    """
+    if format_name.lower() != "csv":
+        return frame
+    from pyspark.sql import functions as F  # noqa: N812 (as everybody calls it)
+    from pyspark.sql.types import ArrayType, BinaryType, MapType, StructType
+
+    def column(name: str) -> Column:
+        kind = frame.schema[name].dataType
+        if isinstance(kind, BinaryType):
+            return F.base64(name).alias(name)
+        if isinstance(kind, ArrayType | MapType | StructType):
+            return F.to_json(name).alias(name)
+        return F.col(name)
+
+    return frame.select(*(column(name) for name in frame.columns))
+
+
+def _counting(rows: RowSettings) -> list[Column]:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    undecoded = [F.count(name) for name in rows.undecoded_columns]
+    return [F.count(F.lit(1)).alias("rows"), sum(undecoded, F.lit(0)).alias("undecoded")]
+
+
+def _watched(
+    spark: SparkSession, tasks: Sequence[ExportTask], on_progress: OnProgress | None
+) -> AbstractContextManager[None]:
+    """Reports the finished tasks of Spark's while the block runs, where it can be known."""
+    from stratalog.jobs.engine import Progress
+
+    context = context_of(spark)
+    if on_progress is None or context is None:
+        return nullcontext()
+    total = sum(task.size for task in tasks)
+
+    def report(done: int) -> None:
+        # Spark does not say which: tasks are of about equal weight.
+        on_progress(
+            Progress(
+                tasks_done=done,
+                tasks_count=len(tasks),
+                weight_done=total * done // len(tasks),
+                weight_total=total,
+            )
+        )
+
+    return polling(context, report)
+
+
+def _written(root: str, staged: str, run: int) -> Iterator[StagedFile]:
+    """The files that Spark's writer left, and where they go: Spark does not bring them to the device."""
+    from stratalog.files.disk import Disk, EntryKind
+    from stratalog.jobs.exporting.folder import StagedFile
+
+    disk = Disk()
+
+    def below(folder: str) -> Iterator[str]:
+        path = os.path.join(root, staged, folder)  # noqa: PTH118
+        disk.sync_directory(path)
+        for entry in disk.list_directory(path):
+            inner = os.path.join(folder, entry.name)  # noqa: PTH118
+            if entry.kind is EntryKind.DIRECTORY:
+                yield from below(inner)
+            elif not entry.name.startswith((".", "_")):  # checksums of Hadoop's, and its word of success
+                yield inner
+
+    for name in below(""):
+        place, file = os.path.split(name)
+        source = os.path.join(staged, name)  # noqa: PTH118
+        disk.sync(os.path.join(root, source))  # noqa: PTH118
+        yield StagedFile(
+            staged=source,
+            target=os.path.join(place, f"run-{run:06d}-{file}"),  # noqa: PTH118
+            rows=-1,  # Spark counts them all together
+            size=disk.size(os.path.join(root, source)),  # noqa: PTH118
+        )
