@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from stratalog.errors import DiskError
+from stratalog.log.producer_snapshot import parse_snapshot
 from stratalog.log.recovery.facts import FindingKind
 from stratalog.records.control import ControlType
 from tests.log.model import NOW, batch, marker, produced, read_all
@@ -435,3 +436,31 @@ def test_transactions_open_at_a_gap_stay_if_asked_for(tmp_path: Path) -> None:
     orders.recover(salvage=True, keep_open_transactions=True)
 
     assert [record.offset for record in read_all(orders.open())] == [0, 2]
+
+
+def test_a_marker_of_an_older_coordinator_is_kept_and_the_last_one_counts(tmp_path: Path) -> None:
+    directory = Directory(tmp_path / "data")
+    commit = ControlType.COMMIT
+    directory.write(
+        0,
+        ".log",
+        produced(1, 0, b"a", transactional=True)
+        + marker(1, commit, coordinator_epoch=5, base_offset=1)
+        + produced(1, 1, b"b", transactional=True, base_offset=2)
+        + marker(1, commit, coordinator_epoch=4, base_offset=3),
+    )
+
+    plan = directory.recover()
+
+    assert (plan.cuts, plan.log_end_offset) == ((), 4)
+    (producer,) = parse_snapshot(directory.file(4, ".snapshot").read_bytes())
+    assert (producer.coordinator_epoch, producer.current_txn_first_offset) == (4, None)
+
+
+def test_epoch_0_is_an_epoch_like_any_other(tmp_path: Path) -> None:
+    directory = Directory(tmp_path / "data")
+    directory.write(0, ".log", batch(b"a") + batch(b"b", base_offset=1, leader_epoch=3))
+
+    directory.recover()
+
+    assert (directory.path / "leader-epoch-checkpoint").read_text() == "0\n2\n0 0\n3 1\n"
