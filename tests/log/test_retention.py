@@ -7,8 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stratalog.config import LogConfig
+from stratalog.errors import LogClosedError
+from stratalog.log.cleaning.offset_map import OffsetMap
 from stratalog.log.log import Log
 from stratalog.log.retention import Kept, Marks, Rule, SegmentFacts, decide
+from stratalog.records.build import BatchOptions, Record, build_batch
 from stratalog.records.control import ControlType
 from tests.log.model import NOW, Machine, append_marker, batch, produced, read_all
 
@@ -286,6 +289,36 @@ def test_what_is_left_can_be_read_and_appended_to_after_a_restart() -> None:
 
     assert [record.offset for record in read_all(log)] == list(range(5, 12))
     assert own.files(".deleted") == []
+
+
+def test_a_closed_log_deletes_nothing() -> None:
+    own = machine(retention_ms=0)
+    log = fill(own.open(), 12, timestamp=10)
+    log.close()
+
+    with pytest.raises(LogClosedError):
+        log.delete_old_segments()
+
+    assert own.files(".deleted") == []
+
+
+def test_compaction_keeps_the_snapshots_of_segments_that_are_there() -> None:
+    own = machine()
+    log = own.open()
+    options = [BatchOptions(producer_id=1, producer_epoch=0, base_sequence=number) for number in range(16)]
+    for each in options:
+        log.append_as_leader(
+            build_batch([Record(0, NOW, b"k", b"%04d" % each.base_sequence)], each), leader_epoch=0
+        )
+    assert len(own.files(".snapshot")) == len(log.segments) - 1
+
+    log.config = log.config.with_overrides({"internal.segment.bytes": 10_000})  # all fits into one now
+    log.clean(0, log.segments.active.base_offset, OffsetMap(10_000))
+    own.clock.sleep(1000)
+    own.scheduler.run_due()
+
+    assert own.files(".snapshot") == [f"{log.segments.active.base_offset:020d}.snapshot"]
+    assert len(log.segments) == 2
 
 
 # Why it is still here, and when it goes

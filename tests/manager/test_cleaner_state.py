@@ -68,6 +68,12 @@ def test_a_checkpoint_in_the_active_segment_leaves_nothing_to_clean() -> None:
     assert found.eligibility is Eligibility.NOTHING_DIRTY
 
 
+def test_a_start_in_the_active_segment_leaves_nothing_to_clean() -> None:
+    found = log_to_clean(facts(*THREE, start=25), 5, NOW)
+
+    assert (found.first_dirty, found.cleanable_size, found.resets_checkpoint) == (25, 0, True)
+
+
 def test_a_checkpoint_before_the_first_segment_begins_there() -> None:
     """Segments were deleted past the checkpoint."""
     found = log_to_clean(facts(Segment(10), Segment(20), start=10), 0, NOW)
