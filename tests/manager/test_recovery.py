@@ -656,6 +656,19 @@ def test_a_future_log_is_recovered_like_any_other(killed: Path) -> None:
     assert checkpoint(killed / RECOVERY_POINTS)["codecs-0"] == found.log_end_offset
 
 
+def test_a_future_log_does_not_set_back_the_marks_of_the_log_beside_it(killed: Path) -> None:
+    future = killed / f"codecs-0.{'a' * 32}-future"
+    shutil.copytree(killed / "codecs-0", future)
+    data = (future / "00000000000000000012.log").read_bytes()
+    (future / "00000000000000000012.log").write_bytes(data[: 12 + int.from_bytes(data[8:12], "big")])
+
+    report = recover_one(killed)
+
+    assert report.problems == ()
+    assert checkpoint(killed / HIGH_WATERMARKS)["codecs-0"] == 120
+    assert checkpoint(killed / RECOVERY_POINTS)["codecs-0"] == ends_by_kafka("killed")["codecs-0"]
+
+
 def test_a_checkpoint_that_would_take_the_directory_offline_is_made_anew(killed: Path) -> None:
     for name in (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, "cleaner-offset-checkpoint"):
         (killed / name).write_text("7\n1\ncodecs 0 12\n")

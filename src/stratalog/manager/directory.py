@@ -140,7 +140,8 @@ class DirectoryRecovery:
         """Write what belongs to the directory, the marker apart. Its partitions are on the device."""
         if self.is_left_alone:
             return
-        ends = {found.topic_partition: found for _, found in sorted(self.partitions.items())}
+        # Backwards by name: of a log and its future one in the same directory, the marks are the log's.
+        ends = {found.topic_partition: found for _, found in sorted(self.partitions.items(), reverse=True)}
         is_short = self._find_short_logs(ends)
         if self._dry_run:
             return
