@@ -20,6 +20,9 @@ def test_kernels_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     kernels = {kernel["name"] for kernel in json.loads(capsys.readouterr().out)["kernels"]}
     assert kernels >= {
         "walk.walk",
+        "clean.judge_batches",
+        "clean.judge_records",
+        "clean.write_batches",
         "decode.decode",
         "decode.decode_legacy",
         "encode.encode",
@@ -28,6 +31,8 @@ def test_kernels_are_named(capsys: pytest.CaptureFixture[str]) -> None:
         "index.index_batches",
         "index.seek",
         "lookup.find_record",
+        "offset_map.get_offsets",
+        "offset_map.put_records",
         "recover.recover",
         "text.write_lines",
         "validate.check_set",

@@ -16,7 +16,9 @@ from stratalog.clock import system_clock
 from stratalog.config import LogConfig
 from stratalog.files.names import TopicPartition
 from stratalog.files.simulated import SimulatedDisk
+from stratalog.log.cleaning import DirtyLog, OffsetMap, clean_log
 from stratalog.log.loader import load
+from stratalog.log.log import Log
 from stratalog.log.origin import AppendOrigin
 from stratalog.log.reading import Isolation
 from stratalog.log.recovery.salvage import find_readable
@@ -87,6 +89,20 @@ def _write_log(disk: SimulatedDisk) -> None:
     )
     log.read(0, 1 << 20, isolation=Isolation.TXN_COMMITTED)
     log.fetch_offset_by_timestamp(now)
+    _clean(disk, log)
     log.truncate_to(log.log_end_offset - 1)
     log.close()
     scheduler.close()
+
+
+def _clean(disk: SimulatedDisk, log: Log) -> None:
+    """Go through a compaction, and write nothing."""
+    dirty = DirtyLog(
+        disk=disk,
+        segments=log.segments,
+        config=log.config,
+        first_dirty_offset=0,
+        first_uncleanable_offset=log.log_end_offset,
+        last_records={},
+    )
+    clean_log(dirty, OffsetMap(1024), now_ms=system_clock(), replace_segments=None)
