@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stratalog.records.control import ControlType
-from tests.log.model import append_marker, batch, marker, produced, read_all
+from tests.log.model import append_marker, batch, produced, read_all
 from tests.log.recovery.directory import Directory, comparable
 
 
@@ -73,21 +73,6 @@ def test_random_bytes_behind_the_log_and_in_its_index_cost_no_record(tmp_path: P
     directory.recover()
 
     assert [record.value for record in read_all(directory.open())] == values
-
-
-def test_a_marker_of_an_older_coordinator_is_taken_over_by_a_recovery(tmp_path: Path) -> None:
-    directory = Directory(tmp_path / "data")
-    log = directory.open()
-    log.append_as_follower(produced(1, 0, b"a", transactional=True, base_offset=0), leader_epoch=0)
-    log.append_as_follower(marker(1, ControlType.ABORT, coordinator_epoch=5, base_offset=1), leader_epoch=0)
-    log.append_as_follower(produced(1, 1, b"b", transactional=True, base_offset=2), leader_epoch=0)
-    log.append_as_follower(marker(1, ControlType.ABORT, coordinator_epoch=4, base_offset=3), leader_epoch=0)
-    log.close()
-    directory.delete(4, ".snapshot")
-
-    directory.recover()
-
-    assert directory.snapshot(4)[1].coordinator_epoch == 4
 
 
 def test_a_recovered_log_can_be_truncated_to_one_segment(tmp_path: Path) -> None:
