@@ -91,3 +91,9 @@ def test_a_folder_without_kafka_is_wrong_usage(tmp_path: Path, capsys: pytest.Ca
 
     assert main.run(arguments) == 2
     assert "neither a Kafka" in capsys.readouterr().err
+
+
+def test_no_reader_at_all_is_wrong_usage(tmp_path: Path) -> None:
+    """It would wait for the first scan for ever."""
+    assert main.run(["bench", "startup", *SMALL, "--readers", "0", "--work-dir", str(tmp_path)]) == 2
+    assert not [*tmp_path.iterdir()]

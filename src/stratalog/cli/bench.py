@@ -64,7 +64,9 @@ def bench() -> None:
 @click.option("--segments", default=4, show_default=True, type=click.IntRange(1, 10_000), help="In each.")
 @click.option("--segment-bytes", default="64MiB", show_default=True, callback=parse_size)
 @click.option("--batch-bytes", default="16KiB", show_default=True, callback=parse_size)
-@click.option("--readers", "readers", multiple=True, default=(1, 2, 4), show_default=True, type=int)
+@click.option(
+    "--readers", "readers", multiple=True, default=(1, 2, 4), show_default=True, type=click.IntRange(1, 256)
+)
 @click.option("--strategy", "names", multiple=True, help="Only these; all five unless given.")
 @click.option("--cold/--no-cold", default=True, help="Also from an empty cache, where it can be emptied.")
 @click.option("--svg", type=click.Path(path_type=Path), help="Draw a bar chart into this file.")
@@ -95,7 +97,11 @@ def startup(
     """
     from stratalog.cli.startup.directory import Shape, StartupDirectory
     from stratalog.cli.warming import warm_everything
+    from stratalog.manager.strategies import STRATEGIES
 
+    unknown = {*names} - {strategy.name for strategy in STRATEGIES}
+    if unknown:
+        raise UsageError(f"{', '.join(sorted(unknown))}: no strategy; there are {_names(STRATEGIES)}.")
     shape = Shape(
         partitions=partitions, segments=segments, segment_size=segment_bytes, batch_size=batch_bytes
     )
@@ -126,9 +132,6 @@ def _measure(
 ) -> list[Measured]:
     from stratalog.manager.strategies import STRATEGIES, load_by
 
-    unknown = {*names} - {strategy.name for strategy in STRATEGIES}
-    if unknown:
-        raise UsageError(f"{', '.join(sorted(unknown))}: no strategy; there are {_names(STRATEGIES)}.")
     rows = []
     for strategy in STRATEGIES:
         if names and strategy.name not in names:
