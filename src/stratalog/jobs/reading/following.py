@@ -96,16 +96,15 @@ class Follower:
         """
         if self._last_end is None:
             self._look()
-        now = self._last_end or self._standings()
-        begin, losses = begins(start, now)
-        for _ in range(_MORE_LOOKS if losses else 0):
-            self._wait(_BETWEEN_LOOKS_S)
-            self._look_again()
-            now = self._last_end or self._standings()
-            begin, losses = begins(start, now)
+        begin, losses = begins(start, self._now())
+        for _ in range(_MORE_LOOKS):
             if not losses:
                 break
+            self._wait(_BETWEEN_LOOKS_S)
+            self._look_again()
+            begin, losses = begins(start, self._now())
         self._lose(losses)
+        now = self._now()
         # A stream with an end would take a wait for its end.
         if self._last_end is None and self._is_to_wait(count_between(begin, now), at_least):
             return start
@@ -141,6 +140,10 @@ class Follower:
             view.close()
         self._views.clear()
         self._looked.clear()
+
+    def _now(self) -> dict[TopicPartition, Standing]:
+        """As far as the stream may go: to what was seen last, or to the end that it was given."""
+        return self._standings() if self._last_end is None else self._last_end
 
     def _standings(self) -> dict[TopicPartition, Standing]:
         return {partition: looked.standing for partition, looked in self._looked.items()}
