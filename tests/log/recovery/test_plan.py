@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from stratalog.errors import DiskError
 from stratalog.log.recovery import plan_recovery, run_scan
 from stratalog.log.recovery.plan import RecoveryPlan
 from stratalog.log.recovery.steps import KeepFile, KeepRange, Truncate, apply_steps
@@ -106,3 +107,16 @@ def test_an_index_has_no_more_entries_than_its_setting_allows(tmp_path: Path) ->
     times = orders.file(0, ".timeindex").read_bytes()
     assert len(times) == 36
     assert times[-12:] == (19).to_bytes(8, "big") + (19).to_bytes(4, "big")
+
+
+def test_an_epoch_file_that_is_a_link_is_refused_before_anything_is_changed(tmp_path: Path) -> None:
+    directory = Directory(tmp_path / "data")
+    directory.write(0, ".log", batch(b"x") + b"torn")
+    (tmp_path / "elsewhere").write_text("0\n0\n")
+    (directory.path / "leader-epoch-checkpoint").symlink_to(tmp_path / "elsewhere")
+
+    with pytest.raises(DiskError, match="a link"):
+        directory.recover()
+
+    assert directory.file(0, ".log").read_bytes() == batch(b"x") + b"torn"
+    assert (tmp_path / "elsewhere").read_text() == "0\n0\n"

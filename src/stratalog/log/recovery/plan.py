@@ -447,11 +447,12 @@ class _Planner:
         lines = [f"{entry.epoch} {entry.start_offset}" for entry in entries]
         # A log that never had a leader has the file, and nothing in it; one that had says that there is none.
         data = format_checkpoint(lines) if lines or fact is not None or is_cleared else b""
-        why = "the epochs of what is in the log"
-        self._steps.append(WriteFile(name=LEADER_EPOCH_CHECKPOINT, data=data, file=fact, why=why))
+        self._write_file(LEADER_EPOCH_CHECKPOINT, data, fact, "the epochs of what is in the log")
 
     def _write(self, offset: int, kind: FileKind, data: bytes, fact: FileFact | None, why: str) -> None:
-        name = segment_file_name(offset, kind)
+        self._write_file(segment_file_name(offset, kind), data, fact, why)
+
+    def _write_file(self, name: str, data: bytes, fact: FileFact | None, why: str) -> None:
         if name in self._survey.inventory.others:
             # Kafka gives up the whole log for that. It is found before anything was changed.
             reason = (
