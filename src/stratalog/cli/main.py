@@ -12,9 +12,11 @@ from stratalog.cli.compact import compact
 from stratalog.cli.demo import demo
 from stratalog.cli.dump import dump
 from stratalog.cli.explain import explain
+from stratalog.cli.export import export
 from stratalog.cli.output import ExitCode, Output
 from stratalog.cli.recover import recover
 from stratalog.cli.retain import retain
+from stratalog.cli.sql import sql
 from stratalog.cli.warm import warm
 from stratalog.errors import StratalogError, UsageError
 from stratalog.version import __version__
@@ -38,8 +40,10 @@ cli.add_command(compact)
 cli.add_command(demo)
 cli.add_command(dump)
 cli.add_command(explain)
+cli.add_command(export)
 cli.add_command(recover)
 cli.add_command(retain)
+cli.add_command(sql)
 cli.add_command(warm)
 
 

@@ -1,0 +1,135 @@
+"""`stratalog export`: log directories to Parquet or another format, each record once."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from stratalog.cli.output import ExitCode, Output, Table, json_option, size_text
+from stratalog.cli.spark_options import parse_settings, read_options, source_options, started_spark
+
+if TYPE_CHECKING:
+    from stratalog.jobs.export import ExportReport
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_ENCODINGS = click.Choice(["binary", "utf8", "json", "avro", "confluent-avro"])
+
+
+@click.command()
+@click.argument("directories", nargs=-1, required=True, metavar="DIR...")
+@click.option(
+    "--to", "target", required=True, metavar="FOLDER", help="Where to: new, or of an export before."
+)
+@click.option("--topics", metavar="A,B,...", help="Only these; else all but Kafka's internal ones.")
+@click.option(
+    "--format", "format_name", default="parquet", show_default=True, help="Or json, csv, any of Spark's."
+)
+@click.option("--columns", metavar="A,B,...", help="Only these columns.")
+@click.option("--key", type=_ENCODINGS, default="binary", show_default=True, help="What keys are.")
+@click.option("--value", type=_ENCODINGS, default="binary", show_default=True, help="What values are.")
+@click.option("--key-schema", type=_FILE, help="The Avro schema of keys.")
+@click.option("--value-schema", type=_FILE, help="The Avro schema of values.")
+@click.option(
+    "--codec",
+    type=click.Choice(["snappy", "zstd", "gzip", "lz4", "none"]),
+    default="snappy",
+    show_default=True,
+    help="How Parquet is compressed.",
+)
+@click.option(
+    "--writer-option",
+    "writer_options",
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=parse_settings,
+    help="An option of Spark's writer, such as header=true for csv.",
+)
+@read_options
+@json_option
+@click.pass_obj
+def export(
+    output: Output,
+    *,
+    directories: tuple[str, ...],
+    target: str,
+    topics: str | None,
+    format_name: str,
+    columns: str | None,
+    key: str,
+    value: str,
+    key_schema: Path | None,
+    value_schema: Path | None,
+    codec: str,
+    writer_options: dict[str, str],
+    since: str | None,
+    until: str | None,
+    headers: bool,
+    batch_metadata: bool,
+    committed: bool,
+    options: dict[str, str],
+    master: str,
+) -> ExitCode:
+    """Export records to Parquet, or another format, in folders by topic and day.
+
+    Run again, it finishes what was stopped and takes only what is new: each record is exported once.
+
+    Exit status: 0 exported, 1 with keys or values that cannot be decoded, 2 wrong usage, 3 refused or failed.
+    """
+    asked = source_options(
+        headers=headers, batch_metadata=batch_metadata, committed=committed, options=options
+    )
+    with (
+        started_spark(output, "stratalog export", master) as spark,
+        output.progress("Exporting ") as on_progress,
+    ):
+        from stratalog.spark.export import export as export_on_spark
+
+        report = export_on_spark(
+            spark,
+            directories,
+            target,
+            format=format_name,
+            topics=topics,
+            since=since,
+            until=until,
+            columns=None if columns is None else [name.strip() for name in columns.split(",")],
+            key=key,
+            value=value,
+            key_schema=None if key_schema is None else key_schema.read_text("utf-8"),
+            value_schema=None if value_schema is None else value_schema.read_text("utf-8"),
+            codec=codec,
+            writer_options=writer_options,
+            on_progress=on_progress,
+            **asked,
+        )
+    return _tell(output, report, target)
+
+
+def _tell(output: Output, report: ExportReport, target: str) -> ExitCode:
+    output.show(
+        {**asdict(report), "folder": target},
+        Table(
+            title="",
+            columns=[">rows", ">files", ">size", ">partitions", ">not decoded"],
+            rows=[
+                [
+                    f"{report.rows:,}",
+                    f"{report.files}",
+                    size_text(report.size),
+                    f"{report.partitions}",
+                    f"{report.undecoded:,}",
+                ]
+            ],
+        ),
+    )
+    if report.taken_up:
+        output.say("A run that was stopped before has been finished.")
+    if not report.rows:
+        output.say(f"{target} has all of it already.")
+    if report.undecoded:
+        output.say("What could not be decoded is in the columns undecodedKey and undecodedValue, as it was.")
+        return ExitCode.FINDINGS
+    return ExitCode.FINE

@@ -1,0 +1,80 @@
+"""What commands that run on Spark have in common: their options, and a session with errors in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from stratalog.cli.output import Output
+from stratalog.errors import UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Command = TypeVar("Command", bound=Callable[..., object])
+
+
+def parse_settings(
+    _context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]
+) -> dict[str, str]:
+    """NAME=VALUE, given any number of times."""
+    found = {}
+    for text in texts:
+        name, separator, value = text.partition("=")
+        if not separator or not name:
+            raise click.BadParameter(f"{text!r} is not NAME=VALUE.", param=parameter)
+        found[name] = value
+    return found
+
+
+def read_options(command: Command) -> Command:
+    """Adds what says which records are read, and by which Spark."""
+    for option in (
+        click.option("--master", default="local[*]", show_default=True, help="The Spark master."),
+        click.option(
+            "--option",
+            "options",
+            multiple=True,
+            metavar="NAME=VALUE",
+            callback=parse_settings,
+            help="An option of the source, such as onCorruption=skip; can be given several times.",
+        ),
+        click.option("--committed", is_flag=True, help="No records of aborted and open transactions."),
+        click.option("--batch-metadata", is_flag=True, help="Also what the batch of a record says."),
+        click.option("--headers", is_flag=True, help="Also the column headers."),
+        click.option("--until", metavar="TIME", help="Up to the first record that is not before this time."),
+        click.option("--since", metavar="TIME", help="From the first record that is not before this time."),
+    ):
+        command = option(command)
+    return command
+
+
+def source_options(
+    *, headers: bool, batch_metadata: bool, committed: bool, options: dict[str, str]
+) -> dict[str, str]:
+    """The flags as options of the source, with those that were given as such."""
+    flags = {"includeHeaders": headers, "includeBatchMetadata": batch_metadata}
+    given = {name: "true" for name, is_set in flags.items() if is_set}
+    if committed:
+        given["isolation"] = "read_committed"
+    doubled = {name.lower() for name in given} & {name.lower() for name in options}
+    if doubled:
+        raise UsageError(f"{', '.join(sorted(doubled))} is given twice, by --option and by a flag.")
+    return given | options
+
+
+@contextmanager
+def started_spark(output: Output, name: str, master: str) -> Iterator[SparkSession]:
+    """A session for one command; what Spark raises inside the block is told in words."""
+    from stratalog.spark.session import require_pyspark, session
+
+    require_pyspark()
+    if output.is_watched:
+        output.say(f"Starting Spark on {master} ...")
+    from stratalog.spark.plain_errors import plain_errors
+
+    with session(name, master=master) as spark, plain_errors():
+        yield spark

@@ -1,0 +1,126 @@
+"""`stratalog sql`: a query over the topics of log directories, on Spark."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Iterator
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from stratalog.cli.output import Output, Table
+from stratalog.cli.spark_options import read_options, source_options, started_spark
+from stratalog.errors import UsageError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Row = dict[str, Any]  # Any: a column can be of any type
+
+
+@click.command()
+@click.argument("directories", nargs=-1, required=True, metavar="DIR... QUERY")
+@click.option(
+    "--format",
+    "format_name",
+    type=click.Choice(["table", "csv", "json"]),
+    default="table",
+    show_default=True,
+    help="How rows are printed; json is an object a line.",
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=100,
+    show_default=True,
+    help="Rows of a table; csv and json have all.",
+)
+@read_options
+@click.pass_obj
+def sql(
+    output: Output,
+    *,
+    directories: tuple[str, ...],
+    format_name: str,
+    limit: int,
+    since: str | None,
+    until: str | None,
+    headers: bool,
+    batch_metadata: bool,
+    committed: bool,
+    options: dict[str, str],
+    master: str,
+) -> None:
+    """Ask a question of log directories, in Spark's SQL.
+
+    Each topic is a view of its name, in backquotes if it is no plain word: SELECT count(*) FROM `web.clicks`.
+    kafka_records has all topics; kafka_commits, kafka_groups, kafka_members, kafka_transactions and
+    kafka_metadata what Kafka keeps about itself. Keys and values are bytes: CAST(value AS STRING) for text.
+    """
+    *paths, query = directories
+    if not paths:
+        raise UsageError("give the log directories, and then the query in quotes.")
+    output.as_json = format_name == "json"  # of errors too
+    asked = source_options(
+        headers=headers, batch_metadata=batch_metadata, committed=committed, options=options
+    )
+    from stratalog.spark.session import require_pyspark
+
+    require_pyspark()
+    from stratalog.spark.views import make_views, topics_of
+
+    topics_of(paths)  # a wrong path is told before Spark has started
+    with started_spark(output, "stratalog sql", master) as spark:
+        make_views(spark, paths, query, since=since, until=until, **asked)
+        frame = spark.sql(query)
+        if format_name == "table":
+            _print_table(output, frame.limit(limit + 1).toArrow(), limit)
+        elif format_name == "csv":
+            _print_csv(frame.toArrow())
+        else:
+            for row in _rows(frame.toArrow()):
+                click.echo(json.dumps(row, default=plain))
+
+
+def _print_table(output: Output, found: pa.Table, limit: int) -> None:
+    numbers = [
+        field.name for field in found.schema if str(field.type).startswith(("int", "double", "decimal"))
+    ]
+    columns = [f">{name}" if name in numbers else name for name in found.column_names]
+    rows = [["" if cell is None else cell_text(cell) for cell in row.values()] for row in _rows(found)]
+    output.show({}, Table(title="", columns=columns, rows=rows[:limit]))
+    if len(rows) > limit:
+        output.say(f"These are the first {limit} rows. --limit shows more; --format csv and json have all.")
+
+
+def _print_csv(found: pa.Table) -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(found.column_names)
+    for row in _rows(found):
+        writer.writerow("" if cell is None else cell_text(cell) for cell in row.values())
+
+
+def _rows(found: pa.Table) -> Iterator[Row]:
+    for batch in found.to_batches():
+        yield from batch.to_pylist()
+
+
+def cell_text(cell: object) -> str:
+    """A value for a table or CSV: bytes as text, what is nested as JSON."""
+    if isinstance(cell, str):
+        return cell
+    if isinstance(cell, list | dict | bool):
+        return json.dumps(cell, default=plain)
+    return str(plain(cell))
+
+
+def plain(value: object) -> object:
+    """What JSON has no form for. Bytes are text, with what is no UTF-8 as \\xNN: hex(value) is exact."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    return value if isinstance(value, int | float) else str(value)

@@ -1,0 +1,114 @@
+"""A view for each topic of a log directory, as far as a query names them, with no more columns than it needs.
+
+    orders, `web.clicks`      a topic, with the columns of the source
+    kafka_records             all topics, but for Kafka's internal ones
+    kafka_commits, kafka_groups, kafka_members, kafka_transactions, kafka_metadata
+                              what Kafka keeps in its internal topics, decoded
+
+Making a view costs as much as planning a read, and Spark does not tell a source which columns a query needs.
+So the text of the query decides both, on the safe side: a word that looks like a name costs a little time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from stratalog.errors import UsageError
+from stratalog.jobs.reading.options import TABLE_TOPICS, ReadOptions
+from stratalog.spark import tables
+from stratalog.spark.frames import Path, Time, option_texts, read
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+RECORDS = "kafka_records"
+METADATA = "kafka_metadata"
+# The views of what holds now, and the table that each is made of.
+CURRENT: dict[str, tuple[str, Callable[[SparkSession, Sequence[Path]], DataFrame]]] = {
+    "kafka_commits": ("consumer_offsets", tables.commits),
+    "kafka_groups": ("consumer_offsets", tables.groups),
+    "kafka_members": ("consumer_offsets", tables.members),
+    "kafka_transactions": ("transaction_state", tables.transactions),
+}
+_ALL_COLUMNS = re.compile(
+    # A star, but not that of count(*); and whatever means all columns without naming them.
+    r"(?<!count\()\*|\b(table|natural|pivot|unpivot|identifier)\b|\|>"
+    r"|(^|\(|\b(union|all|distinct|intersect|except|minus)\b)\s*from\b"
+)
+
+
+def make_views(
+    spark: SparkSession,
+    paths: Sequence[Path],
+    query: str,
+    *,
+    since: Time | None = None,
+    until: Time | None = None,
+    **options: object,
+) -> list[str]:
+    """Make the views that the query names; returns their names. Times and options are for the topics."""
+    given = option_texts(paths, topics=None, since=since, until=until, **options)
+    topics = topics_of(paths)
+    made: list[str] = []
+    for name in view_names(query, topics):
+        twin = next((other for other in made if other.lower() == name.lower()), None)
+        if twin is not None:
+            raise UsageError(
+                f"{twin} and {name} are one name to SQL: query {RECORDS} WHERE topic = '{name}' instead."
+            )
+        topic = None if name == RECORDS and name not in topics else name
+        if name in topics or name == RECORDS:
+            frame = _topic_frame(spark, given, topic, query)
+        elif name == METADATA:
+            frame = read(spark, paths, decode="cluster_metadata")
+        else:
+            frame = CURRENT[name][1](spark, paths)
+        frame.createOrReplaceTempView(f"`{name}`")
+        made.append(name)
+    return made
+
+
+def topics_of(paths: Sequence[Path]) -> list[str]:
+    """The topics in log directories, internal ones too; UsageError for a path that is none."""
+    from stratalog.files.disk import Disk
+    from stratalog.jobs.reading.catalog import expand_paths, find_partitions, partitions_in
+
+    disk = Disk()
+    options = ReadOptions.parse(option_texts(paths))
+    find_partitions(disk, options)  # refuses replicas of one partition
+    found = (each for path in expand_paths(disk, options.paths) for each in partitions_in(disk, path))
+    return sorted({each.topic_partition.topic for each in found})
+
+
+def view_names(query: str, topics: Sequence[str]) -> list[str]:
+    """The views that there could be, of which the query has the name in it; all of them to be shown."""
+    tables_there = {name for name, topic in TABLE_TOPICS.items() if topic in topics}
+    every = dict.fromkeys([*topics, RECORDS])
+    every |= dict.fromkeys(name for name, (table, _) in CURRENT.items() if table in tables_there)
+    every |= dict.fromkeys([METADATA] if "cluster_metadata" in tables_there else [])
+    text = query.lower()
+    if text.lstrip().startswith("show"):
+        return list(every)
+    return [name for name in every if name.lower() in text]
+
+
+def needed_columns(query: str, columns: Sequence[str]) -> tuple[str, ...]:
+    """Those of the columns that a query can need."""
+    text = re.sub(r"\s+", " ", query.lower()).strip()
+    text = re.sub(r"\bcount ?\( ?\* ?\)", "count(*)", text)
+    if not text.startswith(("select ", "with ")) or _ALL_COLUMNS.search(text):
+        return tuple(columns)
+    return tuple(name for name in columns if re.search(rf"\b{name.lower()}\b", text))
+
+
+def _topic_frame(spark: SparkSession, given: Mapping[str, str], topic: str | None, query: str) -> DataFrame:
+    from pyspark.sql.types import StructType
+
+    from stratalog.spark.source import schema_of
+
+    asked = {**given, **({} if topic is None else {"subscribe": topic})}
+    columns = needed_columns(query, ReadOptions.parse(asked).columns)
+    reader = spark.read.format("stratalog").options(**asked)
+    return reader.schema(schema_of(columns) if columns else StructType([])).load()

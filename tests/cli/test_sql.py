@@ -1,0 +1,64 @@
+"""`stratalog sql` without Spark: what is refused before it starts, and how cells are written.
+
+tests/spark/test_sql.py asks it questions.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from stratalog.cli import main
+from stratalog.cli.sql import cell_text
+
+CLEAN = str(Path(__file__).parent.parent / "fixtures" / "kafka-4.3.1" / "clean" / "logs")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["SELECT 1"], "give the log directories, and then the query"),
+        (["nowhere", "SELECT 1"], "nowhere is not there"),
+        ([CLEAN, "SELECT 1", "--option", "onCorruption"], "'onCorruption' is not NAME=VALUE"),
+        (
+            [CLEAN, "SELECT 1", "--headers", "--option", "INCLUDEHEADERS=true"],
+            "includeheaders is given twice",
+        ),
+        ([CLEAN, "SELECT 1", "--format", "xml"], "'xml' is not one of"),
+        ([], "Missing argument"),
+    ],
+)
+def test_wrong_usage_is_told_before_spark_starts(
+    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.run(["sql", *arguments]) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_errors_are_json_where_rows_are(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["sql", "nowhere", "SELECT 1", "--format", "json"]) == 2
+
+    assert json.loads(capsys.readouterr().err)["error"] == "UsageError"
+
+
+@pytest.mark.parametrize(
+    ("cell", "text"),
+    [
+        (b"plain", "plain"),
+        (b"a\xffb", "a\\xffb"),
+        ("text", "text"),
+        (17, "17"),
+        (1.5, "1.5"),
+        (True, "true"),
+        (Decimal("1.50"), "1.50"),
+        (datetime.datetime(2026, 11, 15, 12, tzinfo=datetime.UTC), "2026-11-15T12:00:00+00:00"),
+        (datetime.date(2026, 11, 15), "2026-11-15"),
+        ([{"key": "h", "value": b"v"}], '[{"key": "h", "value": "v"}]'),
+    ],
+)
+def test_a_cell_is_text(cell: object, text: str) -> None:
+    assert cell_text(cell) == text

@@ -1,0 +1,187 @@
+"""Queries over views of topics, by the functions and by the commands, as users ask them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import stratalog
+from stratalog.cli import main
+from stratalog.errors import StratalogError, UsageError
+from stratalog.jobs.reading.options import KAFKA_COLUMNS
+from stratalog.log.new_records import NewRecord
+from stratalog.spark.plain_errors import in_words
+from stratalog.spark.views import needed_columns, view_names
+
+CLEAN = str(Path(__file__).parent.parent / "fixtures" / "kafka-4.3.1" / "clean" / "logs")
+CODECS_COUNT, TXN_COUNT = 120, 50  # records of these topics, by their dumps
+T0 = 1_700_000_000_000  # 2023-11-14 22:13:20 UTC
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> str:
+    with stratalog.open_log(tmp_path / "logs" / "web.clicks-0", create=True) as log:
+        log.append_many([NewRecord(b"v%d" % n, b"k\xff", (("h", b"x"),), T0 + n * 1000) for n in range(5)])
+    return str(tmp_path / "logs")
+
+
+@pytest.mark.parametrize(
+    ("query", "columns"),
+    [
+        ("SELECT count(*) FROM orders", ()),
+        ("select count( * ), max(offset) from orders", ("offset",)),
+        ("SELECT CAST(value AS STRING) v FROM orders WHERE `partition` = 1", ("value", "partition")),
+        ("WITH a AS (SELECT Offset FROM orders) SELECT max(offset) FROM a", ("offset",)),
+        ("SELECT * FROM orders", KAFKA_COLUMNS),
+        ("SELECT o.* FROM orders o", KAFKA_COLUMNS),
+        ("SELECT offset * 2 FROM orders", KAFKA_COLUMNS),
+        ("FROM orders |> SELECT offset", KAFKA_COLUMNS),
+        ("SELECT offset FROM a UNION FROM b", KAFKA_COLUMNS),
+        ("TABLE orders", KAFKA_COLUMNS),
+        ("DESCRIBE orders", KAFKA_COLUMNS),
+        ("SELECT a.offset FROM a NATURAL JOIN b", KAFKA_COLUMNS),
+        ("SELECT offset FROM a PIVOT (max(offset) FOR partition IN (1, 2))", KAFKA_COLUMNS),
+    ],
+)
+def test_a_query_reads_the_columns_that_it_can_need(query: str, columns: tuple[str, ...]) -> None:
+    assert set(needed_columns(query, KAFKA_COLUMNS)) == set(columns)
+
+
+def test_a_view_is_made_for_what_a_query_names() -> None:
+    topics = ["orders", "other", "__consumer_offsets", "__cluster_metadata"]
+
+    assert view_names("SELECT 1 FROM Orders JOIN kafka_commits", topics) == ["orders", "kafka_commits"]
+    assert view_names("SELECT 1 FROM kafka_transactions", topics) == []
+    assert set(view_names("SHOW TABLES", topics)) == {
+        *topics,
+        "kafka_records",
+        "kafka_commits",
+        "kafka_groups",
+        "kafka_members",
+        "kafka_metadata",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "is_usage", "kind", "said"),
+    [
+        ("Traceback\nstratalog.errors.UsageError: no such path.\n\tat x", False, UsageError, "no such path."),
+        (
+            "[PY] x\nstratalog.errors.CorruptRecordError: a.log at byte 7: bad.\n\nJVM stacktrace:\nx",
+            False,
+            StratalogError,
+            "a.log at byte 7: bad.",
+        ),
+        (
+            "[PARSE] Syntax error\n\n== SQL ==\nSELEC\n^^^\n",
+            True,
+            UsageError,
+            "[PARSE] Syntax error\n\n== SQL ==\nSELEC\n^^^",
+        ),
+        ("java.lang.X: y\n\tat a.b", False, StratalogError, "java.lang.X: y"),
+    ],
+)
+def test_errors_are_told_without_traces(text: str, is_usage: bool, kind: type, said: str) -> None:
+    error = in_words(text, is_usage=is_usage)
+
+    assert type(error) is kind
+    assert str(error) == said
+
+
+@pytest.mark.usefixtures("spark")
+def test_topics_are_joined_and_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    query = "SELECT (SELECT count(*) FROM codecs) AS a, (SELECT count(*) FROM txn) AS b"
+
+    assert main.run(["sql", CLEAN, query, "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"a": CODECS_COUNT, "b": TXN_COUNT}
+
+
+@pytest.mark.usefixtures("spark")
+def test_rows_are_a_table_csv_or_json(logs: str, capsys: pytest.CaptureFixture[str]) -> None:
+    query = "SELECT offset, key, value, timestamp, headers FROM `web.clicks` ORDER BY offset"
+
+    main.run(["sql", logs, query, "--format", "csv", "--headers"])
+    rows = list(csv.reader(io.StringIO(capsys.readouterr().out)))
+    assert rows[0] == ["offset", "key", "value", "timestamp", "headers"]
+    assert rows[1] == ["0", "k\\xff", "v0", "2023-11-14T22:13:20+00:00", '[{"key": "h", "value": "x"}]']
+    assert len(rows) == 6
+    main.run(["sql", logs, query, "--format", "json", "--headers"])
+    assert json.loads(capsys.readouterr().out.splitlines()[4])["value"] == "v4"
+    assert main.run(["sql", logs, query, "--headers", "--limit", "2"]) == 0
+    printed = capsys.readouterr()
+    assert "v1" in printed.out
+    assert "v2" not in printed.out
+    assert "These are the first 2 rows." in printed.err
+
+
+@pytest.mark.usefixtures("spark")
+def test_times_prune_every_view(logs: str, capsys: pytest.CaptureFixture[str]) -> None:
+    times = ["--since", "2023-11-14T22:13:21", "--until", "2023-11-14T22:13:23"]
+
+    main.run(["sql", logs, "SELECT offset FROM kafka_records ORDER BY 1", *times, "--format", "csv"])
+
+    assert capsys.readouterr().out.split() == ["offset", "1", "2"]
+
+
+@pytest.mark.usefixtures("spark")
+def test_kafka_tells_about_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    query = "SELECT DISTINCT group FROM kafka_commits WHERE topic = 'codecs' AND group = 'classic'"
+
+    main.run(["sql", CLEAN, query, "--format", "json"])
+
+    assert json.loads(capsys.readouterr().out) == {"group": "classic"}
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize(
+    ("query", "says"),
+    [
+        ("SELEC 1", "Syntax error at or near 'SELEC'"),
+        ("SELECT nothing FROM codecs", "nothing"),
+        ("SELECT * FROM orders", "orders"),
+    ],
+)
+def test_a_query_that_makes_no_sense_is_wrong_usage(
+    query: str, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.run(["sql", CLEAN, query]) == 2
+
+    said = capsys.readouterr().err
+    assert says in said
+    assert "Traceback" not in said
+    assert "\tat " not in said
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_command_exports(logs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["export", logs, "--to", str(tmp_path / "out"), "--key", "utf8", "--columns", "key,offset"]
+
+    assert main.run([*arguments, "--json"]) == 1  # a key is no text
+    first = json.loads(capsys.readouterr().out)
+    assert main.run(arguments) == 0
+    second = capsys.readouterr()
+
+    assert (first["rows"], first["undecoded"], first["files"]) == (5, 5, 1)
+    assert "has all of it already" in second.err
+
+
+@pytest.mark.usefixtures("spark")
+def test_an_export_of_a_wrong_topic_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["export", CLEAN, "--to", str(tmp_path / "out"), "--topics", "none"]) == 2
+
+    assert "subscribe names none, which is not in" in capsys.readouterr().err
+
+
+def test_names_that_differ_in_case_only_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    from stratalog.spark.views import make_views
+
+    for name in ("Orders-0", "orders-0"):
+        stratalog.open_log(tmp_path / name, create=True).close()
+
+    with pytest.raises(UsageError, match="Orders and orders are one name to SQL"):
+        make_views(spark, [tmp_path], "SELECT 1 FROM orders")
