@@ -9,7 +9,7 @@ import pytest
 
 from stratalog.errors import DiskError, StratalogError, UsageError
 from stratalog.files.disk import Disk
-from stratalog.jobs.writing.options import WriteOptions
+from stratalog.jobs.writing.options import _KNOWN, WriteOptions
 from stratalog.jobs.writing.target import WriteTarget, find_target
 from stratalog.log.partition_metadata import topic_id_to_text
 from stratalog.manager.topics import ClusterMetadata, read_cluster_metadata
@@ -120,3 +120,9 @@ def test_what_is_wrong_with_an_option_is_told(options: dict[str, str], words: st
 def test_no_path_is_an_error() -> None:
     with pytest.raises(UsageError, match="no directory is given"):
         WriteOptions.parse({"topic": "a"})
+
+
+def test_each_option_has_its_place_in_the_docs() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "spark.md").read_text("utf-8").partition("## Writing")[2]
+
+    assert [name for name in _KNOWN if name not in ("path", "paths") and f"`{name}`" not in text] == []
