@@ -1,0 +1,93 @@
+"""How fast do Kafka's log directories become Parquet, against Spark's Kafka source and its Parquet writer?
+
+Both in one session of two cores, in turns, on 2 GB of records with 16-byte keys and 100-byte values in 4
+partitions, in the page cache; Parquet with snappy on both sides, to a new folder each time; ours by topic and
+day, and on the device when it is done. The rival's consumer is tuned. Its rows go through the JVM, out of the
+consumer and into the encoder; ours are decoded and encoded in columns by the task that read them, so that
+what is left is Parquet's encoding.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from benchmarks.rounds import Rounds
+from benchmarks.spark_read import PARTITIONS, RECORDS, TUNED, fill
+from stratalog.spark.export import export
+from stratalog.spark.session import session
+from tests.kafka.broker import Broker
+from tests.kafka.clients import create_topic
+from tests.kafka.jars import resolve
+from tests.kafka.tools import AS_SHIPPED
+from tests.spark.connector import connector_jars
+
+FLOOR = 5
+
+
+def filled_broker(root: Path, records: int) -> Broker:
+    """A broker that runs on a directory with the records in it."""
+    broker = Broker(resolve(), root / "broker", properties={"log.retention.ms": "-1"}, jvm=AS_SHIPPED)
+    with broker:
+        create_topic(broker.bootstrap, "plain", partitions=PARTITIONS)
+        broker.stop()
+    for partition in range(PARTITIONS):
+        fill(broker.log_dir / f"plain-{partition}", records // PARTITIONS, codec="none")
+    broker.start()
+    return broker
+
+
+def ours(spark: SparkSession, broker: Broker, root: Path, records: int) -> Callable[[], None]:
+    def run() -> None:
+        target = root / "ours"
+        shutil.rmtree(target, ignore_errors=True)
+        assert export(spark, broker.log_dir, target, topics="plain").rows == records
+
+    return run
+
+
+def theirs(spark: SparkSession, broker: Broker, root: Path) -> Callable[[], None]:
+    settings = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": "plain", **TUNED}
+
+    def run() -> None:
+        frame = spark.read.format("kafka").options(**settings).load()
+        frame.write.mode("overwrite").parquet(str(root / "theirs"))
+
+    return run
+
+
+def check(spark: SparkSession, root: Path) -> None:
+    """Both wrote the same records: as many, with the same bytes and the same offsets in sum."""
+    sums = "count(*)", "sum(offset)", "sum(hash(key, value, timestamp, partition, offset))"
+    found = [spark.read.parquet(str(root / name)).selectExpr(*sums).first() for name in ("ours", "theirs")]
+    assert found[0] == found[1], found
+
+
+def main() -> None:
+    rounds = Rounds(__doc__ or "")
+    root = Path(tempfile.mkdtemp(prefix="stratalog-spark-export-"))
+    records = int(RECORDS * rounds.scale) // PARTITIONS * PARTITIONS
+    broker = filled_broker(root, records)
+    try:
+        with session("spark_export", master="local[2]", settings={"spark.jars": connector_jars()}) as spark:
+            rounds.compare(
+                "export",
+                ours=ours(spark, broker, root, records),
+                rival=theirs(spark, broker, root),
+                floor=FLOOR,
+                work="rows",
+                amount=records,
+            )
+            check(spark, root)
+    finally:
+        broker.close()
+        shutil.rmtree(root)
+    rounds.end()
+
+
+if __name__ == "__main__":
+    main()
