@@ -225,6 +225,24 @@ def test_what_retention_took_is_data_loss(log: PartitionLog, tmp_path: Path) -> 
     assert stream.values() == values[60:]
 
 
+def test_a_start_that_a_broker_notes_while_the_stream_runs_is_seen(log: PartitionLog, tmp_path: Path) -> None:
+    values = append(log, *range(40))
+    checkpoint = tmp_path / "log-start-offset-checkpoint"
+    checkpoint.write_text("0\n1\norders 0 5\n")
+    stream = Stream(tmp_path)
+    assert stream.values(at_most=10) == values[5:15]
+
+    for start in (12, 30):
+        replacement = tmp_path / "log-start-offset-checkpoint.tmp"
+        replacement.write_text(f"0\n1\norders 0 {start}\n")
+        replacement.replace(checkpoint)
+        if start == 12:
+            assert stream.values(at_most=1) == values[15:16]
+
+    with pytest.raises(OffsetOutOfRangeError, match="offset 16 is next, and the log begins at 30 now"):
+        stream.trigger()
+
+
 def test_retention_of_what_was_read_is_no_loss(log: PartitionLog, tmp_path: Path) -> None:
     append(log, *range(100))
     stream = Stream(tmp_path)
