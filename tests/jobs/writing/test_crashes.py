@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -163,6 +163,29 @@ def test_a_write_whose_place_a_broker_took_is_put_behind_it() -> None:
     write(ROOT, rows(p1=[b"y"]), disk=disk, **SETTINGS)
     assert by_partition(of_root(disk), "orders") == {0: [b"a", b"c", b"e"], 1: [b"b", b"x", b"d", b"y"]}
     assert not [name for name in of_root(disk) if "stratalog-write-" in name]
+
+
+@pytest.mark.parametrize("open_again", [recover, start_and_stop])
+def test_a_broker_that_came_and_went_in_between_does_not_hide_a_write(
+    open_again: Callable[[SimulatedDisk], None],
+) -> None:
+    disk = journal_is_written()
+    disk.replace(f"{ROOT}/{MARKER}", b'{"version":0,"brokerEpoch":6}')
+
+    open_again(disk)
+
+    assert by_partition(disk.contents(), "orders") == AFTER
+    assert disk.contents()[f"{ROOT}/{MARKER}"] == b'{"version":0,"brokerEpoch":6}'
+
+
+def test_a_write_that_waits_for_no_disk_leaves_no_marker() -> None:
+    disk = new_disk()
+    write(ROOT, rows(p0=[b"c"], p1=[b"d"]), disk=disk, **SETTINGS, sync="false")
+
+    assert not disk.exists(f"{ROOT}/{MARKER}")
+    write(ROOT, rows(p0=[b"e"]), disk=disk, **SETTINGS)
+    assert by_partition(disk.contents(), "orders") == AFTER
+    assert disk.contents()[f"{ROOT}/{MARKER}"] == b'{"version":0,"brokerEpoch":5}'
 
 
 def test_a_journal_that_cannot_be_read_keeps_what_it_may_name() -> None:
