@@ -12,9 +12,12 @@ import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, ReadMinRows
+from pyspark.sql.types import StructType
 
 import stratalog
 from stratalog.log.embedded import PartitionLog
+from stratalog.spark.stream import StratalogStreamReader
 from tests.log.model import batch
 from tests.spark.streaming import to_parquet
 
@@ -186,6 +189,29 @@ def test_a_topic_made_anew_fails_the_query_in_words(
 
     assert queries.run(failOnDataLoss="false") == [30]
     assert queries.rows() == sorted(rows_of(range(10)) + rows_of(range(1000, 1030)))
+
+
+def test_the_least_and_the_most_of_a_trigger_are_kept_together(log: PartitionLog, log_dir: Path) -> None:
+    """Spark has a limit for one of them only; here it is asked as Spark asks it, without a JVM."""
+    options = {"path": str(log_dir), "minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "8"}
+    reader = StratalogStreamReader(options, StructType())
+    limit = reader.getDefaultReadLimit()
+    ends = [reader.initialOffset()]
+    for count in (10, 0, 2, 1):
+        append(log, range(count))
+        ends.append(reader.latestOffset(ends[-1], limit))
+    reader.stop()
+
+    assert limit == ReadMaxRows(8)
+    assert [end["orders"]["0"] for end in ends] == [0, 8, 8, 8, 13]
+
+
+@pytest.mark.parametrize(
+    ("options", "limit"),
+    [({}, ReadAllAvailable()), ({"minOffsetsPerTrigger": "5"}, ReadMinRows(5))],
+)
+def test_a_limit_is_what_the_options_say(options: dict[str, str], limit: ReadLimit) -> None:
+    assert StratalogStreamReader({"path": "/data"} | options, StructType()).getDefaultReadLimit() == limit
 
 
 @pytest.mark.parametrize(
