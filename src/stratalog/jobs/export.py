@@ -35,7 +35,6 @@ from stratalog.jobs.reading.catalog import FoundPartition, find_partitions
 from stratalog.jobs.reading.ends import check_complete, ends_of, range_of
 from stratalog.jobs.reading.options import OnCorruption, ReadOptions
 from stratalog.jobs.reading.plan import Piece, open_view, plan_range, tasks_of
-from stratalog.jobs.reading.read import read_columns
 from stratalog.jobs.reading.split import Hint, ReadTask, Split
 from stratalog.log.partition_metadata import PartitionMetadataFile, topic_id_to_text
 
@@ -180,8 +179,7 @@ def export_task(task: ExportTask, disk: Disk | None = None) -> None:
     settings = task.rows
     undecoded = 0
     with ParquetFiles(disk, task.folder, attempt, name, schema=settings.schema, codec=task.codec) as files:
-        for topic, day, batch in by_day(read_columns(task.read, settings.read_columns, disk=disk)):
-            rows = settings.rows(batch)
+        for topic, day, rows in by_day(task.read, settings, disk):
             undecoded += settings.undecoded_count(rows)
             files.write(f"topic={topic}{os.sep}date={day}", rows)
     count = sum(file.rows for file in files.finished)

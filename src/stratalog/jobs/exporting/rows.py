@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from datetime import date
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from stratalog.errors import UsageError
+from stratalog.files.disk import Disk
 from stratalog.jobs.exporting.decoding import Decoding, Encoding
 from stratalog.jobs.reading.options import KAFKA_COLUMNS
+from stratalog.jobs.reading.read import read_columns
+from stratalog.jobs.reading.split import ReadTask
 from stratalog.records.columns import TYPES
 
 MICROS_OF_A_DAY = 86_400_000_000
@@ -58,9 +62,8 @@ class RowSettings:
 
     @property
     def read_columns(self) -> tuple[str, ...]:
-        """What is read of the log: a day is needed for the path, and a topic."""
-        needed = tuple(name for name in ("topic", "timestamp") if name not in self.columns)
-        return self.columns + needed
+        """What is read of the log: a day is needed for the path."""
+        return self.columns if "timestamp" in self.columns else (*self.columns, "timestamp")
 
     def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """A batch of `read_columns` as rows of the export."""
@@ -106,24 +109,25 @@ def undecoded_name(name: str) -> str:
     return f"undecoded{name.capitalize()}"
 
 
-def by_day(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, str, pa.RecordBatch]]:
-    """(topic, day, batch) for batches that have both in them; a batch of several days is taken apart.
+def by_day(
+    task: ReadTask, settings: RowSettings, disk: Disk | None = None
+) -> Iterator[tuple[str, str, pa.RecordBatch]]:
+    """(topic, day, rows) for what a task reads; a batch of several days is taken apart."""
+    for topic, splits in groupby(task.splits, key=lambda split: split.topic):
+        for batch in read_columns(replace(task, splits=tuple(splits)), settings.read_columns, disk=disk):
+            for day, part in _days(batch):
+                yield topic, day, settings.rows(part)
 
-    A task reads one partition after the other, so that a batch has one topic in nearly all cases.
-    """
-    for batch in batches:
-        moments = batch.column("timestamp").cast(pa.int64())
-        days = np.asarray(moments.fill_null(-1)) // MICROS_OF_A_DAY
-        topics = batch.column("topic").dictionary_encode()
-        numbers = np.asarray(topics.indices)
-        if len(topics.dictionary) == 1 and days.min() == days.max():
-            yield topics.dictionary[0].as_py(), day_text(int(days[0])), batch
-            continue
-        for number in range(len(topics.dictionary)):
-            of_topic = numbers == number
-            for day in np.unique(days[of_topic]).tolist():
-                rows = np.flatnonzero(of_topic & (days == day))
-                yield topics.dictionary[number].as_py(), day_text(day), batch.take(pa.array(rows))
+
+def _days(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+    moments = np.asarray(batch.column("timestamp").cast(pa.int64()))
+    first, last = int(moments.min()) // MICROS_OF_A_DAY, int(moments.max()) // MICROS_OF_A_DAY
+    if first == last:
+        yield day_text(first), batch
+        return
+    days = moments // MICROS_OF_A_DAY
+    for day in np.unique(days).tolist():
+        yield day_text(day), batch.take(pa.array(np.flatnonzero(days == day)))
 
 
 def day_text(day: int) -> str:
