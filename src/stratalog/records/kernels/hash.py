@@ -116,4 +116,8 @@ def choose_partitions(
     """Write the partition of each key to `out`, of `count` there are; rows without a key stay as they are."""
     for i in range(len(valid)):
         if valid[i]:
-            out[i] = (murmur2(keys, ends[i], ends[i + 1]) & 0x7FFFFFFF) % count
+            # Widened by hand: NumPy, without the compiler, would stay with 32 bits.
+            start: Any = np.int64(ends[i])
+            end: Any = np.int64(ends[i + 1])
+            found = murmur2(keys, start, end)
+            out[i] = (found & 0x7FFFFFFF) % count
