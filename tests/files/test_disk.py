@@ -206,3 +206,15 @@ def test_two_directories_of_one_file_system_are_on_one_device(tmp_path: Path) ->
 
     assert disk.is_same_device(tmp_path, tmp_path / "below")
     assert not disk.is_same_device(tmp_path, tmp_path / "gone")
+
+
+def test_a_small_file_that_was_replaced_by_another_process_is_read_as_it_is_now(tmp_path: Path) -> None:
+    disk, path, other = Disk(), tmp_path / "checkpoint", tmp_path / "other"
+    path.write_bytes(b"old")
+    assert disk.read_at(path, 10, 0) == b"old"  # from now on its descriptor is kept open
+    other.write_bytes(b"newer")
+    other.rename(path)
+
+    assert disk.read_file(path) == b"newer"
+    assert disk.read_file(tmp_path / "none") is None
+    assert disk.read_file(path / "below a file") is None

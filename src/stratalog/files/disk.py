@@ -15,10 +15,12 @@ the OSError is its cause. Nothing reaches the device for certain before `sync`; 
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 from typing import TYPE_CHECKING
 
+from stratalog.errors import DiskError
 from stratalog.files import descriptors
 from stratalog.files.entries import DirectoryEntry, EntryKind, FileStatus, Path, ReadFile, entry_of
 from stratalog.files.names import TEMPORARY_SUFFIX
@@ -99,6 +101,19 @@ class Disk:
             rest = memoryview(bytearray(size - len(data)))
             got = _read_all(descriptor, rest, position + len(data), name)
             return data + rest[:got]
+
+    def read_file(self, path: Path) -> bytes | None:
+        """All of a small file; None where there is none. Opened anew: one that was replaced by another
+        process, which a kept descriptor would not show, is read as it is now."""
+        try:
+            file = self.open_read(path)
+        except DiskError as error:
+            if error.errno in (errno.ENOENT, errno.ENOTDIR):
+                return None
+            raise
+        with file:
+            data = memoryview(bytearray(self.size(file)))
+            return bytes(data[: self.read_into(file, data, 0)])
 
     def size(self, source: ReadFile | Path) -> int:
         """How many bytes the file has now."""

@@ -34,10 +34,8 @@ _LINE_END = re.compile(r"\r\n|\r|\n")
 
 def read_checkpoint(disk: Disk, path: Path, parse: ParseFields[Entry]) -> list[Entry]:
     """The entries of a checkpoint, in the file's order; none if there is no file. Reading creates nothing."""
-    status = disk.status(path)
-    if status is None:
-        return []
-    return parse_checkpoint(disk.read_at(path, status.size, 0), parse, path)
+    data = disk.read_file(path)
+    return [] if data is None else parse_checkpoint(data, parse, path)
 
 
 def write_checkpoint(disk: Disk, path: Path, lines: Iterable[str]) -> None:

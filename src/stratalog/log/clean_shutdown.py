@@ -39,8 +39,7 @@ class CleanShutdownFile:
     def read(self) -> int | None:
         """The broker's epoch; None where there is no mark, or none that says an epoch. Raises nothing."""
         try:
-            status = self._disk.status(self.path)
-            data = b"" if status is None else self._disk.read_at(self.path, status.size, 0)
+            data = self._disk.read_file(self.path) or b""
         except DiskError:
             return None
         return parse_broker_epoch(data)

@@ -90,10 +90,8 @@ class PartitionMetadataFile:
     def read(self) -> uuid.UUID | None:
         """The topic id in the file; None if there is no file."""
         with self._lock:
-            status = self._disk.status(self.path)
-            if status is None:
-                return None
-            return parse_partition_metadata(self._disk.read_at(self.path, status.size, 0), self.path)
+            data = self._disk.read_file(self.path)
+            return None if data is None else parse_partition_metadata(data, self.path)
 
     def record(self, topic_id: uuid.UUID) -> None:
         """Remember the id for the next `flush`; UsageError if another one was recorded before."""

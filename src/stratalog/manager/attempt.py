@@ -45,9 +45,9 @@ class Attempt:
 
     def look(self) -> None:
         """Read what is there, and change nothing."""
-        status = self._disk.status(self.path)
-        if status is not None:
-            self.note = _parse(self._disk.read_at(self.path, status.size, 0))
+        data = self._disk.read_file(self.path)
+        if data is not None:
+            self.note = _parse(data)
             self._is_written = True
         if self.marker.exists():
             self.note = Note(was_clean=True, broker_epoch=self.marker.read())

@@ -46,8 +46,8 @@ class MetaProperties:
 def read_meta_properties(disk: Disk, directory: Path) -> MetaProperties | None:
     """What the file of this log directory says; None where there is none."""
     path = _path(directory)
-    status = disk.status(path)
-    return None if status is None else parse_meta_properties(disk.read_at(path, status.size, 0), path)
+    data = disk.read_file(path)
+    return None if data is None else parse_meta_properties(data, path)
 
 
 def write_meta_properties(disk: Disk, directory: Path, properties: MetaProperties, *, now_ms: int) -> None:

@@ -111,10 +111,8 @@ def has_pending_write(disk: Disk, directory: str) -> bool:
 def read_journal(disk: Disk, directory: str) -> Journal:
     """What the journal of a log directory says; nothing where there is none."""
     path = journal_path(directory)
-    status = disk.status(path)
-    if status is None:
-        return Journal()
-    return parse_journal(disk.read_at(path, status.size, 0), path)
+    data = disk.read_file(path)
+    return Journal() if data is None else parse_journal(data, path)
 
 
 def write_journal(disk: Disk, directory: str, journal: Journal) -> None:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from stratalog.errors import CorruptCheckpointError, InvalidNameError, UsageError
+from stratalog.errors import InvalidNameError, UsageError
 from stratalog.files.disk import Disk, EntryKind
 from stratalog.files.names import (
     CLEAN_SHUTDOWN,
@@ -34,7 +34,6 @@ INTERNAL_TOPICS = frozenset(
     (CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, "__share_group_state", "__cluster_metadata")
 )
 _OF_LOG_DIRECTORIES = (META_PROPERTIES, RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT)
-_ATTEMPTS = 3
 _WILD = re.compile(r"[*?\[]")
 
 
@@ -163,16 +162,7 @@ def _live(name: str) -> TopicPartition | None:
 
 
 def _start_offsets(disk: Disk, directory: str) -> dict[TopicPartition, int]:
-    path = f"{directory}{os.sep}{LOG_START_OFFSET_CHECKPOINT}"
-    for _ in range(_ATTEMPTS - 1):
-        # A descriptor that is kept open would go on showing a file that a broker has replaced.
-        disk.release(path)
-        try:
-            return OffsetCheckpointFile(disk, path).read()
-        except CorruptCheckpointError:
-            continue  # it may have been replaced between a look at its size and its reading
-    disk.release(path)
-    return OffsetCheckpointFile(disk, path).read()
+    return OffsetCheckpointFile(disk, f"{directory}{os.sep}{LOG_START_OFFSET_CHECKPOINT}").read()
 
 
 def _is_selected(found: FoundPartition, options: ReadOptions) -> bool:

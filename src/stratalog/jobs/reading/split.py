@@ -87,9 +87,7 @@ class ReadTask:
 
 def topic_id_of(disk: Disk, directory: str) -> str | None:
     """The id of the topic that a partition belongs to, as Kafka prints it; None where none is kept."""
-    path = f"{directory}{os.sep}{PARTITION_METADATA}"
-    disk.release(path)  # a descriptor that is kept open would go on showing the file of a deleted topic
-    topic_id = PartitionMetadataFile(disk, path).read()
+    topic_id = PartitionMetadataFile(disk, f"{directory}{os.sep}{PARTITION_METADATA}").read()
     return None if topic_id is None else topic_id_to_text(topic_id)
 
 
