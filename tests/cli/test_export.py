@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stratalog.cli import main
-from stratalog.cli.export import _tell
+from stratalog.cli.export import show_report
 from stratalog.cli.output import Output
 from stratalog.jobs.export import ExportReport
 
@@ -36,7 +36,7 @@ def test_what_could_not_be_decoded_is_a_finding(
 ) -> None:
     report = ExportReport(rows=1234, files=2, size=5_000_000, undecoded=undecoded, partitions=1)
 
-    assert _tell(Output(), report, "out") == status
+    assert show_report(Output(), report, "out") == status
     printed = capsys.readouterr()
     assert "1,234" in printed.out
     assert "5.0 MB" in printed.out

@@ -5,6 +5,9 @@ from __future__ import annotations
 import io
 import json
 import os
+import subprocess
+import sys
+import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -471,6 +474,31 @@ def test_a_refusal_at_any_step_is_told_and_the_next_run_finishes(tmp_path: Path)
             export_on(disk)
         export_on(disk)
         assert found_on(disk) == list(range(5)), step
+
+
+def test_a_process_that_is_killed_again_and_again_loses_and_repeats_nothing(tmp_path: Path) -> None:
+    with stratalog.open_log(tmp_path / "logs" / "orders-0", create=True) as log:
+        for number in range(300):
+            log.append_many([NewRecord(b"%d" % number, None, (), T0 + number * HOUR_MS)])
+    script = f"""
+from stratalog.jobs.engine import ThreadEngine
+from stratalog.jobs.export import export_logs
+from stratalog.jobs.exporting.rows import RowSettings
+from stratalog.jobs.reading.options import ReadOptions
+asked = ReadOptions.parse({{"path": {str(tmp_path / "logs")!r}, "maxRecordsPerPartition": "3"}})
+export_logs(ThreadEngine(2), asked, {str(tmp_path / "out")!r}, RowSettings())
+"""
+    run = tmp_path / "out" / STATE / "run-000001"
+    for notes_count in (1, 30, 60):
+        process = subprocess.Popen([sys.executable, "-c", script])
+        while process.poll() is None and len(list(run.glob("task-*.json"))) < notes_count:
+            time.sleep(0.005)
+        process.kill()
+        process.wait()
+
+    export(tmp_path / "logs", tmp_path / "out", maxRecordsPerPartition="3")
+
+    assert offsets(tmp_path / "out") == list(range(300))
 
 
 def test_a_plan_is_readable_json(logs: Path, tmp_path: Path) -> None:

@@ -105,10 +105,11 @@ def export(
             on_progress=on_progress,
             **asked,
         )
-    return _tell(output, report, target)
+    return show_report(output, report, target)
 
 
-def _tell(output: Output, report: ExportReport, target: str) -> ExitCode:
+def show_report(output: Output, report: ExportReport, target: str) -> ExitCode:
+    """Print what was exported; what could not be decoded is a finding."""
     output.show(
         {**asdict(report), "folder": target},
         Table(
