@@ -261,8 +261,8 @@ class Committer:
             if self._target.options.sync:
                 self._write_checkpoints(ends)
                 note = attempt.note
-                epoch = note.broker_epoch if note.was_clean and not note.has_cut else None
-                attempt.end(UNKNOWN_EPOCH if epoch is None else epoch)
+                # A marker that said no epoch says none again: -1 beside another's epoch would count as that.
+                attempt.end(note.broker_epoch if note.was_clean and not note.has_cut else UNKNOWN_EPOCH)
         except StratalogError as error:
             raise DiskError(
                 directory,
