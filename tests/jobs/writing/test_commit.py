@@ -175,6 +175,16 @@ def test_a_broker_s_directory_keeps_its_marker_and_its_epoch(tmp_path: Path) -> 
         assert log.end_offset == end
 
 
+def test_a_marker_that_says_no_epoch_says_none_afterwards(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(log_dirs("4.3.1", "clean")[0], data)
+    (data / MARKER).write_bytes(b'{"version":0}')
+
+    write(str(data), values(b"a"), topic="codecs")
+
+    assert (data / MARKER).read_bytes() == b'{"version":0}'
+
+
 def test_a_batch_of_a_stream_is_written_once(tmp_path: Path) -> None:
     for batch in (0, 1, 1, 0):
         writing = Writing(str(tmp_path), **ORDERS)
