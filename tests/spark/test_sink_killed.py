@@ -18,7 +18,7 @@ from stratalog.manager.recovery import recover_directories
 from tests import profile
 from tests.jobs.writing.sinking import by_partition, contents_of, staged_in
 
-KILLS = profile.examples(20, quick=3)
+KILLS = profile.examples(20, quick=1)
 START_SECONDS = 240
 
 # Copies for ever, or until there is nothing more to copy.
