@@ -24,8 +24,7 @@ from benchmarks.log_directory import LoadedDirectory, segments
 from benchmarks.rounds import Rounds
 from stratalog.files.disk import Disk, aligned_buffer
 from stratalog.manager.recovery import RecoverOptions, recover_directories
-from stratalog.segment.headers import CHUNK_SIZE
-from stratalog.segment.scan import scan_segment
+from stratalog.segment.scan import SCAN_SIZE, scan_segment
 
 PARTITIONS, SEGMENTS = 32, 2
 THREADS = 2
@@ -84,7 +83,7 @@ def scan(local: threading.local) -> Callable[[Path], None]:
 
     def run(path: Path) -> None:
         if not hasattr(local, "chunk"):
-            local.chunk = aligned_buffer(CHUNK_SIZE)
+            local.chunk = aligned_buffer(SCAN_SIZE)
         found = scan_segment(disk, path, int(path.stem), buffer=local.chunk)
         assert found.valid_size == found.file_size
 

@@ -48,7 +48,7 @@ from stratalog.manager.report import PartitionReport, RecoveryReport
 from stratalog.manager.topic_configs import TopicConfigs
 from stratalog.manager.topics import ClusterMetadata, find_cluster_metadata, read_cluster_metadata
 from stratalog.manager.work_dir import WorkDirDisk
-from stratalog.segment.headers import CHUNK_SIZE
+from stratalog.segment.scan import SCAN_SIZE
 
 _reused = threading.local()  # memory of each reader: made anew, it would be slower to read into
 
@@ -417,7 +417,7 @@ def _scan(finisher: Finisher, disk: Disk, work: PartitionRecovery, task: ScanTas
         return
     try:
         if not hasattr(_reused, "buffer"):
-            _reused.buffer = aligned_buffer(CHUNK_SIZE)
+            _reused.buffer = aligned_buffer(SCAN_SIZE)
         result = run_scan(disk, task, buffer=_reused.buffer)
     except StratalogError as error:
         work.directory.fail(error)

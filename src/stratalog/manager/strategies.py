@@ -35,8 +35,7 @@ from stratalog.manager.checkpoints import DirectoryCheckpoints
 from stratalog.manager.layout import PartitionEntry, classify
 from stratalog.manager.manager import LogManager
 from stratalog.manager.recovery import RecoverOptions, recover_directories
-from stratalog.segment.headers import CHUNK_SIZE
-from stratalog.segment.scan import scan_segment
+from stratalog.segment.scan import SCAN_SIZE, scan_segment
 from stratalog.segment.segment import LogSegment
 
 if TYPE_CHECKING:
@@ -161,7 +160,7 @@ def _load_as_kafka(
 
     def load(partition: PartitionEntry) -> None:
         if not hasattr(reused, "buffer"):
-            reused.buffer = aligned_buffer(CHUNK_SIZE)
+            reused.buffer = aligned_buffer(SCAN_SIZE)
         segments = _segments(disk, f"{directory}{os.sep}{partition.name}", config)
 
         def scan(segment: LogSegment) -> None:

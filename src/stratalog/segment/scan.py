@@ -23,14 +23,17 @@ from stratalog.records.kernels import recover as kernel
 from stratalog.records.kernels import walk as walking
 from stratalog.records.kernels.memory import Bytes
 from stratalog.records.walk import Stop, explain_stop, new_table
-from stratalog.segment.headers import CHUNK_SIZE, ReadInto
+from stratalog.segment.headers import ReadInto
 from stratalog.segment.offset_index import to_entries as to_offset_entries
 from stratalog.segment.producers import ProducerScan, ScannedProducer, TxnEvent
 from stratalog.segment.time_index import NO_TIMESTAMP
 from stratalog.segment.time_index import to_entries as to_time_entries
 
 DEFAULT_INDEX_INTERVAL = 4096
-_ENTRIES = 1024  # of each index, before they are written out; no fewer than rows of the table
+# Of a chunk. Larger than the CPU's second cache, but two readers meet in the interpreter once for each: with
+# 1 MiB they scanned 8.0 GB/s of 16 KiB batches, with 4 MiB 9.2.
+SCAN_SIZE = 4 << 20
+_ENTRIES = 4096  # of each index, before they are written out; no fewer than rows of the table
 _BAD_MARKER = -1
 
 
@@ -97,7 +100,7 @@ def scan_segment(
         end = size if end_position is None else min(end_position, size)
         scan = _Scan(base_offset, index_interval_bytes, start_position)
         if buffer is None:
-            buffer = aligned_buffer(min(CHUNK_SIZE, max(end - start_position, 1)))
+            buffer = aligned_buffer(min(SCAN_SIZE, max(end - start_position, 1)))
         scan.read(lambda buffer, position: disk.read_into(file, buffer, position), end, buffer)
     return scan.result(file.path, size)
 
@@ -112,7 +115,7 @@ def scan_reader(
 ) -> SegmentScan:
     """Scan bytes that a function reads, as if they were a file: one that is yet to be written, say."""
     scan = _Scan(base_offset, index_interval_bytes, 0)
-    scan.read(read_into, size, aligned_buffer(min(CHUNK_SIZE, max(size, 1))))
+    scan.read(read_into, size, aligned_buffer(min(SCAN_SIZE, max(size, 1))))
     return scan.result(os.fspath(path), size)
 
 

@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from stratalog.records.kernels import index as indexing
 from stratalog.records.kernels import scan as gathering
 from stratalog.records.kernels import walk as walking
+from stratalog.records.kernels.crc32c import crc32c
 from stratalog.records.kernels.index import Entries, ProgressTable, index_batches
 from stratalog.records.kernels.jit import kernel
-from stratalog.records.kernels.memory import Bytes
+from stratalog.records.kernels.memory import Bytes, load_i32, load_i64, load_u8, load_u32
 from stratalog.records.kernels.scan import Table, gather
-from stratalog.records.kernels.walk import BatchTable, walk
+from stratalog.records.kernels.walk import LOG_OVERHEAD, MAGIC_AT, SMALLEST_V2, BatchTable, walk
 
 ROWS = 128  # of the table: 12 KiB
 
@@ -61,6 +62,9 @@ def recover(
     position = start
     before = progress.copy()
     while True:
+        position = _take_plain(
+            data, position, end, shift, base_offset, interval, facts, indexes, int(counts[3])
+        )
         if len(offset_entries) - facts[OFFSET_ENTRIES] < len(table):
             return position, NEEDS_ROOM
         count, after, stop = walk(data, position, end, table, True, 2**62)
@@ -114,3 +118,88 @@ def recover(
             return position, WRONG_CRC
         if stop != walking.FULL:
             return after, stop
+
+
+@kernel
+def _take_plain(
+    data: Bytes,
+    start: int,
+    end: int,
+    shift: int,
+    base_offset: int,
+    interval: int,
+    facts: NDArray[np.int64],
+    indexes: tuple[ProgressTable, Entries, Entries],
+    latest_epoch: int,
+) -> int:
+    """Take in good batches that say nothing of producers or new epochs; the position of the first other one.
+
+    The same rules as below, for what most batches of small size are, without a row for each: a quarter
+    quicker at 280 bytes. Whatever is not plain, a wrong checksum included, is left to the table.
+    """
+    progress, offset_entries, time_entries = indexes
+    at: Any = progress[0]
+    since_entry = at.since_entry
+    max_timestamp = at.max_timestamp
+    max_timestamp_offset = at.max_timestamp_offset
+    last_offset = at.last_offset
+    last_timestamp = at.last_timestamp
+    last_timestamp_offset = at.last_timestamp_offset
+    offsets_count = facts[OFFSET_ENTRIES]
+    times_count = facts[TIME_ENTRIES]
+    relative: Any = np.int64(-1)
+    batches_count = 0
+    position = start
+    while end - position >= LOG_OVERHEAD + SMALLEST_V2:
+        length = load_i32(data, position + 8)
+        if length < SMALLEST_V2 or length > end - position - LOG_OVERHEAD:
+            break
+        if load_u8(data, position + MAGIC_AT) != 2 or load_i64(data, position + 43) >= 0:
+            break
+        found = load_i64(data, position) + load_i32(data, position + 23) - base_offset
+        if load_i32(data, position + 12) > latest_epoch or found < 0 or found > indexing.INT32_MAX:
+            break
+        is_due = since_entry > interval
+        timestamp = load_i64(data, position + 35)
+        is_later = timestamp > max_timestamp
+        if is_due:
+            largest_offset = found if is_later else max_timestamp_offset
+            if offsets_count == len(offset_entries) or found <= last_offset:
+                break
+            if largest_offset < last_timestamp_offset:
+                break
+        batch_end = position + LOG_OVERHEAD + length
+        if crc32c(data, position + 21, batch_end) != load_u32(data, position + 17):
+            break
+        if is_later:
+            max_timestamp = timestamp
+            max_timestamp_offset = found
+        if is_due:
+            offset_entries[offsets_count, 0] = found
+            offset_entries[offsets_count, 1] = shift + position
+            offsets_count += 1
+            last_offset = found
+            if max_timestamp > last_timestamp:
+                time_entries[times_count, 0] = max_timestamp
+                time_entries[times_count, 1] = max_timestamp_offset
+                times_count += 1
+                last_timestamp = max_timestamp
+                last_timestamp_offset = max_timestamp_offset
+            since_entry = 0
+        since_entry += length + LOG_OVERHEAD
+        relative = found
+        batches_count += 1
+        position = batch_end
+    if batches_count:
+        at.since_entry = since_entry
+        at.max_timestamp = max_timestamp
+        at.max_timestamp_offset = max_timestamp_offset
+        at.last_offset = last_offset
+        at.last_timestamp = last_timestamp
+        at.last_timestamp_offset = last_timestamp_offset
+        facts[BATCHES] += batches_count
+        facts[NEXT_OFFSET] = base_offset + relative + 1
+        facts[VALID_END] = shift + position
+        facts[OFFSET_ENTRIES] = offsets_count
+        facts[TIME_ENTRIES] = times_count
+    return position
