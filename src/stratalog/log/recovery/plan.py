@@ -27,6 +27,7 @@ from stratalog.log.epochs import EpochEntry
 from stratalog.log.recovery.facts import Cut, FileFact, Finding, FindingKind
 from stratalog.log.recovery.index_checks import IndexCheck, IndexState
 from stratalog.log.recovery.inventory import SegmentFiles
+from stratalog.log.recovery.result_scans import ResultScans
 from stratalog.log.recovery.salvage import Salvage, rewrite_steps
 from stratalog.log.recovery.sequence import RecoverySequence, SegmentState
 from stratalog.log.recovery.steps import (
@@ -88,28 +89,6 @@ class _Split:
     files: SegmentFiles
     states: list[SegmentState]
     scans: list[SegmentScan]
-
-
-class ResultScans:
-    """The results as a sequence asks for them. Kafka's reading, without reading."""
-
-    def __init__(self, end_offset: int | None) -> None:
-        self.by_base: dict[int, SegmentScan] = {}
-        self._end_offset = end_offset
-
-    def whole(self, segment: SegmentState) -> SegmentScan:
-        return self.by_base[segment.base_offset]
-
-    def behind(self, segment: SegmentState, offset: int) -> SegmentScan | None:
-        scan = self.by_base.get(segment.base_offset)
-        return None if scan is None or segment.is_emptied or offset >= scan.next_offset else scan
-
-    def next_offset(self, segment: SegmentState) -> int:
-        if segment.is_emptied:
-            return segment.base_offset
-        if self._end_offset is not None:
-            return self._end_offset
-        return self.by_base[segment.base_offset].next_offset
 
 
 class _Planner:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from stratalog.files.disk import Disk
-from stratalog.log.recovery.plan import ResultScans
+from stratalog.log.recovery.result_scans import ResultScans
 from stratalog.log.recovery.salvage import OPEN_TRANSACTION, Salvage, find_readable, kept_reader
 from stratalog.log.recovery.sequence import RecoverySequence, SegmentState
 from stratalog.log.recovery.stitch import EpochStitch, SnapshotSet

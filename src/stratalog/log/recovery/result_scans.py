@@ -1,0 +1,28 @@
+"""What was scanned, in the place of a disk, when the sequence of loading is gone through a second time."""
+
+from __future__ import annotations
+
+from stratalog.log.recovery.sequence import SegmentState
+from stratalog.segment.scan import SegmentScan
+
+
+class ResultScans:
+    """The results as a sequence asks for them. Kafka's reading, without reading."""
+
+    def __init__(self, end_offset: int | None) -> None:
+        self.by_base: dict[int, SegmentScan] = {}
+        self._end_offset = end_offset
+
+    def whole(self, segment: SegmentState) -> SegmentScan:
+        return self.by_base[segment.base_offset]
+
+    def behind(self, segment: SegmentState, offset: int) -> SegmentScan | None:
+        scan = self.by_base.get(segment.base_offset)
+        return None if scan is None or segment.is_emptied or offset >= scan.next_offset else scan
+
+    def next_offset(self, segment: SegmentState) -> int:
+        if segment.is_emptied:
+            return segment.base_offset
+        if self._end_offset is not None:
+            return self._end_offset
+        return self.by_base[segment.base_offset].next_offset
