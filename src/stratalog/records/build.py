@@ -109,8 +109,7 @@ def build_batches(
     for part in table.to_batches() if isinstance(table, pa.Table) else [table]:
         try:
             columns = _columns_of_arrow(part, base_offset)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, AttributeError) as error:
-            # What cannot be cast, or has not the parts of a list of headers.
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:  # cannot be cast
             types = ", ".join(f"{field.name}: {field.type}" for field in part.schema)
             raise InvalidBatchError(f"columns of these types are no records ({types}): {error}") from error
         base_offset += part.num_rows
@@ -308,12 +307,16 @@ def binary_parts(column: pa.Array) -> tuple[Bytes, NDArray[np.int32], NDArray[np
     return byte_array(data if data is not None else b""), _writable(every), _writable(valid)
 
 
+_HEADERS = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
+
+
 def _header_parts(
     column: pa.Array | None, rows: int
 ) -> tuple[NDArray[np.int32], Bytes, NDArray[np.int32], Bytes, NDArray[np.int32], NDArray[np.bool_]]:
     if column is None:
         empty = pa.array([], pa.binary())
         return np.zeros(rows + 1, np.int32), *binary_parts(empty)[:2], *binary_parts(empty)
+    column = column.cast(_HEADERS)
     sizes = column.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
     pairs = column.flatten()  # leaves out what lies behind null lists
     if pairs.field("key").null_count:
