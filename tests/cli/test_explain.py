@@ -200,6 +200,22 @@ CASES = [
         compaction=["dirty", "last stable offset", "active segment"],
     ),
     Case(
+        name="a high watermark that nobody has written down",
+        settings=COMPACT,
+        plant=records(15, high_watermark=0),
+        checkpoint=5,
+        retention=["high watermark"] * 3,
+        compaction=["clean", "last stable offset", "active segment"],
+    ),
+    Case(
+        name="min.compaction.lag.ms of a segment that was begun",
+        settings={**COMPACT, "min.compaction.lag.ms": 2 * DAY},
+        plant=ages(5, 1, 1),
+        checkpoint=7,
+        retention=["cleanup.policy"] * 3,
+        compaction=["clean", "min.compaction.lag.ms", "active segment"],
+    ),
+    Case(
         name="compact,delete: both answers",
         settings={"cleanup.policy": "compact,delete", **WEEK},
         plant=ages(9, 1, 1),

@@ -95,6 +95,18 @@ def test_nothing_is_cleaned_from_the_last_stable_offset_on(stable: int, expected
     assert (found.bound is Bound.LAST_STABLE) == (stable < 20)
 
 
+def test_a_bound_below_what_is_clean_is_still_the_reason() -> None:
+    """A high watermark may not be known, and min.compaction.lag.ms may have been raised."""
+    unknown = log_to_clean(facts(*THREE, stable=0), 10, NOW)
+    young = facts(Segment(0), Segment(10, largest_timestamp=NOW), Segment(20), min_compaction_lag_ms=1000)
+
+    assert (unknown.first_uncleanable, unknown.bound) == (10, Bound.LAST_STABLE)
+    assert (log_to_clean(young, 15, NOW).first_uncleanable, log_to_clean(young, 15, NOW).bound) == (
+        10,
+        Bound.MIN_LAG,
+    )
+
+
 def test_an_undecided_record_keeps_its_whole_segment_from_being_counted() -> None:
     found = log_to_clean(facts(*THREE, stable=15), None, NOW)
 

@@ -57,7 +57,6 @@ class Bound(Enum):
     ACTIVE = "the active segment is never cleaned"
     LAST_STABLE = "records from the last stable offset on are not decided or not replicated yet"
     MIN_LAG = "records younger than min.compaction.lag.ms are not cleaned"
-    CHECKPOINT = "everything before it is clean"
 
 
 class Eligibility(Enum):
@@ -131,9 +130,9 @@ def cleanable_offsets(log: LogFacts, checkpoint: int | None, now: int) -> Cleana
         ends += [(segment.base_offset, Bound.MIN_LAG) for segment in list(young)[:1]]
     # Of equals the active segment is the reason that will not go away by itself.
     end, bound = min(ends, key=lambda found: (found[0], found[1] is not Bound.ACTIVE))
-    if end < first_dirty:
-        end, bound = first_dirty, Bound.CHECKPOINT
-    return CleanableOffsets(first_dirty, end, bound, resets)
+    # A bound that moved back below what is clean (a high watermark that is not known) is still what holds the
+    # segments behind it.
+    return CleanableOffsets(first_dirty, max(first_dirty, end), bound, resets)
 
 
 def compaction_delay_ms(log: LogFacts, first_dirty: int, now: int) -> int:

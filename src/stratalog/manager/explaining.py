@@ -19,7 +19,6 @@ _BOUNDS = {
     Bound.ACTIVE: "active segment",
     Bound.LAST_STABLE: "last stable offset",
     Bound.MIN_LAG: "min.compaction.lag.ms",
-    Bound.CHECKPOINT: "active segment",
 }
 _ELIGIBLE = {
     Eligibility.DIRTY: "dirty",
