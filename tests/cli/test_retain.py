@@ -115,6 +115,26 @@ def test_what_is_left_is_read_by_the_next_start(planted: Planted) -> None:
         assert planted.files("orders", ".deleted") == []  # a load removes them
 
 
+def test_times_past_all_calendars_are_told_as_numbers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A producer that sends microseconds, and files that are kept for ever."""
+    settings = {
+        "retention.ms": -1,
+        "retention.bytes": 0,
+        "file.delete.delay.ms": 2**62,
+        "message.timestamp.after.max.ms": 2**62,
+    }
+    with Planted(tmp_path, t=settings) as planted:
+        planted.fill("t", 10, timestamp=NOW * 1000)
+
+    assert run(planted) == 0
+
+    said = capsys.readouterr().out
+    assert f"{NOW * 1000} ms" in said
+    assert f"{NOW + 2**62} ms" in said
+
+
 def test_a_log_that_starts_inside_a_segment_still_does(tmp_path: Path) -> None:
     with Planted(tmp_path, orders={"cleanup.policy": "compact", "retention.ms": 0}) as planted:
         planted.fill("orders", 15).increment_log_start_offset(7)

@@ -89,12 +89,7 @@ def _row(answer: SegmentAnswer, is_retention: bool) -> list[str]:
 
 def _newest(answer: SegmentAnswer) -> str:
     segment = answer.decision.segment
-    if segment.is_file_time:
-        return "-"
-    try:
-        return time_text(segment.largest_timestamp)
-    except (OverflowError, ValueError, OSError):
-        return f"{segment.largest_timestamp} ms"  # past the year 9999
+    return "-" if segment.is_file_time else time_text(segment.largest_timestamp)
 
 
 def _document(partition: Partition, answers: list[SegmentAnswer]) -> dict[str, object]:

@@ -165,8 +165,11 @@ def size_text(size: int) -> str:
 
 
 def time_text(timestamp_ms: int) -> str:
-    """A Kafka timestamp in UTC; `-` for -1, which is Kafka's word for none."""
+    """A Kafka timestamp in UTC; `-` for -1, which is Kafka's word for none. Past the year 9999 its number."""
     if timestamp_ms < 0:
         return "-"
-    moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
+    try:
+        moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return f"{timestamp_ms} ms"  # a producer that sends microseconds
     return moment.strftime("%Y-%m-%d %H:%M:%S")
