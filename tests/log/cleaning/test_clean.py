@@ -184,6 +184,21 @@ class TestTombstones:
 
         assert found == [[1, 2], [2]]
 
+    def test_with_the_largest_delete_retention_they_stay_for_ever(self) -> None:
+        dirty = Dirty(delete_retention_ms=2**63 - 1)
+        dirty.put((b"a", b"1"))
+        dirty.put((b"a", None))
+        dirty.put((b"z", b"1"))
+        dirty.roll()
+
+        for _ in range(3):
+            dirty.checkpoint = 0
+            dirty.clean()
+            dirty.wait(10**12)
+
+        assert dirty.offsets == [1, 2]
+        assert dirty.headers()[0].delete_horizon_ms is None
+
     def test_a_horizon_is_kept_when_the_batch_is_written_again(self) -> None:
         dirty = Dirty(delete_retention_ms=1000)
         dirty.put((b"a", None), (b"b", b"1"), (b"c", b"1"))
@@ -306,6 +321,19 @@ def test_a_batch_larger_than_any_buffer_is_cleaned() -> None:
     dirty.clean()
 
     assert dirty.offsets == [1, 2]
+
+
+def test_a_batch_that_grows_when_it_is_written_anew_is_written() -> None:
+    """KAFKA-5316: timestamps that count from the delete horizon take more bytes than the batch had."""
+    dirty = Dirty()
+    dirty.put(*((b"%d" % number, None) for number in range(2000)))
+    dirty.roll()
+    before = dirty.headers()[0].size
+
+    dirty.clean()
+
+    assert dirty.offsets == [*range(2000)]
+    assert dirty.headers()[0].size > before
 
 
 def test_a_preallocated_segment_is_trimmed() -> None:

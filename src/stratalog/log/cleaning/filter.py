@@ -15,7 +15,7 @@ import numpy as np
 from stratalog.errors import InvalidRecordError
 from stratalog.files.disk import aligned_buffer
 from stratalog.log.cleaning.offset_map import OffsetMap
-from stratalog.log.cleaning.runs import DecodedRun, RunReader
+from stratalog.log.cleaning.runs import INT64_MAX, DecodedRun, RunReader
 from stratalog.log.cleaning.transactions import CleanedTransactions
 from stratalog.records.batch import RECORD_BATCH_OVERHEAD, BatchHeader, write_crc
 from stratalog.records.compression import CODEC_MASK, compress
@@ -117,7 +117,7 @@ class RunFilter:
             rows,
             verdicts,
             self._keep,
-            rules.now_ms + rules.delete_retention_ms,
+            _horizon_ms(rules),
             self._out,
             self._to_compress,
         )
@@ -164,6 +164,15 @@ class RunFilter:
             done = end
         parts.append(view[done:size])
         return byte_array(b"".join(parts))
+
+
+def _horizon_ms(rules: Rules) -> int:
+    """Until when a tombstone stays that is seen now; -1, and so no horizon, where that is past all times.
+
+    Kafka's sum of the two goes round to a negative number there, with which a batch gets no horizon either.
+    """
+    horizon_ms = rules.now_ms + rules.delete_retention_ms
+    return horizon_ms if horizon_ms <= INT64_MAX else -1
 
 
 def _table_of(last_records: Mapping[int, LastRecord]) -> BatchTable:
