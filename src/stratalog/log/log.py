@@ -19,7 +19,7 @@ from contextlib import ExitStack
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from stratalog.errors import PolicyViolationError, UsageError
+from stratalog.errors import PolicyViolationError, SegmentOffsetOverflowError, UsageError
 from stratalog.files.names import LEADER_EPOCH_CHECKPOINT
 from stratalog.log.cleaning.replace import replace_segments
 from stratalog.log.offsets import OffsetMetadata
@@ -169,7 +169,8 @@ class Log(WrittenLog):
     ) -> CleanResult:
         """Compact the log once, as far as the map has room; appends and reads go on meanwhile.
 
-        `check_done` raises what is to stop it, `throttle` is told of bytes read and written.
+        `check_done` raises what is to stop it, `throttle` is told of bytes read and written. A segment whose
+        offsets are too far apart is split first, and its log begun anew.
         """
         from stratalog.log.cleaning.clean import DirtyLog, clean_log, last_records_of
 
@@ -185,14 +186,31 @@ class Log(WrittenLog):
             last_records=last_records,
         )
         with self._failing():
-            return clean_log(
-                dirty,
-                offset_map,
-                now_ms=self._clock(),
-                replace_segments=lambda new, old: self.replace_segments([new], old),
-                check_done=check_done,
-                throttle=throttle,
-            )
+            while True:
+                try:
+                    return clean_log(
+                        dirty,
+                        offset_map,
+                        now_ms=self._clock(),
+                        replace_segments=lambda new, old: self.replace_segments([new], old),
+                        check_done=check_done,
+                        throttle=throttle,
+                    )
+                except SegmentOffsetOverflowError as error:
+                    if not self._split(error.base_offset):
+                        raise
+
+    def _split(self, base_offset: int) -> bool:
+        """Split a segment whose offsets are too far apart; False if they are not."""
+        from stratalog.log.cleaning.split import discard, split_segment
+
+        segment = self.segments.get(base_offset)
+        pieces = [] if segment is None else split_segment(self._disk, segment)
+        if segment is None or len(pieces) == 1:
+            discard(pieces)
+            return False
+        self.replace_segments(pieces, [segment])
+        return True
 
     def replace_segments(self, new: Sequence[LogSegment], old: Sequence[LogSegment]) -> None:
         """Put new segments, whose files end in .cleaned, in the place of old ones."""

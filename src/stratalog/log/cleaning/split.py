@@ -1,0 +1,123 @@
+"""Splits a segment whose offsets are too far apart for the 31 bits that an index entry has for them.
+
+Brokers before 2.0 compacted such segments together (KAFKA-5413). As long as one is only read nobody notices;
+when it is cleaned, its last batches fit into no index of the segment that is named by its base. The first
+piece keeps that base; each other one begins at the batch that was too far from the base before it.
+Kafka: LocalLog.splitOverflowedSegment
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+import numpy as np
+
+from stratalog.errors import CorruptRecordError, DiskError
+from stratalog.files.disk import Disk
+from stratalog.files.names import FileState
+from stratalog.records.compression import CODEC_MASK
+from stratalog.records.kernels.memory import Bytes
+from stratalog.records.kernels.walk import BatchTable
+from stratalog.records.reader import read_batches
+from stratalog.records.walk import Stop
+from stratalog.segment.headers import Part, walk_file
+from stratalog.segment.segment import LogSegment
+
+INT32_MAX = 2**31 - 1
+
+
+def split_segment(disk: Disk, segment: LogSegment) -> list[LogSegment]:
+    """The same batches in new segments, complete and on the device as `.cleaned`; the caller swaps them in.
+
+    One only, if the offsets are not too far apart. CorruptRecordError, and no file, if it cannot be read.
+    """
+    pieces: list[LogSegment] = []
+    is_complete = False
+    try:
+        pieces.append(_create(disk, segment, segment.base_offset))
+        for data, rows in _sets(segment):
+            for start, stop in _pieces_of(disk, segment, pieces, data, rows):
+                first, last = rows[start], rows[stop - 1]
+                end = int(last["position"]) + int(last["size"])
+                pieces[-1].append(
+                    data[int(first["position"]) : end], rows[start:stop], int(last["last_offset"])
+                )
+        _index_aborted(segment, pieces)
+        for piece in pieces:
+            piece.on_become_inactive()
+            piece.flush()
+            piece.set_modified(segment.modified_ms)
+        is_complete = True
+    finally:
+        if not is_complete:
+            discard(pieces)
+    return pieces
+
+
+def discard(pieces: list[LogSegment]) -> None:
+    """Delete pieces that nobody needs; what cannot be deleted, the next load deletes."""
+    for piece in pieces:
+        with suppress(DiskError):
+            piece.delete()
+
+
+def _sets(segment: LogSegment) -> Iterator[tuple[Bytes, BatchTable]]:
+    """All batches with their bytes, in parts."""
+    position = 0
+    for part in walk_file(segment.read_into, 0, segment.size):
+        rows = part.walk.headers
+        if not bool(rows["valid"].all()) or (part.is_last and part.walk.stop is not Stop.END):
+            break
+        if len(rows):
+            yield part.data, rows
+        position = _end_of(part)
+    if position < segment.size:
+        raise CorruptRecordError(
+            "from here on there is no whole batch, so that the segment cannot be split.",
+            position=position,
+            path=segment.log_path,
+        )
+
+
+def _end_of(part: Part) -> int:
+    return part.position + part.walk.next_position
+
+
+def _pieces_of(
+    disk: Disk, segment: LogSegment, pieces: list[LogSegment], data: Bytes, rows: BatchTable
+) -> Iterator[tuple[int, int]]:
+    """The rows that go to the last piece, then those that go to the next one, which is made for them."""
+    last_offsets = rows["last_offset"]
+    start = 0
+    while start < len(rows):
+        far = np.flatnonzero(last_offsets[start:] - pieces[-1].base_offset > INT32_MAX)
+        stop = start + int(far[0]) if len(far) else len(rows)
+        if stop > start:
+            yield start, stop
+        if stop < len(rows):
+            pieces.append(_create(disk, segment, _first_offset(data, rows[stop])))
+        start = stop
+
+
+def _first_offset(data: Bytes, row: np.void) -> int:
+    """The first offset of a batch; that of an old compressed message is inside it."""
+    if row["magic"] == 2 or not row["attributes"] & CODEC_MASK:
+        return int(row["base_offset"])
+    start = int(row["position"])
+    batch = next(read_batches(data[start : start + int(row["size"])], check_crc=False))
+    return next(iter(batch)).offset
+
+
+def _index_aborted(segment: LogSegment, pieces: list[LogSegment]) -> None:
+    """Aborted transactions go to the piece with their marker. Kafka drops them with the old index."""
+    for entry in segment.txn_index.all_aborted():
+        home = [piece for piece in pieces if piece.base_offset <= entry.last_offset]
+        home[-1].append_aborted(entry)
+
+
+def _create(disk: Disk, segment: LogSegment, base_offset: int) -> LogSegment:
+    options = segment.config, segment.clock
+    suffix = FileState.CLEANED.value
+    LogSegment(disk, segment.directory, base_offset, *options, suffix=suffix).delete()  # left by another try
+    return LogSegment.create(disk, segment.directory, base_offset, *options, suffix=suffix)
