@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from stratalog.config import ManagerConfig
-from stratalog.errors import CorruptRecordError
+from stratalog.errors import DiskError, StratalogError
 from stratalog.log.cleaning.offset_map import OffsetMap
 from stratalog.log.log import Log
 from stratalog.manager.cleaner_manager import facts_of_log
@@ -58,7 +58,9 @@ class Compaction:
         while _has_work(found := log_to_clean(facts_of_log(log), checkpoint, now)):
             try:
                 result = log.clean(found.first_dirty, found.first_uncleanable, self._map)
-            except CorruptRecordError as error:
+            except DiskError:
+                raise
+            except StratalogError as error:  # this log's alone, as for the cleaner of a running node
                 return done, f"it is not compacted any further: {error}"
             checkpoint = result.end_offset
             before = done or Cleaned(

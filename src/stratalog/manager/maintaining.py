@@ -206,18 +206,31 @@ class Maintenance:
             )
         doing = _Doing(self, directory, known, work, now)
         error = None
+        index = -1
         try:
             directory.before_change()
             for index, partition in enumerate(planned):
                 if partition.is_change:
                     planned[index] = doing.do(partition)
+            index = len(planned)
             doing.write_checkpoints()
             directory.mark_clean(None, all_succeeded=True)
         except StratalogError as failure:
             error = str(failure)
+            planned[max(index, 0) :] = [_not_done(each, error) for each in planned[max(index, 0) :]]
         return DirectoryWork(
             directory=directory.path, partitions=tuple(planned), was_recovered=was_recovered, error=error
         )
+
+
+def _not_done(planned: PartitionWork, error: str) -> PartitionWork:
+    """What a report says of a partition from the one on that failed: that one may be changed, the others not.
+
+    What was planned must not pass for done; the next run finds what is left to do.
+    """
+    if not planned.is_change:
+        return planned
+    return PartitionWork(name=planned.name, error=f"it was not done to its end: {error}")
 
 
 class _Doing:
