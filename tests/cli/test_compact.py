@@ -12,7 +12,7 @@ from stratalog.cli import main
 from stratalog.files.lock import DirectoryLock
 from tests.cli.planting import EPOCH, MARKER, Planted
 from tests.log.model import NOW, read_all
-from tests.manager.running import checkpoint
+from tests.manager.running import checkpoint, fixture_copy
 
 DELAY = 60_000
 SETTINGS: dict[str, Any] = {"cleanup.policy": "compact", "file.delete.delay.ms": DELAY}
@@ -157,6 +157,21 @@ def test_a_topic_whose_settings_are_not_known_is_refused_by_name(
     assert planted.contents() == before
 
 
+def test_how_long_a_broker_keeps_tombstones_is_in_its_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """log.cleaner.delete.retention.ms: by the default of a day they might go too early."""
+    data = fixture_copy("clean", tmp_path / "data")
+    arguments = ["compact", str(data), "--dry-run", "--topic", "__consumer_offsets"]
+
+    assert main.run(arguments) == 3
+    assert "__consumer_offsets-0: refused, delete.retention.ms is its broker's" in capsys.readouterr().err
+
+    properties = tmp_path / "server.properties"
+    properties.write_text(f"log.dirs={data}\n")
+    assert main.run([*arguments, "--config", str(properties)]) == 0
+
+
 def test_a_directory_in_use_is_refused(planted: Planted) -> None:
     before = planted.contents()
 
@@ -164,6 +179,25 @@ def test_a_directory_in_use_is_refused(planted: Planted) -> None:
         assert run(planted) == 3
 
     assert planted.contents() == before
+
+
+def test_an_index_that_becomes_too_small_is_the_matter_of_its_log_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An entry for each batch from now on, where there was none before: an index has no room for them."""
+    with Planted(tmp_path, bad=SETTINGS, good=SETTINGS) as planted:
+        planted.fill("bad", 11, keys=11)
+        planted.fill("good", 11, keys=1)
+    topics = json.loads(planted.settings.read_text())
+    topics["bad"] |= {"index.interval.bytes": 0, "segment.index.bytes": 24}
+    planted.settings.write_text(json.dumps(topics))
+
+    assert run(planted) == 3
+
+    assert "bad-0: it is not compacted any further" in capsys.readouterr().err
+    assert planted.files("bad", ".cleaned") == []
+    assert checkpoint(planted.data, "cleaner-offset-checkpoint") == {"good-0": 10}
+    assert json.loads((planted.data / MARKER).read_text())["brokerEpoch"] == EPOCH
 
 
 def test_a_log_that_cannot_be_read_is_told_and_left_as_it_is(

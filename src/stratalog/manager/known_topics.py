@@ -93,9 +93,12 @@ class KnownTopics:
         said = set(metadata.topic_configs.get(topic, {}))
         for name in ("", str(self._node_id)):
             said |= {key for key, _ in broker_settings(LogConfig, metadata.broker_configs.get(name, {}))}
-        if "cleanup.policy" not in said:
-            return "cleanup.policy"
-        return "retention.ms" if self.of(topic).delete and "retention.ms" not in said else None
+        config = self.of(topic)
+        deciding = ["cleanup.policy"]
+        deciding += ["retention.ms"] if config.delete else []
+        # How long tombstones are kept, and records from each other: by defaults they might go too early.
+        deciding += ["delete.retention.ms", "min.compaction.lag.ms"] if config.compact else []
+        return next((key for key in deciding if key not in said), None)
 
 
 def _node_id(disk: Disk, directories: Sequence[str]) -> int | None:
