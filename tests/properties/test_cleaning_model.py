@@ -114,7 +114,7 @@ class History:
             )
             if latest[record.key] == record and not is_tombstone_over:
                 assert self._same(found.get(record.offset), record), f"{record} is lost"
-            if record.offset < clean_to and clean_latest[record.key] != record:
+            if record.offset < clean_to and (clean_latest[record.key] != record or is_tombstone_over):
                 assert record.offset not in found, f"{record} is still there"
         assert not [offset for offset in self.aborted if offset < clean_to and offset in found]
         # Nothing is there that was never written, and a reader of committed records sees no other.

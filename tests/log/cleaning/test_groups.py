@@ -62,6 +62,23 @@ def test_an_empty_segment_joins_over_any_gap() -> None:
     assert groups_of(*first, *empty, *far, end=1 << 41) == [[0, 1], [2]]
 
 
+def test_segments_that_lose_all_their_records_become_one() -> None:
+    """KAFKA-12889: every 2^31 offsets an empty segment was left, and all of them rewritten in each round."""
+    dirty = Dirty()
+    dirty.put((b"a", b"1"))
+    for number in range(1, 5):
+        dirty.log.roll(number << 31)
+        dirty.put((b"a", b"1"), offset=number << 31)
+    dirty.roll()
+
+    for _ in range(2):
+        dirty.checkpoint = 0
+        dirty.clean()
+
+    assert dirty.offsets == [4 << 31]
+    assert [segment.base_offset for segment in dirty.log.segments] == [0, 4 << 31, (4 << 31) + 1]
+
+
 def test_an_index_without_entries_does_not_hide_how_far_offsets_reach() -> None:
     """Kafka's testSegmentGroupingFollowingLoadOfZeroIndex: the next base tells it, not the index."""
     unindexed = segments(0, 10, INT32_MAX + 5, offset_index_size=0, time_index_size=0)

@@ -74,6 +74,16 @@ def test_cleared_it_is_empty_and_hashes_with_another_key() -> None:
     assert (offset_map.size, offset_map.latest_offset, offset_map.get(b"a")) == (0, -1, -1)
 
 
+def test_how_full_it_is_and_how_far_it_came_can_be_asked() -> None:
+    offset_map = OffsetMap(24 * 100)
+    put(offset_map, [b"a", b"b", b"a", None])
+    assert (offset_map.utilization, offset_map.latest_offset) == (0.02, 3)
+
+    offset_map.latest_offset = 98
+
+    assert (offset_map.latest_offset, offset_map.get(b"a")) == (98, 2)
+
+
 def test_its_room_is_kafkas() -> None:
     default = OffsetMap(128 << 20)
 

@@ -6,6 +6,8 @@ KAFKA-8351: aborted transactions across rounds and groups. KAFKA-14055: users' k
 
 from __future__ import annotations
 
+from stratalog.log.producer_rebuild import replay_segment
+from stratalog.log.producers import ProducerStateManager
 from stratalog.log.reading import Isolation
 from stratalog.records.control import ControlType, build_control_key
 from tests.log.cleaning.dirty import NOW, Dirty
@@ -230,15 +232,78 @@ def test_an_aborted_transaction_over_two_groups_leaves_one_entry() -> None:
     assert dirty.offsets == [2, 3, 4]
 
 
-def test_sequences_are_still_checked_after_a_cleaning_and_a_restart() -> None:
+def test_a_commit_marker_stays_as_long_as_the_empty_last_batch_of_its_transaction() -> None:
+    dirty = Dirty(delete_retention_ms=0)
+    dirty.produce(1, (b"a", b"1"), transactional=True)
+    dirty.end(1, COMMIT)
+    dirty.put((b"a", b"2"))
+    dirty.roll()
+
+    found = []
+    for _ in range(3):
+        dirty.checkpoint = 0
+        dirty.clean()
+        dirty.wait(1000)
+        found.append([(each.base_offset, each.records_count) for each in dirty.headers()])
+
+    assert found == [[(0, 0), (1, 1), (2, 1)]] * 3
+    dirty.produce(1, (b"b", b"1"), transactional=True)  # the producer moves on
+    dirty.end(1, COMMIT)
+    dirty.roll()
+    for _ in range(3):
+        dirty.checkpoint = 0
+        dirty.clean()
+        dirty.wait(1000)
+    assert dirty.offsets == [2, 3, 4]
+
+
+def test_a_header_goes_when_its_producer_begins_at_the_same_sequence_again() -> None:
+    """As a group coordinator does, which always writes sequence 0."""
+    dirty = Dirty()
+    for value in (b"1", b"2", b"3"):
+        dirty.sequences[1] = 0
+        dirty.produce(1, (b"a", value), transactional=True)
+        dirty.end(1, COMMIT)
+        dirty.put((b"a", value))
+        dirty.roll()
+        dirty.checkpoint = 0
+        dirty.clean()
+
+    data = [each for each in dirty.headers() if each.producer_id == 1 and not each.is_control]
+    assert [(each.base_offset, each.records_count) for each in data] == [(6, 0)]
+
+
+def test_a_transaction_that_is_aborted_as_a_whole_run_is_passed_over() -> None:
+    dirty = Dirty()
+    dirty.put((b"a", b"1"))
+    for _ in range(3):
+        dirty.produce(1, (b"a", bytes(1 << 20)), transactional=True)
+    dirty.end(1, ABORT)
+    dirty.put((b"b", b"1"))
+    dirty.roll()
+
+    dirty.clean()
+
+    assert [pair[1] for pair in dirty.pairs if pair[0] != 4] == [b"a", b"b"]
+
+
+def test_sequences_are_known_from_what_a_cleaning_has_left() -> None:
+    """From the batches, not a snapshot: as for a replica that is filled from here."""
     dirty = Dirty()
     for value in (b"1", b"2", b"3"):
         dirty.produce(1, (b"a", value))
-    dirty.put((b"a", b"4"))
+    dirty.produce(2, (b"a", b"4"), (b"b", b"1"), transactional=True)
+    dirty.end(2, ABORT)
+    dirty.put((b"a", b"5"))
     dirty.roll()
     dirty.clean()
-    before = dirty.log.producers.producers[1].last_sequence
+    machine = dirty.machine
 
-    dirty.log = dirty.machine.reopen(dirty.log)
+    found = ProducerStateManager(machine.disk, machine.directory, clock=machine.clock)
+    for segment in dirty.log.segments:
+        replay_segment(found, segment, segment.base_offset, dirty.log.log_end_offset)
 
-    assert dirty.log.producers.producers[1].last_sequence == before == 2
+    assert {pid: (entry.last_sequence, entry.last_data_offset) for pid, entry in found.producers.items()} == {
+        1: (2, 2),
+        2: (1, 4),
+    }
