@@ -5,9 +5,10 @@ becomes segments; the last whole batch of the newest one is where the log ends, 
 batch that is being written, or the zeros of a preallocated file. `refresh` looks again.
 
 A broker goes on meanwhile: it appends to files before it indexes them, so an index is read before the size of
-its log is asked for; it renames what it deletes, so a file that is gone is looked for in a new listing. It
-notes an aborted transaction after it has written the marker, so aborts are taken from the markers as well.
-There is no high watermark here: everything that is in the files can be read.
+its log is asked for; it renames what it deletes, so a file that is gone is looked for in a new listing; it
+compacts, so a `.swap` may be in the place of other segments (`listing.py`). It notes an aborted transaction
+after it has written the marker, so aborts are taken from the markers as well. There is no high watermark
+here: everything that is in the files can be read.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -24,16 +25,15 @@ from stratalog.config import LogConfig
 from stratalog.errors import CorruptIndexError, CorruptRecordError, CorruptSnapshotError, DiskError
 from stratalog.files import descriptors
 from stratalog.files.disk import Disk
-from stratalog.files.entries import DirectoryEntry, EntryKind
 from stratalog.files.names import (
     LEADER_EPOCH_CHECKPOINT,
     FileKind,
     FileState,
     SegmentFile,
     TopicPartition,
-    parse_segment_file,
 )
 from stratalog.log.epochs import LeaderEpochFileCache
+from stratalog.log.listing import SegmentFiles, list_log, offsets_of, whole_swaps
 from stratalog.log.offsets import OffsetMetadata
 from stratalog.log.producer_entry import CompletedTxn
 from stratalog.log.producer_rebuild import replay_segment
@@ -71,6 +71,7 @@ class _Decided(NamedTuple):
 class _Files(NamedTuple):
     """What tells whether the files of a segment have changed; zeros where there is no transaction index."""
 
+    log_name: str
     log_size: int
     log_inode: int
     txn_index_size: int
@@ -210,12 +211,12 @@ class LogView:
         raise AssertionError("the last attempt returns or raises")
 
     def _look_once(self) -> _Seen:
-        entries = self._disk.list_directory(self._directory)
+        files = list_log(self._disk, self._directory)
         # A descriptor that is kept open would go on showing a file that a broker has replaced.
         descriptors.shared.forget(self._directory)
-        segments = LogSegments(self._segments_of(entries))
+        segments = LogSegments(self._segments_of(files))
         epochs = LeaderEpochFileCache(self._disk, f"{self._directory}{os.sep}{LEADER_EPOCH_CHECKPOINT}")
-        snapshots = _offsets(entries, FileKind.PRODUCER_SNAPSHOT)
+        snapshots = offsets_of(files, FileKind.PRODUCER_SNAPSHOT)
         if not len(segments):
             end = OffsetMetadata(self._given_start, self._given_start, 0)
             return _Seen(
@@ -234,54 +235,63 @@ class LogView:
             end=end,
         )
 
-    def _segments_of(self, entries: list[DirectoryEntry]) -> list[LogSegment]:
-        """A segment object for each .log; the one from before where its files have not changed."""
-        indexes = {
-            kind: set(_offsets(entries, kind)) for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
-        }
-        txn_indexes = {file.offset: entry for entry, file in _live_files(entries, FileKind.TXN_INDEX)}
+    def _segments_of(self, files: SegmentFiles) -> list[LogSegment]:
+        """A segment for each log that counts; the one from before where its files have not changed."""
         before, self._listed = self._listed, {}
-        for entry, file in _live_files(entries, FileKind.LOG):
-            if entry.kind is not EntryKind.FILE:
-                continue
-            txn_index = txn_indexes.get(file.offset)
-            # An entry that came after its marker has not made the log any longer.
-            about_txns = (0, 0) if txn_index is None else (txn_index.size, txn_index.inode)
-            files = _Files(entry.size, entry.inode, *about_txns)
-            known = before.get(file.offset)
-            if known is not None and known[0] == files:
-                self._listed[file.offset] = known
-                continue
-            segment = LogSegment.open(
-                self._disk,
-                self._directory,
-                file.offset,
-                self.config,
-                self._clock,
-                size=entry.size,
-                has_index=file.offset in indexes[FileKind.OFFSET_INDEX],
-                has_time_index=file.offset in indexes[FileKind.TIME_INDEX],
-                has_txn_index=txn_index is not None,
-            )
-            self._listed[file.offset] = (files, segment)
+        for base_offset in whole_swaps(files):
+            log = SegmentFile(base_offset, FileKind.LOG, FileState.SWAP)
+            self._listed[base_offset] = self._segment_of(log, files, before)
+        replaced = range(0)
+        if self._listed:
+            swaps = [segment for _, segment in self._listed.values()]
+            ends = [self._walked_end(segment, _last_indexed(segment))[0] for segment in swaps]
+            replaced = range(min(self._listed), max(ends))
+        for base_offset in offsets_of(files, FileKind.LOG):
+            if base_offset not in replaced and base_offset not in self._listed:
+                log = SegmentFile(base_offset, FileKind.LOG)
+                self._listed[base_offset] = self._segment_of(log, files, before)
         for base_offset, known in before.items():
             if self._listed.get(base_offset) is not known:
                 known[1].close_handlers()
         return [segment for _, segment in self._listed.values()]
 
+    def _segment_of(
+        self, log: SegmentFile, files: SegmentFiles, before: dict[int, tuple[_Files, LogSegment]]
+    ) -> tuple[_Files, LogSegment]:
+        entry, txn_index = files[log], files.get(log._replace(kind=FileKind.TXN_INDEX))
+        # An entry that came after its marker has not made the log any longer.
+        about_txns = (0, 0) if txn_index is None else (txn_index.size, txn_index.inode)
+        found = _Files(entry.name, entry.size, entry.inode, *about_txns)
+        known = before.get(log.offset)
+        if known is not None and known[0] == found:
+            return known
+        segment = LogSegment.open(
+            self._disk,
+            self._directory,
+            log.offset,
+            self.config,
+            self._clock,
+            suffix=log.state.value,
+            size=entry.size,
+            has_index=log._replace(kind=FileKind.OFFSET_INDEX) in files,
+            has_time_index=log._replace(kind=FileKind.TIME_INDEX) in files,
+            has_txn_index=txn_index is not None,
+        )
+        return found, segment
+
     def _end_of(self, active: LogSegment) -> OffsetMetadata:
         """Behind the last whole batch; the segment's size is set to there, so that nothing more is read."""
-        try:
-            start = active.offset_index.last_entry.position
-        except CorruptIndexError:  # it was trimmed while it was read
-            start = 0
-        listed_size = active.size
+        start, listed_size = _last_indexed(active), active.size
         active.size = max(listed_size, self._disk.size(active.log_path))
-        found = self._walk_to_end(active, start)
-        if found is None and start:  # an index of a log that has lost its tail
-            found = self._walk_to_end(active, 0)
-        next_offset, active.size = found or (active.base_offset, 0)
+        next_offset, active.size = self._walked_end(active, start)
         return OffsetMetadata(next_offset, active.base_offset, active.size)
+
+    def _walked_end(self, segment: LogSegment, start: int) -> tuple[int, int]:
+        """(next offset, position) behind the last whole batch; `start` is where the index knows one."""
+        found = self._walk_to_end(segment, start)
+        if found is None and start:  # an index of a log that has lost its tail
+            found = self._walk_to_end(segment, 0)
+        return found or (segment.base_offset, 0)
 
     def _walk_to_end(self, active: LogSegment, start: int) -> tuple[int, int] | None:
         """(next offset, position behind the last whole batch), from a batch at `start` on."""
@@ -355,17 +365,8 @@ class _ReplayedProducers(ProducerStateManager):
             self.aborted.append(completed)
 
 
-def _live_files(
-    entries: list[DirectoryEntry], kind: FileKind
-) -> Iterator[tuple[DirectoryEntry, SegmentFile]]:
-    """The files of a kind that belong to the log, with what their names say."""
-    suffix, live = kind.value, FileState.LIVE
-    for entry in entries:
-        file = parse_segment_file(entry.name) if entry.name.endswith(suffix) else None
-        if file is not None and file.state is live:
-            yield entry, file
-
-
-def _offsets(entries: list[DirectoryEntry], kind: FileKind) -> list[int]:
-    """The offsets in the names of the live files of a kind, ascending."""
-    return sorted(file.offset for _, file in _live_files(entries, kind))
+def _last_indexed(segment: LogSegment) -> int:
+    try:
+        return segment.offset_index.last_entry.position
+    except CorruptIndexError:  # it was trimmed while it was read
+        return 0
