@@ -24,6 +24,7 @@ from stratalog.jobs.exporting.folder import (
     STATE,
     ExportFolder,
     Ledger,
+    Range,
     Ranges,
     TaskNote,
     joined,
@@ -34,9 +35,10 @@ from stratalog.jobs.exporting.rows import RowSettings, by_day
 from stratalog.jobs.reading.catalog import FoundPartition, find_partitions
 from stratalog.jobs.reading.ends import check_complete, ends_of, range_of
 from stratalog.jobs.reading.options import OnCorruption, ReadOptions
-from stratalog.jobs.reading.plan import Piece, open_view, plan_range, tasks_of
+from stratalog.jobs.reading.plan import Piece, looking_at, plan_range, tasks_of
 from stratalog.jobs.reading.split import Hint, ReadTask, Split
 from stratalog.log.partition_metadata import PartitionMetadataFile, topic_id_to_text
+from stratalog.log.view import LogView
 
 CODECS = ("snappy", "zstd", "gzip", "lz4", "none")
 
@@ -290,18 +292,22 @@ class _Export:
         ranges: Ranges = {}
         ids: dict[str, str] = {}
         for each in found:
-            key = each.topic_partition
             ids |= self._checked_id(each)
-            view = open_view(self.disk, self.clock, each)
-            ends = ends_of(view, read_committed=self.options.read_committed, was_closed=each.was_closed)
-            done = self._ledger.ranges.get(key, [])
-            _check_not_shorter(key, ends.valid_end_offset, done, self.folder.path)
-            asked = range_of(view, ends, self.options)
-            ranges[key] = missing(asked, done)
-            for start, end in ranges[key]:
-                pieces += plan_range(self.disk, view, ends, start, end)
-            view.close()
+            plan = partial(self._plan_partition, was_closed=each.was_closed)
+            spans, own = looking_at(self.disk, self.clock, each, plan)
+            ranges[each.topic_partition] = spans
+            pieces += own
         return tasks_of(pieces, self.options, cores=self.cores), ranges, ids
+
+    def _plan_partition(self, view: LogView, *, was_closed: bool) -> tuple[list[Range], list[Piece]]:
+        """(the offsets that are asked for and not there, what they are read from)."""
+        key = view.topic_partition
+        ends = ends_of(view, read_committed=self.options.read_committed, was_closed=was_closed)
+        done = self._ledger.ranges.get(key, [])
+        _check_not_shorter(key, ends.valid_end_offset, done, self.folder.path)
+        spans = missing(range_of(view, ends, self.options), done)
+        pieces = [piece for span in spans for piece in plan_range(self.disk, view, ends, *span)]
+        return spans, pieces
 
     def _checked_id(self, found: FoundPartition) -> dict[str, str]:
         """The id of the partition's topic, if it has one; UsageError if another one's records are there."""

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import pickle
+import struct
 from pathlib import Path
 
 import pytest
 
-from stratalog.errors import OffsetOutOfRangeError, UsageError
+from stratalog.errors import CorruptRecordError, OffsetOutOfRangeError, UsageError
+from stratalog.files.disk import Disk
+from stratalog.files.entries import DirectoryEntry
+from stratalog.files.entries import Path as FilePath
 from stratalog.jobs.reading import plan as planning
+from stratalog.jobs.reading.options import ReadOptions
+from stratalog.jobs.reading.plan import plan_read
+from tests.fixtures.catalog import Partition, partitions
 from tests.jobs.reading.making import T0, Made, plan, read, rows_of
 
 FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
@@ -74,6 +81,42 @@ def test_offsets_are_found_inside_segments_and_batches(made_log: Made, start: in
     }
 
     assert read(made_log.path, **options) == made_log.rows(range(start, end))
+
+
+@pytest.mark.parametrize("partition", partitions("2.8.2", "clean"), ids=str)
+def test_messages_of_old_formats_are_cut_at_any_offset(partition: Partition) -> None:
+    logs, topic = {log.name for log in partition.logs}, partition.name.rpartition("-")[0]
+    kafkas = [
+        record["offset"]
+        for batch in partition.batches()
+        if batch["file"] in logs and not batch["isControl"]
+        for record in batch["records"]
+    ]
+
+    def offsets(**options: str) -> list[int]:
+        return [row["offset"] for row in read(partition.path, columns=("offset",), **options)]
+
+    for cut in kafkas[:: max(1, len(kafkas) // 50)]:
+        at = f'{{"{topic}": {{"0": {cut}}}}}'
+        assert offsets(endingOffsets=at) == [offset for offset in kafkas if offset < cut]
+        assert offsets(startingOffsets=at) == [offset for offset in kafkas if offset >= cut]
+    for most in (1, 3):
+        assert offsets(maxRecordsPerPartition=str(most)) == kafkas
+
+
+def test_a_start_behind_a_broken_batch_passes_over_nothing_in_silence(own_log: Made) -> None:
+    """Its length reaches beyond the segment: from there on no batch is found, but for the index."""
+    log = sorted(own_log.path.glob("*.log"))[1]
+    data = bytearray(log.read_bytes())
+    (length,) = struct.unpack_from(">i", data, 8)
+    struct.pack_into(">i", data, 12 + length + 8, len(data))
+    log.write_bytes(data)
+    log.with_suffix(".index").unlink()
+    start = int(log.stem) + 100
+    tasks = plan(own_log.path, startingOffsets=f'{{"orders": {{"0": {start}}}}}')
+
+    with pytest.raises(CorruptRecordError, match="are no whole batch"):
+        rows_of(tasks)
 
 
 @pytest.mark.parametrize("damage", ["removed", "empty", "zeros", "shifted"])
@@ -143,6 +186,30 @@ def test_a_start_behind_all_times_is_refused_unless_told_otherwise(made_log: Mad
     with pytest.raises(UsageError, match="orders-0 has no record at or after that time"):
         plan(made_log.path, **late)
     assert plan(made_log.path, startingOffsetsByTimestampStrategy="latest", **late) == []
+
+
+class BrokerBeside(Disk):
+    """A disk on which retention takes a log's first segment when its directory was listed for the view."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._listings_count = 0  # the first one is that which finds the partition
+
+    def list_directory(self, path: FilePath) -> list[DirectoryEntry]:
+        entries = super().list_directory(path)
+        self._listings_count += 1
+        first = Path(path) / f"{0:020d}.log"
+        if self._listings_count == 2:
+            first.rename(first.with_suffix(".log.deleted"))
+        return entries
+
+
+def test_what_is_deleted_while_it_is_planned_is_out_of_range(own_log: Made) -> None:
+    second = int(sorted(own_log.path.glob("*.log"))[1].stem)
+    asked = {"path": str(own_log.path), "startingOffsets": '{"orders": {"0": 15}}'}
+
+    with pytest.raises(OffsetOutOfRangeError, match=f"no offset 15; it has {second} to 3000"):
+        plan_read(ReadOptions.parse(asked), disk=BrokerBeside())
 
 
 def test_planning_changes_nothing(made_log: Made) -> None:

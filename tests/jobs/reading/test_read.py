@@ -218,6 +218,66 @@ def compact(directory: Path) -> list[int]:
     ]
 
 
+# What is done of a replacement of the second and third segment, step by step as Kafka renames.
+SWAPS = {
+    "the log is renamed, its index not yet": [(".log.cleaned", ".log.swap")],
+    "all is renamed": [(".log.cleaned", ".log.swap"), (".index.cleaned", ".index.swap")],
+    "the first of the old ones is gone": [
+        (".log.cleaned", ".log.swap"),
+        (".index.cleaned", ".index.swap"),
+        ("first.log", "first.log.deleted"),
+    ],
+    "the old ones are gone": [
+        (".log.cleaned", ".log.swap"),
+        (".index.cleaned", ".index.swap"),
+        ("first.log", "first.log.deleted"),
+        ("first.index", "first.index.deleted"),
+        ("second.log", "second.log.deleted"),
+        ("second.index", "second.index.deleted"),
+    ],
+    "the log has its name, its index not yet": [
+        (".index.cleaned", ".index.swap"),
+        ("first.log", "first.log.deleted"),
+        ("first.index", "first.index.deleted"),
+        ("second.log", "second.log.deleted"),
+        ("second.index", "second.index.deleted"),
+        (".log.cleaned", ".log"),
+    ],
+}
+
+
+@pytest.mark.parametrize("when", ["planned before", "planned now"])
+@pytest.mark.parametrize("steps", SWAPS.values(), ids=SWAPS)
+def test_segments_that_are_being_replaced_are_read_once(
+    own_log: Made, steps: list[tuple[str, str]], when: str
+) -> None:
+    options = {"minPartitions": "20", "failOnDataLoss": "true"}
+    before = plan(own_log.path, **options)
+    logs = sorted(own_log.path.glob("*.log"))
+    first, second = logs[1:3]
+    kept = [each for log in (first, second) for each in batches_of(log) if each[1] // 10 % 3]
+    new = first.with_suffix("")
+    Path(f"{new}.log.cleaned").write_bytes(b"".join(batch for batch, _, _ in kept))
+    Path(f"{new}.index.cleaned").write_bytes(b"")
+    bases = {"first": first.with_suffix(""), "second": second.with_suffix(""), "": new}
+    for source, target in steps:
+        base = bases[source.partition(".")[0]]
+        Path(f"{base}.{source.partition('.')[2]}").rename(f"{base}.{target.partition('.')[2]}")
+
+    found = rows_of(before if when == "planned before" else plan(own_log.path, **options))
+
+    middle, end = int(second.stem), int(logs[3].stem)
+    gone: set[int] = set()
+    if when == "planned now" and len(steps) > 1:
+        gone = set(range(int(first.stem), end))
+    elif when == "planned before":  # what was planned is read where it is still there
+        names = [source for source, _ in steps]
+        gone |= set(range(int(first.stem), middle) if "first.log" in names else ())
+        gone |= set(range(middle, end) if "second.log" in names else ())
+    gone -= {offset for _, base, last in kept for offset in range(base, last + 1)}
+    assert found == own_log.rows(offset for offset in range(3000) if offset not in gone)
+
+
 def batches_of(log: Path) -> Iterator[tuple[bytes, int, int]]:
     """(bytes, base offset, last offset) of each whole batch, by the format's own fields."""
     data, position = log.read_bytes(), 0
@@ -365,10 +425,11 @@ def test_a_corrupt_batch_can_be_skipped(own_log: Made, partitions_count: str) ->
 
 
 @pytest.mark.parametrize("partitions_count", ["1", "20"])
+@pytest.mark.parametrize("byte", [8, 9], ids=["negative", "too large"])
 def test_behind_a_damaged_length_reading_goes_on_at_the_next_batch_of_the_index(
-    own_log: Made, partitions_count: str
+    own_log: Made, partitions_count: str, byte: int
 ) -> None:
-    _, _, offsets = damaged(own_log, 8)
+    _, _, offsets = damaged(own_log, byte)
 
     rows = read(own_log.path, minPartitions=partitions_count, onCorruption="skip")
 

@@ -7,13 +7,16 @@ small. So one large partition feeds every core, and a thousand small ones do not
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeVar
 
 from stratalog.clock import Clock, system_clock
 from stratalog.config import LogConfig
-from stratalog.errors import CorruptRecordError
+from stratalog.errors import CorruptRecordError, DiskError
 from stratalog.files.disk import Disk
 from stratalog.jobs.reading.catalog import FoundPartition, find_partitions
 from stratalog.jobs.reading.ends import Ends, check_complete, ends_of, range_of
@@ -24,7 +27,9 @@ from stratalog.jobs.reading.split import (
     ReadTask,
     Split,
     batch_at,
+    check_whole,
     cut,
+    is_wrapper,
     locate,
     split_point,
     topic_id_of,
@@ -37,6 +42,8 @@ from stratalog.segment.segment import LogSegment
 LARGEST_TASK = 128 << 20
 SMALLEST_TASK = 4 << 20
 TASKS_PER_CORE = 3
+_T = TypeVar("_T")
+_ATTEMPTS = 5  # at a directory in which files go while they are looked at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,12 +64,28 @@ def plan_read(
         check_complete(bound, [found.topic_partition for found in partitions])
     pieces: list[Piece] = []
     for found in partitions:
-        view = open_view(disk, clock, found)
-        ends = ends_of(view, read_committed=options.read_committed, was_closed=found.was_closed)
-        start, end = range_of(view, ends, options)
-        pieces += plan_range(disk, view, ends, start, end)
-        view.close()
+        plan = partial(_plan_partition, disk, options, was_closed=found.was_closed)
+        pieces += looking_at(disk, clock, found, plan)
     return tasks_of(pieces, options, cores=cores)
+
+
+def _plan_partition(disk: Disk, options: ReadOptions, view: LogView, *, was_closed: bool) -> list[Piece]:
+    ends = ends_of(view, read_committed=options.read_committed, was_closed=was_closed)
+    return list(plan_range(disk, view, ends, *range_of(view, ends, options)))
+
+
+def looking_at(disk: Disk, clock: Clock, found: FoundPartition, plan: Callable[[LogView], _T]) -> _T:
+    """What `plan` makes of a partition; looked at anew where a broker takes a file away meanwhile."""
+    for attempt in range(_ATTEMPTS):
+        view = open_view(disk, clock, found)
+        try:
+            return plan(view)
+        except DiskError as error:
+            if error.errno != errno.ENOENT or attempt == _ATTEMPTS - 1:
+                raise
+        finally:
+            view.close()
+    raise AssertionError("the last attempt returns or raises")
 
 
 def tasks_of(pieces: list[Piece], options: ReadOptions, *, cores: int | None = None) -> list[ReadTask]:
@@ -138,11 +161,12 @@ def _trimmed(segment: LogSegment, split: Split, segment_end: int) -> Split | Non
         if split.start_offset > segment.base_offset:
             first = locate(segment, split.start_offset)
             if first is None:
+                check_whole(segment)
                 return None
             hint = replace(hint, position=first.position, first_offset=first.base_offset)
         if split.end_offset < segment_end:
             last = locate(segment, split.end_offset)
-            if last is not None and last.base_offset < split.end_offset:
+            if last is not None and (last.base_offset < split.end_offset or is_wrapper(last)):
                 hint = _ending(hint, last.position + last.size, last.last_offset, segment)
             elif last is not None:
                 hint = replace(
@@ -177,11 +201,11 @@ def _by_records(piece: Piece, most: int) -> Iterator[Piece]:
         offset = split.start_offset + most
         try:
             batch = locate(piece.segment, offset)
-        except CorruptRecordError:
-            break
+        except (CorruptRecordError, DiskError):
+            break  # the reader finds out
         if batch is None or batch.position >= split.hint.end_position:
             break  # compaction left nothing there
-        if batch.base_offset > offset:
+        if batch.base_offset > offset and not is_wrapper(batch):
             offset = min(batch.base_offset, split.end_offset - 1)
         done, split = cut(split, offset, batch)
         yield replace(piece, split=done)
@@ -224,7 +248,10 @@ def _share(left: int, tasks: int, size: int) -> int:
 def _cut_behind(piece: Piece, size: int) -> tuple[Piece, Piece | None]:
     """The piece in two, the first of about `size` bytes; in one where the index names no place for a cut."""
     split, hint = piece.split, piece.split.hint
-    batch = split_point(piece.segment, hint.position + size)
+    try:
+        batch = split_point(piece.segment, hint.position + size)
+    except DiskError:
+        return piece, None  # the reader finds out
     if batch is None or batch.position >= hint.end_position:
         return piece, None
     if not split.start_offset < batch.base_offset < split.end_offset:

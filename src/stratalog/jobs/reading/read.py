@@ -30,6 +30,7 @@ from stratalog.jobs.reading.split import (
     locate,
     split_point,
     topic_id_of,
+    torn,
 )
 from stratalog.log.reading import check_passed_over
 from stratalog.log.view import LogView
@@ -163,11 +164,12 @@ class _SplitReader:
         with file:
             if not is_proven(split, disk.inode(file), disk.size(file), partial(disk.read_into, file)):
                 return False
-            end = yield from self._read_range(file, hint.position, hint.end_position)
-        if end < hint.end_position and hint.size is not None:
-            self._damaged(_torn(split.path, end, hint.end_position))  # nobody appends to it any more
-            return True
-        return end == hint.end_position and hint.last_offset in (-1, self._seen.last_offset)
+            if hint.size is not None:  # nobody appends to it any more
+                if not (yield from self._read_over(file, hint.position, hint.end_position)):
+                    return True
+            elif (yield from self._read_range(file, hint.position, hint.end_position)) < hint.end_position:
+                return False
+        return hint.last_offset in (-1, self._seen.last_offset)
 
     def _read_wherever(self) -> Iterator[pa.RecordBatch]:
         """Read by offsets, from a new listing where a broker removes a file before it is opened."""
@@ -197,9 +199,7 @@ class _SplitReader:
                 self._damaged(error)
                 position, end = 0, segment.size
             with self._disk.open_read(segment.log_path) as file:
-                reached = yield from self._read_range(file, position, end)
-            if reached < end:
-                self._damaged(_torn(segment.log_path, reached, end))
+                yield from self._read_over(file, position, end)
         view.close()
 
     def _place(self, view: LogView, segment: LogSegment) -> tuple[int, int]:
@@ -225,6 +225,18 @@ class _SplitReader:
             if error.errno != errno.ENOENT:
                 raise
             return None
+
+    def _read_over(self, file: ReadFile, position: int, end: int) -> Generator[pa.RecordBatch, None, bool]:
+        """Read up to a byte; where it breaks off, on from the next batch that is indexed.
+
+        Returns whether it was whole. A length that is too large looks like the end of a file.
+        """
+        is_whole = True
+        while (position := (yield from self._read_range(file, position, end))) < end:
+            is_whole = False
+            self._damaged(torn(file.path, position, end))
+            position = self._indexed_behind(file, position, end)
+        return is_whole
 
     def _read_range(self, file: ReadFile, position: int, end: int) -> Generator[pa.RecordBatch, None, int]:
         """Read batches from one byte up to another; returns where the last one ended.
@@ -258,13 +270,17 @@ class _SplitReader:
         walk = walk_batches(data, start=at, check_crc=False, max_size=1)
         if len(walk.headers):
             return base + int(walk.headers[0]["position"]) + int(walk.headers[0]["size"])
+        return self._indexed_behind(file, base + at, end)
+
+    def _indexed_behind(self, file: ReadFile, position: int, end: int) -> int:
+        """Where the first batch behind a byte starts that the index names; the end if it names none."""
         split = self._split
         segment = LogSegment.open(
             self._disk, split.directory, split.base_offset, LogConfig(), system_clock, size=end
         )
         if segment.log_path != file.path:
             return end
-        found = split_point(segment, base + at + 1)
+        found = split_point(segment, position + 1)
         return end if found is None else found.position
 
     def _damaged(self, error: CorruptRecordError) -> None:
@@ -290,11 +306,6 @@ class _SplitReader:
                 valid=(split.start_offset, split.end_offset),
             )
         logger.warning("%s: some of the offsets up to %d are lost: %s", split.path, split.end_offset, what)
-
-
-def _torn(path: str, position: int, end: int) -> CorruptRecordError:
-    reason = f"the segment goes on for {end - position} bytes, which are no whole batch."
-    return CorruptRecordError(reason, position=position, path=path)
 
 
 def _size_of_first(buffer: NDArray[np.uint8], filled: int) -> int:

@@ -17,7 +17,7 @@ from stratalog.files.names import PARTITION_METADATA, FileKind, TopicPartition, 
 from stratalog.jobs.reading.options import OnCorruption
 from stratalog.log.partition_metadata import PartitionMetadataFile, topic_id_to_text
 from stratalog.records.compression import CODEC_MASK
-from stratalog.records.kernels.index import OFFSET_AT_LEAST
+from stratalog.records.kernels.index import LAST, OFFSET_AT_LEAST
 from stratalog.records.kernels.memory import Bytes
 from stratalog.records.reader import BatchRow
 from stratalog.segment.headers import find_batch
@@ -94,7 +94,7 @@ def topic_id_of(disk: Disk, directory: str) -> str | None:
 def cut(split: Split, offset: int, batch: BatchRow) -> tuple[Split, Split]:
     """The split before and from an offset on; `batch` is the first one that reaches the offset."""
     hint = split.hint
-    if batch.base_offset >= offset:
+    if batch.base_offset >= offset and not is_wrapper(batch):
         left = replace(
             hint, end_position=batch.position, last_offset=NO_OFFSET, next_offset=batch.base_offset
         )
@@ -156,8 +156,26 @@ def split_point(segment: LogSegment, position: int) -> BatchRow | None:
     batch = batch_at(segment.read_into, entry.position, segment.size, segment.log_path)
     if batch is None or batch.last_offset != entry.offset:
         return None
-    # The first offset of a compressed message of an old format is inside it.
-    return batch if batch.magic == 2 or batch.attributes & CODEC_MASK == 0 else None
+    return None if is_wrapper(batch) else batch
+
+
+def is_wrapper(batch: BatchRow) -> bool:
+    """Whether it is a compressed message of an old format, which says its last offset only."""
+    return batch.magic < 2 and batch.attributes & CODEC_MASK != 0
+
+
+def check_whole(segment: LogSegment) -> None:
+    """CorruptRecordError if the segment breaks off before its end: then it may have had what is not found."""
+    last = find_batch(segment.read_into, 0, segment.size, LAST, 0, path=segment.log_path)
+    end = 0 if last is None else last.position + last.size
+    if end < segment.size:
+        raise torn(segment.log_path, end, segment.size)
+
+
+def torn(path: str, position: int, end: int) -> CorruptRecordError:
+    """The error for a segment that nobody appends to, and that does not end with a batch."""
+    reason = f"the segment goes on for {end - position} bytes, which are no whole batch."
+    return CorruptRecordError(reason, position=position, path=path)
 
 
 def batch_at(read_into: ReadInto, position: int, end: int, path: str) -> BatchRow | None:
