@@ -52,6 +52,12 @@ def test_a_glob_is_expanded_level_by_level() -> None:
     assert found(CLEAN / "t*-0") == ["trimmed-0", "txn-0"]
 
 
+def test_a_directory_may_look_like_a_pattern(tmp_path: Path) -> None:
+    (tmp_path / "disk[1]" / "orders-0").mkdir(parents=True)
+
+    assert found(tmp_path / "disk[1]") == ["orders-0"]
+
+
 def test_a_file_url_is_a_path() -> None:
     assert found(CLEAN.as_uri(), subscribe="txn") == ["txn-0"]
 

@@ -67,6 +67,15 @@ def test_a_stream_begins_at_the_latest_offset() -> None:
     assert ReadOptions.parse({"path": "/d"}, streaming=True).starting.mark == LATEST
 
 
+@pytest.mark.parametrize(
+    ("text", "delay_ms"), [("0", 0), ("0s", 0), ("90s", 90_000), ("2 MIN", 120_000), ("7", 7)]
+)
+def test_a_delay_is_a_time_with_a_unit(text: str, delay_ms: int) -> None:
+    options = ReadOptions.parse({"path": "/d", "maxTriggerDelay": text}, streaming=True)
+
+    assert options.max_trigger_delay_ms == delay_ms
+
+
 def test_columns_are_those_of_sparks_kafka_source() -> None:
     assert parse().columns == ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
     assert parse(includeHeaders="true").columns[-1] == "headers"

@@ -74,7 +74,9 @@ def expand_paths(disk: Disk, paths: Iterable[str]) -> list[str]:
     expanded: dict[str, None] = {}
     for path in paths:
         plain = os.path.abspath(_local(path))  # noqa: PTH100 (text in, text out)
-        matches = list(_glob(disk, plain)) if _WILD.search(plain) else [plain]
+        # A directory may have such a character in its name.
+        is_pattern = _WILD.search(plain) is not None and not disk.exists(plain)
+        matches = list(_glob(disk, plain)) if is_pattern else [plain]
         if not matches:
             raise UsageError(f"{path} matches no directory.")
         expanded.update(dict.fromkeys(matches))

@@ -144,6 +144,7 @@ class ReadOptions:
         ending = _bound(given, "ending", LATEST, forbidden=EARLIEST)
         _check_order(starting, ending)
         table = given.choice("decode", {name: name for name in TABLE_TOPICS}, default=None)
+        delay_ms = given.parsed("maxTriggerDelay", _duration_ms)
         options = cls(
             paths=_paths(given),
             table=table,
@@ -169,7 +170,7 @@ class ReadOptions:
             fail_on_data_loss=given.flag("failOnDataLoss", default=True),
             max_offsets_per_trigger=given.parsed("maxOffsetsPerTrigger", _positive),
             min_offsets_per_trigger=given.parsed("minOffsetsPerTrigger", _positive),
-            max_trigger_delay_ms=given.parsed("maxTriggerDelay", _duration_ms) or MAX_TRIGGER_DELAY_MS,
+            max_trigger_delay_ms=MAX_TRIGGER_DELAY_MS if delay_ms is None else delay_ms,
         )
         _check_table(options, streaming=streaming)
         return options
@@ -378,7 +379,7 @@ _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d"
 
 
 def _duration_ms(name: str, text: str) -> int:
-    match = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text)
+    match = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text.lower())
     unit = _UNITS_MS.get(match[2] or "ms") if match else None
     if match is None or unit is None:
         raise UsageError(f"{name} is {text!r}: it is a time like 90s, 15m or 1h.")
