@@ -68,6 +68,13 @@ class _Write:
         self._prefix, self._write = write_names(options)
         self._target = _target_of(parsed)
 
+    def _begin(self) -> None:
+        prepare_worker()
+        from stratalog.files.disk import Disk
+        from stratalog.jobs.writing.stage import begin_write
+
+        begin_write(Disk(require_owner=True), self._target.directory, self._write)
+
     def _stage(self, batches: Iterator[pa.RecordBatch]) -> StagedMessage:
         require_version(self._version)
         prepare_worker()
@@ -119,6 +126,11 @@ class _Write:
 class StratalogWriter(_Write, DataSourceArrowWriter):
     """Writes a DataFrame, all of it or nothing."""
 
+    def __init__(self, options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
+        super().__init__(options, schema, overwrite=overwrite)
+        # By the driver, once: a task that starts after the write was given up must not begin it again.
+        self._begin()
+
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return self._stage(iterator)
 
@@ -133,6 +145,8 @@ class StratalogStreamWriter(_Write, DataSourceStreamArrowWriter):
     """Writes the batches of a stream, each once, however often Spark tries: the journal knows the last."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        # Spark makes more than one of these for a batch. What a late task leaves, the next batch clears away.
+        self._begin()
         return self._stage(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803

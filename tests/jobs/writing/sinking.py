@@ -12,7 +12,7 @@ from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock
 from stratalog.jobs.writing.commit import Committer, WriteReport
 from stratalog.jobs.writing.options import WriteOptions
-from stratalog.jobs.writing.stage import Staged, stage_rows
+from stratalog.jobs.writing.stage import Staged, begin_write, stage_rows
 from stratalog.jobs.writing.target import find_target
 from tests import naive
 from tests.log.model import ManualClock
@@ -46,6 +46,7 @@ class Writing:
         self.committer = Committer(self.disk, self.target, self.name, clock=self.clock, make_lock=make_lock)
         self.staged: list[Staged] = []
         self._tasks = count()
+        begin_write(self.disk, directory, self.name)
 
     def task(self, *batches: Rows) -> None:
         """What one task does with these Arrow batches."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from uuid import UUID
 
@@ -286,22 +286,38 @@ def test_a_write_may_go_to_many_topics(tmp_path: Path) -> None:
     assert by_partition(contents_of(tmp_path), "b") == {0: [b"1", b"3"]}
 
 
-def test_a_task_writes_no_further_file_when_its_write_has_ended(tmp_path: Path) -> None:
+@pytest.mark.parametrize("size", [1, 2 << 20], ids=["nothing is written yet", "a segment is open"])
+@pytest.mark.parametrize("more", [[], [b"b"]], ids=["behind its last row", "before it"])
+def test_a_task_leaves_nothing_when_its_write_has_ended(tmp_path: Path, size: int, more: list[bytes]) -> None:
     writing = Writing(str(tmp_path), **ORDERS)
 
     def batches() -> Iterator[pa.RecordBatch]:
-        yield arrow(values(b"a"))
-        writing.committer.discard()
-        yield arrow(values(b"b"))
+        yield arrow(values(*[b"a" * 1000] * (size // 1000 + 1)))
+        for name in staged_in(tmp_path):  # as the driver does, which is another process: files stay open here
+            (tmp_path / name).unlink()
+        yield arrow(values(*more))
 
     with pytest.raises(UsageError, match="has ended"):
-        stage_rows(
-            writing.disk,
-            writing.target,
-            batches(),
-            write=writing.name,
-            attempt="0",
-            turn=0,
-            clock=writing.clock,
-        )
+        stage(writing, batches())
     assert names_in(tmp_path) == []
+
+
+def test_a_task_that_starts_when_its_write_has_ended_leaves_nothing(tmp_path: Path) -> None:
+    writing = Writing(str(tmp_path), **ORDERS)
+    writing.committer.discard()
+
+    with pytest.raises(UsageError, match="has ended"):
+        stage(writing, [arrow(values(b"a"))])
+    assert names_in(tmp_path) == []
+
+
+def stage(writing: Writing, batches: Iterable[pa.RecordBatch]) -> None:
+    stage_rows(
+        writing.disk,
+        writing.target,
+        batches,
+        write=writing.name,
+        attempt="0",
+        turn=0,
+        clock=writing.clock,
+    )

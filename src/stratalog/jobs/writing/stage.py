@@ -9,8 +9,9 @@ be: an index counts from its segment's base, and the two fields are outside the 
 finished here, by many tasks at once, and `commit.py` only sets those fields.
 
 An attempt that fails deletes what it wrote. One that is killed cannot: the write's commit or abort deletes
-everything of that name, and with it the .task file, without which an attempt that is still alive writes no
-further file.
+everything of that name, the .task file first. An attempt that is still alive, or starts only then, looks for
+that file before each segment and behind the last one, and gives up where it is gone. So whoever comes second
+deletes.
 """
 
 from __future__ import annotations
@@ -58,6 +59,17 @@ class Staged:
     records_count: int
 
 
+def begin_write(disk: Disk, directory: str, write: str) -> None:
+    """Let a write take files, until it is committed or given up; may be called by each of its tasks."""
+    path = _task_file(directory, write)
+    if not disk.exists(path):
+        try:
+            disk.create(path)
+        except DiskError:
+            if not disk.exists(path):  # another task was not faster
+                raise
+
+
 def stage_rows(
     disk: Disk,
     target: WriteTarget,
@@ -70,17 +82,19 @@ def stage_rows(
 ) -> list[Staged]:
     """Stage the rows of one task attempt; what it wrote is deleted if it fails.
 
-    `write` names the whole write, `attempt` this attempt of the task within it, `turn` the task.
+    `write` names the whole write, which was begun, `attempt` this attempt of the task within it, `turn` the
+    task. UsageError if the write has ended meanwhile: another attempt was faster, or it was given up.
     """
     staging = _Staging(disk, target, write, attempt)
     router = RowRouter(target, first=turn)
     try:
-        staging.begin()
         for batch in batches:
             now_ms = clock()
             for rows in router.split(batch, now_ms):
                 staging.add(rows, now_ms)
-        return staging.finish(clock())
+        staged = staging.finish(clock())
+        staging.check()
+        return staged
     except BaseException:  # an interrupt too: nobody else knows of these files
         staging.discard()
         raise
@@ -89,12 +103,16 @@ def stage_rows(
 def discard_write(disk: Disk, directory: str, write: str, journal: Journal) -> None:
     """Delete what was staged for a write, or for those whose names begin so; what the journal needs stays."""
     needed = journal.staged_names()
-    names = [entry.name for entry in disk.list_directory(directory)]
-    own = [name for name in names if name.startswith(STAGED_PREFIX + write)]
-    # The .task file first, so that an attempt that is still alive stops.
-    for name in sorted(own, key=lambda name: not name.endswith(TASK_SUFFIX)):
-        if name.partition(".")[0] not in needed:
-            disk.delete(f"{directory}{os.sep}{name}")
+
+    def discard(suffix: str) -> None:
+        for entry in disk.list_directory(directory):
+            is_own = entry.name.startswith(STAGED_PREFIX + write) and entry.name.endswith(suffix)
+            if is_own and entry.name.partition(".")[0] not in needed:
+                disk.delete(f"{directory}{os.sep}{entry.name}")
+
+    # Listed anew behind the .task file: what is made from then on, its attempt deletes.
+    discard(TASK_SUFFIX)
+    discard("")
 
 
 def discard_abandoned(disk: Disk, directory: str, journal: Journal, now_ms: int) -> None:
@@ -126,15 +144,6 @@ class _Staging:
         self._partitions: dict[TopicPartition, _StagedPartition] = {}
         self._names: list[str] = []
 
-    def begin(self) -> None:
-        path = _task_file(self._target.directory, self._write)
-        if not self._disk.exists(path):
-            try:
-                self._disk.create(path)
-            except DiskError:
-                if not self._disk.exists(path):  # another task was not faster
-                    raise
-
     def add(self, rows: PartitionRows, now_ms: int) -> None:
         found = self._partitions.get(rows.topic_partition)
         if found is None:
@@ -150,12 +159,16 @@ class _Staging:
             for kind in STAGED_KINDS:
                 self._disk.delete(staged_path(self._target.directory, name, kind))
 
-    def _name(self) -> str:
-        """The name of a new segment, without suffix."""
+    def check(self) -> None:
+        """UsageError if the write takes no files any more."""
         if not self._disk.exists(_task_file(self._target.directory, self._write)):
             raise UsageError(
                 "this write has ended while one of its tasks still ran: nothing more is written."
             )
+
+    def _name(self) -> str:
+        """The name of a new segment, without suffix."""
+        self.check()
         name = f"{STAGED_PREFIX}{self._write}-{self._attempt}-{len(self._names)}"
         self._names.append(name)
         return name
