@@ -80,6 +80,20 @@ def test_without_metadata_the_options_count_the_partitions(tmp_path: Path) -> No
         target(tmp_path, partitions='{"a": 2}').topic("b")
 
 
+def test_fewer_partitions_than_are_there_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "orders-4").mkdir()
+
+    with pytest.raises(UsageError, match=r"says 4 for the topic orders, and .* has orders-4"):
+        target(tmp_path, partitions="4").topic("orders")
+    assert target(tmp_path, partitions="5").topic("orders").partitions_count == 5
+
+
+def test_a_number_of_partitions_that_the_metadata_contradicts_is_refused(broker_dir: Path) -> None:
+    with pytest.raises(UsageError, match=r"says 2 for the topic codecs, and the cluster's metadata says 1"):
+        target(broker_dir, partitions="2").topic("codecs")
+    assert target(broker_dir, partitions="1").topic("codecs").partitions_count == 1
+
+
 def test_a_kraft_directory_without_metadata_needs_the_topics_id(tmp_path: Path) -> None:
     shutil.copy(CLEAN / "meta.properties", tmp_path)
 

@@ -31,7 +31,8 @@ from stratalog.manager.topics import ClusterMetadata, Topic, find_cluster_metada
 class TopicTarget:
     """A topic that can be written to; `refusals` says of some of its partitions why they cannot.
 
-    `replicated` are the partitions of which other nodes have replicas too.
+    `replicated` are the partitions of which other nodes have replicas too. `least_count` is how many there
+    must be, as the directory has one of that number.
     """
 
     name: str
@@ -40,6 +41,7 @@ class TopicTarget:
     topic_id: UUID | None = None
     refusals: Mapping[int, str] = field(default_factory=dict)
     replicated: frozenset[int] = frozenset()
+    least_count: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +60,7 @@ class WriteTarget:
         found = self.topics.get(name)
         if found is None:
             found = self._new_topic(name)
+        self._check_count(found)
         if found.topic_id is None and self.needs_topic_ids:
             raise UsageError(
                 f"the id of the topic {name} is not known: there is no cluster metadata in {self.directory}, "
@@ -65,6 +68,20 @@ class WriteTarget:
                 "topicId, as kafka-topics --describe shows it."
             )
         return found
+
+    def _check_count(self, topic: TopicTarget) -> None:
+        """UsageError for a number of partitions that cannot be: keys would go where nobody looks for them."""
+        asked = self.options.partitions_of(topic.name)
+        if asked is not None and asked != topic.partitions_count:
+            raise UsageError(
+                f"the option partitions says {asked} for the topic {topic.name}, and the cluster's metadata "
+                f"says {topic.partitions_count}: leave the option out."
+            )
+        if topic.partitions_count < topic.least_count:
+            raise UsageError(
+                f"the option partitions says {topic.partitions_count} for the topic {topic.name}, and "
+                f"{self.directory} has {topic.name}-{topic.least_count - 1}: give the number that it has."
+            )
 
     def _new_topic(self, name: str) -> TopicTarget:
         check_topic_name(name)
@@ -186,7 +203,8 @@ def _by_options(
 ) -> dict[str, TopicTarget]:
     """The topics that are here and whose partitions the options count; others are met as they come."""
     targets = {}
-    for name in sorted({key.topic for key in _live(layout)}):
+    here = _live(layout)
+    for name in sorted({key.topic for key in here}):
         count = options.partitions_of(name)
         if count is None or name in INTERNAL_TOPICS or (options.topic is not None and name != options.topic):
             continue
@@ -195,6 +213,7 @@ def _by_options(
             partitions_count=count,
             topic_id=_topic_id(disk, name, layout, options),
             config=configs.of(name),
+            least_count=1 + max(key.partition for key in here if key.topic == name),
         )
     return targets
 
