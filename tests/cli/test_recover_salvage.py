@@ -53,7 +53,10 @@ def test_exactly_what_the_rules_allow_is_kept_of_each_damage(tmp_path: Path, kee
 
     found = {name: (tmp_path / f"damage-{number}" / LOG).read_bytes() for number, name in enumerate(DAMAGES)}
     assert found == {
-        name: b"".join(pieces[number].data for number in survivors(pieces, first_bad, keep_open=keep_open))
+        name: b"".join(
+            pieces[number].data
+            for number in survivors(pieces, first_bad, keep_open=keep_open, is_followed=True)
+        )
         for name, ((pieces, first_bad), _) in DAMAGES.items()
     }
     assert {path.read_bytes() for path in tmp_path.glob(f"*/{BEHIND}")} == {NEXT}
@@ -105,7 +108,7 @@ def test_a_dry_run_tells_of_the_cuts_and_changes_nothing(
     lossy = {
         f"damage-{number}"
         for number, ((pieces, first_bad), _) in enumerate(DAMAGES.values())
-        if len(survivors(pieces, first_bad)) < len(pieces)
+        if len(survivors(pieces, first_bad, is_followed=True)) < len(pieces)
     }
     assert told == lossy
     assert files(tmp_path) == before

@@ -20,6 +20,7 @@ from stratalog.log.recovery.salvage import (
     kept_reader,
     rewrite_steps,
 )
+from stratalog.log.recovery.salvage_transactions import OpenTransaction
 from stratalog.log.recovery.steps import apply_steps
 from tests import naive, profile
 
@@ -85,6 +86,7 @@ def survivors(
     next_base: int = NEXT_BASE,
     from_before: Iterable[int] = (),
     keep_open: bool = False,
+    is_followed: bool = False,
 ) -> list[int]:
     """The numbers of the pieces that must survive, by the rules as the design states them."""
     kept = list(range(first_bad))
@@ -98,6 +100,8 @@ def survivors(
             last = piece
     gaps = [now for before, now in zip([first_bad - 1, *kept], kept, strict=False) if now - 1 not in kept]
     gaps = [gap for gap in gaps if gap > first_bad]
+    if is_followed and len(pieces) - 1 not in kept:
+        gaps.append(len(pieces))
     if keep_open:
         return kept
     dropped: set[int] = set()
@@ -123,7 +127,8 @@ def survivors(
                     continue
             began_before, start, txn, is_doubtful = False, -1, [], False
     left = [number for number in kept if number not in dropped]
-    return left if any(number >= first_bad for number in left) else list(range(first_bad))
+    is_gained = is_followed or any(number >= first_bad for number in left)
+    return left if is_gained else list(range(first_bad))
 
 
 def salvaged(
@@ -133,15 +138,16 @@ def salvaged(
     next_base: int = NEXT_BASE,
     from_before: Iterable[int] = (),
     keep_open: bool = False,
+    is_followed: bool = False,
 ) -> tuple[bytes, Salvage]:
     data = b"".join(piece.data for piece in pieces)
     start = sum(len(piece.data) for piece in pieces[:first_bad])
-    open_first = dict.fromkeys(from_before, BASE - 50)
+    open_there = set(from_before)
     for piece in pieces[:first_bad]:
         if piece.kind == TXN:
-            open_first.setdefault(piece.producer_id, piece.offset)
+            open_there.add(piece.producer_id)
         elif piece.kind in (COMMIT, ABORT):
-            open_first.pop(piece.producer_id, None)
+            open_there.discard(piece.producer_id)
     last = pieces[first_bad - 1] if first_bad else None
     salvage = find_readable(
         SimulatedDisk.of({LOG: data}),
@@ -151,7 +157,9 @@ def salvaged(
         last_offset=last.last_offset if last else BASE - 1,
         last_epoch=last.epoch if last else -1,
         next_base=next_base,
-        open_transactions=open_first,
+        open_before={producer: OpenTransaction(began_before=True) for producer in from_before},
+        open_at_start=open_there,
+        is_followed=is_followed,
         keep_open_transactions=keep_open,
     )
     return b"".join(data[at : at + size] for at, size in salvage.kept), salvage
@@ -305,7 +313,7 @@ def test_a_transaction_from_an_earlier_segment_is_not_committed_by_what_is_kept(
 
 def test_producers_whose_transaction_stays_open_are_named() -> None:
     _, salvage = salvaged(in_transactions("1", "2", "#", ".", "2", "2a"), 2)
-    assert salvage.open_producers == (1,)
+    assert salvage.in_doubt == {1: False}
 
 
 @pytest.mark.parametrize("seed", range(profile.examples(2000, quick=150)))
@@ -343,9 +351,14 @@ def test_random_damages(seed: int) -> None:
         pieces.insert(first_bad, Piece(b"\xff" * 20))
     from_before = [1] if choice.random() < 0.3 else []
     next_base = choice.choice([NEXT_BASE, offset, offset - 2])
+    is_followed = seed % 2 == 0
 
-    found, salvage = salvaged(pieces, first_bad, next_base=next_base, from_before=from_before)
-    expected = survivors(pieces, first_bad, next_base=next_base, from_before=from_before)
+    found, salvage = salvaged(
+        pieces, first_bad, next_base=next_base, from_before=from_before, is_followed=is_followed
+    )
+    expected = survivors(
+        pieces, first_bad, next_base=next_base, from_before=from_before, is_followed=is_followed
+    )
     assert found == b"".join(pieces[number].data for number in expected)
     assert whole(salvage) == sum(len(piece.data) for piece in pieces)
 
@@ -359,6 +372,14 @@ def whole(salvage: Salvage) -> int:
         assert size > 0
         end += size
     return end
+
+
+def test_a_transaction_open_at_damage_to_the_end_is_in_doubt_for_the_next_segment() -> None:
+    pieces = in_transactions("#", ".", "1", "#")
+
+    found, salvage = salvaged(pieces, 0, is_followed=True)
+    assert found == pieces[1].data
+    assert salvage.in_doubt == {1: False}
 
 
 def test_what_is_left_out_is_told_with_its_reason() -> None:

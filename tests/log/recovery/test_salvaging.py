@@ -6,6 +6,7 @@ import pytest
 
 from stratalog.config import LogConfig
 from stratalog.files.simulated import PowerCut, SimulatedDisk
+from stratalog.log.recovery.plan import RecoveryPlan
 from stratalog.log.recovery.quarantine import Quarantine
 from stratalog.log.recovery.run import recover_partition
 from stratalog.log.recovery.survey import RecoveryOptions
@@ -36,8 +37,8 @@ def name(base_offset: int) -> str:
     return f"{DIRECTORY}/{base_offset:020d}.log"
 
 
-def recover(disk: SimulatedDisk) -> None:
-    recover_partition(
+def recover(disk: SimulatedDisk) -> RecoveryPlan:
+    return recover_partition(
         disk,
         DIRECTORY,
         topic_partition=ORDERS,
@@ -65,3 +66,76 @@ def test_a_power_cut_at_any_step_leaves_no_half_of_a_transaction_in_doubt() -> N
         for found in disk.crash(4):
             recover(found)
             assert logs(found) == expected, step
+
+
+def segments(text: str) -> dict[int, list[tuple[str, bytes]]]:
+    """Segments between bars, words as in `in_transactions` of test_salvage; a word's offset is its place."""
+    found: dict[int, list[tuple[str, bytes]]] = {}
+    offset = 0
+    for part in text.split("|"):
+        words = found.setdefault(offset, [])
+        for word in part.split():
+            words.append((word, bytes_of(word, offset)))
+            offset += 1
+    return found
+
+
+def bytes_of(word: str, offset: int) -> bytes:
+    if word in (".", "#"):
+        data = batch(b"plain", base_offset=offset)
+        return data if word == "." else data[:-1] + bytes([data[-1] ^ 1])
+    if len(word) == 1:
+        return produced(int(word), offset, b"of a producer", transactional=True, base_offset=offset)
+    kind = ControlType.COMMIT if word[1] == "c" else ControlType.ABORT
+    return marker(int(word[0]), kind, base_offset=offset)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        # A segment with nothing but what is in doubt: were it kept, the commit behind it would commit it.
+        ("1 # . | 1 1 | 1c .", ". | | 1c ."),
+        ("1 # . | 1 1a | . 1 1c", ". | 1a | . 1 1c"),
+        ("1 # . | 1 | 1 | 2 1c 1 1c", ". | | | 2 1c 1 1c"),
+        # In doubt, and ended before the damage of a later segment.
+        ("1 # . | 1 1c . # .", ". | 1c . ."),
+        ("1 # . | 1 . # . | 1c 1 1c", ". | . . | 1c 1 1c"),
+        # Nothing behind the damage of its segment stays, but the next one does: that is a gap.
+        (". 1 # | 1 1c .", ". | 1c ."),
+        ("# . 1 # | 1 1c .", ". | 1c ."),
+        ("1 # | 1 # | 1c .", "| | 1c ."),
+        # Behind the last gap nothing is in doubt but what was open there.
+        ("1 2 # . | 2 2c 1 | 2 2c 1a", ". | 2c | 2 2c 1a"),
+        # The part in a segment that is not damaged stays; no commit may reach it, until an abort ends it.
+        ("1 . | # . | 1 1c 1 1c | 1 1a 1 1c", "1 . | . | | 1a 1 1c"),
+        # The log ends at the damage: it is cut there, and nothing else goes.
+        (". 1 | 1 #", ". 1 | 1"),
+        ("1 # . | 1 #", ". |"),
+    ],
+)
+def test_no_commit_reaches_what_was_open_at_a_gap(before: str, after: str) -> None:
+    planted = segments(before)
+    disk = SimulatedDisk.of(
+        {name(base): b"".join(data for _, data in words) for base, words in planted.items()}, ManualClock()
+    )
+
+    plan = recover(disk)
+
+    kept = [part.split() for part in after.split("|")]
+    found = {path: data for path, data in logs(disk).items() if not path.startswith("/logs/stratalog")}
+    assert [*found] == [name(base) for base in planted]
+    for (base, words), wanted in zip(planted.items(), kept, strict=True):
+        assert words_in(words, found[name(base)]) == wanted
+    assert recover(disk).steps == ()
+    assert plan.log_end_offset == sum(len(words) for words in planted.values()) or "#" in before[-2:]
+
+
+def words_in(words: list[tuple[str, bytes]], data: bytes) -> list[str]:
+    """Which of the batches of a segment stand in its file, one behind the other."""
+    found = []
+    for word, batch_data in words:
+        if data.startswith(batch_data):
+            found.append(word)
+            data = data.removeprefix(batch_data)
+    assert data == b""
+    return found

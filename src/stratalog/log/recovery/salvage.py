@@ -25,7 +25,7 @@ from stratalog.log.recovery.facts import FileFact
 from stratalog.log.recovery.inventory import SegmentFiles
 from stratalog.log.recovery.ranges import Range, merged, without
 from stratalog.log.recovery.salvage_search import Search
-from stratalog.log.recovery.salvage_transactions import GapTransactions, open_at
+from stratalog.log.recovery.salvage_transactions import GapTransactions, OpenTransaction, follow_good
 from stratalog.log.recovery.steps import CopyRanges, KeepRange, Rename, Step, SyncDirectory
 from stratalog.records.kernels.memory import Bytes
 from stratalog.segment.headers import ReadInto
@@ -47,15 +47,20 @@ class LeftOut:
 class Salvage:
     """How a segment is rewritten: the ranges of the file that stay, in order, and those that do not.
 
-    `batches_count` is of those kept behind the damage; with none, `kept` is what stands before it and the
-    segment is cut as usual. `open_producers` had a transaction open at a gap that no marker has ended by the
-    end of the segment.
+    `batches_count` is of those kept behind the damage. `in_doubt` has the producers whose transaction was
+    open at a gap, here or before, and that no marker has ended by the end of the segment; True where some of
+    it stays in earlier segments.
     """
 
     kept: tuple[Range, ...]
     left_out: tuple[LeftOut, ...]
     batches_count: int
-    open_producers: tuple[int, ...]
+    in_doubt: dict[int, bool]
+
+    @property
+    def is_rewritten(self) -> bool:
+        """Or it is left as it is, or cut at the damage as usual."""
+        return self.batches_count > 0 or any(left.reason == OPEN_TRANSACTION for left in self.left_out)
 
 
 def find_readable(
@@ -67,46 +72,50 @@ def find_readable(
     last_offset: int,
     last_epoch: int,
     next_base: int,
-    open_transactions: Mapping[int, int] | None = None,
+    open_before: Mapping[int, OpenTransaction] | None = None,
+    open_at_start: Collection[int] = (),
+    is_followed: bool = False,
     keep_open_transactions: bool = False,
-    is_behind_gap: bool = False,
-    removed_before: Collection[int] = (),
 ) -> Salvage:
     """What can be kept of bytes [start, end) of a .log, whose first `start` bytes are good batches.
 
     The batch before them ends with `last_offset` and has `last_epoch`, be it in an earlier segment.
     `next_base` is the next segment's base offset, and not above the segment's own by more than 2^31.
-    `open_transactions` has the first offset of each transaction that is open at `start`, by producer.
-    `is_behind_gap` says that bytes are lost before the segment, so that these are in doubt from the start;
-    of the producers `removed_before`, the earlier segments have nothing any more that a commit could reach.
+    `open_before` are the transactions that are open where the segment begins, by producer, doubtful ones
+    among them if there is a gap before; `open_at_start` are the producers that have one open at `start`.
+    `is_followed`: segments behind this one stay, so that damage at its end is a gap too. With `start` at the
+    end nothing is damaged, and only what is in doubt goes.
     Memory is a chunk of the file, or its largest batch, and what the result holds.
     """
+    open_before = open_before or {}
+    transactions = None if keep_open_transactions else GapTransactions(open_before)
+    dropped: list[Range] = []
     with disk.open_read(path) as file:
 
         def read_into(buffer: Bytes, position: int) -> int:
             return disk.read_into(file, buffer, position)
 
-        transactions = None
-        if not keep_open_transactions:
-            already_open = open_at(read_into, start, open_transactions or {})
-            for producer_id in removed_before:
-                already_open[producer_id].began_before = False
-            transactions = GapTransactions(already_open)
-            if is_behind_gap:
-                transactions.see_gap()
+        if transactions is not None:
+            follow_good(read_into, start, transactions, {*open_before, *open_at_start})
+            dropped = transactions.left_out()
         search = Search(read_into, end, last_offset, last_epoch, next_base, transactions)
         search.run(start)
-    dropped = transactions.left_out() if transactions is not None else []
-    batches_count = search.batches_count - sum(position >= start for position, _ in dropped)
-    if not batches_count:
-        # Nothing is gained, so nothing but the damage goes.
-        dropped, transactions, search.kept = [], None, []
+    found = dropped
+    if transactions is not None:
+        if is_followed and search.kept_end < end:
+            transactions.see_gap()
+        found = transactions.left_out()
+    batches_count = search.batches_count - sum(position >= start for position, _ in found)
+    if batches_count or is_followed:
+        dropped = found
+    else:
+        search.kept = []  # nothing is gained: the log ends here, without what was in doubt before
     kept = without([(0, start), *search.kept], dropped)
     return Salvage(
         kept=kept,
         left_out=_left_out(kept, dropped, end),
         batches_count=batches_count,
-        open_producers=() if transactions is None else transactions.still_open(),
+        in_doubt={} if transactions is None else transactions.in_doubt(),
     )
 
 

@@ -8,18 +8,17 @@ from numpy.typing import NDArray
 from stratalog.errors import CorruptRecordError
 from stratalog.files.disk import aligned_buffer
 from stratalog.log.recovery.ranges import Range, merged
-from stratalog.log.recovery.salvage_transactions import GapTransactions
-from stratalog.records.control import ControlType, EndTxnMarker
+from stratalog.log.recovery.salvage_transactions import GapTransactions, marker_in
 from stratalog.records.kernels import resync
 from stratalog.records.kernels.scan import TRANSACTIONAL
 from stratalog.records.kernels.walk import CONTROL, LOG_OVERHEAD, BatchTable
-from stratalog.records.reader import read_batches
 from stratalog.records.walk import Stop, new_table, walk_batches
 from stratalog.segment.headers import CHUNK_SIZE, ReadInto
 
 
 class Search:
-    """Goes through a file from the damage on. `kept` are the ranges of batches that may stay.
+    """Goes through a file from the damage on. `kept` are the ranges of batches that may stay, and `kept_end`
+    is where the last one ends.
 
     The last batch before has `last_offset` and `last_epoch`. Without `transactions` those are not looked at.
     """
@@ -35,6 +34,7 @@ class Search:
     ) -> None:
         self.kept: list[Range] = []
         self.batches_count = 0
+        self.kept_end = 0
         self._read_into = read_into
         self._end = end
         self._last = np.array([last_offset, last_epoch], np.int64)
@@ -43,12 +43,11 @@ class Search:
         self._table = new_table()
         self._keep = np.zeros(len(self._table), np.bool_)
         self._buffer = aligned_buffer(CHUNK_SIZE)
-        self._kept_end = 0
         self._position = self._filled = 0  # what of the file is in the buffer: where it begins, and how much
 
     def run(self, start: int) -> None:
         """Look at everything from `start` on, once."""
-        self._kept_end = start
+        self.kept_end = start
         position, is_in_step = start, True  # a batch that only its offset condemned still leads to the next
         while self._end - position >= resync.HEADER_SIZE:
             if is_in_step:
@@ -101,7 +100,7 @@ class Search:
                 return int(headers[row]["position"])
             if outcome == resync.MARKER:
                 try:
-                    self._marker(headers[row])
+                    marker_in(self._buffer, headers[row])
                     passes_marker = True
                 except CorruptRecordError:
                     row += 1  # no broker gets past it: at its next recovery it would cut the log here
@@ -116,13 +115,13 @@ class Search:
         # Plain batches in one go, from one that matters to transactions, or stands behind a gap, to the next.
         starts = kept["position"] + self._position
         ends = starts + kept["size"]
-        is_behind_gap = starts != np.concatenate([[self._kept_end], ends[:-1]])
+        is_behind_gap = starts != np.concatenate([[self.kept_end], ends[:-1]])
         matters = (kept["producer_id"] >= 0) & (kept["attributes"] & (TRANSACTIONAL | CONTROL) != 0)
         for number in np.flatnonzero(is_behind_gap | matters).tolist():
             if is_behind_gap[number]:
                 self._transactions.see_gap()
             if matters[number]:
-                self._follow(kept[number], self._transactions)
+                self._transactions.take(kept[number], self._buffer, self._position)
         self._add_ranges(kept)
 
     def _add_ranges(self, kept: BatchTable) -> None:
@@ -131,27 +130,7 @@ class Search:
                 self.kept[-1] = (self.kept[-1][0], self.kept[-1][1] + size)
             else:
                 self.kept.append((position, size))
-            self._kept_end = position + size
-
-    def _follow(self, batch: np.record, transactions: GapTransactions) -> None:
-        producer_id = int(batch["producer_id"])
-        piece = self._position + int(batch["position"]), int(batch["size"])
-        if not batch["attributes"] & CONTROL:
-            transactions.add_batch(producer_id, piece)
-            return
-        marker = self._marker(batch)
-        if marker is not None:
-            transactions.end(producer_id, piece, commits=marker is ControlType.COMMIT)
-
-    def _marker(self, batch: np.record) -> ControlType | None:
-        """What a control batch of a producer says; None if compaction has emptied it.
-
-        CorruptRecordError if it is no transaction marker.
-        """
-        start = int(batch["position"])
-        one = next(read_batches(self._buffer, start=start, end=start + int(batch["size"]), check_crc=False))
-        record = next(iter(one), None)
-        return None if record is None else EndTxnMarker.parse(record.key, record.value).control_type
+            self.kept_end = position + size
 
     def _size_at(self, at: int) -> int:
         return int.from_bytes(self._buffer[at + 8 : at + 12].tobytes(), "big", signed=True) + LOG_OVERHEAD

@@ -5,25 +5,34 @@ the producer's next commit would commit what was aborted. So such a transaction 
 batches in this segment, before and behind the gap, up to its producer's next marker. The marker itself
 stays; it then ends nothing. But where the transaction began in an earlier segment, which is not rewritten, a
 commit would still reach that part: then the marker is left out too, and the next one decides. An abort always
-stays: whatever it ends was not to be seen.
+stays: whatever it ends was not to be seen. All of that holds in the segments behind the gap as well, until
+the transaction is ended, be they damaged or not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from stratalog.errors import CorruptRecordError
 from stratalog.log.recovery.ranges import Range
+from stratalog.records.control import ControlType, EndTxnMarker
+from stratalog.records.kernels.memory import Bytes
 from stratalog.records.kernels.scan import TRANSACTIONAL
 from stratalog.records.kernels.walk import CONTROL
+from stratalog.records.reader import read_batches
 from stratalog.segment.headers import ReadInto, walk_file
 
 
 @dataclass(slots=True)
 class OpenTransaction:
-    """A transaction without its marker, and its batches in this segment."""
+    """A transaction without its marker, and its batches in this segment.
+
+    `began_before`: segments before this one hold some of it, and will.
+    """
 
     began_before: bool = False
     is_doubtful: bool = False
@@ -33,18 +42,29 @@ class OpenTransaction:
 class GapTransactions:
     """Which transactions are open at a gap, and what is left out because of that."""
 
-    def __init__(self, open_at_start: dict[int, OpenTransaction]) -> None:
-        self._open = open_at_start
+    def __init__(self, open_before: Mapping[int, OpenTransaction]) -> None:
+        self._open = dict(open_before)
         self._left_out: list[Range] = []
 
     def see_gap(self) -> None:
         for txn in self._open.values():
             txn.is_doubtful = True
 
-    def add_batch(self, producer_id: int, piece: Range) -> None:
-        self._open.setdefault(producer_id, OpenTransaction()).pieces.append(piece)
+    def take(self, batch: np.record, data: Bytes, position: int) -> None:
+        """Take in a batch of a producer; `data` holds the file from `position` on.
 
-    def end(self, producer_id: int, marker: Range, *, commits: bool) -> None:
+        CorruptRecordError if it is a control batch, and no marker.
+        """
+        producer_id = int(batch["producer_id"])
+        piece = position + int(batch["position"]), int(batch["size"])
+        if batch["attributes"] & CONTROL:
+            marker = marker_in(data, batch)
+            if marker is not None:
+                self._end(producer_id, piece, commits=marker is ControlType.COMMIT)
+        elif batch["attributes"] & TRANSACTIONAL:
+            self._open.setdefault(producer_id, OpenTransaction()).pieces.append(piece)
+
+    def _end(self, producer_id: int, marker: Range, *, commits: bool) -> None:
         txn = self._open.pop(producer_id, None)
         if txn is None or not txn.is_doubtful:
             return
@@ -58,26 +78,31 @@ class GapTransactions:
         unended = [piece for txn in self._open.values() if txn.is_doubtful for piece in txn.pieces]
         return sorted(self._left_out + unended)
 
-    def still_open(self) -> tuple[int, ...]:
-        return tuple(sorted(producer_id for producer_id, txn in self._open.items() if txn.is_doubtful))
+    def in_doubt(self) -> dict[int, bool]:
+        """The producers whose transaction is, and whether some of it stays in earlier segments."""
+        return {producer: txn.began_before for producer, txn in self._open.items() if txn.is_doubtful}
 
 
-def open_at(read_into: ReadInto, start: int, first_offsets: Mapping[int, int]) -> dict[int, OpenTransaction]:
-    """The transactions that are open at `start`, with their batches before it."""
-    found = {producer_id: OpenTransaction(began_before=True) for producer_id in first_offsets}
-    if not found:
-        return found
-    producers = np.array(sorted(found), np.int64)
-    for part in walk_file(read_into, 0, start, check_crc=False):
+def follow_good(
+    read_into: ReadInto, end: int, transactions: GapTransactions, producers: Collection[int]
+) -> None:
+    """Take in what these producers have in the good batches before `end`."""
+    if not producers:
+        return
+    ids = np.array(sorted(producers), np.int64)
+    for part in walk_file(read_into, 0, end, check_crc=False):
         headers = part.walk.headers
-        for row in headers[np.isin(headers["producer_id"], producers)]:
-            txn, offset = found[int(row["producer_id"])], int(row["base_offset"])
-            first_offset = first_offsets[int(row["producer_id"])]
-            if (
-                offset >= first_offset
-                and row["attributes"] & TRANSACTIONAL
-                and not row["attributes"] & CONTROL
-            ):
-                txn.began_before &= offset != first_offset
-                txn.pieces.append((part.position + int(row["position"]), int(row["size"])))
-    return found
+        for batch in headers[np.isin(headers["producer_id"], ids)]:
+            with suppress(CorruptRecordError):  # no marker; a scan ends behind it
+                transactions.take(batch, part.data, part.position)
+
+
+def marker_in(data: Bytes, batch: np.record) -> ControlType | None:
+    """What a control batch of a producer says; None if compaction has emptied it.
+
+    CorruptRecordError if it is no transaction marker.
+    """
+    start = int(batch["position"])
+    one = next(read_batches(data, start=start, end=start + int(batch["size"]), check_crc=False))
+    record = next(iter(one), None)
+    return None if record is None else EndTxnMarker.parse(record.key, record.value).control_type

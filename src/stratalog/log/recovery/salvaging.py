@@ -8,13 +8,13 @@ be left of them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import NamedTuple
 
 from stratalog.files.disk import Disk
 from stratalog.log.recovery.result_scans import ResultScans
-from stratalog.log.recovery.salvage import OPEN_TRANSACTION, Salvage, find_readable, kept_reader
+from stratalog.log.recovery.salvage import find_readable, kept_reader
+from stratalog.log.recovery.salvage_transactions import OpenTransaction
 from stratalog.log.recovery.sequence import RecoverySequence, SegmentState
 from stratalog.log.recovery.stitch import EpochStitch, SnapshotSet
 from stratalog.log.recovery.survey import Survey
@@ -32,13 +32,6 @@ def salvage_results(disk: Disk, survey: Survey, results: Mapping[str, ScanResult
     return _Salvaging(disk, survey, results).run()
 
 
-class _Doubt(NamedTuple):
-    """A transaction that was open at a gap; `has_earlier_part` where segments that stay have some of it."""
-
-    first_offset: int
-    has_earlier_part: bool
-
-
 class _Salvaging:
     def __init__(self, disk: Disk, survey: Survey, results: Mapping[str, ScanResult]) -> None:
         self._disk = disk
@@ -46,7 +39,7 @@ class _Salvaging:
         self._results = dict(results)
         self._tasks = {task.name: task for task in survey.scans}
         self._states = survey.segment_states()
-        self._doubtful: dict[int, _Doubt] = {}
+        self._doubtful: dict[int, bool] = {}  # as Salvage.in_doubt of the segment before
         self._epochs = EpochStitch(survey.epochs or ())
 
     def run(self) -> dict[str, ScanResult]:
@@ -66,33 +59,36 @@ class _Salvaging:
     def _look_again(self, number: int, task: ScanTask, result: ScanResult) -> ScanResult:
         scan = result.scan
         is_damaged = scan.stop is not ScanStop.END
-        open_transactions = {producer: doubt.first_offset for producer, doubt in self._doubtful.items()}
-        start = 0
-        if is_damaged:
-            start = scan.valid_size
-            open_transactions = _open_behind(scan, self._open_at(number) | open_transactions)
-        removed = {
-            producer
-            for producer in open_transactions
-            if producer in self._doubtful and not self._doubtful[producer].has_earlier_part
+        if result.pieces:
+            # A split copies it as it is: whatever is in doubt stays, and later commits must not reach it.
+            self._doubtful = dict.fromkeys(self._doubtful, True)
+            return result
+        open_before = {
+            producer: OpenTransaction(began_before=is_left, is_doubtful=True)
+            for producer, is_left in self._doubtful.items()
         }
+        open_at_start: set[int] = set()
+        if is_damaged:
+            found = self._open_at(number)
+            for producer in found.keys() - open_before.keys():
+                open_before[producer] = OpenTransaction(began_before=True)
+            open_at_start = _open_behind(scan, found)
         salvage = find_readable(
             self._disk,
             task.path,
-            start,
+            scan.valid_size if is_damaged else task.size,
             task.size,
-            last_offset=scan.next_offset - 1 if start else task.base_offset - 1,
-            last_epoch=self._last_epoch(scan if is_damaged else None),
+            last_offset=scan.next_offset - 1,
+            last_epoch=self._last_epoch(scan),
             next_base=self._next_base(number, task),
-            open_transactions=open_transactions,
+            open_before=open_before,
+            open_at_start=open_at_start,
+            is_followed=number + 1 < len(self._states),
             keep_open_transactions=self._survey.options.keep_open_transactions,
-            is_behind_gap=bool(self._doubtful),
-            removed_before=removed,
         )
-        self._note_doubts(task, salvage, open_transactions, removed)
-        reasons = {left.reason for left in salvage.left_out}
-        if not salvage.batches_count or not reasons or (not is_damaged and reasons != {OPEN_TRANSACTION}):
-            return result  # an undamaged segment loses nothing but transactions that are in doubt
+        self._doubtful = salvage.in_doubt
+        if not salvage.is_rewritten:
+            return result
         with self._disk.open_read(task.path) as file:
             read_into, size = kept_reader(self._disk, file, salvage.kept)
             kept = scan_reader(
@@ -121,28 +117,9 @@ class _Salvaging:
         )
         return sequence.open_transactions_at(number)
 
-    def _note_doubts(
-        self, task: ScanTask, salvage: Salvage, open_transactions: Mapping[int, int], removed: Collection[int]
-    ) -> None:
-        if self._survey.options.keep_open_transactions:
-            return
-        # Where nothing behind the damage can be kept, all that was open before it stays in doubt.
-        is_rewritten = salvage.batches_count > 0
-        producers = salvage.open_producers if is_rewritten else open_transactions
-        self._doubtful = {}
-        for producer in producers:
-            first_offset = open_transactions.get(producer, task.base_offset)
-            began_here = first_offset >= task.base_offset
-            is_gone = producer in removed or (began_here and is_rewritten)
-            self._doubtful[producer] = _Doubt(first_offset, not is_gone)
-
-    def _last_epoch(self, scan: SegmentScan | None) -> int:
-        known = [] if scan is None else [epoch for epoch, _ in scan.epoch_starts]
-        before = (
-            []
-            if scan is None
-            else [e.epoch for e in self._epochs.entries if e.start_offset < scan.next_offset]
-        )
+    def _last_epoch(self, scan: SegmentScan) -> int:
+        known = [epoch for epoch, _ in scan.epoch_starts]
+        before = [entry.epoch for entry in self._epochs.entries if entry.start_offset < scan.next_offset]
         return max([*known, *before], default=-1)
 
     def _next_base(self, number: int, task: ScanTask) -> int:
@@ -152,12 +129,12 @@ class _Salvaging:
         return widest
 
 
-def _open_behind(scan: SegmentScan, before: Mapping[int, int]) -> dict[int, int]:
-    """What is open at the end of a scan, given what was open before it."""
-    still_open = dict(before)
+def _open_behind(scan: SegmentScan, before: Mapping[int, int]) -> set[int]:
+    """The producers with a transaction open at the end of a scan, given those open before it."""
+    still_open = set(before)
     for producer in scan.producers:
         if producer.ended_txn:
-            still_open.pop(producer.producer_id, None)
+            still_open.discard(producer.producer_id)
         if producer.txn_first_offset is not None:
-            still_open.setdefault(producer.producer_id, producer.txn_first_offset)
+            still_open.add(producer.producer_id)
     return still_open
