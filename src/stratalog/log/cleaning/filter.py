@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stratalog.errors import InvalidRecordError
 from stratalog.files.disk import aligned_buffer
@@ -123,7 +124,9 @@ class RunFilter:
         )
         if refused >= 0:
             raise _no_empty_message(batches[refused])
-        data = self._out[:size] if not pending else self._compressed(size, pending)
+        data = self._out[:size]
+        if pending:
+            data = compress_spans(data, self._to_compress[:pending])
         written = walk_batches(data, table=self._written, check_crc=False).headers
         unread = verdicts["rows_count"][verdicts["is_deleted"]].sum()
         return FilteredRun(
@@ -149,21 +152,22 @@ class RunFilter:
         if most > len(self._out):
             self._out = aligned_buffer(2 * most)
 
-    def _compressed(self, size: int, pending: int) -> Bytes:
-        """The output with the sections of these batches compressed, and lengths and checksums to match."""
-        view = self._out.data
-        parts: list[memoryview | bytearray] = []
-        done = 0
-        for start, end in self._to_compress[:pending].tolist():
-            header = BatchHeader.unpack(view, start)
-            section = compress(header.attributes & CODEC_MASK, view[start + RECORD_BATCH_OVERHEAD : end])
-            length = header.batch_length + len(section) - (end - start - RECORD_BATCH_OVERHEAD)
-            batch = bytearray(header._replace(batch_length=length).pack()) + section
-            write_crc(batch, 0, len(batch))
-            parts += [view[done:start], batch]
-            done = end
-        parts.append(view[done:size])
-        return byte_array(b"".join(parts))
+
+def compress_spans(written: Bytes, spans: NDArray[np.int64]) -> Bytes:
+    """The output with the batches at these (start, end) compressed, and lengths and checksums to match."""
+    view = written.data
+    parts: list[memoryview | bytearray] = []
+    done = 0
+    for start, end in spans.tolist():
+        header = BatchHeader.unpack(view, start)
+        section = compress(header.attributes & CODEC_MASK, view[start + RECORD_BATCH_OVERHEAD : end])
+        length = header.batch_length + len(section) - (end - start - RECORD_BATCH_OVERHEAD)
+        batch = bytearray(header._replace(batch_length=length).pack()) + section
+        write_crc(batch, 0, len(batch))
+        parts += [view[done:start], batch]
+        done = end
+    parts.append(view[done:])
+    return byte_array(b"".join(parts))
 
 
 def _horizon_ms(rules: Rules) -> int:

@@ -20,7 +20,7 @@ from stratalog.records.kernels.decode import RECORD, RecordTable
 from stratalog.records.kernels.hash import hash_keys
 from stratalog.records.kernels.memory import Bytes, byte_array
 from stratalog.records.kernels.offset_map import Hashes
-from stratalog.records.kernels.walk import BatchTable
+from stratalog.records.kernels.walk import BATCH, BatchTable
 
 SLOT_SIZE = 24
 MAX_SLOTS = 2**31 - 1
@@ -98,6 +98,15 @@ class OffsetMap:
         return kernel.put_records(
             self._slots, self.capacity, self._state, batches, skipped, rows, hashes, start_offset
         )
+
+    def put_keys(self, keys: Sequence[bytes]) -> None:
+        """Note keys alone, at offset 0: for whoever only asks whether a key is one of these."""
+        data, rows = _rows_of(keys)
+        hashes = np.empty((len(keys), 2), np.uint64)
+        self.hash_rows(data, rows, hashes)
+        _, is_full = self.put_records(np.zeros(1, BATCH), np.zeros(1, np.bool_), rows, hashes, 0)
+        if is_full:
+            raise UsageError(f"{len(keys)} keys do not fit a map for {self.capacity}.")
 
     def get_offsets(self, hashes: Hashes, found: NDArray[np.int64]) -> None:
         """The last offset of each key with one of these hashes; -1 where there is none."""

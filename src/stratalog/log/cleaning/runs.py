@@ -7,7 +7,7 @@ take the place of another, and a batch that is written anew would get a checksum
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -22,10 +22,21 @@ from stratalog.records.kernels.walk import BatchTable, survey
 from stratalog.records.unpack import Run, invalid_record, next_run
 from stratalog.records.walk import Stop, explain_stop
 from stratalog.segment.headers import Part, walk_file
-from stratalog.segment.segment_files import SegmentFiles
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 _FIRST_ROWS = 8192
+
+
+class BatchFile(Protocol):
+    """Batches to be read: a segment, a file of another name, or what is kept in quarantine."""
+
+    @property
+    def log_path(self) -> str: ...
+
+    @property
+    def size(self) -> int: ...
+
+    def read_into(self, buffer: Bytes, position: int) -> int: ...
 
 
 class DecodedRun(NamedTuple):
@@ -52,7 +63,7 @@ class RunReader:
         self._rows: RecordTable = np.empty(_FIRST_ROWS, RECORD)
         self.hashes: Hashes = np.empty((_FIRST_ROWS, 2), np.uint64)
 
-    def read(self, segment: SegmentFiles, start_position: int = 0) -> Iterator[DecodedRun]:
+    def read(self, segment: BatchFile, start_position: int = 0) -> Iterator[DecodedRun]:
         """All batches from a position on; what is no whole batch, up to the end, is a CorruptRecordError."""
         path = segment.log_path
         for part in walk_file(segment.read_into, start_position, segment.size, check_crc=True):
