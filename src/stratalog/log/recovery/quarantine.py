@@ -25,8 +25,8 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -157,7 +157,7 @@ class Quarantine:
             if status is None:
                 raise QuarantineError(source, "there is no such file to be kept.")
             kept = self.moved(partition, file, status.inode, status.size)
-            there = None if kept is None else self._disk.status(self._path(*kept.files))
+            there = None if kept is None else self._disk.status(self.path(*kept.files))
             if kept is None or (there is not None and there.inode != status.inode):
                 name = self._free_name(partition, file, 0)
                 kept = Kept(
@@ -177,7 +177,7 @@ class Quarantine:
                 self._write_line(kept)
                 there = None
             if there is None:
-                self._disk.rename(source, self._path(*kept.files))
+                self._disk.rename(source, self.path(*kept.files))
             else:
                 # A crash has left the file both names, and then a rename does nothing.
                 self._disk.delete(source)
@@ -204,10 +204,8 @@ class Quarantine:
                 view = buffer[: min(_CHUNK_SIZE, part.size - done)]
                 if part.file is None:
                     view[:] = 0
-                elif self._disk.read_into(self._path(part.file), view, part.at + done) < len(view):
-                    raise QuarantineError(
-                        self._path(part.file), f"it ends before byte {part.at + part.size}."
-                    )
+                elif self._disk.read_into(self.path(part.file), view, part.at + done) < len(view):
+                    raise QuarantineError(self.path(part.file), f"it ends before byte {part.at + part.size}.")
                 digest.update(view.data)
                 self._disk.append(target, view)
                 done += len(view)
@@ -232,7 +230,63 @@ class Quarantine:
         self._disk.sync_directory(os.path.dirname(source))  # noqa: PTH120
         return kept
 
-    def _path(self, name: str) -> str:
+    def replace(
+        self,
+        kept: Kept,
+        pieces: Iterable[NDArray[np.uint8]] | None,
+        *,
+        reason: str,
+        check: Callable[[Kept], object] | None = None,
+    ) -> None:
+        """Put other bytes in the place of what was kept, or, without pieces, none; a new line tells of it.
+
+        `check` is called when they are written and may refuse them. What they replace goes last, when they
+        and their line are on the device.
+        """
+        with self._lock:
+            name = self._free_name(kept.partition, kept.file, kept.position)
+            size, digest = self._write_pieces(name, pieces or ())
+            changed = replace(
+                kept,
+                size=size,
+                reason=reason,
+                parts=(KeptPart(file=name, at=0, size=size),) if size else (),
+                sha256=digest,
+                inode=0,
+                time_ms=self._clock(),
+            )
+            if check is not None:
+                check(changed)
+            if any(_is_same_range(changed, line) and self._has_files(line) for line in self._read()):
+                self._disk.delete(self.path(name))  # a run that was killed here has come as far
+            else:
+                self._write_line(changed)
+            for file in kept.files:
+                self._disk.delete(self.path(file))
+            self._disk.sync_directory(self.directory)
+
+    def unknown_files(self, partition: str) -> list[str]:
+        """Copies that no line tells of: of a run that was killed, when the log still had those bytes."""
+        with self._lock:
+            known = {name for kept in self._read() for name in kept.files}
+            start, short = f"{PREFIX}{partition}-", f"{PREFIX}{_short(partition)}-"
+            return [
+                entry.name
+                for entry in self._listing()
+                if entry.name.startswith((start, short)) and entry.name not in known
+            ]
+
+    def delete_unknown(self, name: str) -> None:
+        """Delete one of those."""
+        self._disk.delete(self.path(name))
+        self._disk.sync_directory(self.directory)
+
+    def path_of(self, kept: Kept) -> str:
+        """The file that holds what was kept, or, without one, the manifest."""
+        return self.path(kept.files[0] if kept.files else MANIFEST)
+
+    def path(self, name: str) -> str:
+        """Where a file of the quarantine is."""
         return os.path.join(self.directory, name)  # noqa: PTH118
 
     def _free_name(self, partition: str, file: str, position: int) -> str:
@@ -247,7 +301,7 @@ class Quarantine:
     def _copy(
         self, source: Path, position: int, parts: list[tuple[int, bool]], name: str, needed: int
     ) -> None:
-        path = self._path(name)
+        path = self.path(name)
         self._disk.delete(path)
         free = self._disk.free_size(self.directory)
         if free < needed:
@@ -274,11 +328,23 @@ class Quarantine:
             raise QuarantineFullError(self.directory, needed, free) from error
         self._disk.sync_directory(self.directory)
 
+    def _write_pieces(self, name: str, pieces: Iterable[NDArray[np.uint8]]) -> tuple[int, str]:
+        path, size, digest = self.path(name), 0, hashlib.sha256()
+        self._disk.delete(path)
+        for piece in pieces:
+            self._disk.append(path, piece)
+            digest.update(piece.data)
+            size += len(piece)
+        if size:
+            self._disk.sync(path)
+            self._disk.sync_directory(self.directory)
+        return size, digest.hexdigest()
+
     def _has_files(self, kept: Kept) -> bool:
         for part in kept.parts:
             if part.file is None:
                 continue
-            status = self._disk.status(self._path(part.file))
+            status = self._disk.status(self.path(part.file))
             if status is None or status.size < part.at + part.size:
                 return False
         return True
@@ -288,7 +354,7 @@ class Quarantine:
 
     def _read(self) -> list[Kept]:
         if self._lines is None:
-            path = self._path(MANIFEST)
+            path = self.path(MANIFEST)
             if any(entry.name == MANIFEST and entry.is_symlink for entry in self._listing()):
                 raise QuarantineError(path, "it is a symbolic link, which is not written through.")
             status = self._disk.status(path)
@@ -298,7 +364,7 @@ class Quarantine:
         return self._lines
 
     def _write_line(self, kept: Kept) -> None:
-        path = self._path(MANIFEST)
+        path = self.path(MANIFEST)
         line = json.dumps(asdict(kept)).encode("ascii") + b"\n"
         status = self._disk.status(path)
         if status is None:
@@ -370,8 +436,17 @@ def _file_name(partition: str, file: str, suffix: str) -> str:
     name = f"{PREFIX}{partition}-{file}-{suffix}"
     if len(os.fsencode(name)) <= _LONGEST_NAME:
         return name
-    short = hashlib.sha256(os.fsencode(partition)).hexdigest()[:32]
-    return f"{PREFIX}{short}-{file}-{suffix}"
+    return f"{PREFIX}{_short(partition)}-{file}-{suffix}"
+
+
+def _short(partition: str) -> str:
+    return hashlib.sha256(os.fsencode(partition)).hexdigest()[:32]
+
+
+def _is_same_range(kept: Kept, other: Kept) -> bool:
+    """Whether two lines tell of the same bytes of the same file."""
+    one, two = ((each.partition, each.file, each.position, each.size, each.sha256) for each in (kept, other))
+    return one == two
 
 
 def _parsed(line: bytes) -> Kept | None:
