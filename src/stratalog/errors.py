@@ -26,6 +26,7 @@ StratalogError
 ├── InvalidNameError                 a file or directory name that no broker accepts; .name
 ├── LogClosedError                   a log that was closed is used; .path
 ├── LogDirLockedError                another process holds the log directory; .path
+├── EraseProofError                  what an erasure wrote is not what should be left; .path
 ├── DiskError                        the system refused to read or write; .path, .errno
 ├── FileOwnerError                   what would be written here could not keep its owner; .path, .owner, .user
 ├── InvalidOffsetError               an offset that does not ascend where offsets must; .path, .offset
@@ -294,6 +295,21 @@ class DiskError(StratalogError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.path, self.reason, self.errno)
+
+
+class EraseProofError(StratalogError):
+    """What an erasure has written, read back, is not what was there less what was to go. Nothing is lost."""
+
+    def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
+        self.path = os.fspath(path)
+        self.reason = reason
+        super().__init__(
+            f"{self.path}: {reason} It was written by an erasure, and what it was made from is still there. "
+            "Check the disk and its memory, then run again."
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.path, self.reason)
 
 
 class FileOwnerError(StratalogError):

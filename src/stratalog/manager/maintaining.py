@@ -136,7 +136,7 @@ class Maintenance:
                     raise LogDirLockedError(path)
             return fixed._plan_all(paths, work, now)
         with ExitStack() as held:
-            directories = fixed._open(paths, held)
+            directories = fixed.open_directories(paths, held)
             check_names(self.disk, paths, self.names)
             known = KnownTopics(self.disk, paths, self.sources)
             done = [fixed._do_directory(directory, known, work, now) for directory in directories]
@@ -165,7 +165,7 @@ class Maintenance:
                 waiting=tuple(file for file in files if file.due_ms > now),
             )
 
-    def _open(self, paths: Sequence[str], held: ExitStack) -> list[LogDirectory]:
+    def open_directories(self, paths: Sequence[str], held: ExitStack) -> list[LogDirectory]:
         """Recover what needs it, and lock everything before anything else is done."""
         directories = [LogDirectory(self.disk, path, self.make_lock) for path in paths]
         unclean = [directory for directory in directories if directory.needs_recovery()]

@@ -1,0 +1,205 @@
+"""Rewrites files of a partition without certain records: counted, written beside, proven, then swapped.
+
+A segment's new files are complete and on the device as `.cleaned`, and were read back, before the old ones
+are touched. In a log they take their place by `replace.py`; the old ones are then deleted at once, as that
+is what was asked for. Segments stay what they are, none is joined with another: the snapshots of producers,
+which belong to their bases, stay right.
+
+Not a word here about who may do this, and when: that is `manager/erasing.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratalog.clock import Clock
+from stratalog.config import LogConfig
+from stratalog.errors import CorruptRecordError, DiskError
+from stratalog.files.disk import Disk
+from stratalog.files.names import FileState
+from stratalog.log.cleaning.erase_filter import erase_runs
+from stratalog.log.cleaning.erase_proof import Removed, prove, sha256_of
+from stratalog.log.cleaning.erase_selection import Matcher
+from stratalog.log.cleaning.replace import replace_segments
+from stratalog.log.cleaning.runs import BatchFile
+from stratalog.log.scheduler import Task
+from stratalog.log.segments import LogSegments
+from stratalog.records.kernels.memory import Bytes
+from stratalog.segment.segment import LogSegment
+
+
+class Found(NamedTuple):
+    """What is to go from a file. `problem` is why its records cannot all be read, and so not be found."""
+
+    records_count: int = 0
+    markers_count: int = 0
+    problem: CorruptRecordError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewritten:
+    """What became of a file, with its SHA-256 before and after; `after` is None where it is gone."""
+
+    removed: Removed
+    size_before: int
+    size_after: int
+    before: str
+    after: str | None
+
+
+class What(Enum):
+    """Where a file is from which records are erased."""
+
+    SEGMENT = "segment"
+    STRAY = "stray segment"  # of a directory that a broker has set aside
+    DELETED = "deleted file"  # renamed, or in a directory that was, to be deleted
+    QUARANTINE = "quarantine"
+
+
+BeforeSwap = Callable[[Rewritten], object]
+"""Told what a file becomes when that is proven, and before anything of the old one goes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToErase:
+    """A file that holds records of the selection, or may; `erase` does it. `is_gone`: it goes as a whole."""
+
+    file: str
+    what: What
+    found: Found
+    size: int
+    is_gone: bool
+    erase: Callable[[BeforeSwap], Rewritten]
+
+
+class FileOfBatches:
+    """A file of batches under any name: one that waits for its deletion, or is in no log."""
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        self.log_path = path
+        self.size = disk.size(path)
+        self._disk = disk
+
+    def read_into(self, buffer: Bytes, position: int) -> int:
+        return self._disk.read_into(self.log_path, buffer[: max(0, self.size - position)], position)
+
+
+def find_records(file: BatchFile, matcher: Matcher) -> Found:
+    """How many records of the selection a file has; it is read up to what cannot be read."""
+    records_count = markers_count = 0
+    try:
+        for run in matcher.reader.read(file):
+            gone, markers = matcher.match(run)
+            records_count += int(gone.sum())
+            markers_count += markers
+    except CorruptRecordError as problem:
+        return Found(records_count, markers_count, problem)
+    return Found(records_count, markers_count)
+
+
+def gone_file(file: BatchFile, found: Found) -> Rewritten:
+    """What is told of a file that goes as a whole."""
+    return Rewritten(
+        removed=Removed(records_count=found.records_count),
+        size_before=file.size,
+        size_after=0,
+        before=sha256_of(file),
+        after=None,
+    )
+
+
+def erase_from_segment(
+    segment: LogSegment,
+    matcher: Matcher,
+    *,
+    disk: Disk,
+    config: LogConfig,
+    clock: Clock,
+    before_swap: BeforeSwap,
+    swap: Callable[[LogSegment], object],
+) -> Rewritten:
+    """Write the segment without the records of the selection, prove it, tell `before_swap`, and `swap`."""
+    cleaned = _create(segment, disk, config, clock)
+    is_proven = False
+    try:
+        changed = _write(segment, cleaned, matcher)
+        removed = prove(segment, FileOfBatches(disk, cleaned.log_path), matcher.selection, changed)
+        rewritten = Rewritten(
+            removed=removed,
+            size_before=segment.size,
+            size_after=cleaned.size,
+            before=sha256_of(segment),
+            after=sha256_of(cleaned),
+        )
+        is_proven = True
+    finally:
+        if not is_proven:
+            with suppress(DiskError):  # the next run deletes them
+                cleaned.delete()
+    before_swap(rewritten)
+    swap(cleaned)
+    return rewritten
+
+
+def swap_in_log(disk: Disk, segments: LogSegments, segment: LogSegment, cleaned: LogSegment) -> None:
+    """Put it in the place of a segment of a log, so that any start after a crash finds one or the other."""
+    replace_segments(
+        disk,
+        segments,
+        [cleaned],
+        [segment],
+        scheduler=_AtOnce(),
+        producers=None,
+        delete_delay_ms=0,
+        reason="records of them were erased",
+    )
+
+
+def swap_in_stray(disk: Disk, segment: LogSegment, cleaned: LogSegment) -> None:
+    """The same in a directory that no start finishes a swap in: the indexes go first, the log last.
+
+    A log without an index gets one from whoever opens it; one with another log's index would be misread.
+    """
+    directory = segment.directory
+    for index in (segment.offset_index, segment.time_index, segment.txn_index):
+        disk.delete(index.path)
+        index.forget()
+    disk.sync_directory(directory)
+    cleaned.change_suffixes(FileState.CLEANED.value, FileState.LIVE.value)
+    disk.sync_directory(directory)
+
+
+def _create(segment: LogSegment, disk: Disk, config: LogConfig, clock: Clock) -> LogSegment:
+    directory, base_offset, suffix = segment.directory, segment.base_offset, FileState.CLEANED.value
+    # What a run that failed has left.
+    LogSegment(disk, directory, base_offset, config, clock, suffix=suffix).delete()
+    return LogSegment.create(disk, directory, base_offset, config, clock, suffix=suffix)
+
+
+def _write(segment: LogSegment, cleaned: LogSegment, matcher: Matcher) -> NDArray[np.int64]:
+    """Write what stays, on the device when this returns; which batches have changed."""
+    changed = []
+    for run in erase_runs(segment, matcher):
+        cleaned.append(run.data, run.batches, run.max_offset)
+        changed.append(run.changed)
+    # Markers and the batches of their transactions are all where they were.
+    for aborted in segment.txn_index.all_aborted():
+        cleaned.append_aborted(aborted)
+    cleaned.on_become_inactive()
+    cleaned.flush()
+    cleaned.set_modified(segment.modified_ms)  # what has no timestamp is as old as its file
+    return np.concatenate(changed)
+
+
+class _AtOnce:
+    """A scheduler that does everything when it is asked to."""
+
+    def schedule(self, name: str, task: Task, delay_ms: int = 0) -> None:  # noqa: ARG002
+        task()

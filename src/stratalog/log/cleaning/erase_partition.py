@@ -1,0 +1,162 @@
+"""The files of one partition's directory from which records are to be erased, and how each of them is.
+
+A broker finishes a swap in the directories that it loads, and so does our recovery. A directory that it has
+set aside as stray is loaded by nobody, so that a swap there must be whole at every moment. What is on its way
+out already, a file renamed to `.deleted` or a directory renamed to `-delete`, is not rewritten: a log in it
+with a record that is to go, or that cannot be read, goes now.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import zip_longest
+
+from stratalog.clock import Clock
+from stratalog.config import LogConfig
+from stratalog.errors import NeedsRecoveryError
+from stratalog.files.disk import Disk
+from stratalog.files.entries import EntryKind
+from stratalog.files.names import (
+    DirectoryState,
+    FileKind,
+    FileState,
+    SegmentFile,
+    parse_segment_file,
+    segment_file_name,
+)
+from stratalog.log.cleaning.erase import (
+    BeforeSwap,
+    FileOfBatches,
+    Found,
+    Rewritten,
+    ToErase,
+    What,
+    erase_from_segment,
+    find_records,
+    gone_file,
+    swap_in_log,
+    swap_in_stray,
+)
+from stratalog.log.cleaning.erase_selection import Matcher
+from stratalog.log.segments import LogSegments
+from stratalog.segment.segment import LogSegment
+
+_INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionFiles:
+    """A directory of a partition, and by which means it is looked at."""
+
+    disk: Disk
+    directory: str
+    state: DirectoryState
+    config: LogConfig
+    clock: Clock
+    matcher: Matcher
+
+    def look(self) -> Iterator[ToErase | Found]:
+        """What is to be erased; a bare Found is of a file in which only markers are at named offsets.
+
+        CorruptRecordError where a log cannot be read, NeedsRecoveryError where a swap was cut short.
+        """
+        files = self._logs()
+        live = [file for file in files if file.state is FileState.LIVE]
+        if self.state is DirectoryState.DELETE:
+            live = []
+        # First: a segment that is swapped gets the name that an older file of its base may have.
+        for file in files:
+            if file in live:
+                continue
+            if file.state in (FileState.CLEANED, FileState.SWAP) and not self._is_left_alone:
+                raise NeedsRecoveryError(
+                    self.directory, f"{file.name} is left of a clean-up or split that was cut short"
+                )
+            yield from self._look_at_doomed(file)
+        yield from self._look_at_segments([file.offset for file in live])
+
+    @property
+    def _is_left_alone(self) -> bool:
+        """Whether nobody loads this directory, and so nobody finishes or tidies up what is in it."""
+        return self.state in (DirectoryState.DELETE, DirectoryState.STRAY)
+
+    def _logs(self) -> list[SegmentFile]:
+        found = (
+            parse_segment_file(entry.name)
+            for entry in self.disk.list_directory(self.directory)
+            if entry.kind is EntryKind.FILE
+        )
+        return [file for file in found if file is not None and file.kind is FileKind.LOG]
+
+    def _look_at_segments(self, bases: list[int]) -> Iterator[ToErase | Found]:
+        selection = self.matcher.selection
+        opened = [LogSegment.open(self.disk, self.directory, base, self.config, self.clock) for base in bases]
+        segments = LogSegments(opened)
+        for segment, end in zip_longest(opened, bases[1:]):
+            if not selection.may_reach(segment.base_offset, end):
+                continue
+            found = find_records(segment, self.matcher)
+            if found.problem is not None:
+                raise found.problem
+            if not found.records_count:
+                yield found
+                continue
+            yield ToErase(
+                file=self._name(segment.log_path),
+                what=What.STRAY if self._is_left_alone else What.SEGMENT,
+                found=found,
+                size=segment.size,
+                is_gone=False,
+                erase=partial(self._erase_segment, segments, segment),
+            )
+
+    def _look_at_doomed(self, file: SegmentFile) -> Iterator[ToErase]:
+        path = self._path(file.name)
+        if not self.matcher.selection.may_reach(file.offset, None):
+            return
+        found = find_records(FileOfBatches(self.disk, path), self.matcher)
+        if found.records_count or found.problem is not None:
+            yield ToErase(
+                file=self._name(path),
+                what=What.DELETED,
+                found=found,
+                size=self.disk.size(path),
+                is_gone=True,
+                erase=partial(self._erase_doomed, file, found),
+            )
+
+    def _erase_segment(
+        self, segments: LogSegments, segment: LogSegment, before_swap: BeforeSwap
+    ) -> Rewritten:
+        swap = (
+            partial(swap_in_stray, self.disk, segment)
+            if self._is_left_alone
+            else partial(swap_in_log, self.disk, segments, segment)
+        )
+        return erase_from_segment(
+            segment,
+            self.matcher,
+            disk=self.disk,
+            config=self.config,
+            clock=self.clock,
+            before_swap=before_swap,
+            swap=swap,
+        )
+
+    def _erase_doomed(self, file: SegmentFile, found: Found, before_swap: BeforeSwap) -> Rewritten:
+        gone = gone_file(FileOfBatches(self.disk, self._path(file.name)), found)
+        before_swap(gone)
+        for kind in (FileKind.LOG, *_INDEXES):
+            self.disk.delete(self._path(segment_file_name(file.offset, kind, file.state)))
+        self.disk.sync_directory(self.directory)
+        return gone
+
+    def _path(self, name: str) -> str:
+        return f"{self.directory}{os.sep}{name}"
+
+    def _name(self, path: str) -> str:
+        """As the report and the audit have it: in which directory, and which file."""
+        return f"{os.path.basename(self.directory)}/{os.path.basename(path)}"  # noqa: PTH119

@@ -1,0 +1,148 @@
+"""Takes records out of what recovery has put into quarantine.
+
+Ranges of logs are there as they were cut off. One in which every batch can be read is rewritten without the
+records that are to go, or left alone if it has none. One that cannot be read to its end (a torn tail, a
+flipped bit) may hold them where nobody can see it, and goes as a whole. The manifest tells of both in a new
+line; the old one, whose file is gone, counts no more.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratalog.files.disk import Disk
+from stratalog.files.names import FileKind, parse_segment_file
+from stratalog.log.cleaning.erase import (
+    BeforeSwap,
+    FileOfBatches,
+    Found,
+    Rewritten,
+    ToErase,
+    What,
+    find_records,
+    gone_file,
+)
+from stratalog.log.cleaning.erase_filter import erase_runs
+from stratalog.log.cleaning.erase_proof import prove, sha256_of
+from stratalog.log.cleaning.erase_selection import Matcher, Selection
+from stratalog.log.recovery.quarantine import Kept, Quarantine
+from stratalog.records.kernels.memory import Bytes
+
+
+class KeptBytes:
+    """What was kept as one range, to be read like a file."""
+
+    def __init__(self, disk: Disk, quarantine: Quarantine, kept: Kept) -> None:
+        self.log_path = quarantine.path_of(kept)
+        self.size = sum(part.size for part in kept.parts)
+        self._disk, self._quarantine, self._kept = disk, quarantine, kept
+
+    def read_into(self, buffer: Bytes, position: int) -> int:
+        done, start = 0, 0
+        for part in self._kept.parts:
+            skipped = max(0, position + done - start)
+            wanted = buffer[done : done + max(0, part.size - skipped)]
+            start += part.size
+            if not len(wanted) or skipped >= part.size:
+                continue
+            if part.file is None:
+                wanted[:] = 0
+            else:
+                path = self._quarantine.path(part.file)
+                if self._disk.read_into(path, wanted, part.at + skipped) < len(wanted):
+                    return done
+            done += len(wanted)
+        return done
+
+
+def find_kept(disk: Disk, quarantine: Quarantine, partition: str, matcher: Matcher) -> Iterator[ToErase]:
+    """What of a partition in quarantine holds records of the selection, or may."""
+    for kept in quarantine.entries():
+        if kept.partition != partition or not kept.files or not _may_hold(kept, matcher.selection):
+            continue
+        file = KeptBytes(disk, quarantine, kept)
+        found = find_records(file, matcher)
+        if found.records_count or found.problem is not None:
+            is_gone = found.problem is not None
+            erase = (
+                partial(_remove, disk, quarantine, kept, found)
+                if is_gone
+                else partial(_rewrite, disk, quarantine, kept, matcher)
+            )
+            yield ToErase(
+                file=os.path.basename(file.log_path),  # noqa: PTH119
+                what=What.QUARANTINE,
+                found=found,
+                size=file.size,
+                is_gone=is_gone,
+                erase=erase,
+            )
+    for name in quarantine.unknown_files(partition):
+        unknown = FileOfBatches(disk, quarantine.path(name))
+        found = find_records(unknown, matcher)
+        if found.records_count or found.problem is not None:
+            yield ToErase(
+                file=name,
+                what=What.QUARANTINE,
+                found=found,
+                size=unknown.size,
+                is_gone=True,
+                erase=partial(_remove_unknown, quarantine, name, unknown, found),
+            )
+
+
+def _rewrite(
+    disk: Disk, quarantine: Quarantine, kept: Kept, matcher: Matcher, before_swap: BeforeSwap
+) -> Rewritten:
+    old = KeptBytes(disk, quarantine, kept)
+    before = sha256_of(old)
+    changed: list[NDArray[np.int64]] = []
+    done: list[Rewritten] = []
+
+    def pieces() -> Iterator[Bytes]:
+        for run in erase_runs(old, matcher):
+            changed.append(run.changed)
+            yield run.data
+
+    def check(written: Kept) -> None:
+        new = KeptBytes(disk, quarantine, written)
+        removed = prove(old, new, matcher.selection, np.concatenate(changed))
+        after = sha256_of(new)
+        done.append(
+            Rewritten(removed=removed, size_before=old.size, size_after=new.size, before=before, after=after)
+        )
+        before_swap(done[0])
+
+    words = f"{kept.reason}; records of it were erased later"
+    quarantine.replace(kept, pieces(), reason=words, check=check)
+    return done[0]
+
+
+def _remove(
+    disk: Disk, quarantine: Quarantine, kept: Kept, found: Found, before_swap: BeforeSwap
+) -> Rewritten:
+    gone = gone_file(KeptBytes(disk, quarantine, kept), found)
+    before_swap(gone)
+    words = f"{kept.reason}; removed later, as it may have held records that were erased"
+    quarantine.replace(kept, None, reason=words)
+    return gone
+
+
+def _remove_unknown(
+    quarantine: Quarantine, name: str, file: FileOfBatches, found: Found, before_swap: BeforeSwap
+) -> Rewritten:
+    gone = gone_file(file, found)
+    before_swap(gone)
+    quarantine.delete_unknown(name)
+    return gone
+
+
+def _may_hold(kept: Kept, selection: Selection) -> bool:
+    """Only logs hold records, and none from below the offset that their name says."""
+    file = parse_segment_file(kept.file)
+    return file is not None and file.kind is FileKind.LOG and selection.may_reach(file.offset, None)

@@ -1,0 +1,105 @@
+"""Which records are to be erased: those with one of these keys, and those at these offsets.
+
+Keys are looked for in the cleaner's offset map, whose hash has a fresh random key and 128 bits: no record can
+be made to look like another. What is rewritten is compared once more with the keys themselves, in plain
+Python (`erase_proof.py`). A transaction's marker is never one of them: without it its records would change
+their meaning, and it holds nothing that a producer has written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratalog.errors import UsageError
+from stratalog.log.cleaning.offset_map import SLOT_SIZE, OffsetMap
+from stratalog.log.cleaning.runs import DecodedRun, RunReader
+from stratalog.records.build import Record
+from stratalog.records.kernels.walk import CONTROL
+
+OffsetRange = tuple[int, int]  # first and last offset, both of them erased
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Keys, and ranges of offsets that ascend and do not touch; made by `of`."""
+
+    keys: frozenset[bytes]
+    ranges: tuple[OffsetRange, ...] = field(default=())
+
+    @classmethod
+    def of(cls, keys: Iterable[bytes] = (), ranges: Iterable[OffsetRange] = ()) -> Selection:
+        """UsageError if nothing is named, or a range is none."""
+        merged: list[OffsetRange] = []
+        for first, last in sorted(ranges):
+            if not 0 <= first <= last:
+                raise UsageError(f"{first}-{last} are no offsets: write the first and the last, as in 5-7.")
+            if merged and first <= merged[-1][1] + 1:
+                merged[-1] = (merged[-1][0], max(last, merged[-1][1]))
+            else:
+                merged.append((first, last))
+        found = cls(keys=frozenset(keys), ranges=tuple(merged))
+        if not found.keys and not found.ranges:
+            raise UsageError("name the records to erase, by their keys or by their offsets.")
+        return found
+
+    def has(self, record: Record) -> bool:
+        """Whether this record is one of them, asked plainly."""
+        return record.key in self.keys or any(first <= record.offset <= last for first, last in self.ranges)
+
+    def may_reach(self, first_offset: int, end_offset: int | None) -> bool:
+        """Whether one of them can be in [first_offset, end_offset); with keys that is anywhere."""
+        return bool(self.keys) or any(
+            last >= first_offset and (end_offset is None or first < end_offset) for first, last in self.ranges
+        )
+
+
+def hash_of_key(key: bytes) -> str:
+    """How an audit names a key: it can be asked about, but is not kept."""
+    return hashlib.sha256(key).hexdigest()
+
+
+class Matcher:
+    """Finds the records of a selection in runs of one reader, whose memory it uses."""
+
+    __slots__ = ("_ends", "_found", "_map", "_starts", "reader", "selection")
+
+    def __init__(self, selection: Selection) -> None:
+        self.selection = selection
+        self.reader = RunReader()
+        self._map: OffsetMap | None = None
+        if selection.keys:
+            self._map = OffsetMap(SLOT_SIZE * (2 * len(selection.keys) + 4))
+            self._map.put_keys(sorted(selection.keys))
+        self._starts = np.array([first for first, _ in selection.ranges], np.int64)
+        self._ends = np.array([last for _, last in selection.ranges], np.int64)
+        self._found = np.empty(0, np.int64)
+
+    def match(self, run: DecodedRun) -> tuple[NDArray[np.bool_], int]:
+        """Which rows are to go; and how many markers are at offsets that were named, which stay."""
+        rows = run.rows
+        found = np.zeros(len(rows), np.bool_)
+        if not len(rows):
+            return found, 0
+        if len(self._starts):
+            places = np.searchsorted(self._starts, rows["offset"], "right") - 1
+            found |= (places >= 0) & (rows["offset"] <= self._ends[places])
+        is_marker = ((run.batches["magic"] == 2) & (run.batches["attributes"] & CONTROL != 0))[rows["batch"]]
+        markers_count = int((found & is_marker).sum())
+        if self._map is not None:
+            found |= self._has_key(self._map, run)
+        return found & ~is_marker, markers_count
+
+    def _has_key(self, offset_map: OffsetMap, run: DecodedRun) -> NDArray[np.bool_]:
+        count = len(run.rows)
+        if count > len(self._found):
+            self._found = np.empty(2 * count, np.int64)
+        hashes, found = self.reader.hashes[:count], self._found[:count]
+        offset_map.hash_rows(run.data, run.rows, hashes)
+        offset_map.get_offsets(hashes, found)
+        has: NDArray[np.bool_] = (found >= 0) & (run.rows["key_size"] >= 0)
+        return has
