@@ -9,6 +9,8 @@ CHECKED := src tests benchmarks tools
 # What starts no JVM.
 UNIT := tests --ignore=tests/kafka --ignore=tests/spark
 WORKERS ?= 2
+# Each shows its output in one piece, where this make can do that.
+AT_ONCE := --no-print-directory -j 2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 REF ?= main
 ARGS ?=
 
@@ -65,15 +67,22 @@ test-kafka: set-up  ## Against a real Kafka from Maven Central
 	STRATALOG_PROFILE=ci $(PYTEST) tests/kafka
 
 .PHONY: test-spark
-test-spark: set-up  ## On embedded Spark
-	STRATALOG_PROFILE=ci $(PYTEST) tests/spark
+test-spark: kernels  ## On embedded Spark
+	@STRATALOG_PROFILE=ci $(MAKE) $(AT_ONCE) spark-session spark-processes
+
+# What shares one session, and what starts processes of its own: one of the two mostly waits.
+.PHONY: spark-session spark-processes
+spark-session:
+	$(PYTEST) -m session tests/spark
+spark-processes:
+	$(PYTEST) -m "not session" tests/spark
 
 .PHONY: test-deep
 test-deep: check  ## Everything with the full counts; hours
 	STRATALOG_PROFILE=deep $(PYTEST) -n $(WORKERS) $(UNIT)
 	NUMBA_DISABLE_JIT=1 STRATALOG_PROFILE=ci $(PYTEST) -n $(WORKERS) tests/records/kernels
 	STRATALOG_PROFILE=deep $(PYTEST) tests/kafka
-	STRATALOG_PROFILE=deep $(PYTEST) tests/spark
+	STRATALOG_PROFILE=deep $(MAKE) $(AT_ONCE) spark-session spark-processes
 
 .PHONY: bench-smoke
 bench-smoke: set-up  ## Run every benchmark on a hundredth of its data: does it run, not how fast

@@ -1,19 +1,35 @@
-"""A streaming query in a process of its own, so that it can be killed: log directory in, Parquet out.
+"""Streaming queries: to Parquet for the tests of streams, and two in a process that is there to be killed.
 
-python -m tests.spark.streaming LOG_DIR OUT CHECKPOINT
+python -m tests.spark.streaming HOME MASTER WHEN
+
+HOME has the log directory `logs`, which one query copies to Parquet files in `parquet`, another one to the
+log directory `sink`. WHEN says how it comes to an end:
+
+    killed    it does not: someone kills it
+    17        kills itself once the sink has committed batch 17, before Spark can note that it has
+    ends      having copied all that is there now; the rows of the Parquet files are then in `rows.parquet`
 """
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from pathlib import Path
 
+import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.types import StructType
 
 from stratalog.spark.session import session
+from stratalog.spark.sink import StratalogStreamWriter
+from stratalog.spark.source import StratalogSource
 
 OFFSETS_PER_TRIGGER = 400
+# Spark hands its environment to the process that commits, which is in another group than the driver.
+GROUP_VARIABLE, BATCH_VARIABLE = "STRATALOG_TEST_GROUP", "STRATALOG_TEST_BATCH"
 
 
 def to_parquet(
@@ -33,11 +49,53 @@ def to_parquet(
     return (writer.trigger(availableNow=True) if available_now else writer).start()
 
 
+def to_sink(
+    spark: SparkSession, form: str, log_dir: Path, sink: Path, checkpoint: Path, *, available_now: bool
+) -> StreamingQuery:
+    """A query that writes their values to two partitions of the topic `copy`."""
+    source = spark.readStream.format("stratalog").option("startingOffsets", "earliest")
+    frame = source.option("maxOffsetsPerTrigger", str(OFFSETS_PER_TRIGGER)).load(str(log_dir))
+    writer = frame.select("value").writeStream.format(form).option("checkpointLocation", str(checkpoint))
+    writer = writer.option("topic", "copy").option("partitions", "2")
+    return (writer.trigger(availableNow=True) if available_now else writer).start(str(sink))
+
+
+class KillingWriter(StratalogStreamWriter):
+    """Kills the driver between our commit and Spark's."""
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        super().commit(messages, batchId)
+        if batchId == int(os.environ[BATCH_VARIABLE]):
+            os.killpg(int(os.environ[GROUP_VARIABLE]), signal.SIGKILL)
+
+
+class KillingSource(StratalogSource):
+    @classmethod
+    def name(cls) -> str:
+        return "killing"
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
+        return KillingWriter(self.options, schema, overwrite=overwrite)
+
+
 def main() -> None:
-    log_dir, out, checkpoint = map(Path, sys.argv[1:])
-    with session("a stream to be killed", master="local[2]") as spark:
-        limit = {"maxOffsetsPerTrigger": str(OFFSETS_PER_TRIGGER)}
-        to_parquet(spark, log_dir, out, checkpoint, available_now=False, **limit).awaitTermination()
+    home, master, when = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+    form = "stratalog"
+    if when.isdecimal():
+        form = KillingSource.name()
+        os.environ[GROUP_VARIABLE], os.environ[BATCH_VARIABLE] = str(os.getpgrp()), when
+    ends = when == "ends"
+    limit = {} if ends else {"maxOffsetsPerTrigger": str(OFFSETS_PER_TRIGGER)}
+    with session("streams to be killed", master=master) as spark:
+        spark.dataSource.register(KillingSource)
+        logs, checkpoints = home / "logs", home / "checkpoints"
+        queries = [
+            to_sink(spark, form, logs, home / "sink", checkpoints / "sink", available_now=ends),
+            to_parquet(spark, logs, home / "parquet", checkpoints / "parquet", available_now=ends, **limit),
+        ]
+        for query in queries:
+            query.awaitTermination()
+        pq.write_table(spark.read.parquet(str(home / "parquet")).toArrow(), home / "rows.parquet")
 
 
 if __name__ == "__main__":

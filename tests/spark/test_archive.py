@@ -12,12 +12,22 @@ import pytest
 from stratalog.errors import StratalogError
 from stratalog.spark.archive import archive_options, archive_path, write_archive
 
+# The archive is used if the JVM has it in its memory.
 SESSION = """
+from pathlib import Path
 from stratalog.spark.session import session
 with session("archived", master="local[1]") as spark:
-    options = spark.conf.get("spark.driver.extraJavaOptions")
-    print("-XX:SharedArchiveFile=" in options, spark.range(3).count())
+    jvm = spark.sparkContext._gateway.proc.pid
+    print("classes-" in Path(f"/proc/{jvm}/maps").read_text(), spark.range(3).count())
 """
+
+
+def run_session(environ: dict[str, str]) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", SESSION], env=environ, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
 
 
 def test_without_an_archive_there_are_no_options(tmp_path: Path) -> None:
@@ -32,17 +42,12 @@ def test_another_java_has_another_archive(tmp_path: Path) -> None:
     assert len(paths) == 2
 
 
-def test_an_archive_is_written_whole_and_used(tmp_path: Path) -> None:
-    environ = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
-
-    path = write_archive(environ)
+def test_an_archive_is_written_whole_and_used(archived: dict[str, str]) -> None:
+    path = archive_path(archived)
 
     assert path.stat().st_size > 10_000_000
     assert [found.name for found in path.parent.iterdir()] == [path.name]
-    done = subprocess.run(
-        [sys.executable, "-c", SESSION], env=environ, capture_output=True, text=True, timeout=300, check=False
-    )
-    assert done.stdout.splitlines() == ["True 3"], done.stderr
+    assert run_session(archived) == ["True 3"]
 
 
 def test_a_broken_archive_does_not_keep_spark_from_starting(tmp_path: Path) -> None:
@@ -51,11 +56,7 @@ def test_a_broken_archive_does_not_keep_spark_from_starting(tmp_path: Path) -> N
     path.parent.mkdir(parents=True)
     path.write_bytes(b"half of it")
 
-    done = subprocess.run(
-        [sys.executable, "-c", SESSION], env=environ, capture_output=True, text=True, timeout=300, check=False
-    )
-
-    assert done.stdout.splitlines() == ["True 3"], done.stderr
+    assert run_session(environ) == ["False 3"]
 
 
 def test_a_rehearsal_that_fails_is_told_and_leaves_nothing(tmp_path: Path) -> None:

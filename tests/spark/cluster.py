@@ -1,0 +1,94 @@
+"""A standalone cluster on this machine, from the pip package: a master, and two workers of a core each."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Self
+
+import pyspark
+
+from stratalog.spark.java import java_variables
+
+# Names the master to tests that run on embedded Spark without it.
+MASTER_VARIABLE = "STRATALOG_TEST_MASTER"
+# How every JVM of these tests is started: compiled by the quick compiler only, and collected by one thread,
+# as none runs long enough to repay more.
+QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+SPARK_HOME = Path(pyspark.__file__).parent
+START_SECONDS = 120
+# As an operator writes it: whoever is told of this folder, driver or daemon, goes by it.
+DEFAULTS = f"""
+spark.executor.memory 512m
+spark.executor.cores 1
+spark.executor.extraJavaOptions {QUICK_JVM}
+spark.driver.host 127.0.0.1
+spark.ui.enabled false
+"""
+
+
+class Cluster:
+    """Runs from `with` to its end. Drivers are given `master` and `environ`."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._stack = ExitStack()
+        (home / "conf").mkdir(parents=True)
+        (home / "conf" / "spark-defaults.conf").write_text(DEFAULTS)
+        self.environ = {
+            **os.environ,
+            **java_variables(os.environ),
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_CONF_DIR": str(home / "conf"),
+            "SPARK_DAEMON_JAVA_OPTS": QUICK_JVM,
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_HOME": str(SPARK_HOME),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        }
+        self.master = ""
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            self._stack = stack
+            self._start("master", "deploy.master.Master", "--port", "0")
+            self.master = self._wait_for("master", r"Starting Spark master at (spark://\S+)")
+            for name in ("worker-1", "worker-2"):
+                more = ["--cores", "1", "--memory", "512m", "--work-dir", str(self._home / name)]
+                self._start(name, "deploy.worker.Worker", *more, self.master)
+                self._wait_for(name, r"(Successfully registered) with master")
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def executors(self) -> list[int]:
+        """How many executors each worker has started."""
+        return [self._said(name).count("Asked to launch executor") for name in ("worker-1", "worker-2")]
+
+    def _start(self, name: str, role: str, *arguments: str) -> None:
+        command = [str(SPARK_HOME / "bin" / "spark-class"), f"org.apache.spark.{role}"]
+        command += ["--host", "127.0.0.1", "--webui-port", "0", *arguments]
+        with (self._home / f"{name}.txt").open("wb") as said:
+            process = subprocess.Popen(command, env=self.environ, stdout=said, stderr=said)
+        self._stack.callback(_end, process)
+
+    def _wait_for(self, name: str, pattern: str) -> str:
+        ends_s = time.monotonic() + START_SECONDS
+        while not (found := re.search(pattern, self._said(name))):
+            assert time.monotonic() < ends_s, self._said(name)
+            time.sleep(0.05)
+        return found[1]
+
+    def _said(self, name: str) -> str:
+        return (self._home / f"{name}.txt").read_text("utf-8", errors="replace")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    process.wait()

@@ -1,0 +1,163 @@
+"""Queries that are killed and started again while a writer appends and rolls, and what must be there then."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+import stratalog
+from stratalog.log.embedded import PartitionLog
+from stratalog.manager.recovery import recover_directories
+from tests.jobs.writing.sinking import by_partition, contents_of, staged_in
+
+MINUTES = 5  # that a query gets to come to its next trigger, on a machine with other work
+ROOT = Path(__file__).parent.parent.parent
+
+
+class Writer(threading.Thread):
+    """Appends to two partitions, and to a third one later, until it is told to stop."""
+
+    def __init__(self, log_dir: Path) -> None:
+        super().__init__()
+        self.log_dir = log_dir
+        self.appended: list[list[bytes]] = []
+        self.enough = threading.Event()
+        self.more_partitions = threading.Event()
+        self.logs: list[PartitionLog] = []
+        for _ in range(2):
+            self._open()
+
+    def run(self) -> None:
+        number = 0
+        draw = random.Random(6)
+        while not self.enough.wait(0.05):
+            if self.more_partitions.is_set() and len(self.logs) == 2:
+                self._open()
+            for log, appended in zip(self.logs, self.appended, strict=True):
+                values = [b"value %d" % each for each in range(number, number + draw.randint(1, 20))]
+                log.append_many(values)
+                appended += values
+                number += len(values)
+
+    def close(self) -> None:
+        self.enough.set()
+        self.join()
+        for log in self.logs:
+            log.close()
+
+    def _open(self) -> None:
+        path = self.log_dir / f"orders-{len(self.logs)}"
+        self.logs.append(stratalog.open_log(path, create=True, config={"internal.segment.bytes": 20_000}))
+        self.appended.append([])
+
+
+class Queries:
+    """Two queries in a process of their own, tests/spark/streaming.py, as often as it is started."""
+
+    def __init__(self, home: Path, environ: Mapping[str, str], master: str) -> None:
+        self.home, self.environ, self.master = home, environ, master
+        (home / "sink").mkdir()
+
+    def kill_at_any_moment(self, draw: random.Random) -> None:
+        """Run until each has done a trigger, and kill them within the two seconds after that."""
+        before = {name: self.newest(name, "commits") for name in ("sink", "parquet")}
+        with self._running("killed") as process:
+            while any(self.newest(name, "commits") <= number for name, number in before.items()):
+                assert process.poll() is None, self.said()
+                assert time.monotonic() < self.ends_s, self.said()
+                time.sleep(0.01)
+            time.sleep(draw.random() * 2)
+            assert process.poll() is None, self.said()
+
+    def kill_between_commits(self) -> None:
+        """Run until the sink has committed a batch that is new; Spark never hears of that."""
+        batch = self.newest("sink", "offsets") + 1
+        with self._running(str(batch)) as process:
+            process.wait(60 * MINUTES)
+        assert process.returncode == -signal.SIGKILL, self.said()
+        assert self.newest("sink", "offsets") == batch
+        assert self.newest("sink", "commits") == batch - 1
+
+    def run_to_the_end(self) -> None:
+        with self._running("ends") as process:
+            process.wait(60 * MINUTES)
+        assert process.returncode == 0, self.said()
+
+    def forget_a_commit(self) -> None:
+        """As if it had been killed when the Parquet files were committed, and Spark's batch was not."""
+        (self._checkpoint("parquet") / "commits" / str(self.newest("parquet", "commits"))).unlink()
+
+    def newest(self, query: str, folder: str) -> int:
+        """The last batch that Spark noted in a folder of a query's checkpoint; -1 for none."""
+        files = (self._checkpoint(query) / folder).glob("[0-9]*")
+        return max((int(file.name) for file in files if file.name.isdecimal()), default=-1)
+
+    def said(self) -> str:
+        return (self.home / "said.txt").read_text()
+
+    def _checkpoint(self, query: str) -> Path:
+        return self.home / "checkpoints" / query
+
+    @contextmanager
+    def _running(self, when: str) -> Iterator[subprocess.Popen[bytes]]:
+        """The process, in a group of its own that is killed in the end, its JVM included."""
+        command = [sys.executable, "-m", "tests.spark.streaming", str(self.home), self.master, when]
+        self.ends_s = time.monotonic() + 60 * MINUTES
+        with (self.home / "said.txt").open("wb") as said:
+            process = subprocess.Popen(
+                command, cwd=ROOT, env=self.environ, stdout=said, stderr=said, start_new_session=True
+            )
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def kill_again_and_again(home: Path, environ: Mapping[str, str], *, kills: int, master: str) -> None:
+    """Kill the queries this often, let them come to their end, and compare what they copied."""
+    draw = random.Random(6)
+    queries = Queries(home, environ, master)
+    writer = Writer(home / "logs")
+    writer.start()
+    try:
+        for kill in range(kills):
+            if kill % 3 == 1:
+                queries.kill_between_commits()
+            else:
+                queries.kill_at_any_moment(draw)
+            if kill % 3 == 2:
+                queries.forget_a_commit()
+            writer.more_partitions.set()
+    finally:
+        writer.close()
+
+    queries.run_to_the_end()
+    recover_directories([str(home / "sink")])
+
+    appended = writer.appended
+    assert len(appended) == 3
+    assert all(len(list((home / "logs" / f"orders-{n}").glob("*.log"))) > 1 for n in range(2))
+    rows = pq.read_table(home / "rows.parquet", columns=["partition", "offset", "value"]).to_pylist()
+    assert Counter(tuple(row.values()) for row in rows) == Counter(
+        (partition, offset, value)
+        for partition, values in enumerate(appended)
+        for offset, value in enumerate(values)
+    )
+    copied = by_partition(contents_of(home / "sink"), "copy").values()
+    assert Counter(value for values in copied for value in values) == Counter(
+        value for values in appended for value in values
+    )
+    assert staged_in(home / "sink") == []
