@@ -1,0 +1,195 @@
+"""`stratalog erase`: rewrite a stopped broker's logs without the records of some keys, or at some offsets."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from stratalog.cli.maintaining import Request, source_options
+from stratalog.cli.output import ExitCode, Output, Table, json_option, size_text
+
+if TYPE_CHECKING:
+    from stratalog.manager.erasing import ErasedFile, ErasureReport
+
+_PLANNED = {True: " (planned, nothing was changed)", False: ""}
+
+
+@click.command()
+@click.argument("directories", nargs=-1, required=True, metavar="DIR...")
+@click.argument("name", metavar="TOPIC[-PARTITION]")
+@click.option("--key", "keys", multiple=True, metavar="KEY", help="Erase what has this key; repeatable.")
+@click.option(
+    "--key-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Erase what has one of the keys in this file, a key on each line.",
+)
+@click.option(
+    "--key-format",
+    type=click.Choice(["text", "hex", "base64"]),
+    default="text",
+    show_default=True,
+    help="How keys are written.",
+)
+@click.option(
+    "--offsets", multiple=True, metavar="LIST", help="Erase these offsets of a partition, as in 5,8-12."
+)
+@click.option(
+    "--quarantine",
+    "quarantines",
+    multiple=True,
+    type=click.Path(exists=True, file_okay=False),
+    metavar="DIR",
+    help="Look here too, where `recover --quarantine` has kept what it cut off; repeatable.",
+)
+@click.option("--dry-run", is_flag=True, help="Show the plan; lock, rename and change nothing.")
+@source_options
+@json_option
+@click.pass_obj
+def erase(
+    output: Output,
+    *,
+    directories: tuple[str, ...],
+    name: str,
+    keys: tuple[str, ...],
+    key_file: Path | None,
+    key_format: str,
+    offsets: tuple[str, ...],
+    quarantines: tuple[str, ...],
+    dry_run: bool,
+    config: Path | None,
+    topics: Path | None,
+    now: int | None,
+) -> ExitCode:
+    """Erase records from the log directories of a stopped broker, for good.
+
+    DIR are log directories of one broker. All segments with such records are rewritten, the active one
+    too; the others keep their offsets. The old files, files that wait for their deletion, and copies in
+    quarantine go once the new ones are proven. stratalog-erased.jsonl in DIR tells what was done. Every
+    replica needs the same.
+
+    Exit status: 0 done, or nothing to erase, 2 wrong usage, 3 refused, or something failed.
+    """
+    from stratalog.log.cleaning.erase_selection import Selection
+    from stratalog.manager.erasing import Erasure
+
+    request = Request.of(directories, config, topics, now)
+    wanted = [_parse_key(key, key_format) for key in (*map(os.fsencode, keys), *_lines(key_file))]
+    ranges = [found for text in offsets for found in _parse_offsets(text)]
+    report = Erasure(
+        directories=request.directories,
+        name=name,
+        selection=Selection.of(wanted, ranges),
+        quarantines=quarantines,
+        sources=request.sources,
+        dry_run=dry_run,
+        clock=request.clock,
+    ).run()
+    return _show(output, report, is_dry_run=dry_run)
+
+
+def _lines(path: Path | None) -> Iterator[bytes]:
+    """The keys in a file. An empty line is none; an empty key can be given by --key."""
+    data = b"" if path is None else path.read_bytes()
+    for line in data.split(b"\n"):
+        if key := line.removesuffix(b"\r"):
+            yield key
+
+
+def _parse_key(key: bytes, key_format: str) -> bytes:
+    if key_format == "text":
+        return key
+    try:
+        return base64.b64decode(key, validate=True) if key_format == "base64" else binascii.unhexlify(key)
+    except (binascii.Error, ValueError):
+        # The key itself is not repeated: it may be what nobody should read in a terminal's history again.
+        raise click.BadParameter(f"a key of {len(key)} characters is no {key_format}.") from None
+
+
+def _parse_offsets(text: str) -> Iterator[tuple[int, int]]:
+    for part in text.split(","):
+        found = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part, re.ASCII)
+        if found is None:
+            raise click.BadParameter(f"{part!r} are no offsets: write 5, or 8-12, with commas between them.")
+        yield int(found[1]), int(found[2] or found[1])
+
+
+def _show(output: Output, report: ErasureReport, *, is_dry_run: bool) -> ExitCode:
+    table = Table(
+        title=f"Erased records{_PLANNED[is_dry_run]}",
+        columns=["!file", "what", ">records", ">before", ">after"],
+        rows=[_row(file) for partition in report.partitions for file in partition.files],
+    )
+    output.show(_document(report, is_dry_run), *([table] if table.rows else []))
+    for directory in report.directories:
+        if directory.was_recovered:
+            output.say(f"{directory.directory}: was not closed in order, and was recovered first.")
+        if directory.error is not None:
+            output.say(f"{directory.directory}: failed, no marker written. {directory.error}")
+    for partition in report.partitions:
+        if partition.refusal is not None:
+            output.say(f"{partition.name}: refused, {partition.refusal}")
+        if partition.error is not None:
+            output.say(f"{partition.name}: nothing is erased. {partition.error}")
+        if partition.markers_count:
+            words = f"{partition.markers_count} of the offsets are ends of transactions, which stay."
+            output.say(f"{partition.name}: {words}")
+    if not report.is_change and not report.is_failed:
+        output.say("Nothing to erase.")
+    for note in report.notes:
+        output.say(note)
+    return ExitCode.FAILED if report.is_failed else ExitCode.FINE
+
+
+def _row(file: ErasedFile) -> list[str]:
+    after = "-" if file.size_after is None else size_text(file.size_after)
+    return [
+        file.file,
+        file.what.value,
+        "not readable" if file.records_count is None else str(file.records_count),
+        size_text(file.size_before),
+        "gone" if file.is_gone else after,
+    ]
+
+
+def _document(report: ErasureReport, is_dry_run: bool) -> dict[str, object]:
+    return {
+        "dry_run": is_dry_run,
+        "directories": [
+            {
+                "directory": directory.directory,
+                "was_recovered": directory.was_recovered,
+                "error": directory.error,
+                "partitions": [
+                    {
+                        "partition": partition.name,
+                        "refused": partition.refusal,
+                        "error": partition.error,
+                        "records": partition.records_count,
+                        "markers_kept": partition.markers_count,
+                        "files": [_file(file) for file in partition.files],
+                    }
+                    for partition in directory.partitions
+                ],
+            }
+            for directory in report.directories
+        ],
+        "notes": list(report.notes),
+    }
+
+
+def _file(file: ErasedFile) -> dict[str, object]:
+    return {
+        "file": file.file,
+        "what": file.what.value,
+        "records": file.records_count,
+        "bytes_before": file.size_before,
+        "bytes_after": file.size_after,
+        "gone": file.is_gone,
+    }

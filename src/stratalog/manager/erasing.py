@@ -1,0 +1,335 @@
+"""Erases records from the log directories of a node that is not running, wherever they are kept there.
+
+Looked at, in each directory: the segments of the partition, the active one included, and of a copy that is on
+its way to another disk; its directories that wait for removal or were set aside as stray; files that wait for
+their deletion; and what recovery has put into quarantine. Everything is looked through before the first
+change. Then, as with `maintaining.py`, the marker goes, the files are changed, and the marker comes back with
+the epoch it had. A run that finds nothing to erase changes nothing; one that is killed leaves a directory
+without a marker, which the next run recovers and then finishes.
+
+Erasing asks for no setting of the topic but whether it is tiered: what was copied elsewhere is out of reach.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+
+from stratalog.clock import Clock, system_clock
+from stratalog.errors import (
+    InvalidNameError,
+    LogDirLockedError,
+    PolicyViolationError,
+    StratalogError,
+    UsageError,
+)
+from stratalog.files.disk import Disk
+from stratalog.files.entries import EntryKind
+from stratalog.files.lock import DirectoryLock, is_locked
+from stratalog.files.names import (
+    CLUSTER_METADATA_TOPIC,
+    MAX_DIRECTORY_LENGTH,
+    DirectoryState,
+    TopicPartition,
+    parse_partition_directory,
+)
+from stratalog.log.cleaning.erase import Found, Rewritten, ToErase, What
+from stratalog.log.cleaning.erase_audit import Audit, AuditLine
+from stratalog.log.cleaning.erase_partition import PartitionFiles
+from stratalog.log.cleaning.erase_quarantine import find_kept
+from stratalog.log.cleaning.erase_selection import Matcher, Selection
+from stratalog.log.recovery.quarantine import Quarantine
+from stratalog.manager.known_topics import KnownTopics, TopicSources
+from stratalog.manager.layout import PartitionEntry
+from stratalog.manager.log_directory import LogDirectory, MakeLock
+from stratalog.manager.maintaining import Maintenance
+from stratalog.manager.starting import unique_paths
+from stratalog.manager.write_journal import read_journal
+
+EVERY_REPLICA = (
+    "Each replica keeps these records in files of its own: erase them there too, or a replica that takes "
+    "over serves them again. Backups, mirrored clusters and consumers have copies that are out of reach here."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErasedFile:
+    """A file with records that are erased; `size_after` is None in a dry run, which does not write it.
+
+    `is_gone`: the whole of it is erased. `records_count` is None where its records cannot be read.
+    """
+
+    file: str
+    what: What
+    records_count: int | None
+    size_before: int
+    size_after: int | None
+    is_gone: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionErasure:
+    """One partition; `markers_count` are named offsets at which a transaction's marker is, which stays."""
+
+    name: str
+    files: tuple[ErasedFile, ...] = ()
+    markers_count: int = 0
+    refusal: str | None = None
+    error: str | None = None
+
+    @property
+    def records_count(self) -> int:
+        """Of the log itself: a copy that is gone too counts no record twice."""
+        return sum(file.records_count or 0 for file in self.files if file.what is What.SEGMENT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectoryErasure:
+    """One log directory. `was_recovered` if it had not been closed in order, `error` if it has no marker."""
+
+    directory: str
+    partitions: tuple[PartitionErasure, ...] = ()
+    was_recovered: bool = False
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErasureReport:
+    """All of it, and sentences on what else is to be known."""
+
+    directories: tuple[DirectoryErasure, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def partitions(self) -> tuple[PartitionErasure, ...]:
+        return tuple(partition for directory in self.directories for partition in directory.partitions)
+
+    @property
+    def is_change(self) -> bool:
+        return any(partition.files for partition in self.partitions)
+
+    @property
+    def is_failed(self) -> bool:
+        return any(directory.error for directory in self.directories) or any(
+            partition.refusal or partition.error for partition in self.partitions
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Erasure:
+    """What is to be erased, from which topic or partition, in which directories of one node.
+
+    `quarantines` are directories outside of those in which a recovery was told to keep what it cut off.
+    """
+
+    directories: Sequence[str]
+    name: str
+    selection: Selection
+    quarantines: Sequence[str] = ()
+    sources: TopicSources = field(default_factory=TopicSources)
+    dry_run: bool = False
+    disk: Disk = field(default_factory=lambda: Disk(require_owner=True))
+    clock: Clock = system_clock
+    make_lock: MakeLock = DirectoryLock
+
+    def run(self) -> ErasureReport:
+        """Erase, or only say what would be. LogDirLockedError if a directory is in use."""
+        if self.name.partition("-")[0] == CLUSTER_METADATA_TOPIC:
+            raise PolicyViolationError(
+                f"{CLUSTER_METADATA_TOPIC}: the metadata of the cluster is not erased from; its controllers "
+                "count on every record of it."
+            )
+        paths, now = unique_paths(self.directories), self.clock()
+        fixed = replace(self, clock=lambda: now)
+        if self.dry_run:
+            for path in paths:
+                if is_locked(path):
+                    raise LogDirLockedError(path)
+            return fixed._in_all(paths, None)
+        with ExitStack() as held:
+            maintenance = Maintenance(
+                directories=paths,
+                sources=self.sources,
+                disk=self.disk,
+                clock=fixed.clock,
+                make_lock=self.make_lock,
+            )
+            directories = maintenance.open_directories(paths, held)
+            for place in unique_paths(self.quarantines) if self.quarantines else []:
+                lock = self.make_lock(place)
+                held.callback(lock.release)
+                lock.acquire()
+            return fixed._in_all(paths, directories)
+
+    def _in_all(self, paths: Sequence[str], directories: Sequence[LogDirectory] | None) -> ErasureReport:
+        known = KnownTopics(self.disk, paths, self.sources)
+        looking = [self._in(path, number == 0, known) for number, path in enumerate(paths)]
+        if not any(each.names for each in looking):
+            raise UsageError(f"{self.name}: there is no such topic or partition in {', '.join(paths)}.")
+        if self.selection.ranges and not all(each.are_partitions for each in looking):
+            raise UsageError(f"{self.name} is a topic: offsets belong to a partition, as in {self.name}-0.")
+        for each in looking:
+            each.look()
+        if directories is None:
+            reports = [each.plan() for each in looking]
+        else:
+            reports = [each.erase(directory) for each, directory in zip(looking, directories, strict=True)]
+        notes = [note for each in looking for note in each.notes]
+        if any(partition.files for report in reports for partition in report.partitions):
+            notes.append(EVERY_REPLICA)
+        return ErasureReport(directories=tuple(reports), notes=tuple(dict.fromkeys(notes)))
+
+    def _in(self, path: str, is_first: bool, known: KnownTopics) -> _Directory:
+        places = [path, *(unique_paths(self.quarantines) if is_first and self.quarantines else [])]
+        return _Directory(
+            self, path, [Quarantine(self.disk, place, clock=self.clock) for place in places], known
+        )
+
+
+class _Directory:
+    """One log directory: what is to be erased in it, and the erasing."""
+
+    def __init__(
+        self, erasure: Erasure, path: str, quarantines: Sequence[Quarantine], known: KnownTopics
+    ) -> None:
+        self._erasure, self._disk, self._path, self._known = erasure, erasure.disk, path, known
+        self._quarantines = quarantines
+        self._matcher = Matcher(erasure.selection)
+        self._audit = Audit(self._disk, path)
+        self._planned: list[PartitionErasure] = []
+        self._to_erase: list[list[ToErase]] = []
+        self.notes: list[str] = []
+        kept = (entry.partition for place in quarantines for entry in place.entries())
+        there = (entry.name for entry in self._disk.list_directory(path) if entry.kind is EntryKind.DIRECTORY)
+        self.names = sorted(name for name in {*kept, *there} if self._key_of(name) is not None)
+
+    @property
+    def are_partitions(self) -> bool:
+        """Whether what is named is a partition, and not a topic with any number of them."""
+        return all(str(self._key_of(name)) == self._erasure.name for name in self.names)
+
+    def look(self) -> None:
+        """Find everything that is to go; what cannot be read is told of its partition."""
+        for name in self.names:
+            key = self._key_of(name)
+            assert key is not None
+            found: list[ToErase] = []
+            markers_count, refusal, error = 0, self._refusal(name, key), None
+            if refusal is None:
+                try:
+                    self._check_waiting_writes(key)
+                    for each in self._look_at(name, key):
+                        markers_count += (
+                            each.found.markers_count if isinstance(each, ToErase) else each.markers_count
+                        )
+                        found += [each] if isinstance(each, ToErase) else []
+                except StratalogError as failure:
+                    found, error = [], str(failure)
+            self._to_erase.append(found)
+            self._planned.append(
+                PartitionErasure(
+                    name=name,
+                    files=tuple(_planned(each) for each in found),
+                    markers_count=markers_count,
+                    refusal=refusal,
+                    error=error,
+                )
+            )
+
+    def plan(self) -> DirectoryErasure:
+        return DirectoryErasure(directory=self._path, partitions=tuple(self._planned))
+
+    def erase(self, directory: LogDirectory) -> DirectoryErasure:
+        """Do it, file by file; on a failure what was planned is reported, and no marker is written."""
+        report = replace(self.plan(), was_recovered=directory.recovered is not None)
+        if not any(self._to_erase):
+            return report
+        try:
+            directory.before_change()
+            done = [
+                replace(planned, files=tuple(self._erase(planned.name, each) for each in found))
+                for planned, found in zip(self._planned, self._to_erase, strict=True)
+            ]
+            directory.mark_clean(None, all_succeeded=True)
+        except StratalogError as failure:
+            return replace(report, error=str(failure))
+        return replace(report, partitions=tuple(done))
+
+    def _erase(self, partition: str, what: ToErase) -> ErasedFile:
+        def note(rewritten: Rewritten) -> None:
+            self._audit.write(
+                AuditLine.of(
+                    rewritten,
+                    time_ms=self._erasure.clock(),
+                    partition=partition,
+                    file=what.file,
+                    what=what.what.value,
+                )
+            )
+
+        done = what.erase(note)
+        return replace(_planned(what), size_after=done.size_after)
+
+    def _look_at(self, name: str, key: TopicPartition) -> Iterator[ToErase | Found]:
+        path = f"{self._path}{os.sep}{name}"
+        if self._disk.exists(path):
+            yield from PartitionFiles(
+                disk=self._disk,
+                directory=path,
+                state=parse_partition_directory(name).state,
+                config=self._known.of(key.topic),
+                clock=self._erasure.clock,
+                matcher=self._matcher,
+            ).look()
+        for quarantine in self._quarantines:
+            yield from find_kept(self._disk, quarantine, name, self._matcher)
+
+    def _key_of(self, name: str) -> TopicPartition | None:
+        """Whose directory this is, if it is one of what was named."""
+        try:
+            key, state = parse_partition_directory(name)
+        except InvalidNameError:
+            return None
+        wanted = self._erasure.name
+        if wanted in (key.topic, str(key)):
+            return key
+        # The topic in the name of a directory that was set aside is cut where the name would be too long.
+        is_cut = state in (DirectoryState.DELETE, DirectoryState.STRAY) and len(name) == MAX_DIRECTORY_LENGTH
+        topic, _, number = wanted.rpartition("-")
+        if is_cut and wanted.startswith(key.topic):
+            return TopicPartition(wanted, key.partition)
+        if is_cut and topic.startswith(key.topic) and number == str(key.partition):
+            return TopicPartition(topic, key.partition)
+        return None
+
+    def _refusal(self, name: str, key: TopicPartition) -> str | None:
+        if self._known.of(key.topic).remote_storage_enable:
+            return "the topic is tiered: its remote storage has the records too, out of reach here."
+        if self._known.refusal(self._path, PartitionEntry(name, key)) is not None:
+            self.notes.append(
+                f"{key.topic}: its settings are not known here. Should it be tiered, its remote storage has "
+                "these records too."
+            )
+        return None
+
+    def _check_waiting_writes(self, key: TopicPartition) -> None:
+        """UsageError if a write has staged segments for this log that are not in it yet."""
+        journal = read_journal(self._disk, self._path)
+        if any(write.topic_partition == key for write in journal.waiting):
+            raise UsageError(
+                f"a write to {key} waits in {self._path}, with records that are in no log yet. Write to the "
+                "directory once more, which puts them there, then erase."
+            )
+
+
+def _planned(what: ToErase) -> ErasedFile:
+    return ErasedFile(
+        file=what.file,
+        what=what.what,
+        records_count=None if what.found.problem is not None else what.found.records_count,
+        size_before=what.size,
+        size_after=0 if what.is_gone else None,
+        is_gone=what.is_gone,
+    )
