@@ -201,8 +201,12 @@ def _by_records(piece: Piece, most: int) -> Iterator[Piece]:
         offset = split.start_offset + most
         try:
             batch = locate(piece.segment, offset)
-        except (CorruptRecordError, DiskError):
-            break  # the reader finds out
+        except CorruptRecordError:
+            break
+        except DiskError as error:
+            if error.errno != errno.ENOENT:
+                raise
+            break  # the reader looks for it again
         if batch is None or batch.position >= split.hint.end_position:
             break  # compaction left nothing there
         if batch.base_offset > offset and not is_wrapper(batch):
@@ -250,8 +254,10 @@ def _cut_behind(piece: Piece, size: int) -> tuple[Piece, Piece | None]:
     split, hint = piece.split, piece.split.hint
     try:
         batch = split_point(piece.segment, hint.position + size)
-    except DiskError:
-        return piece, None  # the reader finds out
+    except DiskError as error:
+        if error.errno != errno.ENOENT:
+            raise
+        return piece, None  # the reader looks for it again
     if batch is None or batch.position >= hint.end_position:
         return piece, None
     if not split.start_offset < batch.base_offset < split.end_offset:
