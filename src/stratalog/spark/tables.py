@@ -18,14 +18,25 @@ from pyspark.sql.types import StructType
 from stratalog.errors import UsageError
 from stratalog.jobs.reading.options import ReadOptions
 from stratalog.spark.frames import Path, read
-from stratalog.spark.source import TaskPartition
 from stratalog.spark.workers import prepare_worker, require_version
+from stratalog.version import __version__
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from stratalog.jobs.metadata_snapshot import TableTask
+
 Paths = Path | Sequence[Path]
+
+
+class TablePartition(InputPartition):
+    """A task on its way to a worker, and the version of us that planned it."""
+
+    def __init__(self, task: TableTask) -> None:
+        super().__init__(None)
+        self.version = __version__
+        self.task = task
 
 
 class TableReader(DataSourceReader):
@@ -40,20 +51,20 @@ class TableReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         prepare_worker()
-        from stratalog.jobs.reading.plan import plan_read
+        from stratalog.jobs.metadata_snapshot import plan_table
 
-        return [TaskPartition(task) for task in plan_read(self._options)]
+        return [TablePartition(task) for task in plan_table(self._options)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if not isinstance(partition, TaskPartition):
+        if not isinstance(partition, TablePartition):
             return  # what Spark makes of a plan without tasks
         require_version(partition.version)
         prepare_worker()
+        from stratalog.jobs.metadata_snapshot import read_table_task
         from stratalog.jobs.reading.arrow import with_nullability
-        from stratalog.jobs.reading.read import read_columns
         from stratalog.jobs.tables import SOURCE_COLUMNS, TABLES, decoded
 
-        records = read_columns(partition.task, SOURCE_COLUMNS)
+        records = read_table_task(partition.task, SOURCE_COLUMNS)
         rows = decoded(TABLES[self._table], records, self._columns)
         yield from with_nullability(rows, self._nullable)
 

@@ -1,0 +1,119 @@
+"""The log of the cluster's metadata with what was there before it: a KRaft snapshot, and the log behind it.
+
+A controller writes down, now and then, what all records below an offset come to
+(`<offset>-<epoch>.checkpoint`), and may then delete the segments below it. A log that does not begin at 0 any
+more goes on from a snapshot, so a table of it begins with that snapshot's records. They all have the last
+offset that the snapshot covers, as they say what holds behind it. Of several snapshots the oldest that the
+log goes on from is taken: more of what happened is left to be seen then.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from stratalog.clock import system_clock
+from stratalog.errors import CorruptRecordError
+from stratalog.files.disk import Disk
+from stratalog.files.entries import EntryKind
+from stratalog.files.names import CLUSTER_METADATA_TOPIC, KRaftSnapshotFile, parse_kraft_snapshot_file
+from stratalog.jobs.reading.catalog import FoundPartition, find_partitions
+from stratalog.jobs.reading.ends import ends_of
+from stratalog.jobs.reading.options import EARLIEST, Bound, OnCorruption, ReadOptions
+from stratalog.jobs.reading.plan import open_view, plan_read
+from stratalog.jobs.reading.read import read_columns
+from stratalog.jobs.reading.split import ReadTask, torn
+from stratalog.records.columns import ColumnReader
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotTask:
+    """A snapshot to read, which says what holds below `end_offset`."""
+
+    path: str
+    end_offset: int
+    include_control: bool
+    on_corruption: OnCorruption
+
+
+TableTask = ReadTask | SnapshotTask
+
+
+def plan_table(
+    options: ReadOptions, *, disk: Disk | None = None, cores: int | None = None
+) -> list[TableTask]:
+    """The tasks that read an internal topic from its beginning, or from where the options say."""
+    disk = disk or Disk()
+    tasks: list[TableTask] = []
+    for found in find_partitions(disk, options) if _is_from_start(options) else ():
+        snapshot, log_end = _snapshot_before(disk, found, options)
+        if snapshot is not None:
+            tasks.append(
+                SnapshotTask(
+                    path=f"{found.directory}{os.sep}{snapshot.name}",
+                    end_offset=snapshot.end_offset,
+                    include_control=options.include_control,
+                    on_corruption=options.on_corruption,
+                )
+            )
+            behind = {found.topic_partition: min(snapshot.end_offset, log_end)}
+            options = replace(options, starting=Bound(offsets=behind, option="startingOffsets"))
+    return [*tasks, *plan_read(options, disk=disk, cores=cores)]
+
+
+def read_table_task(
+    task: TableTask, columns: Sequence[str], *, disk: Disk | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The records of a task, of a log or of a snapshot."""
+    if isinstance(task, ReadTask):
+        return read_columns(task, columns, disk=disk)
+    return _read_snapshot(task, columns, disk or Disk())
+
+
+def _is_from_start(options: ReadOptions) -> bool:
+    starting = options.starting
+    is_mark = starting.timestamp is None and starting.timestamps is None and starting.offsets is None
+    return options.topics == (CLUSTER_METADATA_TOPIC,) and is_mark and starting.mark == EARLIEST
+
+
+def _snapshot_before(
+    disk: Disk, found: FoundPartition, options: ReadOptions
+) -> tuple[KRaftSnapshotFile | None, int]:
+    """(the snapshot that the log goes on from, where it has lost its beginning, the end of the log)."""
+    files = [entry.name for entry in disk.list_directory(found.directory) if entry.kind is EntryKind.FILE]
+    view = open_view(disk, system_clock, found)
+    ends = ends_of(view, read_committed=options.read_committed, was_closed=found.was_closed)
+    view.close()
+    snapshots = [snapshot for name in files if (snapshot := parse_kraft_snapshot_file(name)) is not None]
+    usable = [each for each in snapshots if not each.deleted and each.end_offset >= ends.start_offset]
+    is_whole = ends.start_offset == 0 < ends.end_offset
+    return (None if is_whole else min(usable, default=None)), ends.end_offset
+
+
+def _read_snapshot(task: SnapshotTask, columns: Sequence[str], disk: Disk) -> Iterator[pa.RecordBatch]:
+    # It is small by design: a controller loads all of it.
+    data = disk.read_at(task.path, disk.size(task.path), 0)
+    reader = ColumnReader(columns=columns, topic=CLUSTER_METADATA_TOPIC, include_control=task.include_control)
+    last_offset = task.end_offset - 1
+    try:
+        for batch in reader.read(data):
+            at = batch.schema.get_field_index("offset")
+            offsets = pa.array([last_offset] * batch.num_rows, pa.int64())
+            yield batch if at < 0 else batch.set_column(at, batch.schema.field(at), offsets)
+        if reader.next_position < len(data):
+            raise torn(task.path, reader.next_position, len(data))
+    except CorruptRecordError as error:
+        if task.on_corruption is OnCorruption.FAIL:
+            raise CorruptRecordError(
+                f"{error.reason} It is a snapshot of the cluster's metadata at offset {task.end_offset}. "
+                "Look with `stratalog dump`; to read all but what is damaged, set onCorruption=skip.",
+                position=error.position,
+                path=task.path,
+            ) from error
+        logger.warning("left out: the rest of %s: %s", task.path, error)
