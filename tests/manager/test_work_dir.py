@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from stratalog.config import read_server_properties
-from stratalog.errors import DiskError
+from stratalog.errors import DiskError, FileOwnerError
 from stratalog.manager.recovery import RecoverOptions, recover_directories
 from stratalog.manager.report import DirectoryReport, Outcome
 from stratalog.manager.work_dir import WorkDirDisk
@@ -75,7 +75,7 @@ def files_of(directory: Path) -> dict[str, bytes]:
     return {
         str(path.relative_to(directory)): path.read_bytes()
         for path in sorted(directory.rglob("*"))
-        if path.is_file() and not path.name.startswith("stratalog-")
+        if path.is_file() and path.name != ".lock" and not path.name.startswith("stratalog-")
     }
 
 
@@ -105,6 +105,7 @@ def test_a_full_disk_is_recovered_with_a_work_dir_as_any_other(
     assert Path(cut.kept_as).parent == work
     assert Path(cut.kept_as).read_bytes() == tail
     assert not list(work.glob("stratalog-work-*"))
+    assert not list(killed.rglob("stratalog-work-*"))
 
 
 def test_without_a_work_dir_a_full_disk_fails_and_is_recovered_when_there_is_room(
@@ -168,6 +169,82 @@ def test_what_a_broker_has_written_since_is_not_undone(small: Path, work: Path) 
     assert list(work.iterdir()) == []
 
 
+class Killed(BaseException):
+    """SIGKILL, as far as a test can have it: nothing catches it."""
+
+
+class MortalDisk(WorkDirDisk):
+    """Killed when it has put a copy down, before it writes over the old file."""
+
+    def write_at(self, *_written: object) -> None:
+        raise Killed
+
+
+def index_that_waits(small: Path, work: Path) -> Path:
+    """An index of a partition that a killed run was about to write over."""
+    index = small / "orders-0" / "00000000000000000000.index"
+    index.parent.mkdir()
+    index.write_bytes(b"of before")
+    ballast = fill(small)
+    with pytest.raises(Killed):
+        MortalDisk(work).replace(index, b"of the recovery")
+    ballast.unlink()
+    return index
+
+
+def test_killed_while_it_writes_over_a_file_the_next_run_goes_on(small: Path, work: Path) -> None:
+    index = index_that_waits(small, work)
+
+    WorkDirDisk(work).resume([str(small)])
+
+    assert index.read_bytes() == b"of the recovery"
+    assert [path.name for path in index.parent.iterdir()] == [index.name]
+    assert list(work.iterdir()) == []
+
+
+def test_what_a_broker_wrote_into_the_same_file_is_not_undone(small: Path, work: Path) -> None:
+    """It deletes what ends in .deleted as it loads a partition: tests/kafka/test_work_dir.py."""
+    index = index_that_waits(small, work)
+    for path in index.parent.glob("*.deleted"):
+        path.unlink()
+    with index.open("r+b") as file:
+        file.write(b"of the broker")
+
+    WorkDirDisk(work).resume([str(small)])
+
+    assert index.read_bytes() == b"of the broker"
+    assert list(work.iterdir()) == []
+
+
+def test_a_run_without_the_work_dir_in_between_is_not_undone(killed: Path, small: Path, work: Path) -> None:
+    index = killed / "rolled-0" / "00000000000000000000.index"
+    ballast = fill(small)
+    with pytest.raises(Killed):
+        MortalDisk(work).replace(index, index.read_bytes()[:8])
+    ballast.unlink()
+    recover(killed)
+    (killed / MARKER).unlink()
+    before = files_of(killed)
+
+    recover(killed, work_dir=str(work))
+
+    assert {name: data for name, data in files_of(killed).items() if name in before} == before
+    assert list(work.glob("stratalog-work-*")) == []
+
+
+def test_the_marker_of_a_clean_stop_does_not_wait(small: Path, work: Path) -> None:
+    """It would be written when a broker has been there since, and vouch for what that did."""
+    ballast = fill(small)
+
+    with pytest.raises(DiskError):
+        WorkDirDisk(work).replace(small / MARKER, b"{}")
+    ballast.unlink()
+    WorkDirDisk(work).resume([str(small)])
+
+    assert not (small / MARKER).exists()
+    assert list(work.iterdir()) == []
+
+
 def test_the_files_of_other_directories_are_not_touched(small: Path, work: Path, tmp_path: Path) -> None:
     ballast = fill(small)
     WorkDirDisk(work).replace(small / "new", b"bytes")
@@ -181,10 +258,12 @@ def test_the_files_of_other_directories_are_not_touched(small: Path, work: Path,
 
 
 def put_down(work: Path, path: str, inode: int | None, data: bytes) -> Path:
-    """What a killed run leaves in a work directory; or what somebody forges."""
-    copy = work / f"stratalog-work-{hashlib.sha256(path.encode()).hexdigest()[:32]}.json"
+    """What a killed run leaves in a work directory, and beside the file; or what somebody forges."""
+    short = hashlib.sha256(path.encode()).hexdigest()[:32]
+    copy = work / f"stratalog-work-{short}.json"
     document = {"path": path, "inode": inode, "data": base64.b64encode(data).decode()}
     copy.write_text(json.dumps(document))
+    (Path(path).parent / f"stratalog-work-{short}.deleted").touch()
     return copy
 
 
@@ -213,10 +292,26 @@ def test_a_directory_marked_clean_is_left_though_copies_wait_for_it(tmp_path: Pa
     (source,) = catalog.log_dirs("4.3.1", "clean")
     clean = Path(shutil.copytree(source, tmp_path / "clean"))
     index = clean / "codecs-0" / "00000000000000000012.index"
-    before = files_of(clean)
     put_down(work, str(index), index.stat().st_ino, b"stale")
+    before = files_of(clean)
 
     report = recover(clean, work_dir=str(work))
 
     assert report.outcome is Outcome.CLEAN
     assert files_of(clean) == before
+
+
+def test_where_files_could_not_keep_their_owner_not_even_copies_are_written(
+    tmp_path: Path, work: Path
+) -> None:
+    (source,) = catalog.log_dirs("4.3.1", "killed")
+    killed = Path(shutil.copytree(source, tmp_path / "killed"))
+    index = killed / "rolled-0" / "00000000000000000088.index"
+    copy = put_down(work, str(index), index.stat().st_ino, b"of the recovery")
+    before = files_of(killed)
+
+    with pytest.raises(FileOwnerError):
+        recover(killed, work_dir=str(work), user=os.getuid() + 1)
+
+    assert files_of(killed) == before
+    assert copy.exists()

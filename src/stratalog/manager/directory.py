@@ -1,7 +1,7 @@
 """The recovery of one log directory, from its lock to its marker; partitions are recovered by the caller.
 
 1. lock, unless it is clean (then it is only looked at) or this is a dry run (then it must not be locked)
-2. the listing, the checkpoints, meta.properties; is everything ours to write?
+2. is everything ours to write? Then the listing, the checkpoints, meta.properties
 3. the marker of a clean directory is taken away (`attempt.py`), if `--all` wants it repaired all the same
 4. partitions: survey, scan, plan, apply, fsync
 5. recovery points at the log ends, high watermarks clamped, topic ids that were missing
@@ -88,7 +88,12 @@ class DirectoryRecovery:
     def _may_be_left_alone(self, scan_all: bool) -> bool:
         return self.attempt.marker.exists() and not scan_all and not has_pending_write(self._disk, self.path)
 
-    def look(self, user: int) -> None:
+    def check_owners(self, user: int) -> None:
+        """FileOwnerError unless all that may be changed keeps its owner; before anything is."""
+        if not self.is_left_alone:
+            check_owners(self._disk, classify(self._disk, self.path), user)
+
+    def look(self) -> None:
         """Read what is in it beside the partitions. Changes nothing, but that a pending write is finished."""
         self.attempt.look()
         if not self._dry_run and has_pending_write(self._disk, self.path):
@@ -106,8 +111,6 @@ class DirectoryRecovery:
         self._checkpoints.high_watermarks.read()
         self._checkpoints.cleaner_offsets.read()
         self.problems += self._checkpoints.problems
-        if not self.is_left_alone:
-            check_owners(self._disk, self.layout, user)
 
     def look_for_topic_ids(self, metadata: ClusterMetadata | None) -> None:
         """Find out which partitions lack their topic's id, and whether it is known."""

@@ -171,6 +171,8 @@ class _Recovery:
         user = current_user() if self._options.user is None else self._options.user
         for directory in self._directories:
             self._guarded(directory, directory.begin, self._options.scan_all, refusal=LogDirLockedError)
+        for directory in self._alive():
+            self._guarded(directory, directory.check_owners, user, refusal=FileOwnerError)
         if not self._options.dry_run:
             self._lock_places()
         if isinstance(self._disk, WorkDirDisk) and not self._options.dry_run:
@@ -178,7 +180,7 @@ class _Recovery:
             for directory in locked:
                 self._guarded(directory, self._disk.resume, [directory.path])
         for directory in self._alive():
-            self._guarded(directory, directory.look, user, refusal=FileOwnerError)
+            self._guarded(directory, directory.look)
             self._devices[directory.path] = device_of(self._disk, directory.path)
         everywhere = [(found.path, entry) for found in self._alive() for entry in found.layout.partitions]
         known = {problem for found in self._alive() for problem in found.problems}

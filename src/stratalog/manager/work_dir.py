@@ -5,6 +5,15 @@ one could be written again, but a crash in the midst of that would leave neither
 the device, into a directory with room; then they are written over the old file; then the copy is deleted. A
 run that was killed is followed by one that does first what the copies say. A file that does not fit even so
 waits until what recovery cuts off has freed some room.
+
+A copy holds only as long as nobody else has had the directory: a broker that was started meanwhile writes to
+an index in place, so that neither its inode nor its name tells. But whoever loads a partition, a broker or
+this program, first deletes what ends in `.deleted` there. So an empty file of such a name is put beside the
+old one before a byte of that is written over; where it is gone, the copy is worthless, and goes. The small
+files of a log directory itself are not loaded like that, but they are never written in place: there the inode
+tells. The marker of a clean stop is never put down: it says that nothing waits any more.
+
+Kafka: LogLoader.removeTempFilesAndCollectSwapFiles
 """
 
 from __future__ import annotations
@@ -19,7 +28,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from stratalog.errors import DiskError
 from stratalog.files.disk import Disk, Path, byte_view
-from stratalog.files.names import TEMPORARY_SUFFIX
+from stratalog.files.names import CLEAN_SHUTDOWN, TEMPORARY_SUFFIX, FileState
 
 if TYPE_CHECKING:
     from stratalog.files.disk import Data
@@ -44,10 +53,11 @@ class WorkDirDisk(Disk):
 
     def replace(self, path: Path, data: Data) -> None:
         name = os.path.abspath(path)  # noqa: PTH100
+        directory, last = os.path.split(name)
         try:
             super().replace(name, data)
         except DiskError as error:
-            if error.errno not in _FULL or os.path.dirname(name) == self.work_dir:  # noqa: PTH120
+            if error.errno not in _FULL or directory == self.work_dir or last == CLEAN_SHUTDOWN:
                 raise
             super().delete(name + TEMPORARY_SUFFIX)
             self._put_down(name, bytes(byte_view(data)))
@@ -62,7 +72,7 @@ class WorkDirDisk(Disk):
     def resume(self, directories: Iterable[str]) -> None:
         """Do what a run that was killed had put down for these directories, which are locked.
 
-        What somebody else has replaced since is theirs: the copy is deleted.
+        What somebody else has replaced or loaded since is theirs: the copy is deleted.
         """
         below = tuple(directory + os.sep for directory in directories)
         for entry in self.list_directory(self.work_dir):
@@ -74,11 +84,11 @@ class WorkDirDisk(Disk):
             # is one without `..`: only so does it lie below a directory that it begins with.
             if found is None or copy != self._copy_of(found.path) or not found.path.startswith(below):
                 continue
-            if self._inode_of(found.path) == found.inode:
+            if self.exists(_sign_of(found.path)) and self._inode_of(found.path) == found.inode:
                 self._waiting[found.path] = found.data
                 self._write_over(found.path)
             else:
-                super().delete(copy)
+                self._delete_copy(found.path)
 
     def settle(self, directory: str) -> None:
         """Write what still waits for this directory; DiskError if there is no room for it yet."""
@@ -97,6 +107,14 @@ class WorkDirDisk(Disk):
         text = base64.b64encode(data).decode("ascii")
         document = {"path": name, "inode": self._inode_of(name), "data": text}
         super().replace(self._copy_of(name), json.dumps(document).encode("ascii"))
+        # Behind the copy: without its sign it is worthless, and a sign without a copy would stay for ever.
+        try:
+            if not self.exists(_sign_of(name)):
+                self.create(_sign_of(name))
+            self.sync_directory(os.path.dirname(name))  # noqa: PTH120
+        except DiskError:
+            self._delete_copy(name)
+            raise
         self._waiting[name] = data
 
     def _write_over(self, name: str) -> bool:
@@ -121,16 +139,28 @@ class WorkDirDisk(Disk):
         """Whether something was waiting for this file; it is not any more."""
         if self._waiting.pop(name, None) is None:
             return False
-        super().delete(self._copy_of(name))
+        self._delete_copy(name)
         return True
+
+    def _delete_copy(self, name: str) -> None:
+        super().delete(_sign_of(name))
+        super().delete(self._copy_of(name))
 
     def _inode_of(self, name: str) -> int | None:
         status = self.status(name)
         return None if status is None else status.inode
 
     def _copy_of(self, name: str) -> str:
-        short = hashlib.sha256(os.fsencode(name)).hexdigest()[:32]
-        return os.path.join(self.work_dir, f"{_PREFIX}{short}{_SUFFIX}")  # noqa: PTH118
+        return os.path.join(self.work_dir, f"{_PREFIX}{_short(name)}{_SUFFIX}")  # noqa: PTH118
+
+
+def _sign_of(name: str) -> str:
+    """What stands beside a file for which a copy waits, until somebody else loads the directory."""
+    return os.path.join(os.path.dirname(name), f"{_PREFIX}{_short(name)}{FileState.DELETED.value}")  # noqa: PTH118, PTH120
+
+
+def _short(name: str) -> str:
+    return hashlib.sha256(os.fsencode(name)).hexdigest()[:32]
 
 
 def _parsed(text: bytes) -> _Copy | None:
