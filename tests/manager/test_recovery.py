@@ -355,6 +355,31 @@ def test_batches_behind_a_length_that_reaches_past_the_end_are_more_than_a_torn_
     assert "more than the unfinished last batch" in report.notes[0]
 
 
+def test_what_is_salvaged_behind_a_tail_that_looks_torn_promises_nothing(killed: Path) -> None:
+    """Every batch but the damaged one stays, and the log ends where it did: the epoch would be a lie."""
+    log = killed / "idempotent-0" / "00000000000000000040.log"
+    data = bytearray(log.read_bytes())
+    second = 12 + int.from_bytes(data[8:12], "big")
+    data[second + 8] ^= 0x10
+    log.write_bytes(data)
+
+    report = recover(killed, salvage=True, process_crash=True)
+
+    (found,) = [part for part in report.directories[0].partitions if part.name == "idempotent-0"]
+    assert found.log_end_offset == ends_by_kafka("killed")["idempotent-0"]
+    assert marker(killed) == NO_EPOCH
+
+
+def test_salvage_with_nothing_to_salvage_keeps_the_promise(killed: Path) -> None:
+    tail = bytes(8) + (100_000).to_bytes(4, "big") + b"half"
+    with (killed / "rolled-0" / "00000000000000000088.log").open("ab") as file:
+        file.write(tail)
+
+    recover(killed, salvage=True, process_crash=True)
+
+    assert marker(killed) == {"version": 0, "brokerEpoch": EPOCH_OF_KILLED}
+
+
 def lose_the_end(killed: Path) -> None:
     """Leave of a log the first batch of its last segment, below its high watermark, as a power cut can."""
     log = killed / "codecs-0" / "00000000000000000012.log"
@@ -562,6 +587,31 @@ def test_quarantine_can_be_elsewhere(killed: Path, tmp_path: Path) -> None:
     assert Path(cut.kept_as).parent == elsewhere
     assert Path(cut.kept_as).exists()
     assert not list(killed.glob("stratalog-*"))
+
+
+def test_the_manifest_of_a_shared_quarantine_says_from_which_directory_each_line_is(tmp_path: Path) -> None:
+    """The same bytes, cut from two replicas of one partition: each is told, and each comes back."""
+    first, second = copy_of("killed", tmp_path / "first"), copy_of("killed", tmp_path / "second")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    before = {}
+    for directory in (first, second):
+        log = directory / "blocks-0" / "00000000000000000000.log"
+        damage(log)
+        before[str(directory)] = log.read_bytes()
+
+    for directory in (first, second):
+        recover_one(directory, quarantine=str(elsewhere))
+
+    place = Quarantine(Disk(), elsewhere)
+    assert [kept.directory for kept in place.entries()] == [str(first), str(second)]
+    for kept in place.entries():
+        target = tmp_path / "restored"
+        place.restore(kept, target)
+        assert (Path(kept.directory) / kept.partition / kept.file).read_bytes() + target.read_bytes() == (
+            before[kept.directory]
+        )
+        target.unlink()
 
 
 def test_two_runs_do_not_keep_in_one_place_at_the_same_time(killed: Path, tmp_path: Path) -> None:

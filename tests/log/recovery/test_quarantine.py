@@ -61,6 +61,7 @@ def test_a_range_is_a_file_at_the_root_and_a_line_of_the_manifest() -> None:
     assert disk.contents()[LOG] == BYTES
     assert lines(disk) == [
         {
+            "directory": ROOT,
             "partition": "t-0",
             "file": NAME,
             "position": 1000,

@@ -57,10 +57,12 @@ class KeptPart:
 class Kept:
     """A line of the manifest: what was cut off, from where, why, and in which files it is.
 
-    `is_whole` is a file that was moved here as it was. `sha256` is of the bytes, in hexadecimal; a file that
-    was renamed has none, and is known by its inode.
+    `directory` is the absolute path of the log directory: one place may keep the cuts of several, in which
+    replicas have the same names. `is_whole` is a file that was moved here as it was. `sha256` is of the
+    bytes, in hexadecimal; a file that was renamed has none, and is known by its inode.
     """
 
+    directory: str
     partition: str
     file: str
     position: int
@@ -125,15 +127,18 @@ class Quarantine:
         """
         with self._lock:
             parts, digest = _survey(self._disk, source, position, size)
+            directory = log_directory_of(os.path.dirname(source))  # noqa: PTH120
+            wanted = (directory, partition, file, position, size, digest)
             for kept in self._read():
-                same = (kept.partition, kept.file, kept.position, kept.size, kept.sha256)
-                if same == (partition, file, position, size, digest) and self._has_files(kept):
+                same = (kept.directory, kept.partition, kept.file, kept.position, kept.size, kept.sha256)
+                if same == wanted and self._has_files(kept):
                     return kept
             name = self._free_name(partition, file, position)
             needed = sum(length for length, is_zero in parts if not is_zero)
             if needed:
                 self._copy(source, position, parts, name, needed)
             kept = Kept(
+                directory=directory,
                 partition=partition,
                 file=file,
                 position=position,
@@ -156,11 +161,13 @@ class Quarantine:
             status = self._disk.status(source)
             if status is None:
                 raise QuarantineError(source, "there is no such file to be kept.")
-            kept = self.moved(partition, file, status.inode, status.size)
+            directory = log_directory_of(os.path.dirname(source))  # noqa: PTH120
+            kept = self.moved(directory, partition, file, status.inode, status.size)
             there = None if kept is None else self._disk.status(self.path(*kept.files))
             if kept is None or (there is not None and there.inode != status.inode):
                 name = self._free_name(partition, file, 0)
                 kept = Kept(
+                    directory=directory,
                     partition=partition,
                     file=file,
                     position=0,
@@ -186,10 +193,11 @@ class Quarantine:
             self._disk.sync_directory(os.path.dirname(source))  # noqa: PTH120
             return kept
 
-    def moved(self, partition: str, file: str, inode: int, size: int) -> Kept | None:
-        """The line of a file that was, or was about to be, moved here."""
+    def moved(self, directory: str, partition: str, file: str, inode: int, size: int) -> Kept | None:
+        """The line of a file that was, or was about to be, moved here from a log directory."""
+        wanted = (directory, partition, file, inode, size)
         for kept in self._read():
-            if (kept.partition, kept.file, kept.inode, kept.size) == (partition, file, inode, size):
+            if (kept.directory, kept.partition, kept.file, kept.inode, kept.size) == wanted:
                 return kept
         return None
 
@@ -383,6 +391,11 @@ class Quarantine:
         self._read().append(kept)
 
 
+def log_directory_of(partition_directory: Path) -> str:
+    """The log directory that a partition's directory is in, as the manifest names it."""
+    return os.path.dirname(os.path.abspath(partition_directory))  # noqa: PTH100, PTH120
+
+
 def _survey(disk: Disk, path: Path, position: int, size: int) -> tuple[list[tuple[int, bool]], str]:
     """The range as runs of (size, whether it is zeros), and the SHA-256 of all of it."""
     digest = hashlib.sha256()
@@ -445,7 +458,10 @@ def _short(partition: str) -> str:
 
 def _is_same_range(kept: Kept, other: Kept) -> bool:
     """Whether two lines tell of the same bytes of the same file."""
-    one, two = ((each.partition, each.file, each.position, each.size, each.sha256) for each in (kept, other))
+    one, two = (
+        (each.directory, each.partition, each.file, each.position, each.size, each.sha256)
+        for each in (kept, other)
+    )
     return one == two
 
 

@@ -19,7 +19,7 @@ from stratalog.errors import PreconditionError
 from stratalog.files.disk import Disk, EntryKind, Path, aligned_buffer
 from stratalog.files.names import FileState, parse_segment_file
 from stratalog.log.recovery.facts import FileFact
-from stratalog.log.recovery.quarantine import Kept, Quarantine
+from stratalog.log.recovery.quarantine import Kept, Quarantine, log_directory_of
 
 _CHUNK_SIZE = 1 << 20
 
@@ -256,7 +256,9 @@ class _Run:
         path = self._path(name)
         quarantine = self._quarantine
         if isinstance(step, KeepFile) and self._found(name) is None:
-            kept = quarantine and quarantine.moved(self._partition, live, step.file.inode, step.file.size)
+            place = log_directory_of(self._directory)
+            file = step.file
+            kept = quarantine and quarantine.moved(place, self._partition, live, file.inode, file.size)
             if quarantine is not None and kept is None:
                 raise PreconditionError(path, _words(step.file), "no file")
             if kept:
