@@ -15,6 +15,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,10 +23,10 @@ from stratalog.config import LogConfig
 from stratalog.errors import DiskError
 from stratalog.files.disk import Disk
 from stratalog.files.names import FileState
-from stratalog.log.cleaning.filter import LastRecord, Rules, RunFilter
+from stratalog.log.cleaning.filter import FilteredRun, LastRecord, Rules, RunFilter
 from stratalog.log.cleaning.groups import SegmentFacts, group_segments
 from stratalog.log.cleaning.offset_map import OffsetMap
-from stratalog.log.cleaning.runs import RunReader
+from stratalog.log.cleaning.runs import DecodedRun, RunReader
 from stratalog.log.cleaning.transactions import CleanedTransactions, aborted_between
 from stratalog.log.producer_entry import ProducerStateEntry
 from stratalog.log.segments import LogSegments
@@ -35,6 +36,10 @@ logger = logging.getLogger(__name__)
 
 Replace = Callable[[LogSegment, Sequence[LogSegment]], object]
 """Puts a cleaned segment in the place of those it was made from."""
+Observe = Callable[[DecodedRun, FilteredRun], object]
+"""Is shown every run of the second pass, and what is left of it."""
+
+NO_TIMESTAMP = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +48,7 @@ class DirtyLog:
 
     `first_dirty_offset` is where the last cleaning ended, `first_uncleanable_offset` the base of the first
     segment that is left alone. `last_records` keeps the last batch of each active producer from vanishing.
+    `cleaned_directory` is where cleaned files are written, if not beside the originals.
     """
 
     disk: Disk
@@ -51,6 +57,16 @@ class DirtyLog:
     first_dirty_offset: int
     first_uncleanable_offset: int
     last_records: Mapping[int, LastRecord]
+    cleaned_directory: str | None = None
+
+
+class CleanedSegment(NamedTuple):
+    """What a group of segments became; the timestamp is -1 where no batch has one."""
+
+    base_offset: int
+    size: int
+    max_timestamp: int
+    modified_ms: int
 
 
 @dataclass(slots=True, kw_only=True)
@@ -74,6 +90,8 @@ class CleanResult:
     end_offset: int
     groups: tuple[tuple[int, ...], ...]
     """The base offsets of the segments that became one, group by group."""
+    cleaned: tuple[CleanedSegment, ...] = ()
+    """What each group became."""
     stats: CleanerStats = field(default_factory=CleanerStats)
 
 
@@ -85,6 +103,10 @@ def _at_full_speed(size: int) -> None:
     """Nobody asks the cleaner to slow down."""
 
 
+def _unseen(run: DecodedRun, kept: FilteredRun) -> None:
+    """Nobody looks on."""
+
+
 def clean_log(
     log: DirtyLog,
     offset_map: OffsetMap,
@@ -93,8 +115,12 @@ def clean_log(
     replace_segments: Replace | None,
     check_done: Callable[[], object] = _go_on,
     throttle: Callable[[int], object] = _at_full_speed,
+    observe: Observe = _unseen,
 ) -> CleanResult:
     """Compact the log once. With `replace_segments` None nothing is written: the result says what would be.
+
+    But for a log with more keys than the map has room for: its second pass would read what the first has
+    written, so nothing is filtered then, and the result has no groups and ends where the map was full.
 
     `check_done` is called for every run of half a megabyte or so and raises what is to stop the cleaning; the
     files begun are then gone, groups that were finished stay. `throttle` is told of all bytes read and
@@ -103,16 +129,17 @@ def clean_log(
     stats = CleanerStats()
     if log.first_dirty_offset >= log.first_uncleanable_offset:
         return CleanResult(end_offset=log.first_dirty_offset, groups=(), stats=stats)
-    cleaning = _Cleaning(log, offset_map, now_ms, stats, check_done, throttle)
+    cleaning = _Cleaning(log, offset_map, now_ms, stats, check_done, throttle, observe)
     cleaning.build_offset_map()
     end_offset = offset_map.latest_offset + 1
     stats.map_utilization = offset_map.utilization
+    if replace_segments is None and end_offset < log.first_uncleanable_offset:
+        return CleanResult(end_offset=end_offset, groups=(), stats=stats)
     segments = log.segments.range(0, end_offset)
     groups = [segments[group.start : group.stop] for group in cleaning.group(segments)]
-    for group in groups:
-        cleaning.clean_group(group, replace_segments)
+    cleaned = tuple([cleaning.clean_group(group, replace_segments) for group in groups])
     bases = tuple(tuple(segment.base_offset for segment in group) for group in groups)
-    return CleanResult(end_offset=end_offset, groups=bases, stats=stats)
+    return CleanResult(end_offset=end_offset, groups=bases, cleaned=cleaned, stats=stats)
 
 
 def last_records_of(producers: Iterable[ProducerStateEntry]) -> dict[int, LastRecord]:
@@ -123,6 +150,23 @@ def last_records_of(producers: Iterable[ProducerStateEntry]) -> dict[int, LastRe
         )
         for entry in producers
     }
+
+
+class SegmentRules:
+    """What decides over the records of each segment of a log, in one round."""
+
+    def __init__(self, log: DirtyLog, now_ms: int) -> None:
+        self._rules = Rules(
+            now_ms=now_ms,
+            delete_retention_ms=log.config.delete_retention_ms,
+            end_of_round=log.first_uncleanable_offset,
+        )
+        clean = log.segments.range(0, log.first_dirty_offset)
+        # Tombstones of formats 0 and 1 have no horizon of their own: the age of what is clean stands for it.
+        self._old_horizon_ms = clean[-1].modified_ms - log.config.delete_retention_ms if clean else 0
+
+    def of(self, segment: LogSegment) -> Rules:
+        return replace(self._rules, keeps_old_tombstones=segment.modified_ms > self._old_horizon_ms)
 
 
 class _Cleaning:
@@ -136,19 +180,13 @@ class _Cleaning:
         stats: CleanerStats,
         check_done: Callable[[], object],
         throttle: Callable[[int], object],
+        observe: Observe,
     ) -> None:
         self._log, self._map, self._stats = log, offset_map, stats
-        self._check_done, self._throttle = check_done, throttle
+        self._check_done, self._throttle, self._observe = check_done, throttle, observe
         self._reader = RunReader()
         self._transactions = CleanedTransactions()
-        self._rules = Rules(
-            now_ms=now_ms,
-            delete_retention_ms=log.config.delete_retention_ms,
-            end_of_round=log.first_uncleanable_offset,
-        )
-        clean = log.segments.range(0, log.first_dirty_offset)
-        # Tombstones of formats 0 and 1 have no horizon of their own: the age of what is clean stands for it.
-        self._old_horizon_ms = clean[-1].modified_ms - log.config.delete_retention_ms if clean else 0
+        self._rules = SegmentRules(log, now_ms)
 
     def build_offset_map(self) -> None:
         """Note every key of the dirty part, or as many as the map holds. Kafka: Cleaner.buildOffsetMap"""
@@ -202,37 +240,38 @@ class _Cleaning:
             first_uncleanable_offset=self._log.first_uncleanable_offset,
         )
 
-    def clean_group(self, group: Sequence[LogSegment], replace_segments: Replace | None) -> None:
+    def clean_group(self, group: Sequence[LogSegment], replace_segments: Replace | None) -> CleanedSegment:
         """Write what stays of these segments as one, and let it take their place."""
         if replace_segments is None:
-            self._filter_into(None, group)
-            return
+            return self._filter_into(None, group)
         cleaned = self._create(group[0])
         is_complete = False
         try:
-            self._filter_into(cleaned, group)
+            facts = self._filter_into(cleaned, group)
             cleaned.on_become_inactive()
             cleaned.flush()
             # What has no timestamp is as old as its file, and so are tombstones of old formats.
-            cleaned.set_modified(group[-1].modified_ms)
+            cleaned.set_modified(facts.modified_ms)
             is_complete = True
         finally:
             if not is_complete:
                 with suppress(DiskError):  # the next load deletes them
                     cleaned.delete()
         replace_segments(cleaned, group)
+        return facts
 
-    def _filter_into(self, cleaned: LogSegment | None, group: Sequence[LogSegment]) -> None:
+    def _filter_into(self, cleaned: LogSegment | None, group: Sequence[LogSegment]) -> CleanedSegment:
         self._transactions.keep_aborted = None if cleaned is None else cleaned.append_aborted
         # What producers have written last is asked anew for each group in Kafka; a batch that was the last
         # one then and is no longer is only kept longer than need be.
         run_filter = RunFilter(self._map, self._reader, self._log.last_records)
         stats = self._stats
+        size, max_timestamp = 0, NO_TIMESTAMP
         for index, segment in enumerate(group):
             is_last = index + 1 == len(group)
             end = segment.read_next_offset() if is_last else group[index + 1].base_offset
             self._transactions.add_aborted(aborted_between(self._log.segments, segment.base_offset, end))
-            rules = replace(self._rules, keeps_old_tombstones=segment.modified_ms > self._old_horizon_ms)
+            rules = self._rules.of(segment)
             for run in self._reader.read(segment):
                 self._check_done()
                 self._throttle(run.size)
@@ -242,19 +281,25 @@ class _Cleaning:
                 stats.records_without_key += kept.records_without_key
                 stats.bytes_written += len(kept.data)
                 stats.records_written += kept.records_written
-                if len(kept.data):
-                    if cleaned is not None:
-                        cleaned.append(kept.data, kept.batches, kept.max_offset)
+                self._observe(run, kept)
+                if not len(kept.data):
+                    continue
+                size += len(kept.data)
+                max_timestamp = max(max_timestamp, int(kept.batches["max_timestamp"].max()))
+                if cleaned is not None:
+                    cleaned.append(kept.data, kept.batches, kept.max_offset)
                     self._throttle(len(kept.data))
+        return CleanedSegment(group[0].base_offset, size, max_timestamp, group[-1].modified_ms)
 
     def _create(self, first: LogSegment) -> LogSegment:
         disk, config = self._log.disk, self._log.config
         suffix = FileState.CLEANED.value
+        directory = self._log.cleaned_directory or first.directory
         # What a cleaning that failed has left.
-        LogSegment(disk, first.directory, first.base_offset, config, first.clock, suffix=suffix).delete()
+        LogSegment(disk, directory, first.base_offset, config, first.clock, suffix=suffix).delete()
         return LogSegment.create(
             disk,
-            first.directory,
+            directory,
             first.base_offset,
             config,
             first.clock,

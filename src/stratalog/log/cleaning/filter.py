@@ -52,7 +52,10 @@ class Rules:
 
 
 class FilteredRun(NamedTuple):
-    """What is left of a run; `batches` are the rows of `data`, in memory that is used again."""
+    """What is left of a run; `batches` are the rows of `data`, in memory that is used again.
+
+    `keep` says of each record of the run whether it stays.
+    """
 
     data: Bytes
     batches: BatchTable
@@ -60,6 +63,7 @@ class FilteredRun(NamedTuple):
     records_without_key: int
     records_written: int
     max_offset: int
+    keep: NDArray[np.bool_]
 
 
 class RunFilter:
@@ -136,6 +140,7 @@ class RunFilter:
             records_without_key=without_key,
             records_written=int(verdicts["kept_count"].sum()),
             max_offset=int(written["last_offset"][-1]) if len(written) else -1,
+            keep=self._keep[: len(rows)],
         )
 
     def _make_room(self, run: DecodedRun) -> None:
