@@ -108,6 +108,20 @@ class OffsetMap:
         if is_full:
             raise UsageError(f"{len(keys)} keys do not fit a map for {self.capacity}.")
 
+    def put_sampled(
+        self,
+        batches: BatchTable,
+        skipped: NDArray[np.bool_],
+        sampled: NDArray[np.bool_],
+        rows: RecordTable,
+        hashes: Hashes,
+        start_offset: int,
+    ) -> bool:
+        """As `put_records`, but only of keys that a sampled batch has had; whether the map was full."""
+        return kernel.put_sampled(
+            self._slots, self.capacity, self._state, batches, skipped, sampled, rows, hashes, start_offset
+        )
+
     def get_offsets(self, hashes: Hashes, found: NDArray[np.int64]) -> None:
         """The last offset of each key with one of these hashes; -1 where there is none."""
         kernel.get_offsets(self._slots, hashes, found)

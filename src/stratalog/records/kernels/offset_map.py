@@ -97,3 +97,42 @@ def get_offsets(slots: Slots, hashes: Hashes, found: NDArray[np.int64]) -> None:
             prefetch(slots, _home(hashes[i + AHEAD, 1], slots_count) * WORDS)
         at = _find(slots, slots_count, hashes[i, 0], hashes[i, 1])
         found[i] = np.int64(slots[at + 2]) - 1
+
+
+@kernel
+def put_sampled(
+    slots: Slots,
+    capacity: int,
+    state: NDArray[np.int64],
+    batches: BatchTable,
+    skipped: NDArray[np.bool_],
+    sampled: NDArray[np.bool_],
+    rows: RecordTable,
+    hashes: Hashes,
+    start_offset: int,
+) -> bool:
+    """As `put_records`, but of keys that an earlier batch had, or one of these, that is `sampled`.
+
+    A key of a sampled batch that is passed over itself is there with offset 0, which no record is before.
+    Returns whether the map was full.
+    """
+    slots_count = len(slots) // WORDS
+    row = 0
+    for index in range(len(batches)):
+        batch: Any = batches[index]
+        is_passed_over = skipped[index] or (batch.magic == 2 and batch.attributes & CONTROL != 0)
+        while row < len(rows) and rows[row].batch == index:
+            if rows[row].key_size >= 0:
+                at = _find(slots, slots_count, hashes[row, 0], hashes[row, 1])
+                if slots[at + 2] == 0 and sampled[index]:
+                    if state[ENTRIES] >= capacity:
+                        return True
+                    slots[at] = hashes[row, 0]
+                    slots[at + 1] = hashes[row, 1]
+                    slots[at + 2] = np.uint64(1)
+                    state[ENTRIES] += 1
+                offset = rows[row].offset
+                if slots[at + 2] != 0 and not is_passed_over and offset >= start_offset:
+                    slots[at + 2] = np.uint64(offset + 1)
+            row += 1
+    return False

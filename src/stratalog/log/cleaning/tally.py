@@ -1,0 +1,202 @@
+"""Which keys, or prefixes of keys, take the most: counted in memory that does not grow with them.
+
+A table has room for some tens of thousands of keys. When it is full, those that count for least go, and what
+the largest of them had is remembered: so much may be missing from a key that comes (again) later, and no
+more. Whatever is large from the start is therefore exact, and of everything else it is known by how much it
+may be larger.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratalog.log.cleaning.filter import FilteredRun
+from stratalog.log.cleaning.runs import DecodedRun
+from stratalog.records.kernels import tally as kernel
+from stratalog.records.kernels.decode import RecordTable
+from stratalog.records.kernels.hash import hash_keys
+from stratalog.records.kernels.memory import Bytes
+from stratalog.records.kernels.offset_map import Hashes
+from stratalog.records.kernels.walk import CONTROL
+
+SLOTS_COUNT = 1 << 15
+KEY_ROOM = 128  # bytes of a key that are kept to show it
+_FULL = 3 / 4
+_FIELDS = ("versions", "bytes")
+# What the numbers around a record's key, value and headers take, about: a record without a value has bytes.
+RECORD_OVERHEAD = 8
+
+Amounts = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyCount:
+    """A key, or what the keys begin with. `bytes` are those of keys, values and headers, unpacked.
+
+    `freed` is its share of what compaction frees, `freed_bound` by how much that may be wrong where it was
+    sampled. Versions and bytes may be more, by what `missed_...` say at most. `key` has its first bytes only
+    where `key_size` is more than they are.
+    """
+
+    key: bytes
+    key_size: int
+    versions: int
+    bytes: int
+    freed: int
+    freed_bound: int
+    missed_versions: int
+    missed_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prefix:
+    """What counts as one: the first `size` bytes of keys, or all up to and with the first `delimiter`."""
+
+    size: int | None = None
+    delimiter: int | None = None
+
+
+class Tally:
+    """Adds up what belongs to each key, or with a prefix to each of those."""
+
+    def __init__(self, prefix: Prefix | None = None, *, slots_count: int = SLOTS_COUNT) -> None:
+        self._prefix = prefix
+        self._slots = np.zeros(slots_count, kernel.SLOT)
+        self._keys = np.zeros((slots_count, KEY_ROOM), np.uint8)
+        self._state = np.array([0, max(2, int(slots_count * _FULL))], np.int64)
+        self._missed = np.zeros(2, np.float64)
+        self._hash_key = np.uint64(secrets.randbits(64)), np.uint64(secrets.randbits(64))
+        self._hashes = np.empty((0, 2), np.uint64)
+        self.unseen_size = 0.0
+        """Bytes that a sample may have missed of any key, beside what its own spread tells."""
+
+    def add(self, data: Bytes, rows: RecordTable, amounts: Amounts) -> None:
+        """Count so much for the key of each row: versions, bytes, bytes freed, and the squares of those."""
+        rows, hashes = self._hashed(data, rows)
+        done = 0
+        while True:
+            done = kernel.tally(
+                self._slots, self._keys, self._state, self._missed, data, rows, hashes, amounts, done
+            )
+            if done == len(rows):
+                return
+            self._prune()
+
+    def distinct(self, data: Bytes, rows: RecordTable) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The first row of each key, or prefix, that these have; and for each row which of those is its."""
+        _, hashes = self._hashed(data, rows)
+        _, first, source = np.unique(hashes, axis=0, return_index=True, return_inverse=True)
+        return first, source.reshape(-1)
+
+    def _hashed(self, data: Bytes, rows: RecordTable) -> tuple[RecordTable, Hashes]:
+        """The rows, with their keys cut to the prefix, and the hashes of those."""
+        if self._prefix is not None:
+            rows = rows.copy()
+            size, delimiter = self._prefix.size, self._prefix.delimiter
+            kernel.cut_keys(data, rows, -1 if size is None else size, -1 if delimiter is None else delimiter)
+        if len(rows) > len(self._hashes):
+            self._hashes = np.empty((2 * len(rows), 2), np.uint64)
+        hashes = self._hashes[: len(rows)]
+        hash_keys(data, rows, *self._hash_key, hashes)
+        return rows, hashes
+
+    def largest(self, field: str, count: int) -> list[KeyCount]:
+        """The keys with the most `versions`, `bytes` or `freed`."""
+        used = np.flatnonzero(self._slots["is_used"])
+        order = np.argsort(-self._slots[field][used], kind="stable")[:count]
+        return [self._count(int(index)) for index in used[order]]
+
+    def _count(self, index: int) -> KeyCount:
+        slot = self._slots[index]
+        key_size = int(slot["key_size"])
+        return KeyCount(
+            key=self._keys[index, :key_size].tobytes(),
+            key_size=key_size,
+            versions=round(float(slot["versions"])),
+            bytes=round(float(slot["bytes"])),
+            freed=round(float(slot["freed"])),
+            freed_bound=round(2 * float(slot["freed_squares"]) ** 0.5 + self.unseen_size),
+            missed_versions=round(float(slot["missed_versions"])),
+            missed_bytes=round(float(slot["missed_bytes"])),
+        )
+
+    def _prune(self) -> None:
+        """Keep an eighth of the slots, those with the most versions, and another, with the most bytes."""
+        slots, count = self._slots, len(self._slots)
+        used = np.flatnonzero(slots["is_used"])
+        kept = np.zeros(count, np.bool_)
+        for field in _FIELDS:
+            most = max(1, count // 8)
+            kept[used[np.argpartition(-slots[field][used], most)[:most]]] = True
+        gone = used[~kept[used]]
+        for i, field in enumerate(_FIELDS):
+            self._missed[i] += slots[field][gone].max(initial=0)
+        staying = np.flatnonzero(kept)
+        old, old_keys = slots[staying].copy(), self._keys[staying].copy()
+        slots[:] = np.zeros(1, kernel.SLOT)[0]
+        self._state[0] = len(staying)
+        kernel.put_back(slots, self._keys, old, old_keys)
+
+
+def counted_rows(run: DecodedRun, start_offset: int) -> NDArray[np.bool_]:
+    """Which rows of a run are users' records with a key, from an offset on."""
+    batches, rows = run.batches, run.rows
+    is_control = (batches["magic"] == 2) & (batches["attributes"] & CONTROL != 0)
+    counted: NDArray[np.bool_] = (
+        ~is_control[rows["batch"]] & (rows["key_size"] >= 0) & (rows["offset"] >= start_offset)
+    )
+    return counted
+
+
+def payload_sizes(rows: RecordTable) -> NDArray[np.int64]:
+    """Bytes of key, value and headers of each row."""
+    sizes: NDArray[np.int64] = (
+        np.maximum(rows["key_size"], 0).astype(np.int64) + np.maximum(rows["value_size"], 0)
+    ) + rows["headers_size"]
+    return sizes
+
+
+def freed_shares(run: DecodedRun, kept: FilteredRun) -> Amounts:
+    """What each batch of a run lost in bytes, shared by its records that go, by their size."""
+    batches, rows = run.batches, run.rows
+    count = len(batches)
+    # A batch that stays begins within the offsets that it had.
+    source = np.searchsorted(batches["last_offset"], kept.batches["base_offset"])
+    written = np.bincount(source, weights=kept.batches["size"], minlength=count)
+    freed = batches["size"] - written[:count]
+    weights = np.where(kept.keep, 0.0, payload_sizes(rows) + RECORD_OVERHEAD)
+    totals = np.bincount(rows["batch"], weights=weights, minlength=count)[:count]
+    rates = np.divide(freed, totals, out=np.zeros(count), where=totals > 0)
+    shares: Amounts = weights * rates[rows["batch"]]
+    return shares
+
+
+class KeyTally:
+    """Shown the runs of a cleaning, counts what each key has in the log and what is freed of it.
+
+    Several passes over one log: a record is counted in the first, `begin_pass` says from where on it is new.
+    """
+
+    def __init__(self, tallies: list[Tally]) -> None:
+        self._tallies = tallies
+        self._new_from = 0
+
+    def begin_pass(self, new_from: int) -> None:
+        self._new_from = new_from
+
+    def observe(self, run: DecodedRun, kept: FilteredRun) -> None:
+        rows = run.rows
+        is_counted = counted_rows(run, 0)
+        is_new = is_counted & (rows["offset"] >= self._new_from)
+        amounts = np.zeros((len(rows), kernel.AMOUNTS), np.float64)
+        amounts[:, 0] = is_new
+        amounts[:, 1] = np.where(is_new, payload_sizes(rows), 0)
+        amounts[:, 2] = freed_shares(run, kept)
+        chosen = np.flatnonzero(is_counted)
+        users, given = (rows, amounts) if len(chosen) == len(rows) else (rows[chosen], amounts[chosen])
+        for tally in self._tallies:
+            tally.add(run.data, users, given)
