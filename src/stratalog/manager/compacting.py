@@ -12,19 +12,25 @@ from dataclasses import replace
 
 from stratalog.config import ManagerConfig
 from stratalog.errors import DiskError, StratalogError
+from stratalog.files.disk import Disk
 from stratalog.log.cleaning.offset_map import OffsetMap
 from stratalog.log.log import Log
 from stratalog.manager.cleaner_manager import facts_of_log
 from stratalog.manager.cleaner_state import LogToClean, log_to_clean
 from stratalog.manager.looking import Partition
 from stratalog.manager.maintaining import Cleaned, PartitionWork
+from stratalog.manager.rehearsing import Rehearser
 
 
 class Compaction:
-    """The work of `compact`; one map for all of it, made when the first log needs it."""
+    """The work of `compact`; one map for all of it, made when the first log needs it.
 
-    def __init__(self, config: ManagerConfig) -> None:
+    `rehearses` for a dry run: a plan then says to the byte what comes of it, which takes as much reading.
+    """
+
+    def __init__(self, config: ManagerConfig, *, rehearses: bool = False) -> None:
         self._config = config
+        self._rehearses = rehearses
         self._map: OffsetMap | None = None
 
     def plan(self, partition: Partition, now: int) -> PartitionWork:
@@ -32,6 +38,8 @@ class Compaction:
         found = partition.to_clean(now)
         if found is None:
             return PartitionWork(name=partition.name)
+        if self._rehearses:
+            return self._rehearse(partition, now)
         cleaned = None
         if _has_work(found):
             cleaned = Cleaned(
@@ -47,17 +55,41 @@ class Compaction:
         cleaned, error = self._clean(log, cleaner_checkpoint, now)
         return replace(planned, cleaned=cleaned, error=error, deleted=(*gone, *log.delete_old_segments()))
 
-    def _clean(self, log: Log, checkpoint: int | None, now: int) -> tuple[Cleaned | None, str | None]:
+    def _rehearse(self, partition: Partition, now: int) -> PartitionWork:
+        rehearser = Rehearser(disk=Disk(), clock=lambda: now, offset_map=self._offset_map())
+        try:
+            found = rehearser.rehearse(partition, partition.config)
+        except StratalogError as error:
+            return PartitionWork(name=partition.name, error=f"what would come of it is not known: {error}")
+        cleaned = None
+        if found.found is not None:
+            cleaned = Cleaned(
+                first_dirty=found.found.first_dirty,
+                end_offset=found.end_offset,
+                cleanable_size=found.found.cleanable_size,
+                passes=found.passes,
+                size_before=found.size_before,
+                size_after=found.size_after,
+                records_read=found.records_read,
+                records_written=found.records_written,
+            )
+        return PartitionWork(name=partition.name, cleaned=cleaned, deleted=found.deleted)
+
+    def _offset_map(self) -> OffsetMap:
         if self._map is None:
             self._map = OffsetMap(
                 self._config.log_cleaner_dedupe_buffer_size,
                 load_factor=self._config.log_cleaner_io_buffer_load_factor,
             )
+        return self._map
+
+    def _clean(self, log: Log, checkpoint: int | None, now: int) -> tuple[Cleaned | None, str | None]:
+        offset_map = self._offset_map()
         done: Cleaned | None = None
         size_before = log.size
         while _has_work(found := log_to_clean(facts_of_log(log), checkpoint, now)):
             try:
-                result = log.clean(found.first_dirty, found.first_uncleanable, self._map)
+                result = log.clean(found.first_dirty, found.first_uncleanable, offset_map)
             except DiskError:
                 raise
             except StratalogError as error:  # this log's alone, as for the cleaner of a running node

@@ -38,7 +38,7 @@ from stratalog.manager.starting import unique_paths
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cleaned:
-    """What a compaction came to; of a dry run what it would begin with, and nothing of what it comes to.
+    """What a compaction came to; of a dry run what it would come to.
 
     `first_dirty` is where the dirty part began, `end_offset` where it begins now.
     """
