@@ -37,5 +37,5 @@ def compact(
 
     request = Request.of(directories, config, topics, now)
     manager = ManagerConfig() if request.server is None else request.server.manager
-    report = request.maintenance(names, dry_run=dry_run).run(Compaction(manager))
+    report = request.maintenance(names, dry_run=dry_run).run(Compaction(manager, rehearses=dry_run))
     return show_work(output, report, is_dry_run=dry_run)

@@ -12,6 +12,7 @@ from stratalog.cli.compact import compact
 from stratalog.cli.demo import demo
 from stratalog.cli.dump import dump
 from stratalog.cli.erase import erase
+from stratalog.cli.estimate import estimate
 from stratalog.cli.explain import explain
 from stratalog.cli.export import export
 from stratalog.cli.output import ExitCode, Output
@@ -41,6 +42,7 @@ cli.add_command(compact)
 cli.add_command(demo)
 cli.add_command(dump)
 cli.add_command(erase)
+cli.add_command(estimate)
 cli.add_command(explain)
 cli.add_command(export)
 cli.add_command(recover)

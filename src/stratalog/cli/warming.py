@@ -17,6 +17,8 @@ from stratalog.config import LogConfig
 from stratalog.files.names import TopicPartition
 from stratalog.files.simulated import SimulatedDisk
 from stratalog.log.cleaning import DirtyLog, OffsetMap, clean_log
+from stratalog.log.cleaning.sampling import sample_log
+from stratalog.log.cleaning.tally import KeyTally, Prefix, Tally
 from stratalog.log.loader import load
 from stratalog.log.log import Log
 from stratalog.log.origin import AppendOrigin
@@ -96,7 +98,8 @@ def _write_log(disk: SimulatedDisk) -> None:
 
 
 def _clean(disk: SimulatedDisk, log: Log) -> None:
-    """Go through a compaction, and write nothing."""
+    """Go through a compaction and its estimate, and write nothing."""
+    tally = KeyTally([Tally(Prefix(size=1), slots_count=8)])
     dirty = DirtyLog(
         disk=disk,
         segments=log.segments,
@@ -105,4 +108,6 @@ def _clean(disk: SimulatedDisk, log: Log) -> None:
         first_uncleanable_offset=log.log_end_offset,
         last_records={},
     )
-    clean_log(dirty, OffsetMap(1024), now_ms=system_clock(), replace_segments=None)
+    now = system_clock()
+    clean_log(dirty, OffsetMap(1024), now_ms=now, replace_segments=None, observe=tally.observe)
+    sample_log(dirty, OffsetMap(1024), draws_count=2, seed=0, now_ms=now)
