@@ -21,6 +21,7 @@ MASTER_VARIABLE = "STRATALOG_TEST_MASTER"
 # as none runs long enough to repay more.
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SPARK_HOME = Path(pyspark.__file__).parent
+ROOT = Path(__file__).parent.parent.parent
 START_SECONDS = 120
 # As an operator writes it: whoever is told of this folder, driver or daemon, goes by it.
 DEFAULTS = f"""
@@ -44,6 +45,7 @@ class Cluster:
             **os.environ,
             **java_variables(os.environ),
             "PYSPARK_PYTHON": sys.executable,
+            "PYTHONPATH": str(ROOT),  # functions of tests are sent by their names
             "SPARK_CONF_DIR": str(home / "conf"),
             "SPARK_DAEMON_JAVA_OPTS": QUICK_JVM,
             "SPARK_DAEMON_MEMORY": "256m",
