@@ -272,6 +272,20 @@ def test_a_topic_of_unknown_settings_is_done_and_that_is_said(
     assert left(planted) == without(0)
 
 
+def test_records_that_a_write_has_staged_are_refused(
+    planted: Planted, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = planted.data / "t-0" / f"{5:020d}.log"
+    (planted.data / "stratalog-write-5f0c-0-0.log").write_bytes(source.read_bytes())
+    before = planted.contents()
+
+    assert run(planted, "--key", "0") == 3
+
+    assert "stratalog-write-5f0c-0-0.log was staged by a write" in capsys.readouterr().err
+    assert planted.contents() == before
+    assert run(planted, "--key", "nobody") == 0
+
+
 def test_a_tiered_topic_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with Planted(tmp_path, t=SETTINGS) as planted:
         planted.fill("t", COUNT, keys=3)
@@ -337,7 +351,9 @@ def test_a_failure_leaves_no_marker_and_the_next_run_finishes(
     with monkeypatch.context() as failing:
         failing.setattr(Disk, "rename", full)
         assert run(planted, "--key", "0") == 3
-    assert "failed, no marker written" in capsys.readouterr().err
+    shown = capsys.readouterr()
+    assert "failed, no marker written" in shown.err
+    assert "Erased records" not in shown.out
     assert not (planted.data / MARKER).exists()
 
     assert run(planted, "--key", "0") == 0

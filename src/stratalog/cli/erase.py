@@ -16,7 +16,7 @@ from stratalog.cli.maintaining import Request, source_options
 from stratalog.cli.output import ExitCode, Output, Table, json_option, size_text
 
 if TYPE_CHECKING:
-    from stratalog.manager.erasing import ErasedFile, ErasureReport
+    from stratalog.manager.erase_report import ErasedFile, ErasureReport
 
 _PLANNED = {True: " (planned, nothing was changed)", False: ""}
 

@@ -32,89 +32,33 @@ from stratalog.files.names import (
     CLUSTER_METADATA_TOPIC,
     MAX_DIRECTORY_LENGTH,
     DirectoryState,
+    FileKind,
     TopicPartition,
     parse_partition_directory,
 )
-from stratalog.log.cleaning.erase import Found, Rewritten, ToErase, What
+from stratalog.log.cleaning.erase import FileOfBatches, Found, Rewritten, ToErase, find_records
 from stratalog.log.cleaning.erase_audit import Audit, AuditLine
 from stratalog.log.cleaning.erase_partition import PartitionFiles
 from stratalog.log.cleaning.erase_quarantine import find_kept
 from stratalog.log.cleaning.erase_selection import Matcher, Selection
 from stratalog.log.recovery.quarantine import Quarantine
+from stratalog.manager.erase_report import (
+    DirectoryErasure,
+    ErasedFile,
+    ErasureReport,
+    PartitionErasure,
+)
 from stratalog.manager.known_topics import KnownTopics, TopicSources
 from stratalog.manager.layout import PartitionEntry
 from stratalog.manager.log_directory import LogDirectory, MakeLock
 from stratalog.manager.maintaining import Maintenance
 from stratalog.manager.starting import unique_paths
-from stratalog.manager.write_journal import read_journal
+from stratalog.manager.write_journal import STAGED_PREFIX, read_journal
 
 EVERY_REPLICA = (
     "Each replica keeps these records in files of its own: erase them there too, or a replica that takes "
     "over serves them again. Backups, mirrored clusters and consumers have copies that are out of reach here."
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErasedFile:
-    """A file with records that are erased; `size_after` is None in a dry run, which does not write it.
-
-    `is_gone`: the whole of it is erased. `records_count` is None where its records cannot be read.
-    """
-
-    file: str
-    what: What
-    records_count: int | None
-    size_before: int
-    size_after: int | None
-    is_gone: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionErasure:
-    """One partition; `markers_count` are named offsets at which a transaction's marker is, which stays."""
-
-    name: str
-    files: tuple[ErasedFile, ...] = ()
-    markers_count: int = 0
-    refusal: str | None = None
-    error: str | None = None
-
-    @property
-    def records_count(self) -> int:
-        """Of the log itself: a copy that is gone too counts no record twice."""
-        return sum(file.records_count or 0 for file in self.files if file.what is What.SEGMENT)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DirectoryErasure:
-    """One log directory. `was_recovered` if it had not been closed in order, `error` if it has no marker."""
-
-    directory: str
-    partitions: tuple[PartitionErasure, ...] = ()
-    was_recovered: bool = False
-    error: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErasureReport:
-    """All of it, and sentences on what else is to be known."""
-
-    directories: tuple[DirectoryErasure, ...]
-    notes: tuple[str, ...] = ()
-
-    @property
-    def partitions(self) -> tuple[PartitionErasure, ...]:
-        return tuple(partition for directory in self.directories for partition in directory.partitions)
-
-    @property
-    def is_change(self) -> bool:
-        return any(partition.files for partition in self.partitions)
-
-    @property
-    def is_failed(self) -> bool:
-        return any(directory.error for directory in self.directories) or any(
-            partition.refusal or partition.error for partition in self.partitions
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +101,7 @@ class Erasure:
                 make_lock=self.make_lock,
             )
             directories = maintenance.open_directories(paths, held)
-            for place in unique_paths(self.quarantines) if self.quarantines else []:
+            for place in self._places(paths):
                 lock = self.make_lock(place)
                 held.callback(lock.release)
                 lock.acquire()
@@ -165,7 +109,10 @@ class Erasure:
 
     def _in_all(self, paths: Sequence[str], directories: Sequence[LogDirectory] | None) -> ErasureReport:
         known = KnownTopics(self.disk, paths, self.sources)
-        looking = [self._in(path, number == 0, known) for number, path in enumerate(paths)]
+        places = self._places(paths)  # looked through with the first directory, whose audit tells of them
+        looking = [
+            _Directory(self, path, [path, *(places if path == paths[0] else [])], known) for path in paths
+        ]
         if not any(each.names for each in looking):
             raise UsageError(f"{self.name}: there is no such topic or partition in {', '.join(paths)}.")
         if self.selection.ranges and not all(each.are_partitions for each in looking):
@@ -181,27 +128,24 @@ class Erasure:
             notes.append(EVERY_REPLICA)
         return ErasureReport(directories=tuple(reports), notes=tuple(dict.fromkeys(notes)))
 
-    def _in(self, path: str, is_first: bool, known: KnownTopics) -> _Directory:
-        places = [path, *(unique_paths(self.quarantines) if is_first and self.quarantines else [])]
-        return _Directory(
-            self, path, [Quarantine(self.disk, place, clock=self.clock) for place in places], known
-        )
+    def _places(self, paths: Sequence[str]) -> list[str]:
+        """The directories that only keep what was cut off."""
+        found = unique_paths(self.quarantines) if self.quarantines else []
+        return [place for place in found if place not in paths]
 
 
 class _Directory:
     """One log directory: what is to be erased in it, and the erasing."""
 
-    def __init__(
-        self, erasure: Erasure, path: str, quarantines: Sequence[Quarantine], known: KnownTopics
-    ) -> None:
+    def __init__(self, erasure: Erasure, path: str, places: Sequence[str], known: KnownTopics) -> None:
         self._erasure, self._disk, self._path, self._known = erasure, erasure.disk, path, known
-        self._quarantines = quarantines
+        self._quarantines = [Quarantine(self._disk, place, clock=erasure.clock) for place in places]
         self._matcher = Matcher(erasure.selection)
         self._audit = Audit(self._disk, path)
         self._planned: list[PartitionErasure] = []
         self._to_erase: list[list[ToErase]] = []
         self.notes: list[str] = []
-        kept = (entry.partition for place in quarantines for entry in place.entries())
+        kept = (entry.partition for place in self._quarantines for entry in place.entries())
         there = (entry.name for entry in self._disk.list_directory(path) if entry.kind is EntryKind.DIRECTORY)
         self.names = sorted(name for name in {*kept, *there} if self._key_of(name) is not None)
 
@@ -219,7 +163,7 @@ class _Directory:
             markers_count, refusal, error = 0, self._refusal(name, key), None
             if refusal is None:
                 try:
-                    self._check_waiting_writes(key)
+                    self._check_staged(key)
                     for each in self._look_at(name, key):
                         markers_count += (
                             each.found.markers_count if isinstance(each, ToErase) else each.markers_count
@@ -242,20 +186,24 @@ class _Directory:
         return DirectoryErasure(directory=self._path, partitions=tuple(self._planned))
 
     def erase(self, directory: LogDirectory) -> DirectoryErasure:
-        """Do it, file by file; on a failure what was planned is reported, and no marker is written."""
+        """Do it, file by file. On a failure no marker is written, and only what was done is reported."""
         report = replace(self.plan(), was_recovered=directory.recovered is not None)
         if not any(self._to_erase):
             return report
+        done: list[list[ErasedFile]] = [[] for _ in self._planned]
+        error = None
         try:
             directory.before_change()
-            done = [
-                replace(planned, files=tuple(self._erase(planned.name, each) for each in found))
-                for planned, found in zip(self._planned, self._to_erase, strict=True)
-            ]
+            for planned, found, files in zip(self._planned, self._to_erase, done, strict=True):
+                for each in found:
+                    files.append(self._erase(planned.name, each))
             directory.mark_clean(None, all_succeeded=True)
         except StratalogError as failure:
-            return replace(report, error=str(failure))
-        return replace(report, partitions=tuple(done))
+            error = str(failure)
+        partitions = tuple(
+            replace(planned, files=tuple(files)) for planned, files in zip(self._planned, done, strict=True)
+        )
+        return replace(report, partitions=partitions, error=error)
 
     def _erase(self, partition: str, what: ToErase) -> ErasedFile:
         def note(rewritten: Rewritten) -> None:
@@ -314,14 +262,25 @@ class _Directory:
             )
         return None
 
-    def _check_waiting_writes(self, key: TopicPartition) -> None:
-        """UsageError if a write has staged segments for this log that are not in it yet."""
+    def _check_staged(self, key: TopicPartition) -> None:
+        """UsageError if a write has staged segments with such records that are in no log yet.
+
+        They have no offsets as yet, and a file that no journal names may be of a write that is at work.
+        """
         journal = read_journal(self._disk, self._path)
         if any(write.topic_partition == key for write in journal.waiting):
             raise UsageError(
                 f"a write to {key} waits in {self._path}, with records that are in no log yet. Write to the "
                 "directory once more, which puts them there, then erase."
             )
+        for entry in self._disk.list_directory(self._path) if self._matcher.selection.keys else []:
+            if entry.name.startswith(STAGED_PREFIX) and entry.name.endswith(FileKind.LOG.value):
+                path = f"{self._path}{os.sep}{entry.name}"
+                if find_records(FileOfBatches(self._disk, path), self._matcher).records_count:
+                    raise UsageError(
+                        f"{path} was staged by a write that has not ended, and has such records. Let it end, "
+                        "or delete its files if it was killed, then erase."
+                    )
 
 
 def _planned(what: ToErase) -> ErasedFile:
