@@ -50,6 +50,46 @@ def test_everything_that_is_written_afterwards_goes_to_the_new_directory() -> No
     assert machine.files(".snapshot") == [f"{2:020d}.snapshot"]
 
 
+def test_a_log_that_gets_the_name_it_has_goes_on() -> None:
+    machine = small()
+    log = machine.open()
+    log.append_as_leader(produced(1, 0, b"0"), leader_epoch=0)
+
+    log.rename_directory(machine.directory)
+    log.append_as_leader(produced(1, 1, b"1"), leader_epoch=0)
+
+    assert [record.value for record in read_all(log)] == [b"0", b"1"]
+    assert [entry.name for entry in machine.disk.list_directory("/logs")] == ["orders-0"]
+
+
+def test_flushes_while_the_directory_gets_another_name_meet_no_missing_file(tmp_path: Path) -> None:
+    directory = f"{tmp_path}/orders-0"
+    disk = Disk()
+    disk.make_directory(directory)
+    log = small(disk, directory).open()
+    stop = threading.Event()
+    failures: list[str] = []
+
+    def flush_on() -> None:
+        while not stop.is_set():
+            try:
+                log.flush(force=True)
+            except StratalogError as error:
+                failures.append(str(error))
+                return
+
+    flusher = threading.Thread(target=flush_on)
+    flusher.start()
+    for number in range(60):
+        log.append_as_leader(batch(b"%d" % number), leader_epoch=0)
+        log.rename_directory(f"{tmp_path}/orders-0.{number:032x}-delete")
+    stop.set()
+    flusher.join()
+
+    assert failures == []
+    assert log.log_end_offset == 60
+
+
 def test_a_segment_that_somebody_holds_follows_its_directory() -> None:
     machine = small()
     log = machine.open()

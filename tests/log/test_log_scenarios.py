@@ -12,7 +12,7 @@ DOCUMENTS = sorted((TESTS.parent / "docs" / "scenarios").glob("*.md"))
 assert DOCUMENTS, "or nothing would be tested"
 NAMED = re.compile(r"`(test_\w+)`")
 NAMED_IN_FILE = re.compile(r"`(?:tests/)?((?:\w+/)*test_\w+\.py)`: (\w+)")
-DEFINED = re.compile(r"^def (test_\w+)", re.MULTILINE)
+DEFINED = re.compile(r"^ *def (test_\w+)", re.MULTILINE)
 
 
 def defined(file: Path) -> set[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -107,3 +108,32 @@ def test_a_record_that_the_segment_does_not_tell_of_yet_is_not_found_by_time(tmp
     segment = LogSegment.open(Disk(), tmp_path, 0, written.config, written.clock, size=known_size)
 
     assert segment.find_offset_by_timestamp(15, 0) is None
+
+
+def look_up_all(segment: LogSegment, count: int) -> list[tuple[int, int]]:
+    """What the indexes lead to for each offset and each time."""
+    found = []
+    for offset in range(count):
+        at, by_time = segment.translate_offset(offset), segment.find_offset_by_timestamp(10 * offset, 0)
+        assert at is not None
+        assert by_time is not None
+        found.append((at.base_offset, by_time.offset))
+    return found
+
+
+@pytest.mark.parametrize("growable", [False, True])
+def test_indexes_that_many_open_at_once_are_opened_once_and_whole(tmp_path: Path, growable: bool) -> None:
+    """Nobody has looked at them yet, and the first look-ups come all at the same time, with a flush."""
+    count = 60
+    before = new_segment(tmp_path, interval=0)
+    for offset in range(count):
+        append(before, records(offset, "a"))
+    before.close()
+    for _ in range(10):
+        segment = reopened(before, growable=growable)
+        with ThreadPoolExecutor(4) as threads:
+            answers = [threads.submit(look_up_all, segment, count) for _ in range(4)]
+            segment.flush()
+
+        assert [answer.result() for answer in answers] == [[(at, at) for at in range(count)]] * 4
+        segment.close()

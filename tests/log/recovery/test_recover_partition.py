@@ -15,6 +15,7 @@ from stratalog.errors import DiskError
 from stratalog.log.producer_snapshot import parse_snapshot
 from stratalog.log.recovery.facts import FindingKind
 from stratalog.records.control import ControlType
+from tests import naive
 from tests.log.model import NOW, batch, marker, produced, read_all
 from tests.log.recovery.directory import Directory, comparable
 from tests.profile import examples
@@ -198,6 +199,35 @@ def test_a_segment_with_too_wide_offsets_is_split(tmp_path: Path) -> None:
     assert (orders.file(0, ".log").read_bytes(), orders.file(far, ".log").read_bytes()) == (first, second)
     assert (plan.log_end_offset, orders.offsets(".snapshot")) == (far + 2, [far, far + 2])
     assert orders.offsets(".index") == orders.offsets(".timeindex") == [0, far]
+    assert orders.recover().steps == ()
+
+
+FAR = 2**31 + 5
+WIDE = naive.encode_batch(
+    [naive.Record(10, NOW, None, b"x")], last_offset_delta=2**31 - 1, partition_leader_epoch=0
+)
+
+
+@pytest.mark.parametrize(
+    ("data", "base", "end"),
+    [
+        (batch(b"x", base_offset=FAR) + batch(b"y", base_offset=FAR + 1), FAR, FAR + 2),
+        (WIDE, 10, 10 + 2**31),
+    ],
+    ids=["every batch is too far", "the last offset of the only batch is"],
+)
+def test_a_segment_of_which_nothing_fits_its_base_gets_another(
+    tmp_path: Path, data: bytes, base: int, end: int
+) -> None:
+    """An empty one keeps the base, where Kafka leaves none: what is replaced lies between the new ones."""
+    orders = Directory(tmp_path / "data")
+    orders.write(0, ".log", data)
+
+    plan = orders.recover()
+
+    assert orders.offsets(".log") == [0, base]
+    assert (orders.file(0, ".log").read_bytes(), orders.file(base, ".log").read_bytes()) == (b"", data)
+    assert (plan.log_end_offset, plan.cuts) == (end, ())
     assert orders.recover().steps == ()
 
 
