@@ -108,6 +108,46 @@ def test_a_full_disk_is_recovered_with_a_work_dir_as_any_other(
     assert not list(killed.rglob("stratalog-work-*"))
 
 
+class Filling(WorkDirDisk):
+    """Whose room in one directory is gone when it is asked for a second time."""
+
+    filled = ""
+    asked = 0
+
+    def free_size(self, path: object) -> int:
+        if str(path) == self.filled:
+            self.asked += 1
+            return 0 if self.asked > 1 else 1 << 30
+        return super().free_size(path)  # type: ignore[arg-type]
+
+
+def test_when_the_room_goes_in_the_midst_of_it_the_rest_is_kept_in_the_work_dir(
+    tmp_path: Path, work: Path
+) -> None:
+    (source,) = catalog.log_dirs("4.3.1", "killed")
+    directory = Path(shutil.copytree(source, tmp_path / "killed"))
+    (directory / "recovery-point-offset-checkpoint").unlink()
+    log = directory / "rolled-0" / "00000000000000000000.log"
+    data = bytearray(log.read_bytes())
+    data[70] ^= 1
+    log.write_bytes(data)
+    before = {path.name: path.read_bytes() for path in (directory / "rolled-0").glob("*.log")}
+    disk = Filling(work)
+    disk.filled = str(directory)
+
+    (report,) = recover_directories(
+        [str(directory)], disk=disk, server=SERVER, options=RecoverOptions(work_dir=str(work))
+    ).directories
+
+    assert (report.outcome, report.error) == (Outcome.RECOVERED, None)
+    cuts = {cut.file: cut for part in report.partitions for cut in part.cuts}
+    assert cuts.keys() == before.keys()
+    for name, cut in cuts.items():
+        assert cut.kept_as is not None
+        assert (directory / cut.kept_as).read_bytes() == before[name][cut.position :]
+        assert Path(cut.kept_as).is_absolute() == (name == log.name)
+
+
 def test_without_a_work_dir_a_full_disk_fails_and_is_recovered_when_there_is_room(
     killed: Path, small: Path
 ) -> None:

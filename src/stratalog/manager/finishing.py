@@ -6,7 +6,6 @@ few are held: who scans waits where too many are.
 
 from __future__ import annotations
 
-import os
 import queue
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -115,19 +114,31 @@ class Finisher:
         if plan.cuts and (directory.attempt.note.was_clean or not plan.is_only_torn_tail):
             directory.note_cut()
         quarantines = [*self._quarantines_of(directory)] if plan.cuts else []
+        full: list[Quarantine] = []
         while True:
             quarantine = quarantines.pop(0) if quarantines else None
             try:
-                done = apply_plan(self._disk, plan, quarantine, before_change=directory.lock.check)
+                done = apply_plan(self._disk, plan, quarantine, full=full, before_change=directory.lock.check)
                 break
             except QuarantineFullError:
-                if not quarantines:
+                if quarantine is None or not quarantines:
                     raise
+                full.append(quarantine)
         sync_accepted(self._disk, done)
         if quarantine is None:
             return done
-        root = "" if quarantine.directory == directory.path else quarantine.directory + os.sep
-        return replace(done, cuts=tuple(_with_place(cut, root) for cut in done.cuts))
+        places = [quarantine, *full]
+        return replace(done, cuts=tuple(self._with_place(cut, places, directory.path) for cut in done.cuts))
+
+    def _with_place(self, cut: Cut, places: Sequence[Quarantine], directory: str) -> Cut:
+        """A cut with the place where it is kept: a name in the log directory, a path elsewhere."""
+        if cut.kept_as is None:
+            return cut
+        found = []
+        for name in cut.kept_as.split(", "):
+            place = next((place for place in places if self._disk.exists(place.path(name))), places[0])
+            found.append(name if not name or place.directory == directory else place.path(name))
+        return replace(cut, kept_as=", ".join(filter(None, found)) or _ZEROS)
 
 
 def _report(work: PartitionRecovery, plan: RecoveryPlan) -> PartitionReport:
@@ -145,11 +156,3 @@ def _report(work: PartitionRecovery, plan: RecoveryPlan) -> PartitionReport:
         cuts=plan.cuts,
         findings=plan.findings,
     )
-
-
-def _with_place(cut: Cut, root: str) -> Cut:
-    """A cut with the place where it is kept: a name in the log directory, a path elsewhere."""
-    if cut.kept_as is None:
-        return cut
-    names = [f"{root}{name}" for name in cut.kept_as.split(", ") if name]
-    return replace(cut, kept_as=", ".join(names) or _ZEROS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from stratalog.config import LogConfig
@@ -101,13 +101,23 @@ def apply_plan(
     plan: RecoveryPlan,
     quarantine: Quarantine | None,
     *,
+    full: Sequence[Quarantine] = (),
     before_change: Callable[[], object] | None = None,
     on_step: Callable[[Step], object] | None = None,
 ) -> RecoveryPlan:
-    """Do the steps of a plan; returns it with the places at which its cuts are kept."""
+    """Do the steps of a plan; returns it with the places at which its cuts are kept.
+
+    `full` are the quarantines in which there was not enough room when this plan was begun before.
+    """
     disk.release(plan.directory)
     kept = apply_steps(
-        disk, plan.directory, plan.steps, quarantine, before_change=before_change, on_step=on_step
+        disk,
+        plan.directory,
+        plan.steps,
+        quarantine,
+        full=full,
+        before_change=before_change,
+        on_step=on_step,
     )
     disk.release(plan.directory)
     places = {

@@ -12,7 +12,7 @@ same plan that finds its own outcome counts as done.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from stratalog.errors import PreconditionError
@@ -117,18 +117,20 @@ def apply_steps(
     steps: Iterable[Step],
     quarantine: Quarantine | None,
     *,
+    full: Sequence[Quarantine] = (),
     before_change: Callable[[], object] | None = None,
     on_step: Callable[[Step], object] | None = None,
 ) -> tuple[tuple[Keeping, Kept], ...]:
     """Do the steps in this partition's directory; returns what went into quarantine, by step.
 
-    Without a quarantine, what was to be kept is given up. `before_change` is called once, before the first
-    step, after it was made sure that there is room in quarantine; with no steps it is not called.
+    Without a quarantine, what was to be kept is given up. Those that were `full` may have got some of it in
+    an attempt before this one. `before_change` is called once, before the first step, after it was made sure
+    that there is room in quarantine; with no steps it is not called.
     """
     todo = tuple(steps)
     if not todo:
         return ()
-    run = _Run(disk, os.fspath(directory), quarantine)
+    run = _Run(disk, os.fspath(directory), quarantine, full)
     run.require_room(todo)
     if before_change is not None:
         before_change()
@@ -142,12 +144,15 @@ def apply_steps(
 class _Run:
     """What one application of a plan remembers: the files as its own steps left them."""
 
-    def __init__(self, disk: Disk, directory: str, quarantine: Quarantine | None) -> None:
+    def __init__(
+        self, disk: Disk, directory: str, quarantine: Quarantine | None, full: Sequence[Quarantine]
+    ) -> None:
         self.kept: list[tuple[Keeping, Kept]] = []
         self._disk = disk
         self._directory = directory
         self._partition = os.path.basename(os.path.normpath(directory))  # noqa: PTH119
         self._quarantine = quarantine
+        self._places = [*full] if quarantine is None else [quarantine, *full]
         self._renamed: dict[str, str] = {}
         self._left: dict[str, FileFact] = {}
 
@@ -256,13 +261,13 @@ class _Run:
         path = self._path(name)
         quarantine = self._quarantine
         if isinstance(step, KeepFile) and self._found(name) is None:
-            place = log_directory_of(self._directory)
-            file = step.file
-            kept = quarantine and quarantine.moved(place, self._partition, live, file.inode, file.size)
-            if quarantine is not None and kept is None:
+            came_from = log_directory_of(self._directory), self._partition, live
+            found = (place.moved(*came_from, step.file.inode, step.file.size) for place in self._places)
+            moved = next((kept for kept in found if kept is not None), None)
+            if self._places and moved is None:
                 raise PreconditionError(path, _words(step.file), "no file")
-            if kept:
-                self.kept.append((step, kept))
+            if moved is not None:
+                self.kept.append((step, moved))
             return
         self._require(step.file)
         if quarantine is None:
