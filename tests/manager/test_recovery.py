@@ -696,6 +696,20 @@ def test_a_partition_in_two_directories_is_reported(tmp_path: Path) -> None:
     )
 
 
+def test_a_second_name_of_a_partition_is_told_before_any_change(killed: Path, tmp_path: Path) -> None:
+    other = copy_of("killed", tmp_path / "other")
+    (killed / "rolled-00").symlink_to("rolled-0")
+    before = files_of(killed)
+
+    report = recover(killed, other)
+
+    first, second = report.directories
+    assert first.error is not None
+    assert f"{killed}/rolled-00: it is another name of {killed}/rolled-0." in first.error
+    assert files_of(killed) == before
+    assert second.outcome is Outcome.RECOVERED
+
+
 def test_a_future_log_is_recovered_like_any_other(killed: Path) -> None:
     (killed / "codecs-0").rename(killed / f"codecs-0.{'a' * 32}-future")
 

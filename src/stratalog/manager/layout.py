@@ -123,6 +123,21 @@ def find_duplicates(entries: Iterable[tuple[str, PartitionEntry]]) -> list[Probl
     return problems
 
 
+def find_aliases(disk: Disk, entries: Iterable[tuple[str, PartitionEntry]]) -> dict[str, str]:
+    """Partition directories that are another name of one before them, by a link: by path, with its path.
+
+    Recovered under both names, the second one's steps would find the files as the first one's left them.
+    """
+    first: dict[tuple[int, int], str] = {}
+    aliases = {}
+    for directory, entry in entries:
+        path = f"{directory}{os.sep}{entry.name}"
+        status = disk.status(path)
+        if status is not None and (other := first.setdefault((status.device, status.inode), path)) != path:
+            aliases[path] = other
+    return aliases
+
+
 def without_metadata(disk: Disk, layout: Layout) -> tuple[PartitionEntry, ...]:
     """The partitions without a `partition.metadata`, which a KRaft broker takes for strays.
 

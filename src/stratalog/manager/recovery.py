@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from stratalog.clock import Clock, system_clock
 from stratalog.config import ServerConfig
-from stratalog.errors import FileOwnerError, LogDirLockedError, StratalogError, UsageError
+from stratalog.errors import DiskError, FileOwnerError, LogDirLockedError, StratalogError, UsageError
 from stratalog.files.disk import Disk, aligned_buffer
 from stratalog.files.lock import DirectoryLock
 from stratalog.log.clean_shutdown import UNKNOWN_EPOCH
@@ -29,7 +29,7 @@ from stratalog.log.recovery.task import ScanTask, run_scan
 from stratalog.manager.devices import Device, device_of
 from stratalog.manager.directory import DirectoryRecovery, MakeLock
 from stratalog.manager.finishing import Finisher, PartitionRecovery
-from stratalog.manager.layout import PartitionEntry, find_duplicates
+from stratalog.manager.layout import PartitionEntry, find_aliases, find_duplicates
 from stratalog.manager.marking import (
     epoch_of_the_killed_run,
     may_stand_beside_an_epoch,
@@ -185,9 +185,17 @@ class _Recovery:
         everywhere = [(found.path, entry) for found in self._alive() for entry in found.layout.partitions]
         known = {problem for found in self._alive() for problem in found.problems}
         for problem in find_duplicates(everywhere):
-            owner = next(found for found in self._alive() if problem.name.startswith(found.path + os.sep))
             if problem not in known:
-                owner.problems.append(problem)
+                self._owner_of(problem.name).problems.append(problem)
+        for path, other in find_aliases(self._disk, everywhere).items():
+            owner = self._owner_of(path)
+            if not owner.is_left_alone:
+                reason = f"it is another name of {other}. Remove the link; a broker does not start over both."
+                owner.fail(DiskError(path, reason))
+
+    def _owner_of(self, path: str) -> DirectoryRecovery:
+        """The directory that a partition's path is in."""
+        return next(found for found in self._directories if path.startswith(found.path + os.sep))
 
     def _lock_places(self) -> None:
         """Lock what keeps bytes outside of the log directories: two runs would take each other's names there.
