@@ -286,6 +286,27 @@ def test_a_write_may_go_to_many_topics(tmp_path: Path) -> None:
     assert by_partition(contents_of(tmp_path), "b") == {0: [b"1", b"3"]}
 
 
+def test_a_topic_that_was_made_anew_meanwhile_gets_nothing(tmp_path: Path) -> None:
+    write(str(tmp_path), values(b"a"), **ORDERS, topicId="CVmmc5E3Svq-PtfZ062cfg")
+    writing = Writing(str(tmp_path), **ORDERS)
+    writing.task(values(b"b"))
+    metadata = tmp_path / "orders-0" / "partition.metadata"
+    metadata.write_text(metadata.read_text().replace("CVmmc5E3Svq-PtfZ062cfg", "b3JkZXJzLW1hZGUtYW5ldw"))
+
+    with pytest.raises(UsageError, match="the topic was made anew"):
+        writing.commit()
+    writing.committer.discard()
+    assert offsets_and_values(contents_of(tmp_path), "orders-0") == [(0, b"a")]
+    assert staged_in(tmp_path) == []
+
+
+def test_a_task_keeps_no_file_open(tmp_path: Path) -> None:
+    Writing(str(tmp_path), **ORDERS).task(values(b"a"))
+
+    opened = [link for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+    assert [link for link in opened if str(tmp_path) in str(link.resolve())] == []
+
+
 @pytest.mark.parametrize("size", [1, 2 << 20], ids=["nothing is written yet", "a segment is open"])
 @pytest.mark.parametrize("more", [[], [b"b"]], ids=["behind its last row", "before it"])
 def test_a_task_leaves_nothing_when_its_write_has_ended(tmp_path: Path, size: int, more: list[bytes]) -> None:

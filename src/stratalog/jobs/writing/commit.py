@@ -22,11 +22,12 @@ from uuid import UUID
 
 from stratalog.clock import Clock
 from stratalog.config import LogConfig
-from stratalog.errors import DiskError, NeedsRecoveryError, StratalogError
+from stratalog.errors import DiskError, NeedsRecoveryError, StratalogError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock
 from stratalog.files.names import (
     LEADER_EPOCH_CHECKPOINT,
+    PARTITION_METADATA,
     FileKind,
     TopicPartition,
     segment_file_name,
@@ -37,6 +38,7 @@ from stratalog.jobs.writing.target import WriteTarget
 from stratalog.log.clean_shutdown import UNKNOWN_EPOCH
 from stratalog.log.epochs import LeaderEpochFileCache
 from stratalog.log.loader import load
+from stratalog.log.partition_metadata import PartitionMetadataFile, topic_id_to_text
 from stratalog.log.producer_snapshot import build_snapshot
 from stratalog.log.scheduler import Task
 from stratalog.log.view import LogView
@@ -203,6 +205,12 @@ class Committer:
         topic_id = self._target.options.topic_ids.get(key.topic) if topic is None else topic.topic_id
         if not self._disk.exists(path):
             return _Place(end_offset=0, leader_epoch=0, previous=None, is_new=True, topic_id=topic_id)
+        found_id = PartitionMetadataFile(self._disk, f"{path}{os.sep}{PARTITION_METADATA}").read()
+        if topic_id is not None and found_id is not None and found_id != topic_id:
+            raise UsageError(
+                f"{path} is of the topic with the id {topic_id_to_text(found_id)}, and this write is for "
+                f"{topic_id_to_text(topic_id)}: the topic was made anew. Write again, if that one is meant."
+            )
         view = LogView(
             disk=self._disk,
             clock=self._clock,

@@ -293,7 +293,9 @@ class _OpenSegment:
                 self._disk.sync(path)
         if sync:
             self._disk.sync(staged_path(self._directory, self.name, FileKind.LOG))
-        self._disk.release(staged_path(self._directory, self.name, FileKind.LOG))
+        # They will be a broker's, and a worker of Spark's lives on.
+        for kind in STAGED_KINDS:
+            self._disk.release(staged_path(self._directory, self.name, kind))
 
     def _indexes(self) -> tuple[bytes, bytes]:
         table = new_table(len(self._rows))
