@@ -45,7 +45,8 @@ def replace_segments(
     disk.sync_directory(directory)
     for segment in reversed(added):
         segment.change_suffixes(FileState.CLEANED.value, FileState.SWAP.value)
-    disk.sync_directory(directory)
+        # Each of them: with the lowest alone under its new name, the next start would take it for all of them.
+        disk.sync_directory(directory)
     bases = {segment.base_offset for segment in added}
     gone = {segment.base_offset for segment in removed} | bases
     # At once: a reader sees the old segments or the new ones, never a gap between them.
