@@ -45,7 +45,7 @@ def replace_segments(
     disk.sync_directory(directory)
     for segment in reversed(added):
         segment.change_suffixes(FileState.CLEANED.value, FileState.SWAP.value)
-        # Each of them: with the lowest alone under its new name, the next start would take it for all of them.
+        # Each of them: with the lowest alone under its new name, the next start takes it for all of them.
         disk.sync_directory(directory)
     bases = {segment.base_offset for segment in added}
     gone = {segment.base_offset for segment in removed} | bases
