@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from stratalog.errors import DiskError
+from stratalog.errors import DiskError, UsageError
 from stratalog.files.disk import Path
 from stratalog.files.simulated import SimulatedDisk
 from stratalog.log.log import Log
@@ -63,6 +63,34 @@ def test_an_append_that_is_interrupted_fails_the_log(monkeypatch: pytest.MonkeyP
         log.append_as_leader(batch(b"c"), leader_epoch=0)
 
 
+def test_a_roll_that_is_interrupted_fails_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its new file is there, and no segment in memory: the next roll would stumble over it."""
+    log = Machine().open()
+    log.append_as_leader(batch(b"a"), leader_epoch=0)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(log.segments, "add", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        log.roll()
+    monkeypatch.undo()
+
+    with pytest.raises(DiskError, match="KeyboardInterrupt"):
+        log.roll()
+
+
+def test_a_roll_that_is_refused_does_not_fail_the_log() -> None:
+    log = Machine().open()
+    log.append_as_leader(batch(b"a"), leader_epoch=0)
+    log.roll(5)
+
+    with pytest.raises(UsageError):
+        log.roll(3)
+
+    log.append_as_follower(batch(b"b", base_offset=5), leader_epoch=0)
+
+
 class SlowDisk(SimulatedDisk):
     """Whose first sync of a .log waits to be let go on."""
 
@@ -101,6 +129,42 @@ def test_a_second_flush_waits_for_the_device_too() -> None:
     second.join()
 
     assert (waited, point, log.recovery_point) == (True, 0, 3)
+
+
+def test_a_forced_flush_while_an_empty_segment_is_rolled_again_fails_nothing() -> None:
+    disk = SlowDisk()
+    disk.make_directories("/logs/orders-0")
+    log = Machine(disk, "/logs/orders-0").open()
+    flushing = threading.Thread(target=log.flush, kwargs={"force": True})
+    flushing.start()
+    assert disk.started.wait(10)
+
+    log.roll()
+    disk.go_on.set()
+    flushing.join()
+
+    assert log.failure is None
+    log.append_as_leader(batch(b"a"), leader_epoch=0)
+
+
+def test_records_that_a_close_has_flushed_are_appended_without_complaint(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It came between the append and the flush that is due by flush.messages."""
+    machine = Machine(flush_messages=1)
+    log = machine.open()
+    real = log.flush
+
+    def closed_meanwhile() -> None:
+        monkeypatch.undo()
+        log.close()
+        real()
+
+    monkeypatch.setattr(log, "flush", closed_meanwhile)
+    info = log.append_as_leader(batch(b"a"), leader_epoch=0)
+
+    assert info.last_offset == 0
+    assert machine.open().log_end_offset == 1
 
 
 def test_a_truncation_waits_for_a_flush_and_the_recovery_point_stays_in_the_log() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+
+from stratalog.errors import DiskError
 from stratalog.log.marks import LogMarks
 
 
@@ -23,7 +26,14 @@ class FlushedLog(LogMarks):
         self.producers.snapshots.sync()
         flushed = self.segments.range(self.recovery_point, offset)
         for segment in flushed:
-            segment.flush()
+            try:
+                segment.flush()
+            except DiskError as error:
+                # An empty one that was rolled again meanwhile has other names now, and nothing in it.
+                with self._lock:
+                    is_there = self.segments.get(segment.base_offset) is segment
+                if is_there or segment.size or error.errno != errno.ENOENT:
+                    raise
         if any(segment.base_offset >= self.recovery_point for segment in flushed):
             self._disk.sync_directory(self._directory)
         with self._lock:

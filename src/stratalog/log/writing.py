@@ -14,6 +14,7 @@ from typing import Any
 from stratalog.errors import (
     DiskError,
     IndexFullError,
+    LogClosedError,
     RecordBatchTooLargeError,
     SegmentOffsetOverflowError,
     UnexpectedAppendOffsetError,
@@ -90,7 +91,12 @@ class WrittenLog(FlushedLog):
                 raise
             is_due = self._end.offset - self.recovery_point >= self.config.flush_messages
         if is_due:
-            self.flush()
+            try:
+                self.flush()
+            except LogClosedError:
+                # Closed in between, which flushes; unless it was only let go of.
+                if self.recovery_point <= info.last_offset:
+                    raise
         return info
 
     def _append_locked(
@@ -269,23 +275,28 @@ class WrittenLog(FlushedLog):
             if base_offset in self.segments:
                 if base_offset != previous.base_offset or previous.size:
                     raise UsageError(f"{self.topic_partition}: segment {base_offset} has records in it.")
-                # An empty one whose indexes count as full can only be cured by making it anew.
-                self._delete([previous], "it is empty and rolled again", with_snapshots=False)
             elif base_offset < previous.base_offset:
                 raise UsageError(
                     f"{self.topic_partition}: {base_offset} is before the active {previous.base_offset}."
                 )
-            else:
-                previous.on_become_inactive()
-            segment = self._create_segment(base_offset)
-            self.segments.add(segment)
-            self._end = OffsetMetadata(self._end.offset, base_offset, 0)
-            self.producers.update_map_end_offset(base_offset)
-            self.producers.take_snapshot(sync=False)
-            if self._high_watermark.offset >= self._end.offset:
-                self._set_high_watermark(self._end)
-            self._scheduler.schedule("flush-log", lambda: self._flush_rolled(base_offset))
-            return segment
+            with self._writing():
+                return self._begin_segment(base_offset, previous)
+
+    def _begin_segment(self, base_offset: int, previous: LogSegment) -> LogSegment:
+        if base_offset == previous.base_offset:
+            # An empty one whose indexes count as full can only be cured by making it anew.
+            self._delete([previous], "it is empty and rolled again", with_snapshots=False)
+        else:
+            previous.on_become_inactive()
+        segment = self._create_segment(base_offset)
+        self.segments.add(segment)
+        self._end = OffsetMetadata(self._end.offset, base_offset, 0)
+        self.producers.update_map_end_offset(base_offset)
+        self.producers.take_snapshot(sync=False)
+        if self._high_watermark.offset >= self._end.offset:
+            self._set_high_watermark(self._end)
+        self._scheduler.schedule("flush-log", lambda: self._flush_rolled(base_offset))
+        return segment
 
     def _flush_rolled(self, base_offset: int) -> None:
         """In the background: an append does not wait for the device."""
