@@ -18,6 +18,7 @@ import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.streaming import StreamingQuery
@@ -84,18 +85,37 @@ def main() -> None:
     if when.isdecimal():
         form = KillingSource.name()
         os.environ[GROUP_VARIABLE], os.environ[BATCH_VARIABLE] = str(os.getpgrp()), when
-    ends = when == "ends"
-    limit = {} if ends else {"maxOffsetsPerTrigger": str(OFFSETS_PER_TRIGGER)}
     with session("streams to be killed", master=master) as spark:
         spark.dataSource.register(KillingSource)
-        logs, checkpoints = home / "logs", home / "checkpoints"
-        queries = [
-            to_sink(spark, form, logs, home / "sink", checkpoints / "sink", available_now=ends),
-            to_parquet(spark, logs, home / "parquet", checkpoints / "parquet", available_now=ends, **limit),
-        ]
+        while not copied(spark, home, form, available_now=when == "ends"):
+            print("the machine is busy: the queries are started again")
+        pq.write_table(spark.read.parquet(str(home / "parquet")).toArrow(), home / "rows.parquet")
+
+
+def copied(spark: SparkSession, home: Path, form: str, *, available_now: bool) -> bool:
+    """Run both queries to their end; False if one failed because a Python process took too long to start."""
+    logs, checkpoints = home / "logs", home / "checkpoints"
+    limit = {} if available_now else {"maxOffsetsPerTrigger": str(OFFSETS_PER_TRIGGER)}
+    how = {"available_now": available_now}
+    queries = [
+        to_sink(spark, form, logs, home / "sink", checkpoints / "sink", **how),
+        to_parquet(spark, logs, home / "parquet", checkpoints / "parquet", **how, **limit),
+    ]
+    try:
+        while any(query.isActive for query in queries):
+            for query in queries:
+                query.awaitTermination(0.2)
         for query in queries:
             query.awaitTermination()
-        pq.write_table(spark.read.parquet(str(home / "parquet")).toArrow(), home / "rows.parquet")
+    except StreamingQueryException as error:
+        # Spark gives it ten seconds, and has no setting for that.
+        if "Python worker failed to connect back" not in str(error):
+            raise
+        return False
+    finally:
+        for query in queries:
+            query.stop()
+    return True
 
 
 if __name__ == "__main__":
