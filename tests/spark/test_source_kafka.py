@@ -1,5 +1,7 @@
 """The same query by Spark's Kafka source from a running broker, and by ours from that broker's directory.
 
+What each of the queries is made from is held against a plain consumer too (`witness.py`).
+
 The broker runs on a copy of the checked-in directory that a killed broker left, so every codec, odd headers,
 transactions (one of them open), compaction and a trimmed log are in it, and on a topic made from a seed.
 """
@@ -9,11 +11,12 @@ from __future__ import annotations
 import random
 import shutil
 from collections.abc import Callable, Iterator
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from tests import profile
 from tests.fixtures.broker_4_3_1 import CODECS, PROPERTIES
@@ -23,6 +26,7 @@ from tests.kafka.clients import create_topic, produce, producer
 from tests.kafka.conftest import had
 from tests.kafka.jars import resolve
 from tests.spark.connector import connector_jars
+from tests.spark.witness import COLUMNS, consumed
 
 pytestmark = pytest.mark.kafka
 
@@ -159,6 +163,29 @@ def test_a_query_gives_what_sparks_kafka_source_gives(
 
     assert expected
     assert found == expected
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_query_is_made_from_what_a_consumer_gets(spark: SparkSession, broker: Broker, case: Case) -> None:
+    columns = [*COLUMNS, *(["headers"] if "includeHeaders" in case.options else [])]
+
+    frame = spark.read.format("stratalog").options(**case.options).load(str(broker.log_dir))
+    found = sorted(map(as_consumed, frame.selectExpr(*columns).collect()), key=itemgetter(0, 1, 2))
+
+    expected = consumed(broker.bootstrap, case.options)
+    assert expected
+    assert found == expected
+
+
+def as_consumed(row: Row) -> tuple[Any, ...]:
+    """Bytes are arrays of them in a row, and headers rows in it."""
+
+    def content(value: Any) -> Any:
+        if isinstance(value, bytearray):
+            return bytes(value)
+        return [(name, content(text)) for name, text in value] if isinstance(value, list) else value
+
+    return tuple(map(content, row))
 
 
 @pytest.mark.parametrize("number", range(profile.examples(40, quick=4)))
