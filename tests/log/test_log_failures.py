@@ -131,16 +131,28 @@ def test_a_second_flush_waits_for_the_device_too() -> None:
     assert (waited, point, log.recovery_point) == (True, 0, 3)
 
 
+class RenamingDisk(SlowDisk):
+    """Which lets the sync go on when the segment's files have been renamed, and no new one is there yet."""
+
+    flushing: threading.Thread | None = None
+
+    def create(self, path: Path, size: int = 0) -> None:
+        if self.flushing is not None:
+            self.go_on.set()
+            self.flushing.join(0.2)  # it may have to wait for the roll
+        super().create(path, size)
+
+
 def test_a_forced_flush_while_an_empty_segment_is_rolled_again_fails_nothing() -> None:
-    disk = SlowDisk()
+    disk = RenamingDisk()
     disk.make_directories("/logs/orders-0")
     log = Machine(disk, "/logs/orders-0").open()
     flushing = threading.Thread(target=log.flush, kwargs={"force": True})
     flushing.start()
     assert disk.started.wait(10)
 
+    disk.flushing = flushing
     log.roll()
-    disk.go_on.set()
     flushing.join()
 
     assert log.failure is None
