@@ -11,6 +11,7 @@ from stratalog.files.disk import Disk, ReadFile, aligned_buffer
 from stratalog.files.disk import Path as DiskPath
 from stratalog.records.build import BatchOptions, Record, build_batch
 from stratalog.records.control import ControlType
+from stratalog.records.kernels import recover as kernel
 from stratalog.segment import producers
 from stratalog.segment import scan as scanning
 from stratalog.segment.producers import BatchMetadata, TxnEvent, TxnEventKind
@@ -199,6 +200,24 @@ def test_a_flipped_bit_ends_the_scan_at_its_batch(tmp_path: Path, damaged: int) 
 
     assert (found.stop, found.valid_size, found.next_offset) == (ScanStop.WRONG_CRC, before, damaged)
     assert "its header says" in found.reason
+
+
+@pytest.mark.parametrize("damaged", range(9))
+def test_a_flipped_bit_is_found_among_batches_summed_side_by_side(tmp_path: Path, damaged: int) -> None:
+    """Behind what fills the kernel's table: small batches in threes, and large ones between them."""
+    lead = [records(offset, "hello") for offset in range(kernel.ROWS)]
+    words = (1, 2, 3, 600, 3, 1, 700, 4, 5)
+    batches = [records(len(lead) + number, "hello" * count) for number, count in enumerate(words)]
+    before = sum(map(len, [*lead, *batches[:damaged]]))
+    bad = bytearray(batches[damaged])
+    bad[-1] ^= 4
+    batches[damaged] = bytes(bad)
+
+    found = scan_of(tmp_path, *lead, *batches)
+
+    end = len(lead) + damaged
+    assert (found.stop, found.valid_size, found.next_offset) == (ScanStop.WRONG_CRC, before, end)
+    assert found.batches_count == end
 
 
 def test_an_offset_too_far_from_the_base_ends_the_scan(tmp_path: Path) -> None:

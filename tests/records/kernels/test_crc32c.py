@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stratalog.records.kernels import crc32c as kernels
-from stratalog.records.kernels.crc32c import crc32_zlib, crc32c
+from stratalog.records.kernels.crc32c import crc32_zlib, crc32c, crc32c_of_three
 from stratalog.records.kernels.memory import byte_array
 from tests import naive
 
@@ -43,6 +43,17 @@ def test_crc32_of_any_range_is_the_twins(data: bytes, draw: st.DataObject) -> No
     end = draw.draw(st.integers(start, len(data)))
 
     assert crc32_zlib(byte_array(data), start, end) == naive.crc32(data[start:end])
+
+
+@given(st.lists(st.binary(min_size=8, max_size=80), min_size=3, max_size=3), st.integers(0, 9))
+def test_three_ranges_side_by_side_have_the_checksums_of_each(ranges: list[bytes], gap: int) -> None:
+    data = byte_array(bytes(gap).join(ranges))
+    starts = [sum(map(len, ranges[:number])) + number * gap for number in range(3)]
+    ends = [start + len(part) for start, part in zip(starts, ranges, strict=True)]
+
+    sums = crc32c_of_three(data, tuple(starts), tuple(ends))
+
+    assert list(sums) == [naive.crc32c(part) for part in ranges]
 
 
 # Where one stream becomes three, short streams long ones, and one round of each two.

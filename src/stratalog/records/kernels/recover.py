@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from stratalog.records.kernels import index as indexing
 from stratalog.records.kernels import scan as gathering
 from stratalog.records.kernels import walk as walking
-from stratalog.records.kernels.crc32c import crc32c
+from stratalog.records.kernels.crc32c import crc32c, crc32c_of_three
 from stratalog.records.kernels.index import Entries, ProgressTable, index_batches
-from stratalog.records.kernels.jit import kernel
+from stratalog.records.kernels.jit import inlined, kernel
 from stratalog.records.kernels.memory import Bytes, load_i32, load_i64, load_u8, load_u32
 from stratalog.records.kernels.scan import Table, gather
 from stratalog.records.kernels.walk import LOG_OVERHEAD, MAGIC_AT, SMALLEST_V2, BatchTable, walk
@@ -35,6 +35,8 @@ MARKER = 9  # row 0 of the table is a control batch that only Python can read; i
 BATCHES, NEXT_OFFSET, VALID_END, OFFSET_ENTRIES, TIME_ENTRIES = 0, 1, 2, 3, 4
 
 _UNLIMITED = 2**31
+# Up to this size of a batch, three are summed side by side; above, one is cut into streams of its own.
+SMALL = 2048
 
 
 @kernel
@@ -149,6 +151,8 @@ def _take_plain(
     times_count = facts[TIME_ENTRIES]
     relative: Any = np.int64(-1)
     batches_count = 0
+    first = second = third = np.uint32(0)  # checksums of the next batches
+    sums_count = 0
     position = start
     while end - position >= LOG_OVERHEAD + SMALLEST_V2:
         length = load_i32(data, position + 8)
@@ -169,8 +173,12 @@ def _take_plain(
             if largest_offset < last_timestamp_offset:
                 break
         batch_end = position + LOG_OVERHEAD + length
-        if crc32c(data, position + 21, batch_end) != load_u32(data, position + 17):
+        if not sums_count:
+            first, second, third, sums_count = _next_sums(data, position, batch_end, end)
+        if first != load_u32(data, position + 17):
             break
+        first, second = second, third
+        sums_count -= 1
         if is_later:
             max_timestamp = timestamp
             max_timestamp_offset = found
@@ -203,3 +211,20 @@ def _take_plain(
         facts[OFFSET_ENTRIES] = offsets_count
         facts[TIME_ENTRIES] = times_count
     return position
+
+
+@inlined
+def _next_sums(data: Bytes, position: int, batch_end: int, end: int) -> tuple[Any, Any, Any, int]:
+    """The checksums of the batch at `position`, and of the two behind it where they are small and whole."""
+    if batch_end - position <= SMALL and end - batch_end >= LOG_OVERHEAD + SMALLEST_V2:
+        length = load_i32(data, batch_end + 8)
+        second_end = batch_end + LOG_OVERHEAD + length
+        if length >= SMALLEST_V2 and length <= SMALL and end - second_end >= LOG_OVERHEAD + SMALLEST_V2:
+            length = load_i32(data, second_end + 8)
+            third_end = second_end + LOG_OVERHEAD + length
+            if length >= SMALLEST_V2 and length <= SMALL and third_end <= end:
+                starts = (position + 21, batch_end + 21, second_end + 21)
+                first, second, third = crc32c_of_three(data, starts, (batch_end, second_end, third_end))
+                return first, second, third, 3
+    zero = np.uint32(0)
+    return crc32c(data, position + 21, batch_end), zero, zero, 1
