@@ -703,11 +703,11 @@ class InterruptedDisk(Disk):
 
     listings = 0
 
-    def list_directory(self, path: DiskPath) -> list[DirectoryEntry]:
+    def list_directory(self, path: DiskPath, *, sized: str = "") -> list[DirectoryEntry]:
         self.listings += 1
         if self.listings == 2:
             raise KeyboardInterrupt
-        return super().list_directory(path)
+        return super().list_directory(path, sized=sized)
 
 
 def test_an_interrupted_open_lets_go_of_the_log(directory: Path) -> None:

@@ -152,13 +152,17 @@ class Disk:
         one, two = self.status(path), self.status(other)
         return one is not None and two is not None and one.device == two.device
 
-    def list_directory(self, path: Path) -> list[DirectoryEntry]:
-        """Everything in a directory, by name, but for what a live broker deletes meanwhile."""
+    def list_directory(self, path: Path, *, sized: str = "") -> list[DirectoryEntry]:
+        """Everything in a directory, by name, but for what a live broker deletes meanwhile.
+
+        Whoever needs size, inode and time only of the names that end so says `sized`: the other files have
+        zeros there, and need no question to the system each.
+        """
         name = os.fspath(path)
         entries = []
         with Refusing("list", name), os.scandir(name) as listing:
             for found in listing:
-                entry = entry_of(found)
+                entry = entry_of(found, sized)
                 if entry is not None:
                     entries.append(entry)
         return sorted(entries)

@@ -166,18 +166,11 @@ class SimulatedDisk(Disk):
     def is_same_device(self, path: Path, other: Path) -> bool:
         return self.exists(path) and self.exists(other)
 
-    def list_directory(self, path: Path) -> list[DirectoryEntry]:
+    def list_directory(self, path: Path, *, sized: str = "") -> list[DirectoryEntry]:
         self._step("list", path)
         name = self._directory("list", path)
         return sorted(
-            DirectoryEntry(
-                os.path.basename(other),  # noqa: PTH119
-                file.kind,
-                len(file.data),
-                file.inode,
-                False,
-                file.mtime_ms,
-            )
+            _entry(os.path.basename(other), file, sized)  # noqa: PTH119
             for other, file in list(self._files.items())  # another thread may add to them
             if other != os.sep and os.path.dirname(other) == name  # noqa: PTH120
         )
@@ -400,3 +393,9 @@ class SimulatedDisk(Disk):
             (name, bytes(file.data) if file.kind is EntryKind.FILE else None)
             for name, file in sorted(self._files.items())
         )
+
+
+def _entry(name: str, file: SimulatedFile, sized: str) -> DirectoryEntry:
+    if file.kind is EntryKind.FILE and not name.endswith(sized):
+        return DirectoryEntry(name, EntryKind.FILE, 0, 0, False)
+    return DirectoryEntry(name, file.kind, len(file.data), file.inode, False, file.mtime_ms)

@@ -45,15 +45,20 @@ from stratalog.segment.headers import find_batch
 from stratalog.segment.segment import LogSegment
 
 _DELETED = FileState.DELETED.value
+_LOG = FileKind.LOG.value
 _INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 
 
 class Listing(NamedTuple):
-    """The files of a partition's directory: sizes of segments, which indexes each has, snapshots."""
+    """The files of a partition's directory: sizes of segments, which indexes each has, snapshots.
+
+    `others` are all names that are no live file of a segment.
+    """
 
     sizes: dict[int, int]
     indexes: dict[FileKind, set[int]]
     snapshots: list[int]
+    others: list[DirectoryEntry]
 
 
 def load(
@@ -77,8 +82,7 @@ def load(
     """
     name = os.fspath(directory)
     disk.release(name)
-    entries = disk.list_directory(name)
-    listing = list_partition(entries, name)
+    listing = list_partition(disk.list_directory(name, sized=_LOG), name)
     segments = LogSegments(_open_segments(disk, clock, name, config, listing))
     end_offset = _next_offset(segments.active) if len(segments) else log_start_offset
     epochs = LeaderEpochFileCache(
@@ -98,8 +102,8 @@ def load(
     if before_change is not None:
         before_change()
     if not keeps_deleted:
-        _delete_leftovers(disk, name, entries)
-    if all(entry.name != LEADER_EPOCH_CHECKPOINT for entry in entries):
+        _delete_leftovers(disk, name, listing.others)
+    if all(entry.name != LEADER_EPOCH_CHECKPOINT for entry in listing.others):
         disk.create(epochs.path)  # empty until a leader is known, but there from the start, as Kafka has it
     if end_offset < log_start_offset:
         # No record is left above the start: a truncation went into a batch, and the rest was deleted.
@@ -151,12 +155,14 @@ def list_partition(entries: Iterable[DirectoryEntry], directory: str) -> Listing
     sizes: dict[int, int] = {}
     indexes: dict[FileKind, set[int]] = {kind: set() for kind in _INDEXES}
     snapshots: list[int] = []
+    others: list[DirectoryEntry] = []
     # Each look at an enum's member is a call, and there may be hundreds of thousands of files.
     regular, live, deleted = EntryKind.FILE, FileState.LIVE, FileState.DELETED
     log, snapshot = FileKind.LOG, FileKind.PRODUCER_SNAPSHOT
     for entry in entries:
         file = parse_segment_file(entry.name)
         if file is None or entry.kind is not regular or file.state is deleted:
+            others.append(entry)
             continue
         if file.state is not live:
             raise NeedsRecoveryError(
@@ -169,7 +175,7 @@ def list_partition(entries: Iterable[DirectoryEntry], directory: str) -> Listing
         else:
             indexes[file.kind].add(file.offset)
     _check_indexes(sizes, indexes, directory)
-    return Listing(sizes, indexes, sorted(snapshots))
+    return Listing(sizes, indexes, sorted(snapshots), others)
 
 
 def _check_indexes(sizes: dict[int, int], indexes: dict[FileKind, set[int]], directory: str) -> None:

@@ -78,8 +78,8 @@ class ReadingDisk(Disk):
     def status(self, path: Path) -> FileStatus | None:
         return self._inner.status(path)
 
-    def list_directory(self, path: Path) -> list[DirectoryEntry]:
-        return self._inner.list_directory(path)
+    def list_directory(self, path: Path, *, sized: str = "") -> list[DirectoryEntry]:
+        return self._inner.list_directory(path, sized=sized)
 
     def _count(self, count: int) -> None:
         with self._lock:
