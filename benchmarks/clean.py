@@ -247,7 +247,7 @@ def main() -> None:
                 ),
                 floor=floor,
                 unit="s",
-                rounds=5,
+                rounds=3,
             )
             shutil.rmtree(root / figure)
         cleaner.program.close()

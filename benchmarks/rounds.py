@@ -49,7 +49,8 @@ class Rounds:
             times.append((_seconds(rival), _seconds(ours)))
         best_rival, best_ours = min(t[0] for t in times), min(t[1] for t in times)
         self._note(figure, times, floor)
-        print(f"{figure}: rival {amount / best_rival:,.0f} {work}/s, ours {amount / best_ours:,.0f} {work}/s")
+        rates = f"rival {amount / best_rival:,.0f} {work}/s, ours {amount / best_ours:,.0f} {work}/s"
+        print(f"{figure}: {rates}", flush=True)
 
     def compare_times(
         self,
@@ -71,7 +72,7 @@ class Rounds:
         times = [(rival(), ours()) for _ in range(min(rounds or self._rounds, self._rounds))]
         self._note(figure, times, floor)
         best_rival, best_ours = min(t[0] for t in times), min(t[1] for t in times)
-        print(f"{figure}: rival {best_rival:.3f} {unit}, ours {best_ours:.3f} {unit}")
+        print(f"{figure}: rival {best_rival:.3f} {unit}, ours {best_ours:.3f} {unit}", flush=True)
 
     def state(self, figure: str, ratio: float, floor: float) -> None:
         """A figure that is no time, such as memory."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from benchmarks.rounds import Rounds
-from benchmarks.spark_read import PARTITIONS, RECORDS, TUNED, fill
+from benchmarks.spark_read import PARTITIONS, RECORDS, TUNED, fill_topic
 from stratalog.spark.export import export
 from stratalog.spark.session import session
 from tests.kafka.broker import Broker
@@ -35,8 +35,7 @@ def filled_broker(root: Path, records: int) -> Broker:
     with broker:
         create_topic(broker.bootstrap, "plain", partitions=PARTITIONS)
         broker.stop()
-    for partition in range(PARTITIONS):
-        fill(broker.log_dir / f"plain-{partition}", records // PARTITIONS, codec="none")
+    fill_topic(broker.log_dir, "plain", records // PARTITIONS, codec="none")
     broker.start()
     return broker
 

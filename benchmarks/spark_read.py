@@ -68,6 +68,18 @@ def fill(directory: Path, count: int, *, codec: str) -> None:
             log.append_arrow(table, codec=codec)
 
 
+def fill_topic(log_dir: Path, topic: str, count: int, *, codec: str) -> None:
+    """`count` records in each partition: written once, and copied."""
+    first = log_dir / f"{topic}-0"
+    fill(first, count, codec=codec)
+    for partition in range(1, PARTITIONS):
+        other = log_dir / f"{topic}-{partition}"
+        other.mkdir(exist_ok=True)
+        for file in first.iterdir():
+            if file.name != "partition.metadata":  # the broker's own
+                shutil.copyfile(file, other / file.name)
+
+
 class Data:
     """A broker's directory with the topics `plain` and `zstd`, and one of twice the size without a broker."""
 
@@ -82,11 +94,10 @@ class Data:
                 create_topic(self.broker.bootstrap, topic, partitions=PARTITIONS)
             self.broker.stop()
         self.log_dir = self.broker.log_dir
-        for partition in range(PARTITIONS):
-            part = self.records // PARTITIONS
-            fill(self.log_dir / f"plain-{partition}", part, codec="none")
-            fill(self.log_dir / f"zstd-{partition}", part, codec="zstd")
-            fill(self.flat / f"flat-{partition}", 2 * part, codec="none")
+        part = self.records // PARTITIONS
+        fill_topic(self.log_dir, "plain", part, codec="none")
+        fill_topic(self.log_dir, "zstd", part, codec="zstd")
+        fill_topic(self.flat, "flat", 2 * part, codec="none")
         self.broker.start()
 
     def theirs(self, spark: SparkSession, *, tuned: bool = True, **options: str) -> DataFrame:
