@@ -328,3 +328,16 @@ def test_progress_ends_at_all_of_it(tmp_path: Path) -> None:
 
     assert [done for _, done, _ in seen] == sorted(done for _, done, _ in seen)
     assert seen[-1] == ("t", 2 * logs_size(planted), 2 * logs_size(planted))
+
+
+def test_a_sample_names_the_keys_that_it_met_often(tmp_path: Path) -> None:
+    random = Random(9)
+    keys = [b"hot" if random.random() < 0.3 else b"%d" % number for number in range(1500)]
+    with Planted(tmp_path, t={"cleanup.policy": "compact", "internal.segment.bytes": 20_000}) as planted:
+        fill(planted, *keys)
+
+    topic = estimate(planted, draws=300)
+
+    (count,) = topic.by_versions
+    assert count.key == b"hot"
+    assert abs(count.versions - keys.count(b"hot")) < keys.count(b"hot") / 2

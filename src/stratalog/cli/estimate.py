@@ -181,8 +181,8 @@ def _key_table(title: str, counts: Sequence[KeyCount]) -> Table:
         rows=[
             [
                 key_text(count),
-                _at_least(str(count.versions), count.missed_versions),
-                _at_least(size_text(count.bytes), count.missed_bytes),
+                _counted(str(count.versions), count.missed_versions, count.draws),
+                _counted(size_text(count.bytes), count.missed_bytes, count.draws),
                 _with_bound(count.freed, count.freed_bound),
             ]
             for count in counts
@@ -194,7 +194,9 @@ def _with_bound(size: int, bound: int) -> str:
     return f"{size_text(size)} ± {size_text(bound)}" if bound else size_text(size)
 
 
-def _at_least(words: str, missed: int) -> str:
+def _counted(words: str, missed: int, draws: int) -> str:
+    if draws:
+        return f"≈ {words}"
     return f"≥ {words}" if missed else words
 
 
@@ -256,6 +258,7 @@ def _key(count: KeyCount) -> dict[str, object]:
         "bytes": count.bytes,
         "freed_bytes": count.freed,
         "freed_bound_bytes": count.freed_bound,
+        "draws": count.draws,
         "missed_versions": count.missed_versions,
         "missed_bytes": count.missed_bytes,
     }

@@ -20,7 +20,7 @@ from stratalog.files.entries import EntryKind
 from stratalog.files.names import FileKind
 from stratalog.log.cleaning.clean import DirtyLog
 from stratalog.log.cleaning.offset_map import OffsetMap
-from stratalog.log.cleaning.sampling import sample_log
+from stratalog.log.cleaning.sampling import ENOUGH, sample_log
 from stratalog.log.cleaning.tally import KeyCount, KeyTally, Prefix, Tally
 from stratalog.manager.known_topics import KnownTopics, TopicSources
 from stratalog.manager.layout import classify
@@ -167,14 +167,14 @@ class _Running:
             prefixes = None if self._asked.prefix is None else Tally(self._asked.prefix)
             tallies = [keys] if prefixes is None else [keys, prefixes]
             found = tuple(self._partitions(topic, tallies))
-            top = self._asked.top
+            top, least = self._asked.top, 0 if self._asked.draws is None else ENOUGH
             yield TopicEstimate(
                 topic=topic,
                 cleanup_policy=tuple(sorted(self._known.of(topic).cleanup_policy)),
                 partitions=found,
-                by_bytes=tuple(keys.largest("bytes", top)),
-                by_versions=tuple(keys.largest("versions", top)),
-                prefixes=() if prefixes is None else tuple(prefixes.largest("freed", top)),
+                by_bytes=tuple(keys.largest("bytes", top, least_draws=least)),
+                by_versions=tuple(keys.largest("versions", top, least_draws=least)),
+                prefixes=() if prefixes is None else tuple(prefixes.largest("freed", top, least_draws=least)),
             )
 
     def _partitions(self, topic: str, tallies: list[Tally]) -> Iterator[PartitionEstimate]:

@@ -12,6 +12,7 @@ from stratalog.log.cleaning import OffsetMap, clean_log
 from stratalog.log.cleaning.tally import KEY_ROOM, KeyTally, Prefix, Tally
 from stratalog.records.kernels.decode import RECORD
 from stratalog.records.kernels.memory import byte_array
+from stratalog.records.kernels.tally import AMOUNTS
 from tests.log.cleaning.dirty import NOW, Dirty
 
 
@@ -19,7 +20,7 @@ def add(tally: Tally, keys: list[bytes], sizes: list[int]) -> None:
     rows = np.zeros(len(keys), RECORD)
     rows["key_size"] = [len(key) for key in keys]
     rows["key_position"] = np.cumsum([0, *(len(key) for key in keys)])[:-1]
-    amounts = np.zeros((len(keys), 4))
+    amounts = np.zeros((len(keys), AMOUNTS))
     amounts[:, 0] = 1
     amounts[:, 1] = sizes
     tally.add(byte_array(b"".join(keys) + b"."), rows, amounts)

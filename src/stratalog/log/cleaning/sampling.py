@@ -39,6 +39,7 @@ from stratalog.segment.segment import LogSegment
 
 UNSEEN = 3  # of n draws: the rule of three
 FEWEST = 2  # draws: one tells nothing of the spread
+ENOUGH = 16  # draws of a key, to tell what it has give or take a half; of what came once, nothing is known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,4 +233,5 @@ def _add(tally: Tally, run: DecodedRun, kept: FilteredRun, batch: _Drawn, scale:
     np.add.at(summed, source, amounts)
     summed *= scale
     summed[:, 3] = summed[:, 2] ** 2
+    summed[:, 4] = 1
     tally.add(run.data, rows[first], summed * batch.times)

@@ -38,8 +38,8 @@ class KeyCount:
     """A key, or what the keys begin with. `bytes` are those of keys, values and headers, unpacked.
 
     `freed` is its share of what compaction frees, `freed_bound` by how much that may be wrong where it was
-    sampled. Versions and bytes may be more, by what `missed_...` say at most. `key` has its first bytes only
-    where `key_size` is more than they are.
+    sampled, and `draws` how many drawn batches had it. Versions and bytes may be more, by what `missed_...`
+    say at most. `key` has its first bytes only where `key_size` is more than they are.
     """
 
     key: bytes
@@ -48,6 +48,7 @@ class KeyCount:
     bytes: int
     freed: int
     freed_bound: int
+    draws: int
     missed_versions: int
     missed_bytes: int
 
@@ -75,7 +76,7 @@ class Tally:
         """Bytes that a sample may have missed of any key, beside what its own spread tells."""
 
     def add(self, data: Bytes, rows: RecordTable, amounts: Amounts) -> None:
-        """Count so much for the key of each row: versions, bytes, bytes freed, and the squares of those."""
+        """Count so much for the key of each row: versions, bytes, bytes freed, their squares, and draws."""
         rows, hashes = self._hashed(data, rows)
         done = 0
         while True:
@@ -89,8 +90,9 @@ class Tally:
     def distinct(self, data: Bytes, rows: RecordTable) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The first row of each key, or prefix, that these have; and for each row which of those is its."""
         _, hashes = self._hashed(data, rows)
-        _, first, source = np.unique(hashes, axis=0, return_index=True, return_inverse=True)
-        return first, source.reshape(-1)
+        # Half of the hash: two of a batch's keys have the same once in many millions of batches.
+        _, first, source = np.unique(hashes[:, 0], return_index=True, return_inverse=True)
+        return first, source
 
     def _hashed(self, data: Bytes, rows: RecordTable) -> tuple[RecordTable, Hashes]:
         """The rows, with their keys cut to the prefix, and the hashes of those."""
@@ -104,9 +106,9 @@ class Tally:
         hash_keys(data, rows, *self._hash_key, hashes)
         return rows, hashes
 
-    def largest(self, field: str, count: int) -> list[KeyCount]:
-        """The keys with the most `versions`, `bytes` or `freed`."""
-        used = np.flatnonzero(self._slots["is_used"])
+    def largest(self, field: str, count: int, *, least_draws: int = 0) -> list[KeyCount]:
+        """The keys with the most `versions`, `bytes` or `freed`, of those that were drawn often enough."""
+        used = np.flatnonzero((self._slots["is_used"] != 0) & (self._slots["draws"] >= least_draws))
         order = np.argsort(-self._slots[field][used], kind="stable")[:count]
         return [self._count(int(index)) for index in used[order]]
 
@@ -120,6 +122,7 @@ class Tally:
             bytes=round(float(slot["bytes"])),
             freed=round(float(slot["freed"])),
             freed_bound=round(2 * float(slot["freed_squares"]) ** 0.5 + self.unseen_size),
+            draws=round(float(slot["draws"])),
             missed_versions=round(float(slot["missed_versions"])),
             missed_bytes=round(float(slot["missed_bytes"])),
         )

@@ -122,6 +122,8 @@ def put_sampled(
         batch: Any = batches[index]
         is_passed_over = skipped[index] or (batch.magic == 2 and batch.attributes & CONTROL != 0)
         while row < len(rows) and rows[row].batch == index:
+            if row + AHEAD < len(rows):
+                prefetch(slots, _home(hashes[row + AHEAD, 1], slots_count) * WORDS)
             if rows[row].key_size >= 0:
                 at = _find(slots, slots_count, hashes[row, 0], hashes[row, 1])
                 if slots[at + 2] == 0 and sampled[index]:

@@ -28,11 +28,12 @@ SLOT = rows_of(
         ("bytes", np.float64),
         ("freed", np.float64),
         ("freed_squares", np.float64),
+        ("draws", np.float64),
         ("missed_versions", np.float64),
         ("missed_bytes", np.float64),
     ],
 )
-AMOUNTS = 4  # versions to freed_squares
+AMOUNTS = 5  # versions to draws
 Slots = NDArray[np.void]
 
 
@@ -82,6 +83,7 @@ def tally(
         slot.bytes += amounts[i, 1]
         slot.freed += amounts[i, 2]
         slot.freed_squares += amounts[i, 3]
+        slot.draws += amounts[i, 4]
     return len(rows)
 
 
