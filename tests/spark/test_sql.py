@@ -120,6 +120,34 @@ def test_rows_are_a_table_csv_or_json(logs: str, capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.usefixtures("spark")
+def test_columns_of_one_name_stay_apart(logs: str, capsys: pytest.CaptureFixture[str]) -> None:
+    query = "SELECT a.offset, b.offset FROM `web.clicks` a JOIN `web.clicks` b ON a.offset = b.offset + 1"
+
+    main.run(["sql", logs, f"{query} ORDER BY 1", "--format", "csv"])
+
+    rows = list(csv.reader(io.StringIO(capsys.readouterr().out)))
+    assert rows == [["offset", "offset"], *([f"{n + 1}", f"{n}"] for n in range(4))]
+    assert main.run(["sql", logs, query, "--format", "json"]) == 2
+    assert "two columns are called offset" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("form", ["table", "csv", "json"])
+def test_a_time_beyond_all_calendars_is_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str
+) -> None:
+    config = {"message.timestamp.after.max.ms": 2**63 - 1}
+    with stratalog.open_log(tmp_path / "odd-0", create=True, config=config) as log:
+        log.append_many([NewRecord(b"late", None, (), 2**62), NewRecord(b"now", None, (), T0)])
+
+    assert main.run(["sql", str(tmp_path), "SELECT timestamp FROM odd", "--format", form]) == 0
+
+    printed = capsys.readouterr().out
+    assert "294247-01-10T04:00:54.775000+00:00" in printed  # 2^63 microseconds, to the millisecond
+    assert "2023-11-14T22:13:20+00:00" in printed
+
+
+@pytest.mark.usefixtures("spark")
 def test_times_prune_every_view(logs: str, capsys: pytest.CaptureFixture[str]) -> None:
     times = ["--since", "2023-11-14T22:13:21", "--until", "2023-11-14T22:13:23"]
 

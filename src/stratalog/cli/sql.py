@@ -6,7 +6,7 @@ import csv
 import json
 import sys
 from collections.abc import Iterator
-from datetime import date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,8 +17,6 @@ from stratalog.errors import UsageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-Row = dict[str, Any]  # Any: a column can be of any type
 
 
 @click.command()
@@ -81,8 +79,9 @@ def sql(
         elif format_name == "csv":
             _print_csv(frame.toArrow())
         else:
+            names = _names_for_json(frame.columns)
             for row in _rows(frame.toArrow()):
-                click.echo(json.dumps(row, default=plain))
+                click.echo(json.dumps(dict(zip(names, row, strict=True)), default=plain))
 
 
 def _print_table(output: Output, found: pa.Table, limit: int) -> None:
@@ -90,7 +89,7 @@ def _print_table(output: Output, found: pa.Table, limit: int) -> None:
         field.name for field in found.schema if str(field.type).startswith(("int", "double", "decimal"))
     ]
     columns = [f">{name}" if name in numbers else name for name in found.column_names]
-    rows = [["" if cell is None else cell_text(cell) for cell in row.values()] for row in _rows(found)]
+    rows = [["" if cell is None else cell_text(cell) for cell in row] for row in _rows(found)]
     output.show({}, Table(title="", columns=columns, rows=rows[:limit]))
     if len(rows) > limit:
         output.say(f"These are the first {limit} rows. --limit shows more; --format csv and json have all.")
@@ -100,12 +99,44 @@ def _print_csv(found: pa.Table) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(found.column_names)
     for row in _rows(found):
-        writer.writerow("" if cell is None else cell_text(cell) for cell in row.values())
+        writer.writerow("" if cell is None else cell_text(cell) for cell in row)
 
 
-def _rows(found: pa.Table) -> Iterator[Row]:
+def _names_for_json(names: list[str]) -> list[str]:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise UsageError(
+            f"two columns are called {twice[0]}, which an object of JSON cannot have: name one with AS."
+        )
+    return names
+
+
+def _rows(found: pa.Table) -> Iterator[tuple[Any, ...]]:  # Any: a column can be of any type
+    """The rows, as values in the order of the columns: two of those may have one name."""
     for batch in found.to_batches():
-        yield from batch.to_pylist()
+        yield from zip(*map(_values, batch.columns), strict=True)
+
+
+def _values(column: pa.Array) -> list[Any]:
+    """What is in a column; a time that Python has no `datetime` for is text, as any number may be one."""
+    import pyarrow as pa
+
+    try:
+        found: list[Any] = column.to_pylist()
+    except (ValueError, OverflowError):
+        if not pa.types.is_timestamp(column.type):
+            raise
+        found = [None if time is None else _time(time) for time in column.cast(pa.int64()).to_pylist()]
+    return found
+
+
+def _time(micros: int) -> datetime | str:
+    import numpy as np
+
+    try:
+        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
+    except OverflowError:
+        return f"{np.datetime64(micros, 'us')}+00:00"
 
 
 def cell_text(cell: object) -> str:
