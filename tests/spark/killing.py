@@ -95,8 +95,16 @@ class Queries:
         assert process.returncode == 0, self.said()
 
     def forget_a_commit(self) -> None:
-        """As if it had been killed when the Parquet files were committed, and Spark's batch was not."""
-        (self._checkpoint("parquet") / "commits" / str(self.newest("parquet", "commits"))).unlink()
+        """As if it had been killed when the Parquet files were committed, and Spark's batch was not.
+
+        Spark takes for done what is before the last batch it has planned, so it forgets that plan as well.
+        """
+        last = self.newest("parquet", "commits")
+        if (self.home / "parquet" / "_spark_metadata" / str(last + 1)).exists():
+            return  # it was
+        for folder, batch in (("commits", last), ("offsets", last + 1)):
+            for name in (str(batch), f".{batch}.crc"):
+                (self._checkpoint("parquet") / folder / name).unlink(missing_ok=True)
 
     def newest(self, query: str, folder: str) -> int:
         """The last batch that Spark noted in a folder of a query's checkpoint; -1 for none."""
