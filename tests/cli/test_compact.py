@@ -146,6 +146,15 @@ def test_nothing_above_the_checkpointed_high_watermark_is_cleaned(tmp_path: Path
         assert [record.offset for record in read_all(planted.log("t"))] == [9, *range(10, 21)]
 
 
+def test_without_a_high_watermark_nothing_is_cleaned(planted: Planted) -> None:
+    (planted.data / "replication-offset-checkpoint").unlink()
+    before = planted.contents()
+
+    assert run(planted) == 0
+
+    assert planted.contents() == before
+
+
 def test_a_topic_whose_settings_are_not_known_is_refused_by_name(
     planted: Planted, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -196,6 +196,41 @@ def test_an_aborted_transaction_is_known_in_every_round_that_it_reaches_into() -
     assert not {b"a", b"b", b"c", b"d", b"e"} & set(keys)
 
 
+def test_an_aborted_transaction_behind_the_end_of_a_full_map_stays_aborted() -> None:
+    """KAFKA-13727: its segment is written anew, and so must its entry be, which the map did not reach."""
+    dirty = Dirty()
+    dirty.put((b"a", b"1"))
+    dirty.put((b"b", b"1"))
+    dirty.produce(1, (b"x", b"1"), transactional=True)
+    dirty.end(1, ABORT)
+    dirty.put((b"c", b"1"))
+    dirty.roll()
+
+    dirty.clean(keys=1)
+
+    assert dirty.checkpoint == 1
+    assert b"x" not in [pair[1] for pair in dirty.pairs]
+    assert [entry.first_offset for entry in dirty.log.segments.first.txn_index.all_aborted()] == [2]
+
+
+def test_a_marker_goes_although_an_earlier_transaction_of_its_producer_has_data() -> None:
+    dirty = Dirty(delete_retention_ms=0)
+    for key in (b"a", b"b"):
+        dirty.produce(1, (key, b"1"), transactional=True)
+        dirty.end(1, COMMIT)
+    dirty.put((b"b", b"2"))
+    dirty.produce(1, (b"c", b"1"), transactional=True)
+    dirty.end(1, COMMIT)
+    dirty.roll()
+
+    for _ in range(3):
+        dirty.checkpoint = 0
+        dirty.clean()
+        dirty.wait(1)
+
+    assert dirty.offsets == [0, 1, 4, 5, 6]
+
+
 def test_a_marker_in_another_group_than_its_data_is_kept() -> None:
     dirty = Dirty(internal_segment_bytes=200)
     dirty.produce(1, (b"a", bytes(100)), transactional=True)
