@@ -181,15 +181,16 @@ class LogView:
         in_order = sorted(aborted, key=lambda transaction: transaction.first_offset)
         return found._replace(aborted_transactions=in_order)
 
-    def aborted(self, *, from_start: bool = False) -> list[CompletedTxn]:
+    def aborted(self, *, up_to: int | None = None) -> list[CompletedTxn]:
         """The transactions that a marker behind the newest snapshot aborted, by the markers.
 
-        Those before it are in the transaction indexes; `from_start` takes all from the markers, for a log
-        whose indexes cannot be believed.
+        Those before it are in the transaction indexes. With `up_to`, behind the newest snapshot at or below
+        that offset: a power cut can lose what was written to an index above the recovery point, and with 0
+        all are taken from the markers.
         """
-        if from_start:
-            return self._producers(self._seen, use_snapshots=False).aborted
-        return self._decided(self._seen).aborted
+        if up_to is None or not any(offset > up_to for offset in self._seen.snapshots):
+            return self._decided(self._seen).aborted
+        return self._producers(self._seen, up_to=up_to).aborted
 
     def fetch_offset_by_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
         """As `Log.fetch_offset_by_timestamp`."""
@@ -324,14 +325,15 @@ class LogView:
             seen.decided.append(_Decided(stable, producers.aborted))
         return seen.decided[0]
 
-    def _producers(self, seen: _Seen, *, use_snapshots: bool = True) -> _ReplayedProducers:
+    def _producers(self, seen: _Seen, *, up_to: int | None = None) -> _ReplayedProducers:
         """From the newest snapshot that can be read, and the batches behind it. Nothing is written."""
         producers = _ReplayedProducers(
             self._disk, self._directory, clock=self._clock, snapshot_offsets=seen.snapshots
         )
         start = seen.log_start_offset
-        for offset in reversed(seen.snapshots if use_snapshots else []):
-            if not start < offset <= seen.end.offset:
+        newest = seen.end.offset if up_to is None else min(up_to, seen.end.offset)
+        for offset in reversed(seen.snapshots):
+            if not start < offset <= newest:
                 continue
             try:
                 entries = producers.snapshots.read(offset)

@@ -110,6 +110,25 @@ def test_a_damaged_transaction_index_is_not_believed(partition: Partition, tmp_p
     assert [row for row in read(copy, isolation="read_committed") if row["offset"] >= start] == before
 
 
+@pytest.mark.parametrize("is_known_synced", [False, True])
+def test_what_a_power_cut_took_from_a_transaction_index_is_in_the_markers(
+    is_known_synced: bool, tmp_path: Path
+) -> None:
+    """Above the recovery point an index may have lost entries; below it, it is believed as it is."""
+    (partition,) = (each for each in partitions("4.3.1", "killed") if each.name == "txn-0")
+    copy = shutil.copytree(partition.path, tmp_path / partition.name)
+    for index in copy.glob("*.txnindex"):
+        index.write_bytes(b"")
+    newest = max(int(snapshot.stem) for snapshot in copy.glob("*.snapshot"))
+    point = newest if is_known_synced else newest - 1
+    (tmp_path / "recovery-point-offset-checkpoint").write_text(f"0\n1\ntxn 0 {point}\n")
+
+    before = read(partition.path, isolation="read_committed")
+    found = read(copy, isolation="read_committed")
+
+    assert (found == before) is not is_known_synced
+
+
 def test_batch_metadata_is_kafkas() -> None:
     (partition,) = (each for each in partitions("4.3.1", "killed") if each.name == "txn-0")
 

@@ -7,12 +7,13 @@ What a broker is about to delete, copies or does not know any more is left out.
 from __future__ import annotations
 
 import fnmatch
+import logging
 import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from stratalog.errors import InvalidNameError, UsageError
+from stratalog.errors import CorruptCheckpointError, InvalidNameError, UsageError
 from stratalog.files.disk import Disk, EntryKind
 from stratalog.files.names import (
     CLEAN_SHUTDOWN,
@@ -27,6 +28,8 @@ from stratalog.files.names import (
 )
 from stratalog.jobs.reading.options import ReadOptions, listed
 from stratalog.log.checkpoint_file import OffsetCheckpointFile
+
+logger = logging.getLogger(__name__)
 
 # Kafka: Topic.isInternal, and the log of the metadata quorum, which is no topic to a client. A read gets
 # them by name only.
@@ -44,7 +47,7 @@ class FoundPartition:
     topic_partition: TopicPartition
     directory: str
     log_start_offset: int = 0
-    was_closed: bool = False  # in order: the directory has the mark of a clean shutdown
+    recovery_point: int | None = 0  # None: closed in order, so that all of it is on the device
     is_named: bool = False  # the path that was given is its own
 
 
@@ -95,17 +98,17 @@ def partitions_in(disk: Disk, path: str, *, may_be_empty: bool = False) -> Itera
     if itself is not None and any(entry.name.endswith(".log") for entry in entries):
         parent = os.path.dirname(path)  # noqa: PTH120
         start = _start_offsets(disk, parent).get(itself) or _start_offsets(disk, path).get(itself, 0)
-        closed = any(disk.exists(f"{home}{os.sep}{CLEAN_SHUTDOWN}") for home in (parent, path))
+        closed = any(_was_closed(disk, home) for home in (parent, path))
         yield FoundPartition(
             topic_partition=itself,
             directory=path,
             log_start_offset=start,
-            was_closed=closed,
+            recovery_point=None if closed else _recovery_points(disk, parent).get(itself, 0),
             is_named=True,
         )
         return
-    starts = _start_offsets(disk, path)
-    closed = any(entry.name == CLEAN_SHUTDOWN for entry in entries)
+    starts, points = _start_offsets(disk, path), _recovery_points(disk, path)
+    closed = _was_closed(disk, path)
     # Logs in a directory that is no broker's keep their start themselves, as `open_log` leaves them.
     are_lone = not any(entry.name in _OF_LOG_DIRECTORIES for entry in entries)
     is_empty = not may_be_empty
@@ -120,7 +123,9 @@ def partitions_in(disk: Disk, path: str, *, may_be_empty: bool = False) -> Itera
                 log_start_offset=(_start_offsets(disk, directory) if are_lone else starts).get(
                     topic_partition, 0
                 ),
-                was_closed=closed,
+                recovery_point=None
+                if closed or (are_lone and _was_closed(disk, directory))
+                else points.get(topic_partition, 0),
             )
     if is_empty:
         raise UsageError(
@@ -165,6 +170,19 @@ def _live(name: str) -> TopicPartition | None:
 
 def _start_offsets(disk: Disk, directory: str) -> dict[TopicPartition, int]:
     return OffsetCheckpointFile(disk, f"{directory}{os.sep}{LOG_START_OFFSET_CHECKPOINT}").read()
+
+
+def _recovery_points(disk: Disk, directory: str) -> dict[TopicPartition, int]:
+    path = f"{directory}{os.sep}{RECOVERY_POINT_CHECKPOINT}"
+    try:
+        return OffsetCheckpointFile(disk, path).read()
+    except CorruptCheckpointError as error:  # then nothing is known to be on the device, as for a broker
+        logger.warning("%s", error)
+        return {}
+
+
+def _was_closed(disk: Disk, directory: str) -> bool:
+    return disk.exists(f"{directory}{os.sep}{CLEAN_SHUTDOWN}")
 
 
 def _is_selected(found: FoundPartition, options: ReadOptions) -> bool:

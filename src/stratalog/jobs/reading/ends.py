@@ -34,17 +34,17 @@ class Ends:
     aborted: tuple[AbortedRange, ...] = ()
 
 
-def ends_of(view: LogView, *, read_committed: bool, was_closed: bool = False) -> Ends:
-    """The marks of a log as it is now; `was_closed` in order, by the mark of its log directory."""
+def ends_of(view: LogView, *, read_committed: bool, recovery_point: int | None = 0) -> Ends:
+    """The marks of a log as it is now; without a recovery point it was closed in order."""
     start = view.log_start_offset
-    valid_end, valid_size = _valid_end(view, was_closed=was_closed)
+    valid_end, valid_size = _valid_end(view, was_closed=recovery_point is None)
     end = min(view.last_stable_offset, valid_end) if read_committed else valid_end
     return Ends(
         start_offset=min(start, end),
         end_offset=end,
         valid_end_offset=valid_end,
         valid_size=valid_size,
-        aborted=_aborted(view) if read_committed else (),
+        aborted=_aborted(view, recovery_point) if read_committed else (),
     )
 
 
@@ -148,18 +148,22 @@ def _last_valid(active: LogSegment, start: int) -> tuple[int, int] | None:
     return found
 
 
-def _aborted(view: LogView) -> tuple[AbortedRange, ...]:
-    """Aborted transactions by the indexes of all segments, and by the markers behind the newest snapshot."""
+def _aborted(view: LogView, recovery_point: int | None) -> tuple[AbortedRange, ...]:
+    """Aborted transactions by the indexes of all segments, and by the markers behind a snapshot.
+
+    The newest snapshot of a log that was closed; else one below the recovery point, above which a power cut
+    may have lost entries of an index that were not yet on the device.
+    """
     found: set[AbortedRange] = set()
     try:
         for segment in view.segments:
             if segment.txn_index.exists:
                 segment.txn_index.sanity_check()
                 found.update(each[:3] for each in segment.txn_index.all_aborted())
-        recent = view.aborted()
+        recent = view.aborted(up_to=recovery_point)
     except CorruptIndexError as error:
         logger.warning("aborted transactions are taken from their markers: %s", error)
         found.clear()
-        recent = view.aborted(from_start=True)
+        recent = view.aborted(up_to=0)
     found.update((txn.producer_id, txn.first_offset, txn.last_offset) for txn in recent)
     return tuple(sorted(found, key=lambda each: (each[1], each[0])))

@@ -173,7 +173,7 @@ class Follower:
         else:
             view.refresh(found.log_start_offset)
         self._views[found.directory] = view
-        ends = ends_of(view, read_committed=self._options.read_committed, was_closed=found.was_closed)
+        ends = ends_of(view, read_committed=self._options.read_committed, recovery_point=found.recovery_point)
         standing = Standing(
             start_offset=ends.start_offset,
             end_offset=ends.end_offset,

@@ -64,13 +64,15 @@ def plan_read(
         check_complete(bound, [found.topic_partition for found in partitions])
     pieces: list[Piece] = []
     for found in partitions:
-        plan = partial(_plan_partition, disk, options, was_closed=found.was_closed)
+        plan = partial(_plan_partition, disk, options, recovery_point=found.recovery_point)
         pieces += looking_at(disk, clock, found, plan)
     return tasks_of(pieces, options, cores=cores)
 
 
-def _plan_partition(disk: Disk, options: ReadOptions, view: LogView, *, was_closed: bool) -> list[Piece]:
-    ends = ends_of(view, read_committed=options.read_committed, was_closed=was_closed)
+def _plan_partition(
+    disk: Disk, options: ReadOptions, view: LogView, *, recovery_point: int | None
+) -> list[Piece]:
+    ends = ends_of(view, read_committed=options.read_committed, recovery_point=recovery_point)
     return list(plan_range(disk, view, ends, *range_of(view, ends, options)))
 
 
