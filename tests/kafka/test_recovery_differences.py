@@ -116,6 +116,24 @@ def test_offsets_below_their_segment_stop_kafka_and_are_cut_here(
     opens_as_stopped(log_oracle, ours, plan, NOW_MS)
 
 
+def test_an_offset_beyond_the_segments_that_follow_is_where_kafka_goes_on_and_is_cut_here(
+    log_oracle: LogOracle, both: tuple[Case, Case]
+) -> None:
+    theirs, ours = both
+    for case in both:
+        log = logs_in(case.directory)[0]
+        data = bytearray(log.read_bytes())
+        last_batch = batch_positions(data)[-1]
+        data[last_batch] ^= 4
+        log.write_bytes(data)
+
+    assert kafka_recovers(log_oracle, theirs, NOW_MS).marks["logEnd"] > 2**58
+    plan = we_recover(ours, NOW_MS)
+
+    assert plan.log_end_offset == BATCHES - 1
+    opens_as_stopped(log_oracle, ours, plan, NOW_MS)
+
+
 def test_a_magic_of_no_release_is_read_as_2_by_kafka_and_cut_here(
     log_oracle: LogOracle, both: tuple[Case, Case]
 ) -> None:
