@@ -63,6 +63,23 @@ def test_a_dry_run_says_what_is_dirty_and_changes_nothing(
     assert planted.contents() == before
 
 
+@pytest.mark.parametrize("arguments", [[], ["--dry-run"]])
+def test_there_is_a_bar_where_somebody_watches(
+    planted: Planted,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")  # what makes a terminal of a pipe
+
+    assert run(planted, "--json", *arguments) == 0
+
+    printed = capsys.readouterr()
+    assert "t-0" in printed.err
+    assert "100%" in printed.err
+    assert json.loads(printed.out)["dry_run"] is bool(arguments)
+
+
 def test_old_files_wait_for_a_later_run(planted: Planted, capsys: pytest.CaptureFixture[str]) -> None:
     run(planted)
     assert "removes them" in capsys.readouterr().out

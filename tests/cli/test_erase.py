@@ -97,6 +97,20 @@ def test_a_dry_run_tells_what_would_go_and_changes_nothing(
     assert planted.contents() == before
 
 
+def test_there_are_bars_where_somebody_watches(
+    planted: Planted, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")  # what makes a terminal of a pipe
+
+    assert run(planted, "--key", "2", "--json") == 0
+
+    printed = capsys.readouterr()
+    assert "Looking through t-0" in printed.err
+    assert "Erasing from t-0" in printed.err
+    assert printed.err.count("100%") >= 2
+    assert json.loads(printed.out)["dry_run"] is False
+
+
 def test_keys_come_in_files_and_as_text_hex_and_base64(planted: Planted, tmp_path: Path) -> None:
     keys = tmp_path / "keys"
     keys.write_bytes(b"0\r\n\nnobody\n")

@@ -67,6 +67,18 @@ def test_people_read_a_table(planted: Planted, capsys: pytest.CaptureFixture[str
     assert "t: by key prefix" in printed
 
 
+def test_there_is_a_bar_where_somebody_watches(
+    planted: Planted, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")  # what makes a terminal of a pipe
+
+    assert run(planted, "--json") == 0
+
+    printed = capsys.readouterr()
+    assert "100%" in printed.err
+    assert json.loads(printed.out)["now"] == NOW
+
+
 def test_keys_are_named_with_their_versions(planted: Planted, capsys: pytest.CaptureFixture[str]) -> None:
     run(planted, "--json", "--top", 2)
 

@@ -37,5 +37,9 @@ def compact(
 
     request = Request.of(directories, config, topics, now)
     manager = ManagerConfig() if request.server is None else request.server.manager
-    report = request.maintenance(names, dry_run=dry_run).run(Compaction(manager, rehearses=dry_run))
+    work = Compaction(manager, rehearses=dry_run)
+    with output.bars() as show:
+        report = request.maintenance(names, dry_run=dry_run).run(
+            work, lambda partition, done, total: show("", partition, done, total)
+        )
     return show_work(output, report, is_dry_run=dry_run)

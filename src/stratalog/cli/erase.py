@@ -82,7 +82,7 @@ def erase(
     request = Request.of(directories, config, topics, now)
     wanted = [_parse_key(key, key_format) for key in (*map(os.fsencode, keys), *_lines(key_file))]
     ranges = [found for text in offsets for found in _parse_offsets(text)]
-    report = Erasure(
+    erasure = Erasure(
         directories=request.directories,
         name=name,
         selection=Selection.of(wanted, ranges),
@@ -90,7 +90,12 @@ def erase(
         sources=request.sources,
         dry_run=dry_run,
         clock=request.clock,
-    ).run()
+    )
+    with output.bars() as show:
+        report = erasure.run(
+            lambda partition, done, total: show("look", f"Looking through {partition}", done, total),
+            lambda partition, done, total: show("erase", f"Erasing from {partition}", done, total),
+        )
     return _show(output, report, is_dry_run=dry_run)
 
 

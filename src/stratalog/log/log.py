@@ -166,11 +166,12 @@ class Log(WrittenLog):
         *,
         check_done: Callable[[], object] = lambda: None,
         throttle: Callable[[int], object] = lambda _: None,
+        on_read: Callable[[int], object] = lambda _: None,
     ) -> CleanResult:
         """Compact the log once, as far as the map has room; appends and reads go on meanwhile.
 
-        `check_done` raises what is to stop it, `throttle` is told of bytes read and written. A segment whose
-        offsets are too far apart is split first, and its log begun anew.
+        `check_done` raises what is to stop it, `throttle` is told of bytes read and written, `on_read` of
+        those read. A segment whose offsets are too far apart is split first, and its log begun anew.
         """
         from stratalog.log.cleaning.clean import DirtyLog, clean_log, last_records_of
 
@@ -195,6 +196,7 @@ class Log(WrittenLog):
                         replace_segments=lambda new, old: self.replace_segments([new], old),
                         check_done=check_done,
                         throttle=throttle,
+                        on_read=on_read,
                     )
                 except SegmentOffsetOverflowError as error:
                     if not self._split(error.base_offset):

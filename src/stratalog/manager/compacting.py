@@ -19,6 +19,7 @@ from stratalog.manager.cleaner_manager import facts_of_log
 from stratalog.manager.cleaner_state import LogToClean, log_to_clean
 from stratalog.manager.looking import Partition
 from stratalog.manager.maintaining import Cleaned, PartitionWork
+from stratalog.manager.read_progress import CountRead
 from stratalog.manager.rehearsing import Rehearser
 
 
@@ -33,13 +34,13 @@ class Compaction:
         self._rehearses = rehearses
         self._map: OffsetMap | None = None
 
-    def plan(self, partition: Partition, now: int) -> PartitionWork:
+    def plan(self, partition: Partition, now: int, on_read: CountRead) -> PartitionWork:
         """What is dirty; and in compacted logs which segments go, before the cleaning changes them."""
         found = partition.to_clean(now)
         if found is None:
             return PartitionWork(name=partition.name)
         if self._rehearses:
-            return self._rehearse(partition, now)
+            return self._rehearse(partition, now, on_read)
         cleaned = None
         if _has_work(found):
             cleaned = Cleaned(
@@ -50,13 +51,20 @@ class Compaction:
         gone = tuple(each for each in partition.decisions(now) if each.is_deleted)
         return PartitionWork(name=partition.name, cleaned=cleaned, deleted=gone)
 
-    def do(self, log: Log, planned: PartitionWork, cleaner_checkpoint: int | None, now: int) -> PartitionWork:
+    def do(
+        self,
+        log: Log,
+        planned: PartitionWork,
+        cleaner_checkpoint: int | None,
+        now: int,
+        on_read: CountRead,
+    ) -> PartitionWork:
         gone = log.delete_old_segments()
-        cleaned, error = self._clean(log, cleaner_checkpoint, now)
+        cleaned, error = self._clean(log, cleaner_checkpoint, now, on_read)
         return replace(planned, cleaned=cleaned, error=error, deleted=(*gone, *log.delete_old_segments()))
 
-    def _rehearse(self, partition: Partition, now: int) -> PartitionWork:
-        rehearser = Rehearser(disk=Disk(), clock=lambda: now, offset_map=self._offset_map())
+    def _rehearse(self, partition: Partition, now: int, on_read: CountRead) -> PartitionWork:
+        rehearser = Rehearser(disk=Disk(), clock=lambda: now, offset_map=self._offset_map(), on_read=on_read)
         try:
             found = rehearser.rehearse(partition, partition.config)
         except StratalogError as error:
@@ -83,13 +91,15 @@ class Compaction:
             )
         return self._map
 
-    def _clean(self, log: Log, checkpoint: int | None, now: int) -> tuple[Cleaned | None, str | None]:
+    def _clean(
+        self, log: Log, checkpoint: int | None, now: int, on_read: CountRead
+    ) -> tuple[Cleaned | None, str | None]:
         offset_map = self._offset_map()
         done: Cleaned | None = None
         size_before = log.size
         while _has_work(found := log_to_clean(facts_of_log(log), checkpoint, now)):
             try:
-                result = log.clean(found.first_dirty, found.first_uncleanable, offset_map)
+                result = log.clean(found.first_dirty, found.first_uncleanable, offset_map, on_read=on_read)
             except DiskError:
                 raise
             except StratalogError as error:  # this log's alone, as for the cleaner of a running node

@@ -16,6 +16,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from stratalog.clock import Clock, system_clock
 from stratalog.errors import (
@@ -52,6 +53,7 @@ from stratalog.manager.known_topics import KnownTopics, TopicSources
 from stratalog.manager.layout import PartitionEntry
 from stratalog.manager.log_directory import LogDirectory, MakeLock
 from stratalog.manager.maintaining import Maintenance
+from stratalog.manager.read_progress import OnRead, ReadProgress, logs_size, nobody
 from stratalog.manager.starting import unique_paths
 from stratalog.manager.write_journal import STAGED_PREFIX, read_journal
 
@@ -78,8 +80,11 @@ class Erasure:
     clock: Clock = system_clock
     make_lock: MakeLock = DirectoryLock
 
-    def run(self) -> ErasureReport:
-        """Erase, or only say what would be. LogDirLockedError if a directory is in use."""
+    def run(self, on_look: OnRead = nobody, on_erase: OnRead = nobody) -> ErasureReport:
+        """Erase, or only say what would be. LogDirLockedError if a directory is in use.
+
+        Both are told of the partition that is read: to find what is to go, and to write files without it.
+        """
         if self.name.partition("-")[0] == CLUSTER_METADATA_TOPIC:
             raise PolicyViolationError(
                 f"{CLUSTER_METADATA_TOPIC}: the metadata of the cluster is not erased from; its controllers "
@@ -91,7 +96,7 @@ class Erasure:
             for path in paths:
                 if is_locked(path):
                     raise LogDirLockedError(path)
-            return fixed._in_all(paths, None)
+            return fixed._in_all(paths, None, on_look, on_erase)
         with ExitStack() as held:
             maintenance = Maintenance(
                 directories=paths,
@@ -105,9 +110,15 @@ class Erasure:
                 lock = self.make_lock(place)
                 held.callback(lock.release)
                 lock.acquire()
-            return fixed._in_all(paths, directories)
+            return fixed._in_all(paths, directories, on_look, on_erase)
 
-    def _in_all(self, paths: Sequence[str], directories: Sequence[LogDirectory] | None) -> ErasureReport:
+    def _in_all(
+        self,
+        paths: Sequence[str],
+        directories: Sequence[LogDirectory] | None,
+        on_look: OnRead,
+        on_erase: OnRead,
+    ) -> ErasureReport:
         known = KnownTopics(self.disk, paths, self.sources)
         places = self._places(paths)  # looked through with the first directory, whose audit tells of them
         looking = [
@@ -117,12 +128,17 @@ class Erasure:
             raise UsageError(f"{self.name}: there is no such topic or partition in {', '.join(paths)}.")
         if self.selection.ranges and not all(each.are_partitions for each in looking):
             raise UsageError(f"{self.name} is a topic: offsets belong to a partition, as in {self.name}-0.")
+        progress = ReadProgress(on_look, dict(chain.from_iterable(each.sizes() for each in looking)))
         for each in looking:
-            each.look()
+            each.look(progress)
         if directories is None:
             reports = [each.plan() for each in looking]
         else:
-            reports = [each.erase(directory) for each, directory in zip(looking, directories, strict=True)]
+            sizes = dict(chain.from_iterable(each.sizes_to_erase() for each in looking))
+            progress = ReadProgress(on_erase, sizes)
+            reports = [
+                each.erase(directory, progress) for each, directory in zip(looking, directories, strict=True)
+            ]
         notes = [note for each in looking for note in each.notes]
         if any(partition.files for report in reports for partition in report.partitions):
             notes.append(EVERY_REPLICA)
@@ -154,38 +170,56 @@ class _Directory:
         """Whether what is named is a partition, and not a topic with any number of them."""
         return all(str(self._key_of(name)) == self._erasure.name for name in self.names)
 
-    def look(self) -> None:
+    def sizes(self) -> Iterator[tuple[str, int]]:
+        """How much there is to look through of each partition, by its path."""
+        kept = [entry for place in self._quarantines for entry in place.entries()]
+        for name in self.names:
+            path = self._path_of(name)
+            size = logs_size(self._disk, path) if self._disk.exists(path) else 0
+            of_name = (entry for entry in kept if entry.partition == name)
+            yield path, size + sum(part.size for entry in of_name for part in entry.parts)
+
+    def sizes_to_erase(self) -> Iterator[tuple[str, int]]:
+        """How much is read to erase what was found: what is rewritten thrice, what it becomes twice."""
+        for planned, found in zip(self._planned, self._to_erase, strict=True):
+            yield self._path_of(planned.name), sum(each.size * (1 if each.is_gone else 5) for each in found)
+
+    def look(self, progress: ReadProgress) -> None:
         """Find everything that is to go; what cannot be read is told of its partition."""
         for name in self.names:
-            key = self._key_of(name)
-            assert key is not None
-            found: list[ToErase] = []
-            markers_count, refusal, error = 0, self._refusal(name, key), None
-            if refusal is None:
-                try:
-                    self._check_staged(key)
-                    for each in self._look_at(name, key):
-                        markers_count += (
-                            each.found.markers_count if isinstance(each, ToErase) else each.markers_count
-                        )
-                        found += [each] if isinstance(each, ToErase) else []
-                except StratalogError as failure:
-                    found, error = [], str(failure)
-            self._to_erase.append(found)
-            self._planned.append(
-                PartitionErasure(
-                    name=name,
-                    files=tuple(_planned(each) for each in found),
-                    markers_count=markers_count,
-                    refusal=refusal,
-                    error=error,
-                )
+            with progress.part(self._path_of(name), name) as self._matcher.on_read:
+                self._look_for(name)
+
+    def _look_for(self, name: str) -> None:
+        key = self._key_of(name)
+        assert key is not None
+        found: list[ToErase] = []
+        markers_count, refusal, error = 0, self._refusal(name, key), None
+        if refusal is None:
+            try:
+                self._check_staged(key)
+                for each in self._look_at(name, key):
+                    markers_count += (
+                        each.found.markers_count if isinstance(each, ToErase) else each.markers_count
+                    )
+                    found += [each] if isinstance(each, ToErase) else []
+            except StratalogError as failure:
+                found, error = [], str(failure)
+        self._to_erase.append(found)
+        self._planned.append(
+            PartitionErasure(
+                name=name,
+                files=tuple(_planned(each) for each in found),
+                markers_count=markers_count,
+                refusal=refusal,
+                error=error,
             )
+        )
 
     def plan(self) -> DirectoryErasure:
         return DirectoryErasure(directory=self._path, partitions=tuple(self._planned))
 
-    def erase(self, directory: LogDirectory) -> DirectoryErasure:
+    def erase(self, directory: LogDirectory, progress: ReadProgress) -> DirectoryErasure:
         """Do it, file by file. On a failure no marker is written, and only what was done is reported."""
         report = replace(self.plan(), was_recovered=directory.recovered is not None)
         if not any(self._to_erase):
@@ -195,8 +229,9 @@ class _Directory:
         try:
             directory.before_change()
             for planned, found, files in zip(self._planned, self._to_erase, done, strict=True):
-                for each in found:
-                    files.append(self._erase(planned.name, each))
+                with progress.part(self._path_of(planned.name), planned.name) as self._matcher.on_read:
+                    for each in found:
+                        files.append(self._erase(planned.name, each))
             directory.mark_clean(None, all_succeeded=True)
         except StratalogError as failure:
             error = str(failure)
@@ -221,7 +256,7 @@ class _Directory:
         return replace(_planned(what), size_after=done.size_after)
 
     def _look_at(self, name: str, key: TopicPartition) -> Iterator[ToErase | Found]:
-        path = f"{self._path}{os.sep}{name}"
+        path = self._path_of(name)
         if self._disk.exists(path):
             yield from PartitionFiles(
                 disk=self._disk,
@@ -233,6 +268,9 @@ class _Directory:
             ).look()
         for quarantine in self._quarantines:
             yield from find_kept(self._disk, quarantine, name, self._matcher)
+
+    def _path_of(self, name: str) -> str:
+        return f"{self._path}{os.sep}{name}"
 
     def _key_of(self, name: str) -> TopicPartition | None:
         """Whose directory this is, if it is one of what was named."""

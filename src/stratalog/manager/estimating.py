@@ -9,15 +9,13 @@ Kafka's defaults stand for them. Either is told as an assumption.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from stratalog.clock import Clock, system_clock
 from stratalog.config import LogConfig, ManagerConfig
 from stratalog.errors import StratalogError
 from stratalog.files.disk import Disk
-from stratalog.files.entries import EntryKind
-from stratalog.files.names import FileKind
 from stratalog.log.cleaning.clean import DirtyLog
 from stratalog.log.cleaning.offset_map import OffsetMap
 from stratalog.log.cleaning.sampling import ENOUGH, sample_log
@@ -25,11 +23,9 @@ from stratalog.log.cleaning.tally import KeyCount, KeyTally, Prefix, Tally
 from stratalog.manager.known_topics import KnownTopics, TopicSources
 from stratalog.manager.layout import classify
 from stratalog.manager.looking import Partition, check_names, is_named, look
+from stratalog.manager.read_progress import CountRead, OnRead, ReadProgress, logs_size, nobody
 from stratalog.manager.rehearsing import Rehearser, find_dirty, last_records_of_view, set_stage
 from stratalog.manager.starting import unique_paths
-
-OnRead = Callable[[str, int, int], object]
-"""Is told the topic that is read, how many bytes are done, and of about how many."""
 
 COMPACT = frozenset({"compact"})
 
@@ -125,8 +121,8 @@ class Estimation:
     disk: Disk = field(default_factory=Disk)
     clock: Clock = system_clock
 
-    def run(self, on_read: OnRead = lambda _topic, _done, _total: None) -> EstimateReport:
-        """Read what it takes. UsageError for a name that nothing has."""
+    def run(self, on_read: OnRead = nobody) -> EstimateReport:
+        """Read what it takes; `on_read` is told the topic. UsageError for a name that nothing has."""
         paths = unique_paths(self.directories)
         check_names(self.disk, paths, self.names)
         now = self.clock()
@@ -140,7 +136,7 @@ class _Running:
     """One estimation; the map is made once, and what is counted for keys is thrown away topic by topic."""
 
     def __init__(self, asked: Estimation, paths: Sequence[str], known: KnownTopics, on_read: OnRead) -> None:
-        self._asked, self._known, self._on_read = asked, known, on_read
+        self._asked, self._known = asked, known
         self._map = OffsetMap(
             asked.manager.log_cleaner_dedupe_buffer_size,
             load_factor=asked.manager.log_cleaner_io_buffer_load_factor,
@@ -151,15 +147,15 @@ class _Running:
                 if not asked.names or is_named(entry, asked.names):
                     by_path = self._names.setdefault(entry.topic_partition.topic, {})
                     by_path.setdefault(path, []).append(entry.name)
-        self._done, self._read = 0, 0
         # In full what is dirty is read twice; how much that is, is not known before it is looked at.
-        self._times = 2 if asked.draws is None else 1
-        self._total = self._times * sum(
-            _logs_size(asked.disk, f"{path}{os.sep}{name}")
+        times = 2 if asked.draws is None else 1
+        sizes = {
+            f"{path}{os.sep}{name}": times * logs_size(asked.disk, f"{path}{os.sep}{name}")
             for by_path in self._names.values()
             for path, names in by_path.items()
             for name in names
-        )
+        }
+        self._progress = ReadProgress(on_read, sizes)
 
     def topics(self) -> Iterator[TopicEstimate]:
         for topic in sorted(self._names):
@@ -181,12 +177,13 @@ class _Running:
         asked = self._asked
         for path, names in self._names[topic].items():
             for partition in look(asked.disk, asked.clock, path, self._known, names):
-                self._read = 0
-                yield self._estimate(path, partition, tallies)
-                self._done += self._times * partition.view.size
-                self._on_read(topic, min(self._done, self._total), self._total)
+                with self._progress.part(f"{path}{os.sep}{partition.name}", topic) as on_read:
+                    found = self._estimate(path, partition, tallies, on_read)
+                yield found
 
-    def _estimate(self, path: str, partition: Partition, tallies: list[Tally]) -> PartitionEstimate:
+    def _estimate(
+        self, path: str, partition: Partition, tallies: list[Tally], on_read: CountRead
+    ) -> PartitionEstimate:
         config, assumptions = _settings(partition)
         blank = PartitionEstimate(
             name=partition.name,
@@ -197,13 +194,18 @@ class _Running:
         )
         try:
             if self._asked.draws is None:
-                return self._in_full(partition, config, blank, tallies)
-            return self._sampled(partition, config, blank, tallies)
+                return self._in_full(partition, config, blank, tallies, on_read)
+            return self._sampled(partition, config, blank, tallies, on_read)
         except StratalogError as error:  # this log's alone
             return replace(blank, error=str(error))
 
     def _in_full(
-        self, partition: Partition, config: LogConfig, blank: PartitionEstimate, tallies: list[Tally]
+        self,
+        partition: Partition,
+        config: LogConfig,
+        blank: PartitionEstimate,
+        tallies: list[Tally],
+        on_read: CountRead,
     ) -> PartitionEstimate:
         rehearser = Rehearser(
             disk=self._asked.disk,
@@ -211,7 +213,7 @@ class _Running:
             offset_map=self._map,
             work_dir=self._asked.work_dir,
             tally=KeyTally(tallies),
-            on_read=self._counter(blank),
+            on_read=on_read,
         )
         found = rehearser.rehearse(partition, config)
         return replace(
@@ -225,7 +227,12 @@ class _Running:
         )
 
     def _sampled(
-        self, partition: Partition, config: LogConfig, blank: PartitionEstimate, tallies: list[Tally]
+        self,
+        partition: Partition,
+        config: LogConfig,
+        blank: PartitionEstimate,
+        tallies: list[Tally],
+        on_read: CountRead,
     ) -> PartitionEstimate:
         asked, now = self._asked, self._asked.clock()
         assert asked.draws is not None
@@ -249,7 +256,7 @@ class _Running:
             seed=asked.seed,
             now_ms=now,
             tallies=tallies,
-            on_read=self._counter(blank),
+            on_read=on_read,
         )
         return replace(
             blank,
@@ -259,15 +266,6 @@ class _Running:
             deleted=deleted,
             draws=sampled.draws_count,
         )
-
-    def _counter(self, blank: PartitionEstimate) -> Callable[[int], object]:
-        most = self._times * blank.size
-
-        def count(size: int) -> None:
-            self._read = min(self._read + size, most)
-            self._on_read(blank.topic, self._done + self._read, self._total)
-
-        return count
 
 
 def _settings(partition: Partition) -> tuple[LogConfig, tuple[str, ...]]:
@@ -288,11 +286,3 @@ def _settings(partition: Partition) -> tuple[LogConfig, tuple[str, ...]]:
         assumptions.append(f"cleanup.policy is {policy}: estimated as if it were compact")
         config = replace(config, cleanup_policy=COMPACT)
     return config, tuple(assumptions)
-
-
-def _logs_size(disk: Disk, directory: str) -> int:
-    return sum(
-        entry.size
-        for entry in disk.list_directory(directory)
-        if entry.kind is EntryKind.FILE and entry.name.endswith(FileKind.LOG.value)
-    )

@@ -15,7 +15,7 @@ not wait for that: the next run after it deletes the files, or the next start of
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -31,8 +31,10 @@ from stratalog.log.retention import Decision
 from stratalog.log.scheduler import Task
 from stratalog.manager.checkpoints import Checkpoint
 from stratalog.manager.known_topics import KnownTopics, TopicSources
+from stratalog.manager.layout import classify
 from stratalog.manager.log_directory import LogDirectory, MakeLock
-from stratalog.manager.looking import Partition, WaitingFile, check_names, look, waiting_files
+from stratalog.manager.looking import Partition, WaitingFile, check_names, is_named, look, waiting_files
+from stratalog.manager.read_progress import CountRead, OnRead, ReadProgress, logs_size, nobody
 from stratalog.manager.starting import unique_paths
 
 
@@ -103,12 +105,20 @@ class WorkReport:
 
 
 class Work(Protocol):
-    """What is done to logs: whether one has something to do, by looking; and the doing."""
+    """What is done to logs: whether one has something to do, by looking; and the doing.
 
-    def plan(self, partition: Partition, now: int) -> PartitionWork: ...
+    Both tell `on_read` how many bytes of records they have read.
+    """
+
+    def plan(self, partition: Partition, now: int, on_read: CountRead) -> PartitionWork: ...
 
     def do(
-        self, log: Log, planned: PartitionWork, cleaner_checkpoint: int | None, now: int
+        self,
+        log: Log,
+        planned: PartitionWork,
+        cleaner_checkpoint: int | None,
+        now: int,
+        on_read: CountRead,
     ) -> PartitionWork: ...
 
 
@@ -124,8 +134,11 @@ class Maintenance:
     clock: Clock = system_clock
     make_lock: MakeLock = DirectoryLock
 
-    def run(self, work: Work) -> WorkReport:
-        """Do it, or only say what would be done. LogDirLockedError if a directory is in use."""
+    def run(self, work: Work, on_read: OnRead = nobody) -> WorkReport:
+        """Do it, or only say what would be done. LogDirLockedError if a directory is in use.
+
+        `on_read` is told of the partition whose records are read.
+        """
         paths = unique_paths(self.directories)
         now = self.clock()
         # The same moment for all of it: a second run at that moment finds nothing more to do.
@@ -134,29 +147,60 @@ class Maintenance:
             for path in paths:
                 if is_locked(path):
                     raise LogDirLockedError(path)
-            return fixed._plan_all(paths, work, now)
+            return fixed._plan_all(paths, work, now, on_read)
         with ExitStack() as held:
             directories = fixed.open_directories(paths, held)
             check_names(self.disk, paths, self.names)
             known = KnownTopics(self.disk, paths, self.sources)
-            done = [fixed._do_directory(directory, known, work, now) for directory in directories]
+            unread = ReadProgress(nobody, {})  # only a dry run reads records before there is a plan
+            planned = {each.path: [*fixed._plan(each.path, known, work, now, unread)] for each in directories}
+            progress = ReadProgress(on_read, fixed._sizes_to_read(planned))
+            done = [
+                fixed._do_directory(each, planned[each.path], known, work, now, progress)
+                for each in directories
+            ]
         return WorkReport(directories=tuple(done), notes=known.notes)
 
-    def _plan_all(self, paths: Sequence[str], work: Work, now: int) -> WorkReport:
+    def _plan_all(self, paths: Sequence[str], work: Work, now: int, on_read: OnRead) -> WorkReport:
         check_names(self.disk, paths, self.names)
         known = KnownTopics(self.disk, paths, self.sources)
+        progress = ReadProgress(on_read, self._sizes_of_compacted(paths, known))
         planned = tuple(
-            DirectoryWork(directory=path, partitions=tuple(self._plan(path, known, work, now)))
+            DirectoryWork(directory=path, partitions=tuple(self._plan(path, known, work, now, progress)))
             for path in paths
         )
         return WorkReport(directories=planned, notes=known.notes)
 
-    def _plan(self, path: str, known: KnownTopics, work: Work, now: int) -> Iterator[PartitionWork]:
+    def _sizes_of_compacted(self, paths: Sequence[str], known: KnownTopics) -> dict[str, int]:
+        """How much may be read of each compacted partition, by its path: what is dirty is read twice."""
+        return {
+            f"{path}{os.sep}{entry.name}": 2 * logs_size(self.disk, f"{path}{os.sep}{entry.name}")
+            for path in paths
+            for entry in classify(self.disk, path).partitions
+            if known.of(entry.topic_partition.topic).compact
+            and (not self.names or is_named(entry, self.names))
+            and known.refusal(path, entry) is None
+        }
+
+    def _sizes_to_read(self, planned: Mapping[str, Sequence[PartitionWork]]) -> dict[str, int]:
+        """The same of those that are to be compacted, of which it is known how much is dirty."""
+        return {
+            f"{path}{os.sep}{work.name}": logs_size(self.disk, f"{path}{os.sep}{work.name}")
+            + work.cleaned.cleanable_size
+            for path, partitions in planned.items()
+            for work in partitions
+            if work.cleaned is not None
+        }
+
+    def _plan(
+        self, path: str, known: KnownTopics, work: Work, now: int, progress: ReadProgress
+    ) -> Iterator[PartitionWork]:
         for partition in look(self.disk, self.clock, path, known, self.names):
             if partition.refusal is not None:
                 yield PartitionWork(name=partition.name, refusal=partition.refusal)
                 continue
-            planned = work.plan(partition, now)
+            with progress.part(f"{path}{os.sep}{partition.name}", partition.name) as on_read:
+                planned = work.plan(partition, now, on_read)
             delay_ms = partition.config.file_delete_delay_ms
             files = waiting_files(self.disk, f"{path}{os.sep}{partition.name}", delay_ms)
             yield replace(
@@ -196,9 +240,14 @@ class Maintenance:
             directory.recovered = found
 
     def _do_directory(
-        self, directory: LogDirectory, known: KnownTopics, work: Work, now: int
+        self,
+        directory: LogDirectory,
+        planned: list[PartitionWork],
+        known: KnownTopics,
+        work: Work,
+        now: int,
+        progress: ReadProgress,
     ) -> DirectoryWork:
-        planned = list(self._plan(directory.path, known, work, now))
         was_recovered = directory.recovered is not None
         if not any(partition.is_change for partition in planned):
             return DirectoryWork(
@@ -211,7 +260,9 @@ class Maintenance:
             directory.before_change()
             for index, partition in enumerate(planned):
                 if partition.is_change:
-                    planned[index] = doing.do(partition)
+                    path = f"{directory.path}{os.sep}{partition.name}"
+                    with progress.part(path, partition.name) as on_read:
+                        planned[index] = doing.do(partition, on_read)
             index = len(planned)
             doing.write_checkpoints()
             directory.mark_clean(None, all_succeeded=True)
@@ -248,7 +299,7 @@ class _Doing:
         self._recovery_points = checkpoints.recovery_points.read()
         self._cleaned = checkpoints.cleaner_offsets.read()
 
-    def do(self, planned: PartitionWork) -> PartitionWork:
+    def do(self, planned: PartitionWork, on_read: CountRead) -> PartitionWork:
         key = self._entries[planned.name].topic_partition
         path = f"{self._directory.path}{os.sep}{planned.name}"
         delay_ms = self._known.of(key.topic).file_delete_delay_ms
@@ -256,7 +307,7 @@ class _Doing:
         done = planned
         if planned.deleted or planned.cleaned:
             with self._opened(path, key) as log:
-                done = self._work.do(log, planned, self._cleaned.get(key), self._now)
+                done = self._work.do(log, planned, self._cleaned.get(key), self._now, on_read)
             if done.cleaned is not None:
                 self._cleaned[key] = done.cleaned.end_offset
         for file in waiting_files(self._disk, path, delay_ms):
@@ -314,9 +365,16 @@ class _NoLater:
 class Retention:
     """Deletes what the limits of its topic do not keep. A compacted log loses what is below its start."""
 
-    def plan(self, partition: Partition, now: int) -> PartitionWork:
+    def plan(self, partition: Partition, now: int, on_read: CountRead) -> PartitionWork:  # noqa: ARG002
         gone = tuple(found for found in partition.decisions(now) if found.is_deleted)
         return PartitionWork(name=partition.name, deleted=gone)
 
-    def do(self, log: Log, planned: PartitionWork, cleaner_checkpoint: int | None, now: int) -> PartitionWork:  # noqa: ARG002
+    def do(
+        self,
+        log: Log,
+        planned: PartitionWork,
+        cleaner_checkpoint: int | None,  # noqa: ARG002
+        now: int,  # noqa: ARG002
+        on_read: CountRead,  # noqa: ARG002
+    ) -> PartitionWork:
         return replace(planned, deleted=log.delete_old_segments())

@@ -164,7 +164,7 @@ class Rehearser:
             self.offset_map,
             now_ms=now,
             replace_segments=None,
-            throttle=self.on_read,
+            on_read=self.on_read,
             observe=self._observe,
         )
         if result.end_offset >= found.first_uncleanable:
@@ -221,7 +221,7 @@ class Rehearser:
                 self.offset_map,
                 now_ms=now,
                 replace_segments=swap,
-                throttle=self.on_read,
+                on_read=self.on_read,
                 observe=self._observe,
             )
             results.append(result)

@@ -103,6 +103,10 @@ def _at_full_speed(size: int) -> None:
     """Nobody asks the cleaner to slow down."""
 
 
+def _uncounted(size: int) -> None:
+    """Nobody wants to know how far the cleaner is."""
+
+
 def _unseen(run: DecodedRun, kept: FilteredRun) -> None:
     """Nobody looks on."""
 
@@ -115,6 +119,7 @@ def clean_log(
     replace_segments: Replace | None,
     check_done: Callable[[], object] = _go_on,
     throttle: Callable[[int], object] = _at_full_speed,
+    on_read: Callable[[int], object] = _uncounted,
     observe: Observe = _unseen,
 ) -> CleanResult:
     """Compact the log once. With `replace_segments` None nothing is written: the result says what would be.
@@ -124,12 +129,13 @@ def clean_log(
 
     `check_done` is called for every run of half a megabyte or so and raises what is to stop the cleaning; the
     files begun are then gone, groups that were finished stay. `throttle` is told of all bytes read and
-    written. CorruptRecordError where a batch cannot be believed: nothing of its group has changed then.
+    written, `on_read` of those read. CorruptRecordError where a batch cannot be believed: nothing of its
+    group has changed then.
     """
     stats = CleanerStats()
     if log.first_dirty_offset >= log.first_uncleanable_offset:
         return CleanResult(end_offset=log.first_dirty_offset, groups=(), stats=stats)
-    cleaning = _Cleaning(log, offset_map, now_ms, stats, check_done, throttle, observe)
+    cleaning = _Cleaning(log, offset_map, now_ms, stats, check_done, throttle, on_read, observe)
     cleaning.build_offset_map()
     end_offset = offset_map.latest_offset + 1
     stats.map_utilization = offset_map.utilization
@@ -180,10 +186,12 @@ class _Cleaning:
         stats: CleanerStats,
         check_done: Callable[[], object],
         throttle: Callable[[int], object],
+        on_read: Callable[[int], object],
         observe: Observe,
     ) -> None:
         self._log, self._map, self._stats = log, offset_map, stats
-        self._check_done, self._throttle, self._observe = check_done, throttle, observe
+        self._check_done, self._throttle = check_done, throttle
+        self._on_read, self._observe = on_read, observe
         self._reader = RunReader()
         self._transactions = CleanedTransactions()
         self._rules = SegmentRules(log, now_ms)
@@ -211,6 +219,7 @@ class _Cleaning:
         for run in self._reader.read(segment, segment.offset_index.lookup(start_offset).position):
             self._check_done()
             self._throttle(run.size)
+            self._on_read(run.size)
             aborted = np.zeros(len(run.batches), np.bool_)
             transactions.read_batches(run.data, run.batches, run.rows, aborted)
             hashes = self._reader.hashes[: len(run.rows)]
@@ -275,6 +284,7 @@ class _Cleaning:
             for run in self._reader.read(segment):
                 self._check_done()
                 self._throttle(run.size)
+                self._on_read(run.size)
                 kept = run_filter.filter(run, self._transactions, rules)
                 stats.bytes_read += run.size
                 stats.records_read += kept.records_read

@@ -91,11 +91,24 @@ class FileOfBatches:
         return self._disk.read_into(self.log_path, buffer[: max(0, self.size - position)], position)
 
 
+class CountedFile:
+    """A file whose reading is told of. What is in it is the same."""
+
+    def __init__(self, file: BatchFile, on_read: Callable[[int], object]) -> None:
+        self.log_path, self.size = file.log_path, file.size
+        self._file, self._on_read = file, on_read
+
+    def read_into(self, buffer: Bytes, position: int) -> int:
+        size = self._file.read_into(buffer, position)
+        self._on_read(size)
+        return size
+
+
 def find_records(file: BatchFile, matcher: Matcher) -> Found:
     """How many records of the selection a file has; it is read up to what cannot be read."""
     records_count = markers_count = 0
     try:
-        for run in matcher.reader.read(file):
+        for run in matcher.reader.read(CountedFile(file, matcher.on_read)):
             gone, markers = matcher.match(run)
             records_count += int(gone.sum())
             markers_count += markers
@@ -115,6 +128,18 @@ def gone_file(file: BatchFile, found: Found) -> Rewritten:
     )
 
 
+def proven(before: BatchFile, after: BatchFile, matcher: Matcher, changed: NDArray[np.int64]) -> Rewritten:
+    """What is told of a file that was written anew, when it is what it should be; else EraseProofError."""
+    old, new = CountedFile(before, matcher.on_read), CountedFile(after, matcher.on_read)
+    return Rewritten(
+        removed=prove(old, new, matcher.selection, changed),
+        size_before=old.size,
+        size_after=new.size,
+        before=sha256_of(old),
+        after=sha256_of(new),
+    )
+
+
 def erase_from_segment(
     segment: LogSegment,
     matcher: Matcher,
@@ -130,14 +155,7 @@ def erase_from_segment(
     is_proven = False
     try:
         changed = _write(segment, cleaned, matcher)
-        removed = prove(segment, FileOfBatches(disk, cleaned.log_path), matcher.selection, changed)
-        rewritten = Rewritten(
-            removed=removed,
-            size_before=segment.size,
-            size_after=cleaned.size,
-            before=sha256_of(segment),
-            after=sha256_of(cleaned),
-        )
+        rewritten = proven(segment, FileOfBatches(disk, cleaned.log_path), matcher, changed)
         is_proven = True
     finally:
         if not is_proven:
@@ -186,7 +204,7 @@ def _create(segment: LogSegment, disk: Disk, config: LogConfig, clock: Clock) ->
 def _write(segment: LogSegment, cleaned: LogSegment, matcher: Matcher) -> NDArray[np.int64]:
     """Write what stays, on the device when this returns; which batches have changed."""
     changed = []
-    for run in erase_runs(segment, matcher):
+    for run in erase_runs(CountedFile(segment, matcher.on_read), matcher):
         cleaned.append(run.data, run.batches, run.max_offset)
         changed.append(run.changed)
     # Markers and the batches of their transactions are all where they were.

@@ -19,6 +19,7 @@ from stratalog.files.disk import Disk
 from stratalog.files.names import FileKind, parse_segment_file
 from stratalog.log.cleaning.erase import (
     BeforeSwap,
+    CountedFile,
     FileOfBatches,
     Found,
     Rewritten,
@@ -26,9 +27,9 @@ from stratalog.log.cleaning.erase import (
     What,
     find_records,
     gone_file,
+    proven,
 )
 from stratalog.log.cleaning.erase_filter import erase_runs
-from stratalog.log.cleaning.erase_proof import prove, sha256_of
 from stratalog.log.cleaning.erase_selection import Matcher, Selection
 from stratalog.log.recovery.quarantine import Kept, Quarantine
 from stratalog.records.kernels.memory import Bytes
@@ -100,22 +101,17 @@ def _rewrite(
     disk: Disk, quarantine: Quarantine, kept: Kept, matcher: Matcher, before_swap: BeforeSwap
 ) -> Rewritten:
     old = KeptBytes(disk, quarantine, kept)
-    before = sha256_of(old)
     changed: list[NDArray[np.int64]] = []
     done: list[Rewritten] = []
 
     def pieces() -> Iterator[Bytes]:
-        for run in erase_runs(old, matcher):
+        for run in erase_runs(CountedFile(old, matcher.on_read), matcher):
             changed.append(run.changed)
             yield run.data
 
     def check(written: Kept) -> None:
         new = KeptBytes(disk, quarantine, written)
-        removed = prove(old, new, matcher.selection, np.concatenate(changed))
-        after = sha256_of(new)
-        done.append(
-            Rewritten(removed=removed, size_before=old.size, size_after=new.size, before=before, after=after)
-        )
+        done.append(proven(old, new, matcher, np.concatenate(changed)))
         before_swap(done[0])
 
     words = f"{kept.reason}; records of it were erased later"

@@ -9,7 +9,7 @@ their meaning, and it holds nothing that a producer has written.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -63,13 +63,18 @@ def hash_of_key(key: bytes) -> str:
     return hashlib.sha256(key).hexdigest()
 
 
+def _uncounted(size: int) -> None:
+    """Nobody wants to know how far an erasing is."""
+
+
 class Matcher:
     """Finds the records of a selection in runs of one reader, whose memory it uses."""
 
-    __slots__ = ("_ends", "_found", "_map", "_starts", "reader", "selection")
+    __slots__ = ("_ends", "_found", "_map", "_starts", "on_read", "reader", "selection")
 
     def __init__(self, selection: Selection) -> None:
         self.selection = selection
+        self.on_read: Callable[[int], object] = _uncounted  # told how many bytes of a file were read
         self.reader = RunReader()
         self._map: OffsetMap | None = None
         if selection.keys:
