@@ -51,13 +51,20 @@ def to_parquet(
 
 
 def to_sink(
-    spark: SparkSession, form: str, log_dir: Path, sink: Path, checkpoint: Path, *, available_now: bool
+    spark: SparkSession,
+    form: str,
+    log_dir: Path,
+    sink: Path,
+    checkpoint: Path,
+    *,
+    available_now: bool,
+    **options: str,
 ) -> StreamingQuery:
     """A query that writes their values to two partitions of the topic `copy`."""
-    source = spark.readStream.format("stratalog").option("startingOffsets", "earliest")
-    frame = source.option("maxOffsetsPerTrigger", str(OFFSETS_PER_TRIGGER)).load(str(log_dir))
-    writer = frame.select("value").writeStream.format(form).option("checkpointLocation", str(checkpoint))
+    source = spark.readStream.format("stratalog").options(**{"startingOffsets": "earliest"} | options)
+    writer = source.load(str(log_dir)).select("value").writeStream.format(form)
     writer = writer.option("topic", "copy").option("partitions", "2")
+    writer = writer.option("checkpointLocation", str(checkpoint))
     return (writer.trigger(availableNow=True) if available_now else writer).start(str(sink))
 
 
@@ -98,7 +105,7 @@ def copied(spark: SparkSession, home: Path, form: str, *, available_now: bool) -
     limit = {} if available_now else {"maxOffsetsPerTrigger": str(OFFSETS_PER_TRIGGER)}
     how = {"available_now": available_now}
     queries = [
-        to_sink(spark, form, logs, home / "sink", checkpoints / "sink", **how),
+        to_sink(spark, form, logs, home / "sink", checkpoints / "sink", **how, **limit),
         to_parquet(spark, logs, home / "parquet", checkpoints / "parquet", **how, **limit),
     ]
     try:
