@@ -99,6 +99,18 @@ def test_a_start_removes_old_files_too(planted: Planted) -> None:
     assert planted.files("t", ".deleted") == []
 
 
+def test_what_a_failed_cleaner_has_left_beside_a_marker_is_ended_first(planted: Planted) -> None:
+    folder = planted.data / "t-0"
+    (folder / f"{5:020d}.log.cleaned").write_bytes((folder / f"{5:020d}.log").read_bytes()[:73])
+
+    assert run(planted) == 0
+
+    assert json.loads((planted.data / MARKER).read_text())["brokerEpoch"] == EPOCH
+    assert planted.files("t", ".cleaned") == []
+    with planted:
+        assert [record.offset for record in read_all(planted.log("t"))] == [17, 18, 19, 20]
+
+
 def test_a_small_map_takes_several_passes_to_the_same_records(
     planted: Planted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

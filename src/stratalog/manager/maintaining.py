@@ -35,6 +35,7 @@ from stratalog.manager.layout import classify
 from stratalog.manager.log_directory import LogDirectory, MakeLock
 from stratalog.manager.looking import Partition, WaitingFile, check_names, is_named, look, waiting_files
 from stratalog.manager.read_progress import CountRead, OnRead, ReadProgress, logs_size, nobody
+from stratalog.manager.replacements import finish_replacements
 from stratalog.manager.starting import unique_paths
 
 
@@ -306,6 +307,8 @@ class _Doing:
         before = {file.path for file in waiting_files(self._disk, path, delay_ms)}
         done = planned
         if planned.deleted or planned.cleaned:
+            config = self._known.of(key.topic)
+            finish_replacements(self._disk, self._clock, self._directory, planned.name, config)
             with self._opened(path, key) as log:
                 done = self._work.do(log, planned, self._cleaned.get(key), self._now, on_read)
             if done.cleaned is not None:

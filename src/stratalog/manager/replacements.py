@@ -1,0 +1,59 @@
+"""Replacements of segments that were cut short, in a directory that is marked clean all the same.
+
+A broker whose cleaner has failed stops in order, and leaves `.cleaned` or `.swap` files beside its marker.
+Its next start deletes the ones and finishes the others, marker or not. Whoever replaces segments before that
+must do so too: after a crash a start would take the new files for a part of what was left, and delete them.
+"""
+
+from __future__ import annotations
+
+import os
+
+from stratalog.clock import Clock
+from stratalog.config import LogConfig
+from stratalog.errors import InvalidNameError
+from stratalog.files.disk import Disk
+from stratalog.files.names import DirectoryState, FileState, parse_partition_directory, parse_segment_file
+from stratalog.manager.log_directory import LogDirectory
+
+_LOADED = (DirectoryState.LIVE, DirectoryState.FUTURE)
+_UNFINISHED = (FileState.CLEANED, FileState.SWAP)
+
+
+def finish_replacements(
+    disk: Disk, clock: Clock, directory: LogDirectory, name: str, config: LogConfig
+) -> bool:
+    """Finish or undo what was cut short in a partition's directory; whether there was something."""
+    key, state = parse_partition_directory(name)
+    path = f"{directory.path}{os.sep}{name}"
+    if state not in _LOADED or not disk.exists(path) or not _is_unfinished(disk, path):
+        return False
+    from stratalog.log.recovery.quarantine import Quarantine  # only for those who need it
+    from stratalog.log.recovery.run import recover_partition
+    from stratalog.log.recovery.survey import RecoveryOptions
+
+    plan = recover_partition(
+        disk,
+        path,
+        topic_partition=key,
+        config=config,
+        now_ms=clock(),
+        quarantine=Quarantine(disk, directory.path, clock=clock),
+        log_start_offset=max(0, directory.checkpoints.log_start_offsets.read().get(key, 0)),
+        options=RecoveryOptions(had_clean_shutdown=True, scan_all=True),
+        before_change=directory.before_change,
+    )
+    if plan.cuts:
+        directory.forget_epoch()
+    return True
+
+
+def _is_unfinished(disk: Disk, directory: str) -> bool:
+    for entry in disk.list_directory(directory):
+        try:
+            file = parse_segment_file(entry.name)
+        except InvalidNameError:  # told of by whoever reads the partition
+            continue
+        if file is not None and file.state in _UNFINISHED:
+            return True
+    return False
