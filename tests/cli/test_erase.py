@@ -144,6 +144,27 @@ def test_what_names_no_record_is_wrong_usage(planted: Planted, arguments: list[s
     assert run(planted, *arguments) == 2
 
 
+def test_a_number_that_no_offset_has_is_wrong_usage(planted: Planted) -> None:
+    assert run(planted, "--offsets", f"3-{2**63}") == 2
+
+
+def test_a_name_that_a_topic_and_a_partition_have_is_wrong_usage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Planted(tmp_path, **{"t": SETTINGS, "t-0": SETTINGS}) as planted:
+        planted.fill("t", COUNT, keys=3)
+        planted.fill("t-0", COUNT, keys=3)
+    before = planted.contents()
+
+    assert run(planted, "--key", "0", name="t-0") == 2
+
+    assert "t-0 is a topic here, and partition 0 of t too" in capsys.readouterr().err
+    assert planted.contents() == before
+    assert run(planted, "--key", "0", name="t-0-0") == 0
+    assert left(planted) == list(range(COUNT))
+    assert left(planted, "t-0") == without(0)
+
+
 def test_offsets_without_a_partition_are_wrong_usage(planted: Planted) -> None:
     assert run(planted, "--offsets", "3", name="t") == 2
 
@@ -253,6 +274,17 @@ def test_what_cannot_be_read_in_quarantine_may_hold_them_and_goes(
     assert not list(planted.data.glob("stratalog-quarantine-*"))
 
 
+def test_what_is_shorter_in_quarantine_than_its_manifest_says_goes_too(planted: Planted) -> None:
+    quarantine = kept(planted)
+    (entry,) = quarantine.entries()
+    path = planted.data / entry.files[0]
+    path.write_bytes(path.read_bytes()[:-1])
+
+    assert run(planted, "--key", "0") == 0
+
+    assert occurs(planted, b"0006") == []
+
+
 def test_a_quarantine_elsewhere_is_looked_through_when_it_is_named(planted: Planted, tmp_path: Path) -> None:
     place = tmp_path / "kept"
     place.mkdir()
@@ -298,6 +330,63 @@ def test_records_that_a_write_has_staged_are_refused(
     assert "stratalog-write-5f0c-0-0.log was staged by a write" in capsys.readouterr().err
     assert planted.contents() == before
     assert run(planted, "--key", "nobody") == 0
+
+
+def test_what_a_killed_write_has_staged_may_hold_them_in_its_torn_end(
+    planted: Planted, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = (planted.data / "t-0" / f"{5:020d}.log").read_bytes()
+    # The first of five batches is whole and of another key; the second has the key, and lacks its last byte.
+    (planted.data / "stratalog-write-5f0c-0-0.log").write_bytes(source[: len(source) * 2 // 5 - 1])
+    before = planted.contents()
+
+    assert run(planted, "--key", "0") == 3
+
+    assert "may have such records in its torn end" in capsys.readouterr().err
+    assert planted.contents() == before
+
+
+@pytest.mark.parametrize("name", [f"{5:020d}.bak.log", "5.log"])
+def test_a_copy_that_a_broker_would_take_for_another_log_is_refused(
+    planted: Planted, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    folder = planted.data / "t-0"
+    (folder / name).write_bytes((folder / f"{5:020d}.log").read_bytes())
+    before = planted.contents()
+
+    assert run(planted, "--key", "0") == 3
+
+    assert f"'t-0/{name}': it would be taken for {5:020d}.log" in capsys.readouterr().err
+    assert planted.contents() == before
+
+
+def test_a_file_that_is_nothing_of_a_broker_s_is_named_as_not_looked_into(
+    planted: Planted, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = planted.data / "t-0"
+    (folder / f"{5:020d}.log.bak").write_bytes((folder / f"{5:020d}.log").read_bytes())
+
+    assert run(planted, "--key", "0") == 0
+
+    assert f"Not looked into, as no broker has such files: t-0/{5:020d}.log.bak." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("suffix", [".cleaned", ".swap"])
+def test_what_a_failed_cleaner_has_left_beside_a_marker_is_ended_first(
+    planted: Planted, capsys: pytest.CaptureFixture[str], suffix: str
+) -> None:
+    folder = planted.data / "t-0"
+    (folder / f"{5:020d}.log{suffix}").write_bytes((folder / f"{5:020d}.log").read_bytes())
+
+    assert run(planted, "--key", "0") == 0
+
+    assert "t-0: a replacement of segments was cut short, and was ended first" in capsys.readouterr().err
+    assert json.loads((planted.data / MARKER).read_text())["brokerEpoch"] == EPOCH
+    assert occurs(planted, b"0006") == []
+    before = planted.contents()
+    assert run(planted, "--key", "0") == 0
+    assert planted.contents() == before
+    assert left(planted) == without(0)
 
 
 def test_a_tiered_topic_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ Erasing asks for no setting of the topic but whether it is tiered: what was copi
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -33,16 +33,16 @@ from stratalog.files.names import (
     CLUSTER_METADATA_TOPIC,
     MAX_DIRECTORY_LENGTH,
     DirectoryState,
-    FileKind,
     TopicPartition,
     parse_partition_directory,
 )
-from stratalog.log.cleaning.erase import FileOfBatches, Found, Rewritten, ToErase, find_records
+from stratalog.log.cleaning.erase import Found, Rewritten, ToErase
 from stratalog.log.cleaning.erase_audit import Audit, AuditLine
 from stratalog.log.cleaning.erase_partition import PartitionFiles
 from stratalog.log.cleaning.erase_quarantine import find_kept
 from stratalog.log.cleaning.erase_selection import Matcher, Selection
 from stratalog.log.recovery.quarantine import Quarantine
+from stratalog.manager.erase_checks import check_staged, unknown_files
 from stratalog.manager.erase_report import (
     DirectoryErasure,
     ErasedFile,
@@ -54,8 +54,8 @@ from stratalog.manager.layout import PartitionEntry
 from stratalog.manager.log_directory import LogDirectory, MakeLock
 from stratalog.manager.maintaining import Maintenance
 from stratalog.manager.read_progress import OnRead, ReadProgress, logs_size, nobody
+from stratalog.manager.replacements import finish_replacements
 from stratalog.manager.starting import unique_paths
-from stratalog.manager.write_journal import STAGED_PREFIX, read_journal
 
 EVERY_REPLICA = (
     "Each replica keeps these records in files of its own: erase them there too, or a replica that takes "
@@ -126,8 +126,11 @@ class Erasure:
         ]
         if not any(each.names for each in looking):
             raise UsageError(f"{self.name}: there is no such topic or partition in {', '.join(paths)}.")
+        self._check_name({topic for each in looking for topic in each.topics})
         if self.selection.ranges and not all(each.are_partitions for each in looking):
             raise UsageError(f"{self.name} is a topic: offsets belong to a partition, as in {self.name}-0.")
+        for each, directory in zip(looking, directories or (), strict=directories is not None):
+            each.finish_replacements(directory)
         progress = ReadProgress(on_look, dict(chain.from_iterable(each.sizes() for each in looking)))
         for each in looking:
             each.look(progress)
@@ -143,6 +146,15 @@ class Erasure:
         if any(partition.files for report in reports for partition in report.partitions):
             notes.append(EVERY_REPLICA)
         return ErasureReport(directories=tuple(reports), notes=tuple(dict.fromkeys(notes)))
+
+    def _check_name(self, topics: Collection[str]) -> None:
+        """UsageError for a name that two things have: the other one may hold records that are to stay."""
+        if self.name in topics and len(topics) > 1:
+            topic, _, number = self.name.rpartition("-")
+            raise UsageError(
+                f"{self.name} is a topic here, and partition {number} of {topic} too. Name the topic's "
+                f"partitions one by one, as in {self.name}-0, or all of {topic}."
+            )
 
     def _places(self, paths: Sequence[str]) -> list[str]:
         """The directories that only keep what was cut off."""
@@ -160,10 +172,16 @@ class _Directory:
         self._audit = Audit(self._disk, path)
         self._planned: list[PartitionErasure] = []
         self._to_erase: list[list[ToErase]] = []
+        self._is_changed = False
         self.notes: list[str] = []
         kept = (entry.partition for place in self._quarantines for entry in place.entries())
         there = (entry.name for entry in self._disk.list_directory(path) if entry.kind is EntryKind.DIRECTORY)
         self.names = sorted(name for name in {*kept, *there} if self._key_of(name) is not None)
+
+    @property
+    def topics(self) -> set[str]:
+        """Whose partitions these are."""
+        return {key.topic for name in self.names if (key := self._key_of(name)) is not None}
 
     @property
     def are_partitions(self) -> bool:
@@ -184,6 +202,16 @@ class _Directory:
         for planned, found in zip(self._planned, self._to_erase, strict=True):
             yield self._path_of(planned.name), sum(each.size * (1 if each.is_gone else 5) for each in found)
 
+    def finish_replacements(self, directory: LogDirectory) -> None:
+        """What was cut short in partitions that are named is brought to an end before they are looked at."""
+        for name in self.names:
+            config = self._known.of(parse_partition_directory(name).topic_partition.topic)
+            if config.remote_storage_enable:  # refused
+                continue
+            if finish_replacements(self._disk, self._erasure.clock, directory, name, config):
+                self._is_changed = True
+                self.notes.append(f"{name}: a replacement of segments was cut short, and was ended first.")
+
     def look(self, progress: ReadProgress) -> None:
         """Find everything that is to go; what cannot be read is told of its partition."""
         for name in self.names:
@@ -197,7 +225,7 @@ class _Directory:
         markers_count, refusal, error = 0, self._refusal(name, key), None
         if refusal is None:
             try:
-                self._check_staged(key)
+                check_staged(self._disk, self._path, key, self._matcher)
                 for each in self._look_at(name, key):
                     markers_count += (
                         each.found.markers_count if isinstance(each, ToErase) else each.markers_count
@@ -222,7 +250,7 @@ class _Directory:
     def erase(self, directory: LogDirectory, progress: ReadProgress) -> DirectoryErasure:
         """Do it, file by file. On a failure no marker is written, and only what was done is reported."""
         report = replace(self.plan(), was_recovered=directory.recovered is not None)
-        if not any(self._to_erase):
+        if not any(self._to_erase) and not self._is_changed:
             return report
         done: list[list[ErasedFile]] = [[] for _ in self._planned]
         error = None
@@ -258,6 +286,9 @@ class _Directory:
     def _look_at(self, name: str, key: TopicPartition) -> Iterator[ToErase | Found]:
         path = self._path_of(name)
         if self._disk.exists(path):
+            others = [f"{name}/{file}" for file in unknown_files(self._disk, path)]
+            if others:
+                self.notes.append(f"Not looked into, as no broker has such files: {', '.join(others)}.")
             yield from PartitionFiles(
                 disk=self._disk,
                 directory=path,
@@ -299,26 +330,6 @@ class _Directory:
                 "these records too."
             )
         return None
-
-    def _check_staged(self, key: TopicPartition) -> None:
-        """UsageError if a write has staged segments with such records that are in no log yet.
-
-        They have no offsets as yet, and a file that no journal names may be of a write that is at work.
-        """
-        journal = read_journal(self._disk, self._path)
-        if any(write.topic_partition == key for write in journal.waiting):
-            raise UsageError(
-                f"a write to {key} waits in {self._path}, with records that are in no log yet. Write to the "
-                "directory once more, which puts them there, then erase."
-            )
-        for entry in self._disk.list_directory(self._path) if self._matcher.selection.keys else []:
-            if entry.name.startswith(STAGED_PREFIX) and entry.name.endswith(FileKind.LOG.value):
-                path = f"{self._path}{os.sep}{entry.name}"
-                if find_records(FileOfBatches(self._disk, path), self._matcher).records_count:
-                    raise UsageError(
-                        f"{path} was staged by a write that has not ended, and has such records. Let it end, "
-                        "or delete its files if it was killed, then erase."
-                    )
 
 
 def _planned(what: ToErase) -> ErasedFile:

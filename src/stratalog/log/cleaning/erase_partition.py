@@ -16,7 +16,7 @@ from itertools import zip_longest
 
 from stratalog.clock import Clock
 from stratalog.config import LogConfig
-from stratalog.errors import NeedsRecoveryError
+from stratalog.errors import InvalidNameError, NeedsRecoveryError
 from stratalog.files.disk import Disk
 from stratalog.files.entries import EntryKind
 from stratalog.files.names import (
@@ -61,7 +61,8 @@ class PartitionFiles:
     def look(self) -> Iterator[ToErase | Found]:
         """What is to be erased; a bare Found is of a file in which only markers are at named offsets.
 
-        CorruptRecordError where a log cannot be read, NeedsRecoveryError where a swap was cut short.
+        CorruptRecordError where a log cannot be read, NeedsRecoveryError where a swap was cut short,
+        InvalidNameError where a file would be taken for a log of another name.
         """
         files = self._logs()
         live = [file for file in files if file.state is FileState.LIVE]
@@ -84,12 +85,20 @@ class PartitionFiles:
         return self.state in (DirectoryState.DELETE, DirectoryState.STRAY)
 
     def _logs(self) -> list[SegmentFile]:
-        found = (
-            parse_segment_file(entry.name)
-            for entry in self.disk.list_directory(self.directory)
-            if entry.kind is EntryKind.FILE
-        )
-        return [file for file in found if file is not None and file.kind is FileKind.LOG]
+        logs = []
+        for entry in self.disk.list_directory(self.directory):
+            file = parse_segment_file(entry.name) if entry.kind is EntryKind.FILE else None
+            if file is None or file.kind is not FileKind.LOG:
+                continue
+            if entry.name != file.name:
+                # A broker reads the offset alone, and opens the file that has its usual name.
+                raise InvalidNameError(
+                    self._name(entry.name),
+                    f"it would be taken for {file.name}, and nobody would look into it. Move it away, or "
+                    "delete it: it may hold these records too.",
+                )
+            logs.append(file)
+        return logs
 
     def _look_at_segments(self, bases: list[int]) -> Iterator[ToErase | Found]:
         selection = self.matcher.selection

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from stratalog.errors import UsageError
 from stratalog.log.cleaning.offset_map import SLOT_SIZE, OffsetMap
-from stratalog.log.cleaning.runs import DecodedRun, RunReader
+from stratalog.log.cleaning.runs import INT64_MAX, DecodedRun, RunReader
 from stratalog.records.build import Record
 from stratalog.records.kernels.walk import CONTROL
 
@@ -36,7 +36,7 @@ class Selection:
         """UsageError if nothing is named, or a range is none."""
         merged: list[OffsetRange] = []
         for first, last in sorted(ranges):
-            if not 0 <= first <= last:
+            if not 0 <= first <= last <= INT64_MAX:
                 raise UsageError(f"{first}-{last} are no offsets: write the first and the last, as in 5-7.")
             if merged and first <= merged[-1][1] + 1:
                 merged[-1] = (merged[-1][0], max(last, merged[-1][1]))

@@ -274,9 +274,12 @@ class Quarantine:
             self._disk.sync_directory(self.directory)
 
     def unknown_files(self, partition: str) -> list[str]:
-        """Copies that no line tells of: of a run that was killed, when the log still had those bytes."""
+        """Copies that no line tells of: of a run that was killed, when the log still had those bytes.
+
+        So is one that is shorter than its line says, which `entries` leave out.
+        """
         with self._lock:
-            known = {name for kept in self._read() for name in kept.files}
+            known = {name for kept in self._read() if self._has_files(kept) for name in kept.files}
             start, short = f"{PREFIX}{partition}-", f"{PREFIX}{_short(partition)}-"
             return [
                 entry.name
