@@ -35,7 +35,6 @@ from stratalog.errors import (
 )
 from stratalog.files.disk import Disk
 from stratalog.files.disk import Path as DiskPath
-from stratalog.files.entries import DirectoryEntry
 from stratalog.files.lock import DirectoryLock
 from stratalog.records.control import ControlType
 from tests.log.model import NOW, ManualClock, ManualScheduler, append_marker, batch, produced
@@ -699,15 +698,11 @@ def test_an_open_that_fails_leaves_the_directory_as_it_was(
 
 
 class InterruptedDisk(Disk):
-    """Ctrl-C comes while the directory is listed the second time, which is when the log is loaded."""
+    """Ctrl-C comes while the sizes are listed, which is when the log is loaded."""
 
-    listings = 0
-
-    def list_directory(self, path: DiskPath, *, sized: str = "") -> list[DirectoryEntry]:
-        self.listings += 1
-        if self.listings == 2:
-            raise KeyboardInterrupt
-        return super().list_directory(path, sized=sized)
+    def list_sizes(self, path: DiskPath, suffix: str) -> dict[str, int]:
+        del path, suffix
+        raise KeyboardInterrupt
 
 
 def test_an_interrupted_open_lets_go_of_the_log(directory: Path) -> None:

@@ -221,10 +221,10 @@ def test_a_lock_that_is_lost_during_the_survey_is_noticed_before_the_first_chang
     before = files_of(directory)
 
     class Stopping(Disk):
-        def list_directory(self, path, *, sized=""):  # type: ignore[no-untyped-def]
+        def list_directory(self, path):  # type: ignore[no-untyped-def]
             if os.fspath(path).endswith("codecs-0"):
                 (directory / ".lock").unlink(missing_ok=True)
-            return super().list_directory(path, sized=sized)
+            return super().list_directory(path)
 
     report = recover_one(directory, scan_all=True, disk=Stopping())
 

@@ -88,11 +88,9 @@ def kind_of(mode: int) -> EntryKind:
     return EntryKind.DIRECTORY if stat.S_ISDIR(mode) else EntryKind.OTHER
 
 
-def entry_of(found: os.DirEntry[str], sized: str = "") -> DirectoryEntry | None:
+def entry_of(found: os.DirEntry[str]) -> DirectoryEntry | None:
     """What a listing says of one name; None where nothing has that name any more."""
     is_symlink = found.is_symlink()
-    if not is_symlink and not found.name.endswith(sized) and found.is_file():
-        return DirectoryEntry(found.name, EntryKind.FILE, 0, 0, False)  # the listing itself says so
     try:
         status = os.stat(found.path)  # noqa: PTH116
     except FileNotFoundError:

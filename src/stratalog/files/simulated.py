@@ -166,14 +166,28 @@ class SimulatedDisk(Disk):
     def is_same_device(self, path: Path, other: Path) -> bool:
         return self.exists(path) and self.exists(other)
 
-    def list_directory(self, path: Path, *, sized: str = "") -> list[DirectoryEntry]:
+    def list_directory(self, path: Path) -> list[DirectoryEntry]:
         self._step("list", path)
         name = self._directory("list", path)
         return sorted(
-            _entry(os.path.basename(other), file, sized)  # noqa: PTH119
+            DirectoryEntry(
+                os.path.basename(other),  # noqa: PTH119
+                file.kind,
+                len(file.data),
+                file.inode,
+                False,
+                file.mtime_ms,
+            )
             for other, file in list(self._files.items())  # another thread may add to them
             if other != os.sep and os.path.dirname(other) == name  # noqa: PTH120
         )
+
+    def list_sizes(self, path: Path, suffix: str) -> dict[str, int]:
+        return {
+            entry.name: entry.size if entry.name.endswith(suffix) else 0
+            for entry in self.list_directory(path)
+            if entry.kind is EntryKind.FILE
+        }
 
     def append(self, path: Path, data: Data) -> int:
         if self._path(path) not in self._files:
@@ -393,9 +407,3 @@ class SimulatedDisk(Disk):
             (name, bytes(file.data) if file.kind is EntryKind.FILE else None)
             for name, file in sorted(self._files.items())
         )
-
-
-def _entry(name: str, file: SimulatedFile, sized: str) -> DirectoryEntry:
-    if file.kind is EntryKind.FILE and not name.endswith(sized):
-        return DirectoryEntry(name, EntryKind.FILE, 0, 0, False)
-    return DirectoryEntry(name, file.kind, len(file.data), file.inode, False, file.mtime_ms)

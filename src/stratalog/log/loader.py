@@ -10,7 +10,7 @@ is changed. Kafka: LogLoader
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from stratalog.clock import Clock
@@ -22,7 +22,6 @@ from stratalog.errors import (
     NeedsRecoveryError,
 )
 from stratalog.files.disk import Disk
-from stratalog.files.entries import DirectoryEntry, EntryKind
 from stratalog.files.names import (
     LEADER_EPOCH_CHECKPOINT,
     FileKind,
@@ -52,13 +51,13 @@ _INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 class Listing(NamedTuple):
     """The files of a partition's directory: sizes of segments, which indexes each has, snapshots.
 
-    `others` are all names that are no live file of a segment.
+    `others` are the files that are no live one of a segment.
     """
 
     sizes: dict[int, int]
     indexes: dict[FileKind, set[int]]
     snapshots: list[int]
-    others: list[DirectoryEntry]
+    others: list[str]
 
 
 def load(
@@ -82,7 +81,7 @@ def load(
     """
     name = os.fspath(directory)
     disk.release(name)
-    listing = list_partition(disk.list_directory(name, sized=_LOG), name)
+    listing = list_partition(disk.list_sizes(name, _LOG), name)
     segments = LogSegments(_open_segments(disk, clock, name, config, listing))
     end_offset = _next_offset(segments.active) if len(segments) else log_start_offset
     epochs = LeaderEpochFileCache(
@@ -103,7 +102,7 @@ def load(
         before_change()
     if not keeps_deleted:
         _delete_leftovers(disk, name, listing.others)
-    if all(entry.name != LEADER_EPOCH_CHECKPOINT for entry in listing.others):
+    if LEADER_EPOCH_CHECKPOINT not in listing.others:
         disk.create(epochs.path)  # empty until a leader is known, but there from the start, as Kafka has it
     if end_offset < log_start_offset:
         # No record is left above the start: a truncation went into a batch, and the rest was deleted.
@@ -150,26 +149,24 @@ def load(
     )
 
 
-def list_partition(entries: Iterable[DirectoryEntry], directory: str) -> Listing:
+def list_partition(files: Mapping[str, int], directory: str) -> Listing:
     """Sort the files of a directory; one that only recovery can deal with is a NeedsRecoveryError."""
     sizes: dict[int, int] = {}
     indexes: dict[FileKind, set[int]] = {kind: set() for kind in _INDEXES}
     snapshots: list[int] = []
-    others: list[DirectoryEntry] = []
+    others: list[str] = []
     # Each look at an enum's member is a call, and there may be hundreds of thousands of files.
-    regular, live, deleted = EntryKind.FILE, FileState.LIVE, FileState.DELETED
+    live, deleted = FileState.LIVE, FileState.DELETED
     log, snapshot = FileKind.LOG, FileKind.PRODUCER_SNAPSHOT
-    for entry in entries:
-        file = parse_segment_file(entry.name)
-        if file is None or entry.kind is not regular or file.state is deleted:
-            others.append(entry)
+    for name, size in files.items():
+        file = parse_segment_file(name)
+        if file is None or file.state is deleted:
+            others.append(name)
             continue
         if file.state is not live:
-            raise NeedsRecoveryError(
-                directory, f"{entry.name} is left of a clean-up or split that was cut short"
-            )
+            raise NeedsRecoveryError(directory, f"{name} is left of a clean-up or split that was cut short")
         if file.kind is log:
-            sizes[file.offset] = entry.size
+            sizes[file.offset] = size
         elif file.kind is snapshot:
             snapshots.append(file.offset)
         else:
@@ -211,13 +208,11 @@ def _open_segments(
         )
 
 
-def _delete_leftovers(disk: Disk, directory: str, entries: Iterable[DirectoryEntry]) -> None:
+def _delete_leftovers(disk: Disk, directory: str, names: Iterable[str]) -> None:
     """Files that were to be deleted after their delay, when their process ended."""
-    for entry in entries:
-        if not entry.name.endswith(_DELETED) or entry.kind is not EntryKind.FILE:
-            continue
-        if parse_kraft_snapshot_file(entry.name) is None:
-            disk.delete(f"{directory}{os.sep}{entry.name}")
+    for name in names:
+        if name.endswith(_DELETED) and parse_kraft_snapshot_file(name) is None:
+            disk.delete(f"{directory}{os.sep}{name}")
 
 
 def _remove_strays(producers: ProducerStateManager, segments: LogSegments) -> None:
