@@ -6,6 +6,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from stratalog.files.disk import Disk
@@ -14,6 +15,7 @@ from stratalog.files.entries import DirectoryEntry, FileStatus, Path, ReadFile
 if TYPE_CHECKING:
     from stratalog.files.disk import Target
 
+_CACHED_RATE = 3e9  # bytes a second: what is read more slowly does not come out of the page cache
 _REMEMBERED_S = 10.0  # what the rate is taken over: long enough to be calm, short enough to be now
 
 
@@ -55,14 +57,17 @@ class ReadingDisk(Disk):
     def open_read(self, path: Path) -> ReadFile:
         self.before_read()
         file = self._inner.open_read(path)
-        if file.descriptor >= 0 and hasattr(os, "posix_fadvise"):
-            # The system then reads ahead in larger pieces. Only advice: no error if it is not taken.
-            os.posix_fadvise(file.descriptor, 0, 0, os.POSIX_FADV_SEQUENTIAL)
+        _advise(file, 0, 0, "POSIX_FADV_SEQUENTIAL")  # the system then reads ahead in larger pieces
         return file
 
     def read_into(self, source: ReadFile | Path, buffer: Target, position: int) -> int:
         self.before_read()
+        began = perf_counter()
         count = self._inner.read_into(source, buffer, position)
+        is_cached = count > _CACHED_RATE * (perf_counter() - began)
+        if not is_cached and isinstance(source, ReadFile):
+            # It came from the device, which is to go on while this piece is looked at.
+            _advise(source, position + count, count, "POSIX_FADV_WILLNEED")
         self._count(count)
         return count
 
@@ -78,9 +83,18 @@ class ReadingDisk(Disk):
     def status(self, path: Path) -> FileStatus | None:
         return self._inner.status(path)
 
-    def list_directory(self, path: Path, *, sized: str = "") -> list[DirectoryEntry]:
-        return self._inner.list_directory(path, sized=sized)
+    def list_directory(self, path: Path) -> list[DirectoryEntry]:
+        return self._inner.list_directory(path)
+
+    def list_sizes(self, path: Path, suffix: str) -> dict[str, int]:
+        return self._inner.list_sizes(path, suffix)
 
     def _count(self, count: int) -> None:
         with self._lock:
             self.bytes_read += count
+
+
+def _advise(file: ReadFile, position: int, size: int, advice: str) -> None:
+    """Tell the system what is read next. Only advice: there is no error if it is not taken."""
+    if file.descriptor >= 0 and hasattr(os, "posix_fadvise"):
+        os.posix_fadvise(file.descriptor, position, size, getattr(os, advice))
