@@ -360,6 +360,20 @@ def test_a_copy_that_a_broker_would_take_for_another_log_is_refused(
     assert planted.contents() == before
 
 
+def test_a_link_to_a_log_elsewhere_is_refused(
+    planted: Planted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = planted.data / "t-0" / f"{5:020d}.log"
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    before = planted.contents()
+
+    assert run(planted, "--key", "0") == 3
+
+    assert "is a symbolic link" in capsys.readouterr().err
+    assert planted.contents() == before
+
+
 def test_a_file_that_is_nothing_of_a_broker_s_is_named_as_not_looked_into(
     planted: Planted, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -41,6 +41,7 @@ class Found(NamedTuple):
     records_count: int = 0
     markers_count: int = 0
     problem: CorruptRecordError | None = None
+    last_offset: int = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,14 +108,16 @@ class CountedFile:
 def find_records(file: BatchFile, matcher: Matcher) -> Found:
     """How many records of the selection a file has; it is read up to what cannot be read."""
     records_count = markers_count = 0
+    last_offset = -1
     try:
         for run in matcher.reader.read(CountedFile(file, matcher.on_read)):
             gone, markers = matcher.match(run)
             records_count += int(gone.sum())
             markers_count += markers
+            last_offset = int(run.batches["last_offset"][-1])
     except CorruptRecordError as problem:
-        return Found(records_count, markers_count, problem)
-    return Found(records_count, markers_count)
+        return Found(records_count, markers_count, problem, last_offset)
+    return Found(records_count, markers_count, None, last_offset)
 
 
 def gone_file(file: BatchFile, found: Found) -> Rewritten:

@@ -16,7 +16,7 @@ from itertools import zip_longest
 
 from stratalog.clock import Clock
 from stratalog.config import LogConfig
-from stratalog.errors import InvalidNameError, NeedsRecoveryError
+from stratalog.errors import DiskError, InvalidNameError, NeedsRecoveryError, SegmentOffsetOverflowError
 from stratalog.files.disk import Disk
 from stratalog.files.entries import EntryKind
 from stratalog.files.names import (
@@ -41,6 +41,7 @@ from stratalog.log.cleaning.erase import (
     swap_in_stray,
 )
 from stratalog.log.cleaning.erase_selection import Matcher
+from stratalog.log.roll import INT32_MAX
 from stratalog.log.segments import LogSegments
 from stratalog.segment.segment import LogSegment
 
@@ -62,7 +63,8 @@ class PartitionFiles:
         """What is to be erased; a bare Found is of a file in which only markers are at named offsets.
 
         CorruptRecordError where a log cannot be read, NeedsRecoveryError where a swap was cut short,
-        InvalidNameError where a file would be taken for a log of another name.
+        InvalidNameError where a file would be taken for a log of another name, DiskError where one is a link,
+        SegmentOffsetOverflowError where one must be split first.
         """
         files = self._logs()
         live = [file for file in files if file.state is FileState.LIVE]
@@ -90,6 +92,10 @@ class PartitionFiles:
             file = parse_segment_file(entry.name) if entry.kind is EntryKind.FILE else None
             if file is None or file.kind is not FileKind.LOG:
                 continue
+            if entry.is_symlink:
+                raise DiskError(
+                    self._path(entry.name), "it is a symbolic link: what it leads to would keep the records."
+                )
             if entry.name != file.name:
                 # A broker reads the offset alone, and opens the file that has its usual name.
                 raise InvalidNameError(
@@ -113,6 +119,9 @@ class PartitionFiles:
             if not found.records_count:
                 yield found
                 continue
+            if found.last_offset - segment.base_offset > INT32_MAX:
+                # Before anything is changed: one segment cannot be written that has both ends of it.
+                raise SegmentOffsetOverflowError(segment.log_path, segment.base_offset, found.last_offset)
             yield ToErase(
                 file=self._name(segment.log_path),
                 what=What.STRAY if self._is_left_alone else What.SEGMENT,
