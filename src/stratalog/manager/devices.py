@@ -21,7 +21,7 @@ MOST_READERS = 32
 GROWTH = 1.1  # what one more reader must bring
 # A window is as long as it takes to read so much, within bounds: a slow disk is measured for longer.
 WINDOW_SIZE = 64 << 20
-SHORTEST_WINDOW_S, LONGEST_WINDOW_S = 0.1, 2.0
+SHORTEST_WINDOW_S, LONGEST_WINDOW_S = 0.04, 2.0
 _PATIENCE = 20  # windows until one more reader is tried again; twice as many each time that does not help
 
 _SYSTEM = FilePath("/sys/dev/block")
