@@ -459,6 +459,19 @@ def test_a_log_that_cannot_be_read_is_told_and_left_as_it_is(
     assert planted.contents() == before
 
 
+def test_a_segment_with_offsets_too_far_apart_is_told_before_anything_is_changed(
+    planted: Planted, capsys: pytest.CaptureFixture[str]
+) -> None:
+    active = planted.data / "t-0" / f"{20:020d}.log"
+    active.write_bytes(active.read_bytes() + batch(b"far", key=b"0", base_offset=20 + 2**31))
+    before = planted.contents()
+
+    assert run(planted, "--key", "0") == 3
+
+    assert f"offset {20 + 2**31} is not from 20 to" in capsys.readouterr().err
+    assert planted.contents() == before
+
+
 def test_a_failure_leaves_no_marker_and_the_next_run_finishes(
     planted: Planted, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

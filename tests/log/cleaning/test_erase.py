@@ -13,13 +13,7 @@ import pytest
 
 from stratalog.clock import Clock
 from stratalog.config import LogConfig
-from stratalog.errors import (
-    CorruptRecordError,
-    EraseProofError,
-    NeedsRecoveryError,
-    SegmentOffsetOverflowError,
-    UsageError,
-)
+from stratalog.errors import CorruptRecordError, EraseProofError, NeedsRecoveryError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.names import DirectoryState
 from stratalog.files.simulated import SimulatedDisk
@@ -297,17 +291,6 @@ def test_a_log_that_cannot_be_read_is_left_as_it_is() -> None:
         erase(disk, "/t-0", keys=[b"a"])
 
     assert disk.contents() == before
-
-
-def test_a_segment_with_offsets_too_far_apart_is_left_as_it_is() -> None:
-    ends = [Record(0, NOW, b"a", b"1"), Record(2**31, NOW, b"b", b"1")]
-    data = b"".join(build_batch([record], BatchOptions()) for record in ends)
-    disk = SimulatedDisk.of({f"/t-0/{0:020d}.log": data})
-
-    with pytest.raises(SegmentOffsetOverflowError):
-        erase(disk, "/t-0", keys=[b"a"])
-
-    assert disk.contents() == {f"/t-0/{0:020d}.log": data}
 
 
 def test_a_swap_that_was_cut_short_is_left_to_recovery() -> None:
