@@ -17,7 +17,8 @@ from stratalog.log.cleaning.tally import Prefix
 from stratalog.manager.compacting import Compaction
 from stratalog.manager.estimating import Estimation, PartitionEstimate, TopicEstimate
 from stratalog.manager.known_topics import TopicSources
-from stratalog.manager.maintaining import Maintenance, WorkReport
+from stratalog.manager.maintaining import Maintenance
+from stratalog.manager.work_report import WorkReport
 from stratalog.records.build import BatchOptions, Record, build_batch
 from stratalog.records.compression import Codec
 from tests.cli.planting import Planted

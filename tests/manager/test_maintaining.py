@@ -11,9 +11,10 @@ from stratalog.files.names import TopicPartition
 from stratalog.files.simulated import SimulatedDisk
 from stratalog.manager.compacting import Compaction
 from stratalog.manager.known_topics import TopicSources
-from stratalog.manager.maintaining import Maintenance, WorkReport
+from stratalog.manager.maintaining import Maintenance
 from stratalog.manager.manager import LogManager
 from stratalog.manager.topic_configs import TopicConfigs
+from stratalog.manager.work_report import WorkReport
 from tests.log.model import NOW, ManualClock, ManualScheduler, batch
 from tests.manager.test_manager_crashes import NoLock
 

@@ -22,9 +22,10 @@ from stratalog.files.simulated import PowerCut, SimulatedDisk
 from stratalog.log.retention import Rule
 from stratalog.manager.compacting import Compaction
 from stratalog.manager.known_topics import TopicSources
-from stratalog.manager.maintaining import Maintenance, Retention, Work, WorkReport
+from stratalog.manager.maintaining import Maintenance, Retention, Work
 from stratalog.manager.manager import LogManager
 from stratalog.manager.topic_configs import TopicConfigs
+from stratalog.manager.work_report import WorkReport
 from tests import profile
 from tests.log.model import NOW, ManualClock, ManualScheduler, batch, read_all
 from tests.manager.test_manager_crashes import NoLock

@@ -18,7 +18,8 @@ from stratalog.errors import UsageError
 
 if TYPE_CHECKING:
     from stratalog.manager.known_topics import TopicSources
-    from stratalog.manager.maintaining import Maintenance, PartitionWork, WorkReport
+    from stratalog.manager.maintaining import Maintenance
+    from stratalog.manager.work_report import PartitionWork, WorkReport
 
 Command = TypeVar("Command", bound=Callable[..., object])
 

@@ -18,9 +18,9 @@ from stratalog.log.log import Log
 from stratalog.manager.cleaner_manager import facts_of_log
 from stratalog.manager.cleaner_state import LogToClean, log_to_clean
 from stratalog.manager.looking import Partition
-from stratalog.manager.maintaining import Cleaned, PartitionWork
 from stratalog.manager.read_progress import CountRead
 from stratalog.manager.rehearsing import Rehearser
+from stratalog.manager.work_report import Cleaned, PartitionWork
 
 
 class Compaction:
