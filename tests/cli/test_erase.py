@@ -385,6 +385,18 @@ def test_a_file_that_is_nothing_of_a_broker_s_is_named_as_not_looked_into(
     assert f"Not looked into, as no broker has such files: t-0/{5:020d}.log.bak." in capsys.readouterr().err
 
 
+def test_directories_of_the_broker_that_were_not_named_are_told(
+    planted: Planted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other, properties = tmp_path / "other", tmp_path / "server.properties"
+    other.mkdir()
+    properties.write_text(f"log.dirs={planted.data},{other}\n")
+
+    assert run(planted, "--key", "0", "--config", properties) == 0
+
+    assert f"Not looked through, though the broker's log.dirs have it: {other}." in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("suffix", [".cleaned", ".swap"])
 def test_what_a_failed_cleaner_has_left_beside_a_marker_is_ended_first(
     planted: Planted, capsys: pytest.CaptureFixture[str], suffix: str

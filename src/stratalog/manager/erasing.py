@@ -143,6 +143,8 @@ class Erasure:
                 each.erase(directory, progress) for each, directory in zip(looking, directories, strict=True)
             ]
         notes = [note for each in looking for note in each.notes]
+        if others := self._not_named(paths):
+            notes.append(f"Not looked through, though the broker's log.dirs have it: {', '.join(others)}.")
         if any(partition.files for report in reports for partition in report.partitions):
             notes.append(EVERY_REPLICA)
         return ErasureReport(directories=tuple(reports), notes=tuple(dict.fromkeys(notes)))
@@ -155,6 +157,12 @@ class Erasure:
                 f"{self.name} is a topic here, and partition {number} of {topic} too. Name the topic's "
                 f"partitions one by one, as in {self.name}-0, or all of {topic}."
             )
+
+    def _not_named(self, paths: Sequence[str]) -> list[str]:
+        """Other directories of the broker: one may have a copy of a partition, on its way or set aside."""
+        named = {os.path.realpath(path) for path in paths}
+        every = () if self.sources.server is None else self.sources.server.manager.log_dirs
+        return [path for path in every if os.path.realpath(path) not in named and self.disk.exists(path)]
 
     def _places(self, paths: Sequence[str]) -> list[str]:
         """The directories that only keep what was cut off."""
