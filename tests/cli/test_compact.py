@@ -111,6 +111,16 @@ def test_what_a_failed_cleaner_has_left_beside_a_marker_is_ended_first(planted: 
         assert [record.offset for record in read_all(planted.log("t"))] == [17, 18, 19, 20]
 
 
+def test_an_index_that_is_missing_beside_a_marker_is_built_anew(planted: Planted) -> None:
+    (planted.data / "t-0" / f"{5:020d}.index").unlink()
+
+    assert run(planted) == 0
+
+    assert json.loads((planted.data / MARKER).read_text())["brokerEpoch"] == EPOCH
+    with planted:
+        assert [record.offset for record in read_all(planted.log("t"))] == [17, 18, 19, 20]
+
+
 def test_a_small_map_takes_several_passes_to_the_same_records(
     planted: Planted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -54,7 +54,7 @@ from stratalog.manager.layout import PartitionEntry
 from stratalog.manager.log_directory import LogDirectory, MakeLock
 from stratalog.manager.maintaining import Maintenance
 from stratalog.manager.read_progress import OnRead, ReadProgress, logs_size, nobody
-from stratalog.manager.replacements import finish_replacements
+from stratalog.manager.repairing import finish_replacements
 from stratalog.manager.starting import unique_paths
 
 EVERY_REPLICA = (

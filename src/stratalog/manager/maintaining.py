@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from stratalog.clock import Clock, system_clock
-from stratalog.errors import DiskError, LogDirLockedError, StratalogError
+from stratalog.errors import DiskError, LogDirLockedError, NeedsRecoveryError, StratalogError
 from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock, is_locked
 from stratalog.files.names import TopicPartition
@@ -34,7 +34,7 @@ from stratalog.manager.layout import classify
 from stratalog.manager.log_directory import LogDirectory, MakeLock
 from stratalog.manager.looking import Partition, check_names, is_named, look, waiting_files
 from stratalog.manager.read_progress import CountRead, OnRead, ReadProgress, logs_size, nobody
-from stratalog.manager.replacements import finish_replacements
+from stratalog.manager.repairing import repair_partition
 from stratalog.manager.starting import unique_paths
 from stratalog.manager.work_report import DirectoryWork, PartitionWork, WorkReport
 
@@ -241,9 +241,7 @@ class _Doing:
         before = {file.path for file in waiting_files(self._disk, path, delay_ms)}
         done = planned
         if planned.deleted or planned.cleaned:
-            config = self._known.of(key.topic)
-            finish_replacements(self._disk, self._clock, self._directory, planned.name, config)
-            with self._opened(path, key) as log:
+            with self._opened(planned.name, key) as log:
                 done = self._work.do(log, planned, self._cleaned.get(key), self._now, on_read)
             if done.cleaned is not None:
                 self._cleaned[key] = done.cleaned.end_offset
@@ -256,18 +254,12 @@ class _Doing:
         return replace(done, waiting=tuple(waiting_files(self._disk, path, delay_ms)))
 
     @contextmanager
-    def _opened(self, path: str, key: TopicPartition) -> Iterator[Log]:
-        log = load(
-            disk=self._disk,
-            clock=self._clock,
-            scheduler=_NoLater(),
-            directory=path,
-            topic_partition=key,
-            config=self._known.of(key.topic),
-            log_start_offset=max(0, self._starts.get(key, 0)),
-            before_change=self._directory.before_change,
-            keeps_deleted=True,
-        )
+    def _opened(self, name: str, key: TopicPartition) -> Iterator[Log]:
+        try:
+            log = self._load(name, key)
+        except NeedsRecoveryError:
+            repair_partition(self._disk, self._clock, self._directory, name, self._known.of(key.topic))
+            log = self._load(name, key)
         try:
             log.update_high_watermark(self._watermarks.get(key, 0))
             yield log
@@ -278,6 +270,19 @@ class _Doing:
         self._starts.pop(key, None)
         if log.log_start_offset > log.segments.first.base_offset:
             self._starts[key] = log.log_start_offset
+
+    def _load(self, name: str, key: TopicPartition) -> Log:
+        return load(
+            disk=self._disk,
+            clock=self._clock,
+            scheduler=_NoLater(),
+            directory=f"{self._directory.path}{os.sep}{name}",
+            topic_partition=key,
+            config=self._known.of(key.topic),
+            log_start_offset=max(0, self._starts.get(key, 0)),
+            before_change=self._directory.before_change,
+            keeps_deleted=True,
+        )
 
     def write_checkpoints(self) -> None:
         checkpoints = self._directory.checkpoints

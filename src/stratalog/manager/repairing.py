@@ -1,8 +1,9 @@
-"""Replacements of segments that were cut short, in a directory that is marked clean all the same.
+"""Partitions that a clean close does not leave like this, in a directory that is marked clean all the same.
 
 A broker whose cleaner has failed stops in order, and leaves `.cleaned` or `.swap` files beside its marker.
 Its next start deletes the ones and finishes the others, marker or not. Whoever replaces segments before that
 must do so too: after a crash a start would take the new files for a part of what was left, and delete them.
+An index may be missing as well, which a start builds anew.
 """
 
 from __future__ import annotations
@@ -24,17 +25,24 @@ def finish_replacements(
     disk: Disk, clock: Clock, directory: LogDirectory, name: str, config: LogConfig
 ) -> bool:
     """Finish or undo what was cut short in a partition's directory; whether there was something."""
-    key, state = parse_partition_directory(name)
     path = f"{directory.path}{os.sep}{name}"
-    if state not in _LOADED or not disk.exists(path) or not _is_unfinished(disk, path):
+    is_loaded = parse_partition_directory(name).state in _LOADED
+    if not is_loaded or not disk.exists(path) or not _is_unfinished(disk, path):
         return False
+    repair_partition(disk, clock, directory, name, config)
+    return True
+
+
+def repair_partition(disk: Disk, clock: Clock, directory: LogDirectory, name: str, config: LogConfig) -> None:
+    """Bring a partition to the state that a clean close leaves, as a start would that finds the marker."""
     from stratalog.log.recovery.quarantine import Quarantine  # only for those who need it
     from stratalog.log.recovery.run import recover_partition
     from stratalog.log.recovery.survey import RecoveryOptions
 
+    key = parse_partition_directory(name).topic_partition
     plan = recover_partition(
         disk,
-        path,
+        f"{directory.path}{os.sep}{name}",
         topic_partition=key,
         config=config,
         now_ms=clock(),
@@ -45,7 +53,6 @@ def finish_replacements(
     )
     if plan.cuts:
         directory.forget_epoch()
-    return True
 
 
 def _is_unfinished(disk: Disk, directory: str) -> bool:
