@@ -2,7 +2,8 @@
 
 The directory has a log of plain batches and one with transactions, and copies of their segments in every
 other place where records are kept: in quarantine, readable and torn, in files and directories that wait for
-their deletion, in a directory that was set aside. All of it deep, a seeded third in ci.
+their deletion, in a directory that was set aside, in what a failed cleaner has left. All of it deep, a seeded
+third in ci.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from tests.manager.test_manager_crashes import NoLock
 ROOT, MARKER = "/data", "/data/.kafka_cleanshutdown"
 PLAIN, MIXED = (TopicPartition("compacted", number) for number in range(2))
 STATES_OF_A_STEP = 4
-LEAST_STATES = 1800  # and two refusals for each of 623 steps; `retain` and `compact` have 1,336 states more
+LEAST_STATES = 1800  # and two refusals for each of 704 steps; `retain` and `compact` have 1,336 states more
 PART = {profile.DEEP: 1, profile.CI: 3, profile.QUICK: 40}[profile.current()]
 SECRET = b"a"  # the key that is erased
 
@@ -115,6 +116,9 @@ def begun() -> dict[str, bytes]:
     ):
         disk.make_directories(f"{ROOT}/{copy.partition('/')[0]}")
         disk.append(f"{ROOT}/{copy}", data)
+    # Of a cleaner that has failed, before its broker stopped in order.
+    cleaned = f"{ROOT}/{PLAIN}/{3:020d}.log"
+    disk.append(f"{cleaned}.cleaned", disk.read_at(cleaned, disk.size(cleaned), 0))
     return disk.contents()
 
 
@@ -234,7 +238,8 @@ def test_what_is_to_be_erased_is_everywhere_before() -> None:
     assert len([name for name in places if "quarantine" in name]) == 2
     assert len([name for name in places if name.endswith(".deleted")]) == 1
     assert len([name for name in places if "-delete/" in name or "-stray/" in name]) == 2
-    assert len([name for name in places if f"/{PLAIN}/" in name or f"/{MIXED}/" in name]) == 8
+    assert len([name for name in places if name.endswith(".cleaned")]) == 1
+    assert len([name for name in places if f"/{PLAIN}/" in name or f"/{MIXED}/" in name]) == 9
 
 
 def test_without_a_failure_everything_is_as_it_should_be() -> None:
