@@ -29,6 +29,7 @@ from stratalog.manager.layout import PartitionEntry
 from stratalog.manager.log_directory import LogDirectory
 from stratalog.manager.progress import RecoveryProgress
 from stratalog.manager.registry import LogRegistry
+from stratalog.manager.repairing import repair_partition
 from stratalog.manager.topic_configs import TopicConfigs
 from stratalog.manager.topics import ClusterMetadata
 
@@ -153,23 +154,8 @@ def _open(opening: Opening, directory: LogDirectory, entry: PartitionEntry, star
         return opening.open(directory, entry.name, entry.topic_partition, log_start_offset=start)
     except NeedsRecoveryError as error:
         logger.warning("%s is repaired: %s", directory.layout.path(entry), error.finding)
-    from stratalog.log.recovery.quarantine import Quarantine  # only for those who need it
-    from stratalog.log.recovery.run import recover_partition
-    from stratalog.log.recovery.survey import RecoveryOptions
-
-    plan = recover_partition(
-        opening.disk,
-        directory.layout.path(entry),
-        topic_partition=entry.topic_partition,
-        config=opening.topics.of(entry.topic_partition.topic),
-        now_ms=opening.clock(),
-        quarantine=Quarantine(opening.disk, directory.path, clock=opening.clock),
-        log_start_offset=start,
-        options=RecoveryOptions(had_clean_shutdown=True, scan_all=True),
-        before_change=directory.before_change,
-    )
-    if plan.cuts:
-        directory.forget_epoch()
+    config = opening.topics.of(entry.topic_partition.topic)
+    repair_partition(opening.disk, opening.clock, directory, entry.name, config)
     return opening.open(directory, entry.name, entry.topic_partition, log_start_offset=start)
 
 
