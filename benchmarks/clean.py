@@ -16,7 +16,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from time import perf_counter
 
@@ -144,7 +144,11 @@ class Watched:
 
 
 def clean(
-    log: Log, scheduler: ManualScheduler, offset_map: OffsetMap, start: int, watch: Watched
+    log: Log,
+    scheduler: ManualScheduler,
+    offset_map: OffsetMap,
+    start: int,
+    watch: Callable[[], None] = lambda: None,
 ) -> CleanResult:
     def replace(new: LogSegment, old: Sequence[LogSegment]) -> None:
         replace_segments(
@@ -165,9 +169,9 @@ def clean(
 
 def clean_ours(source: Path, target: Path) -> float:
     log, scheduler = open_log(copied(source, target))
-    offset_map, watch = OffsetMap(DEFAULT_MAP_SIZE), Watched()
+    offset_map = OffsetMap(DEFAULT_MAP_SIZE)
     start = perf_counter()
-    clean(log, scheduler, offset_map, 0, watch)
+    clean(log, scheduler, offset_map, 0)
     seconds = perf_counter() - start
     log.close()
     shutil.rmtree(target)
