@@ -322,6 +322,18 @@ def test_a_log_that_ends_before_its_start_begins_anew_there(orders: Directory) -
     assert len(orders.quarantine.entries()) == 3
 
 
+def test_a_log_begins_anew_where_one_of_its_segments_began(orders: Directory) -> None:
+    """Damage below the log's start takes everything behind it, the segment at the start too."""
+    orders.flip(0, 70)
+
+    plan = orders.recover(log_start_offset=10)
+
+    assert (orders.offsets(".log"), plan.log_start_offset, plan.log_end_offset) == ([10], 10, 10)
+    assert orders.file(10, ".log").stat().st_size == 0
+    assert sorted(cut.file for cut in plan.cuts) == [f"{base:020d}.log" for base in (0, 5, 10)]
+    assert orders.open(log_start_offset=10).log_end_offset == 10
+
+
 def test_an_empty_directory_becomes_an_empty_log(tmp_path: Path) -> None:
     orders = Directory(tmp_path / "data")
 

@@ -121,7 +121,10 @@ class _Planner:
         # From the last one down here too: with the first damage gone, nothing would say any more that a
         # transaction is in doubt in the segments behind it.
         for state in reversed(sequence.segments):
-            if state.base_offset in self._files and not self._is_split(state.base_offset):
+            base_offset = state.base_offset
+            if base_offset == sequence.created_base:
+                continue  # new, even where one with this base was removed
+            if base_offset in self._files and not self._is_split(base_offset):
                 self._cut(state)
         for split in self._splits:
             self._write_split(split)
