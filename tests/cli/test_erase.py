@@ -14,7 +14,8 @@ from stratalog.cli import main
 from stratalog.errors import DiskError
 from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock
-from stratalog.log.recovery.quarantine import MANIFEST, Quarantine
+from stratalog.log.recovery.manifest import MANIFEST
+from stratalog.log.recovery.quarantine import Quarantine
 from stratalog.records.reader import read_batches
 from tests.cli.planting import EPOCH, MARKER, Planted
 from tests.log.cleaning.dirty import records_of

@@ -16,7 +16,8 @@ from stratalog.errors import DiskError, FileOwnerError, LogDirLockedError, Usage
 from stratalog.files.disk import Disk, ReadFile
 from stratalog.files.lock import DirectoryLock
 from stratalog.log.recovery.facts import FindingKind
-from stratalog.log.recovery.quarantine import MANIFEST, Quarantine
+from stratalog.log.recovery.manifest import MANIFEST
+from stratalog.log.recovery.quarantine import Quarantine
 from stratalog.manager.attempt import NOTE
 from stratalog.manager.progress import Phase, RecoveryProgress
 from stratalog.manager.recovery import RecoverOptions, recover_directories

@@ -5,7 +5,8 @@ from __future__ import annotations
 from stratalog.files.simulated import SimulatedDisk
 from stratalog.log.cleaning.erase_quarantine import find_kept
 from stratalog.log.cleaning.erase_selection import Matcher, Selection
-from stratalog.log.recovery.quarantine import PREFIX, ZERO_BLOCK_SIZE, Quarantine
+from stratalog.log.recovery.manifest import PREFIX
+from stratalog.log.recovery.quarantine import ZERO_BLOCK_SIZE, Quarantine
 from stratalog.records.build import BatchOptions, Record, build_batch
 from stratalog.records.compression import Codec
 from stratalog.records.reader import read_batches

@@ -15,7 +15,8 @@ import pytest
 from stratalog.errors import DiskError, QuarantineError, QuarantineFullError
 from stratalog.files.disk import Disk
 from stratalog.files.simulated import PowerCut, SimulatedDisk
-from stratalog.log.recovery.quarantine import MANIFEST, PREFIX, ZERO_BLOCK_SIZE, Kept, Quarantine
+from stratalog.log.recovery.manifest import MANIFEST, PREFIX, Kept
+from stratalog.log.recovery.quarantine import ZERO_BLOCK_SIZE, Quarantine
 
 ROOT, PARTITION = "/logs", "/logs/t-0"
 NAME = f"{42:020d}.log"

@@ -31,7 +31,8 @@ from stratalog.log.cleaning.erase import (
 )
 from stratalog.log.cleaning.erase_filter import erase_runs
 from stratalog.log.cleaning.erase_selection import Matcher, Selection
-from stratalog.log.recovery.quarantine import Kept, Quarantine
+from stratalog.log.recovery.manifest import Kept
+from stratalog.log.recovery.quarantine import Quarantine
 from stratalog.records.kernels.memory import Bytes
 
 

@@ -22,11 +22,10 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import json
 import os
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -35,49 +34,20 @@ from numpy.typing import NDArray
 from stratalog.clock import Clock, system_clock
 from stratalog.errors import DiskError, QuarantineError, QuarantineFullError
 from stratalog.files.disk import DirectoryEntry, Disk, Path, aligned_buffer
+from stratalog.log.recovery.manifest import (
+    MANIFEST,
+    PREFIX,
+    Kept,
+    KeptPart,
+    format_line,
+    is_same_range,
+    parse_line,
+)
 
-MANIFEST = "stratalog-quarantine.jsonl"
-PREFIX = "stratalog-quarantine-"
 ZERO_BLOCK_SIZE = 4096
 _CHUNK_SIZE = 1 << 20  # a multiple of the block
 _LONGEST_NAME = 255  # bytes, on common file systems
 _MOST_PARTS = 4096  # a line of the manifest stays readable
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptPart:
-    """A piece of what was kept: bytes of a file in quarantine, or, without one, zeros."""
-
-    file: str | None
-    at: int
-    size: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
-    """A line of the manifest: what was cut off, from where, why, and in which files it is.
-
-    `directory` is the absolute path of the log directory: one place may keep the cuts of several, in which
-    replicas have the same names. `is_whole` is a file that was moved here as it was. `sha256` is of the
-    bytes, in hexadecimal; a file that was renamed has none, and is known by its inode.
-    """
-
-    directory: str
-    partition: str
-    file: str
-    position: int
-    size: int
-    reason: str
-    is_whole: bool
-    parts: tuple[KeptPart, ...]
-    sha256: str | None
-    inode: int
-    time_ms: int
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        """The files in quarantine that hold it; none where it was all zeros."""
-        return tuple(sorted({part.file for part in self.parts if part.file is not None}))
 
 
 class Quarantine:
@@ -265,7 +235,7 @@ class Quarantine:
             )
             if check is not None:
                 check(changed)
-            if any(_is_same_range(changed, line) and self._has_files(line) for line in self._read()):
+            if any(is_same_range(changed, line) and self._has_files(line) for line in self._read()):
                 self._disk.delete(self.path(name))  # a run that was killed here has come as far
             else:
                 self._write_line(changed)
@@ -370,13 +340,13 @@ class Quarantine:
                 raise QuarantineError(path, "it is a symbolic link, which is not written through.")
             status = self._disk.status(path)
             data = b"" if status is None else self._disk.read_at(path, status.size, 0)
-            found = (_parsed(line) for line in data.split(b"\n"))
+            found = (parse_line(line) for line in data.split(b"\n"))
             self._lines = [kept for kept in found if kept is not None]
         return self._lines
 
     def _write_line(self, kept: Kept) -> None:
         path = self.path(MANIFEST)
-        line = json.dumps(asdict(kept)).encode("ascii") + b"\n"
+        line = format_line(kept)
         status = self._disk.status(path)
         if status is None:
             self._disk.create(path)
@@ -457,37 +427,3 @@ def _file_name(partition: str, file: str, suffix: str) -> str:
 
 def _short(partition: str) -> str:
     return hashlib.sha256(os.fsencode(partition)).hexdigest()[:32]
-
-
-def _is_same_range(kept: Kept, other: Kept) -> bool:
-    """Whether two lines tell of the same bytes of the same file."""
-    one, two = (
-        (each.directory, each.partition, each.file, each.position, each.size, each.sha256)
-        for each in (kept, other)
-    )
-    return one == two
-
-
-def _parsed(line: bytes) -> Kept | None:
-    """A line of the manifest; None where it is torn, or not ours."""
-    try:
-        fields = json.loads(line.strip(b"\0"))
-        parts = tuple(KeptPart(**part) for part in fields.pop("parts"))
-        kept = Kept(**fields, parts=parts)
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return None
-    if not all(_is_sound(part) for part in parts):
-        return None
-    return kept if kept.sha256 is not None or len(kept.files) == 1 else None
-
-
-def _is_sound(part: KeptPart) -> bool:
-    """Whether a part is one that was written here. A name with a path in it would lead somewhere else."""
-    is_ours = part.file is None or (
-        isinstance(part.file, str)
-        and part.file.startswith(PREFIX)
-        and os.path.basename(part.file) == part.file  # noqa: PTH119
-    )
-    return (
-        is_ours and isinstance(part.at, int) and isinstance(part.size, int) and min(part.at, part.size) >= 0
-    )

@@ -19,7 +19,8 @@ from stratalog.errors import PreconditionError
 from stratalog.files.disk import Disk, EntryKind, Path, aligned_buffer
 from stratalog.files.names import FileState, parse_segment_file
 from stratalog.log.recovery.facts import FileFact
-from stratalog.log.recovery.quarantine import Kept, Quarantine, log_directory_of
+from stratalog.log.recovery.manifest import Kept
+from stratalog.log.recovery.quarantine import Quarantine, log_directory_of
 
 _CHUNK_SIZE = 1 << 20
 

@@ -1,0 +1,85 @@
+"""The manifest of a quarantine: a line of JSON for each thing that was kept."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+
+MANIFEST = "stratalog-quarantine.jsonl"
+PREFIX = "stratalog-quarantine-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptPart:
+    """A piece of what was kept: bytes of a file in quarantine, or, without one, zeros."""
+
+    file: str | None
+    at: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """A line of the manifest: what was cut off, from where, why, and in which files it is.
+
+    `directory` is the absolute path of the log directory: one place may keep the cuts of several, in which
+    replicas have the same names. `is_whole` is a file that was moved here as it was. `sha256` is of the
+    bytes, in hexadecimal; a file that was renamed has none, and is known by its inode.
+    """
+
+    directory: str
+    partition: str
+    file: str
+    position: int
+    size: int
+    reason: str
+    is_whole: bool
+    parts: tuple[KeptPart, ...]
+    sha256: str | None
+    inode: int
+    time_ms: int
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files in quarantine that hold it; none where it was all zeros."""
+        return tuple(sorted({part.file for part in self.parts if part.file is not None}))
+
+
+def is_same_range(kept: Kept, other: Kept) -> bool:
+    """Whether two lines tell of the same bytes of the same file."""
+    one, two = (
+        (each.directory, each.partition, each.file, each.position, each.size, each.sha256)
+        for each in (kept, other)
+    )
+    return one == two
+
+
+def format_line(kept: Kept) -> bytes:
+    """The line that tells of it."""
+    return json.dumps(asdict(kept)).encode("ascii") + b"\n"
+
+
+def parse_line(line: bytes) -> Kept | None:
+    """A line of the manifest; None where it is torn, or not ours."""
+    try:
+        fields = json.loads(line.strip(b"\0"))
+        parts = tuple(KeptPart(**part) for part in fields.pop("parts"))
+        kept = Kept(**fields, parts=parts)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+    if not all(_is_sound(part) for part in parts):
+        return None
+    return kept if kept.sha256 is not None or len(kept.files) == 1 else None
+
+
+def _is_sound(part: KeptPart) -> bool:
+    """Whether a part is one that was written here. A name with a path in it would lead somewhere else."""
+    is_ours = part.file is None or (
+        isinstance(part.file, str)
+        and part.file.startswith(PREFIX)
+        and os.path.basename(part.file) == part.file  # noqa: PTH119
+    )
+    return (
+        is_ours and isinstance(part.at, int) and isinstance(part.size, int) and min(part.at, part.size) >= 0
+    )
