@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stratalog.cli.maintaining import Request, source_options
+from stratalog.cli.maintaining import PLANNED, Request, say_directory, source_options
 from stratalog.cli.output import ExitCode, Output, Table, json_option, size_text
 
 if TYPE_CHECKING:
     from stratalog.manager.erase_report import ErasedFile, ErasureReport
-
-_PLANNED = {True: " (planned, nothing was changed)", False: ""}
 
 
 @click.command()
@@ -127,16 +125,13 @@ def _parse_offsets(text: str) -> Iterator[tuple[int, int]]:
 
 def _show(output: Output, report: ErasureReport, *, is_dry_run: bool) -> ExitCode:
     table = Table(
-        title=f"Erased records{_PLANNED[is_dry_run]}",
+        title=f"Erased records{PLANNED[is_dry_run]}",
         columns=["!file", "what", ">records", ">before", ">after"],
         rows=[_row(file) for partition in report.partitions for file in partition.files],
     )
     output.show(_document(report, is_dry_run), *([table] if table.rows else []))
     for directory in report.directories:
-        if directory.was_recovered:
-            output.say(f"{directory.directory}: was not closed in order, and was recovered first.")
-        if directory.error is not None:
-            output.say(f"{directory.directory}: failed, no marker written. {directory.error}")
+        say_directory(output, directory)
     for partition in report.partitions:
         if partition.refusal is not None:
             output.say(f"{partition.name}: refused, {partition.refusal}")

@@ -17,14 +17,15 @@ from stratalog.config import ServerConfig, parse_properties, read_server_propert
 from stratalog.errors import UsageError
 
 if TYPE_CHECKING:
+    from stratalog.manager.erase_report import DirectoryErasure
     from stratalog.manager.known_topics import TopicSources
     from stratalog.manager.maintaining import Maintenance
-    from stratalog.manager.work_report import PartitionWork, WorkReport
+    from stratalog.manager.work_report import DirectoryWork, PartitionWork, WorkReport
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-_PLANNED = {True: " (planned, nothing was changed)", False: ""}
+PLANNED = {True: " (planned, nothing was changed)", False: ""}
 
 
 def parse_moment(_context: click.Context, _option: click.Parameter, text: str | None) -> int | None:
@@ -121,10 +122,7 @@ def show_work(output: Output, report: WorkReport, *, is_dry_run: bool) -> ExitCo
     tables = [_deleted(report, is_dry_run), _cleaned(report, is_dry_run), _files(report, is_dry_run)]
     output.show(_document(report, is_dry_run), *(table for table in tables if table.rows))
     for directory in report.directories:
-        if directory.was_recovered:
-            output.say(f"{directory.directory}: was not closed in order, and was recovered first.")
-        if directory.error is not None:
-            output.say(f"{directory.directory}: failed, no marker written. {directory.error}")
+        say_directory(output, directory)
         for partition in directory.partitions:
             if partition.refusal is not None:
                 output.say(f"{partition.name}: refused, {partition.refusal}")
@@ -137,9 +135,17 @@ def show_work(output: Output, report: WorkReport, *, is_dry_run: bool) -> ExitCo
     return ExitCode.FAILED if report.is_failed else ExitCode.FINE
 
 
+def say_directory(output: Output, directory: DirectoryWork | DirectoryErasure) -> None:
+    """What must be known of a directory that was worked on."""
+    if directory.was_recovered:
+        output.say(f"{directory.directory}: was not closed in order, and was recovered first.")
+    if directory.error is not None:
+        output.say(f"{directory.directory}: failed, no marker written. {directory.error}")
+
+
 def _deleted(report: WorkReport, is_dry_run: bool) -> Table:
     return Table(
-        title=f"Deleted segments{_PLANNED[is_dry_run]}",
+        title=f"Deleted segments{PLANNED[is_dry_run]}",
         columns=["partition", ">offsets", ">bytes", "largest timestamp", "by"],
         rows=[
             [
@@ -157,7 +163,7 @@ def _deleted(report: WorkReport, is_dry_run: bool) -> Table:
 
 def _cleaned(report: WorkReport, is_dry_run: bool) -> Table:
     return Table(
-        title=f"Compacted logs{_PLANNED[is_dry_run]}",
+        title=f"Compacted logs{PLANNED[is_dry_run]}",
         columns=["partition", ">dirty from", ">clean up to", ">dirty", ">before", ">after", ">passes"],
         rows=[
             [
@@ -184,7 +190,7 @@ def _files(report: WorkReport, is_dry_run: bool) -> Table:
             due = time_text(max(file.due_ms for file in partition.waiting))
             words = f"a run after {due}, or the broker's next start, removes them"
             rows.append([partition.name, "waiting", *_sum(partition, is_removed=False), words])
-    title = f"Files that end in .deleted{_PLANNED[is_dry_run]}"
+    title = f"Files that end in .deleted{PLANNED[is_dry_run]}"
     return Table(title=title, columns=["partition", "what", ">files", ">bytes", "why"], rows=rows)
 
 
