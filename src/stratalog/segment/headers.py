@@ -61,14 +61,18 @@ class Part:
     is_last: bool
 
 
-def walk_file(read_into: ReadInto, start: int, end: int, *, check_crc: bool = True) -> Iterator[Part]:
+def walk_file(
+    read_into: ReadInto, start: int, end: int, *, check_crc: bool = True, is_ahead: bool = False
+) -> Iterator[Part]:
     """Walk bytes [start, end) of a file piece by piece; a part holds until the next one is asked for.
 
     Memory is one chunk, or one batch where that is larger. Only the last part stops for another reason than
-    the end of its piece.
+    the end of its piece. `is_ahead` is for a caller that walks one part ahead of the one it works on: a part
+    with batches then holds until the next such part but one is asked for, and memory is twice as much.
     """
     table = new_table()
     buffer = aligned_buffer(min(CHUNK_SIZE, max(end - start, 1)))
+    spare_table, spare = (new_table(), aligned_buffer(len(buffer))) if is_ahead else (table, buffer)
     position = start
     while position < end:
         wanted = min(len(buffer), end - position)
@@ -81,10 +85,14 @@ def walk_file(read_into: ReadInto, start: int, end: int, *, check_crc: bool = Tr
             at, stop = walk.next_position, walk.stop
             is_last = ends_here or stop in (Stop.BAD_LENGTH, Stop.BAD_MAGIC)
             yield Part(data=buffer, position=position, walk=walk, is_last=is_last)
+            if len(walk.headers):
+                table, spare_table = spare_table, table
         if is_last:
             return
         position += at
-        if at == 0:
+        if at > 0:
+            buffer, spare = spare, buffer
+        else:
             # Not one batch fits: make room for this one, if the file can hold what its length says.
             needed = int.from_bytes(buffer[8:12].tobytes(), "big") + LOG_OVERHEAD
             if needed > end - position:

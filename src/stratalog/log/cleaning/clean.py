@@ -192,7 +192,7 @@ class _Cleaning:
         self._log, self._map, self._stats = log, offset_map, stats
         self._check_done, self._throttle = check_done, throttle
         self._on_read, self._observe = on_read, observe
-        self._reader = RunReader()
+        self._reader = RunReader(offset_map.hash_rows)
         self._transactions = CleanedTransactions()
         self._rules = SegmentRules(log, now_ms)
 
@@ -222,9 +222,7 @@ class _Cleaning:
             self._on_read(run.size)
             aborted = np.zeros(len(run.batches), np.bool_)
             transactions.read_batches(run.data, run.batches, run.rows, aborted)
-            hashes = self._reader.hashes[: len(run.rows)]
-            self._map.hash_rows(run.data, run.rows, hashes)
-            seen, is_full = self._map.put_records(run.batches, aborted, run.rows, hashes, start_offset)
+            seen, is_full = self._map.put_records(run.batches, aborted, run.rows, run.hashes, start_offset)
             stats.map_records_read += seen
             if is_full:
                 return True
@@ -273,7 +271,7 @@ class _Cleaning:
         self._transactions.keep_aborted = None if cleaned is None else cleaned.append_aborted
         # What producers have written last is asked anew for each group in Kafka; a batch that was the last
         # one then and is no longer is only kept longer than need be.
-        run_filter = RunFilter(self._map, self._reader, self._log.last_records)
+        run_filter = RunFilter(self._map, self._log.last_records)
         stats = self._stats
         size, max_timestamp = 0, NO_TIMESTAMP
         for index, segment in enumerate(group):

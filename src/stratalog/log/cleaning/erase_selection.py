@@ -75,11 +75,11 @@ class Matcher:
     def __init__(self, selection: Selection) -> None:
         self.selection = selection
         self.on_read: Callable[[int], object] = _uncounted  # told how many bytes of a file were read
-        self.reader = RunReader()
         self._map: OffsetMap | None = None
         if selection.keys:
             self._map = OffsetMap(SLOT_SIZE * (2 * len(selection.keys) + 4))
             self._map.put_keys(sorted(selection.keys))
+        self.reader = RunReader(None if self._map is None else self._map.hash_rows)
         self._starts = np.array([first for first, _ in selection.ranges], np.int64)
         self._ends = np.array([last for _, last in selection.ranges], np.int64)
         self._found = np.empty(0, np.int64)
@@ -103,8 +103,7 @@ class Matcher:
         count = len(run.rows)
         if count > len(self._found):
             self._found = np.empty(2 * count, np.int64)
-        hashes, found = self.reader.hashes[:count], self._found[:count]
-        offset_map.hash_rows(run.data, run.rows, hashes)
-        offset_map.get_offsets(hashes, found)
+        found = self._found[:count]
+        offset_map.get_offsets(run.hashes, found)
         has: NDArray[np.bool_] = (found >= 0) & (run.rows["key_size"] >= 0)
         return has

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from stratalog.errors import InvalidRecordError
 from stratalog.files.disk import aligned_buffer
 from stratalog.log.cleaning.offset_map import OffsetMap
-from stratalog.log.cleaning.runs import INT64_MAX, DecodedRun, RunReader
+from stratalog.log.cleaning.runs import INT64_MAX, DecodedRun
 from stratalog.log.cleaning.transactions import CleanedTransactions
 from stratalog.records.batch import RECORD_BATCH_OVERHEAD, BatchHeader, write_crc
 from stratalog.records.compression import CODEC_MASK, compress
@@ -75,17 +75,13 @@ class RunFilter:
         "_last_records",
         "_map",
         "_out",
-        "_reader",
         "_to_compress",
         "_verdicts",
         "_written",
     )
 
-    def __init__(
-        self, offset_map: OffsetMap, reader: RunReader, last_records: Mapping[int, LastRecord]
-    ) -> None:
+    def __init__(self, offset_map: OffsetMap, last_records: Mapping[int, LastRecord]) -> None:
         self._map = offset_map
-        self._reader = reader
         self._last_records = _table_of(last_records)
         self._out = aligned_buffer(_FIRST_SIZE)
         self._keep = np.empty(0, np.bool_)
@@ -95,16 +91,15 @@ class RunFilter:
         self._written = new_table()
 
     def filter(self, run: DecodedRun, transactions: CleanedTransactions, rules: Rules) -> FilteredRun:
-        """What stays of a run of the reader that this filter was given."""
-        _, _, batches, rows, _ = run
+        """What stays of a run whose keys were hashed by this filter's map."""
+        batches, rows = run.batches, run.rows
         self._make_room(run)
         verdicts = self._verdicts[: len(batches)]
         verdicts["can_discard"] = False
         transactions.read_batches(run.data, batches, rows, verdicts["can_discard"])
         kernel.judge_batches(batches, rows, self._last_records, rules.end_of_round, rules.now_ms, verdicts)
-        hashes, found = self._reader.hashes[: len(rows)], self._found[: len(rows)]
-        self._map.hash_rows(run.data, rows, hashes)
-        self._map.get_offsets(hashes, found)
+        found = self._found[: len(rows)]
+        self._map.get_offsets(run.hashes, found)
         without_key = kernel.judge_records(
             batches,
             rows,

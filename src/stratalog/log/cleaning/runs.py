@@ -1,12 +1,16 @@
 """A segment's records in runs: what both passes of the cleaner read, in memory that is used again.
 
+Reading, unpacking and hashing take about as long as what the cleaner then does with a run, and all of them
+run without the GIL: the next run is prepared by a second thread while its caller works on one.
+
 Every batch is read whole and its checksum checked. Kafka does not check it there; but a damaged key would
 take the place of another, and a batch that is written anew would get a checksum that holds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -21,7 +25,7 @@ from stratalog.records.kernels.offset_map import Hashes
 from stratalog.records.kernels.walk import BatchTable, survey
 from stratalog.records.unpack import Run, invalid_record, next_run
 from stratalog.records.walk import Stop, explain_stop
-from stratalog.segment.headers import Part, walk_file
+from stratalog.segment.headers import CHUNK_SIZE, Part, walk_file
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 _FIRST_ROWS = 8192
@@ -39,34 +43,57 @@ class BatchFile(Protocol):
     def read_into(self, buffer: Bytes, position: int) -> int: ...
 
 
+HashRows = Callable[[Bytes, RecordTable, Hashes], None]
+"""Writes the hash of each row's key; the rows' keys are in the bytes."""
+
+
 class DecodedRun(NamedTuple):
     """Batches that lie in `original` as they are in the file, and their records in `data`.
 
-    `rows` has a row for each record, in order. All of it holds until the next run is asked for.
+    `rows` has a row for each record, in order, and `hashes` their keys' hashes if the reader makes them. All
+    of it holds until the next run is asked for.
     """
 
     original: Bytes
     data: Bytes
     batches: BatchTable
     rows: RecordTable
+    hashes: Hashes
     size: int
     """Bytes of these batches in the file."""
 
 
 class RunReader:
-    """Reads segments; holds the memory for one run, and `hashes` for its keys."""
+    """Reads segments, one at a time; holds the memory for the run at hand and the one that is prepared."""
 
-    __slots__ = ("_rows", "_scratch", "hashes")
+    __slots__ = ("_hash_rows", "_memory", "_spare", "_thread")
 
-    def __init__(self) -> None:
-        self._scratch = Scratch()
-        self._rows: RecordTable = np.empty(_FIRST_ROWS, RECORD)
-        self.hashes: Hashes = np.empty((_FIRST_ROWS, 2), np.uint64)
+    def __init__(self, hash_rows: HashRows | None = None) -> None:
+        self._hash_rows = hash_rows
+        self._memory, self._spare = _Memory(), _Memory()
+        self._thread: ThreadPoolExecutor | None = None
 
     def read(self, segment: BatchFile, start_position: int = 0) -> Iterator[DecodedRun]:
         """All batches from a position on; what is no whole batch, up to the end, is a CorruptRecordError."""
+        runs = self._read(segment, start_position)
+        # What is read at once leaves nothing to prepare.
+        return runs if segment.size - start_position <= CHUNK_SIZE else self._ahead(runs)
+
+    def _ahead(self, runs: Iterator[DecodedRun]) -> Iterator[DecodedRun]:
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix="stratalog-runs")
+        coming = self._thread.submit(next, runs, None)
+        try:
+            while (run := coming.result()) is not None:
+                coming = self._thread.submit(next, runs, None)
+                yield run
+        finally:
+            wait([coming])  # nothing reads a segment any more that its owner may now close
+
+    def _read(self, segment: BatchFile, start_position: int) -> Iterator[DecodedRun]:
         path = segment.log_path
-        for part in walk_file(segment.read_into, start_position, segment.size, check_crc=True):
+        parts = walk_file(segment.read_into, start_position, segment.size, check_crc=True, is_ahead=True)
+        for part in parts:
             try:
                 yield from self._runs(part)
             except CorruptRecordError as error:
@@ -87,18 +114,34 @@ class RunReader:
             good, _, _, _ = survey(headers, start)
             if good == start:
                 raise wrong_crc(part.data, headers[start])
-            run = next_run(part.data, headers[:good], start, self._scratch, DEFAULT_LIMIT)
+            memory = self._memory
+            run = next_run(part.data, headers[:good], start, memory.scratch, DEFAULT_LIMIT)
             count = len(run.batches)
             if count:
-                rows = self._decode(run)
+                rows = memory.decode(run)
+                hashes = memory.hashes[: len(rows)]
+                if self._hash_rows is not None:
+                    self._hash_rows(run.data, rows, hashes)
                 first, last = headers[start], headers[start + count - 1]
                 size = int(last["position"]) + int(last["size"]) - int(first["position"])
-                yield DecodedRun(part.data, run.data, run.batches, rows, size)
+                self._memory, self._spare = self._spare, memory
+                yield DecodedRun(part.data, run.data, run.batches, rows, hashes, size)
             if run.problem is not None:
                 raise run.problem
             start += count
 
-    def _decode(self, run: Run) -> RecordTable:
+
+class _Memory:
+    """What one run is unpacked and decoded into."""
+
+    __slots__ = ("_rows", "hashes", "scratch")
+
+    def __init__(self) -> None:
+        self.scratch = Scratch()
+        self._rows: RecordTable = np.empty(_FIRST_ROWS, RECORD)
+        self.hashes: Hashes = np.empty((_FIRST_ROWS, 2), np.uint64)
+
+    def decode(self, run: Run) -> RecordTable:
         decode = decoding.decode_legacy if run.is_legacy else decoding.decode
         done, at, outcome = 0, (0, 0, 0), decoding.MORE
         while True:

@@ -136,9 +136,9 @@ class _Sampling:
         on_read: Callable[[int], object],
     ) -> None:
         self._log, self._segments, self._map, self._on_read = log, segments, offset_map, on_read
-        self._reader = RunReader()
+        self._reader = RunReader(offset_map.hash_rows)
         self._rules = SegmentRules(log, now_ms)
-        self._filter = RunFilter(offset_map, self._reader, log.last_records)
+        self._filter = RunFilter(offset_map, log.last_records)
 
     def draw(self, draws: NDArray[np.int64]) -> list[_Drawn] | None:
         """The batches at these bytes, and the map of their keys; None if it has no room for them."""
@@ -179,10 +179,8 @@ class _Sampling:
         return found
 
     def _note(self, run: DecodedRun, skipped: NDArray[np.bool_], sampled: NDArray[np.bool_]) -> bool:
-        hashes = self._reader.hashes[: len(run.rows)]
-        self._map.hash_rows(run.data, run.rows, hashes)
         return self._map.put_sampled(
-            run.batches, skipped, sampled, run.rows, hashes, self._log.first_dirty_offset
+            run.batches, skipped, sampled, run.rows, run.hashes, self._log.first_dirty_offset
         )
 
     def filter(self, batch: _Drawn) -> tuple[DecodedRun, FilteredRun]:

@@ -18,6 +18,7 @@ from stratalog.records.kernels.memory import prefetch
 from stratalog.records.kernels.walk import CONTROL, BatchTable
 
 WORDS = 3  # of a slot
+WORDS_IN_A_LINE = 8
 AHEAD = 12  # rows whose slots are asked for before they are needed: a slot is nearly always out of the cache
 
 # How far a map has come; an array, so that a kernel can change it.
@@ -31,6 +32,14 @@ Hashes = NDArray[np.uint64]
 def _home(high: Any, slots_count: Any) -> Any:
     """The slot that a hash points at: its upper 32 bits, spread over all slots without a division."""
     return np.int64(((high >> np.uint64(32)) * np.uint64(slots_count)) >> np.uint64(32))
+
+
+@inlined
+def _ask_for(slots: Slots, slots_count: Any, high: Any) -> None:
+    """Ask for the two cache lines in which a search for this hash begins: in a full map it takes both."""
+    at = _home(high, slots_count) * WORDS
+    prefetch(slots, at)
+    prefetch(slots, at + WORDS_IN_A_LINE)
 
 
 @inlined
@@ -70,7 +79,7 @@ def put_records(
         is_passed_over = skipped[index] or (batch.magic == 2 and batch.attributes & CONTROL != 0)
         while row < len(rows) and rows[row].batch == index:
             if row + AHEAD < len(rows):
-                prefetch(slots, _home(hashes[row + AHEAD, 1], slots_count) * WORDS)
+                _ask_for(slots, slots_count, hashes[row + AHEAD, 1])
             offset = rows[row].offset
             if not is_passed_over and rows[row].key_size >= 0 and offset >= start_offset:
                 if state[ENTRIES] >= capacity:
@@ -94,7 +103,7 @@ def get_offsets(slots: Slots, hashes: Hashes, found: NDArray[np.int64]) -> None:
     slots_count = len(slots) // WORDS
     for i in range(len(hashes)):
         if i + AHEAD < len(hashes):
-            prefetch(slots, _home(hashes[i + AHEAD, 1], slots_count) * WORDS)
+            _ask_for(slots, slots_count, hashes[i + AHEAD, 1])
         at = _find(slots, slots_count, hashes[i, 0], hashes[i, 1])
         found[i] = np.int64(slots[at + 2]) - 1
 
@@ -123,7 +132,7 @@ def put_sampled(
         is_passed_over = skipped[index] or (batch.magic == 2 and batch.attributes & CONTROL != 0)
         while row < len(rows) and rows[row].batch == index:
             if row + AHEAD < len(rows):
-                prefetch(slots, _home(hashes[row + AHEAD, 1], slots_count) * WORDS)
+                _ask_for(slots, slots_count, hashes[row + AHEAD, 1])
             if rows[row].key_size >= 0:
                 at = _find(slots, slots_count, hashes[row, 0], hashes[row, 1])
                 if slots[at + 2] == 0 and sampled[index]:

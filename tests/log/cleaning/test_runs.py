@@ -1,0 +1,123 @@
+"""A segment is read run by run, the next one prepared by a thread while a run is looked at."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from stratalog.errors import CorruptRecordError
+from stratalog.log.cleaning.offset_map import OffsetMap
+from stratalog.log.cleaning.runs import DecodedRun, RunReader
+from stratalog.records.build import BatchOptions, Record, build_batch
+from stratalog.records.compression import Codec
+from stratalog.records.kernels.memory import Bytes, byte_array
+from tests import naive
+
+HASH_KEY = (1, 2)
+MIB = 1 << 20
+
+
+class Batches:
+    """A file of batches in memory, with a look at which threads read it."""
+
+    log_path = "00000000000000000000.log"
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.readers: set[threading.Thread] = set()
+
+    @property
+    def size(self) -> int:
+        return len(self.data)
+
+    def read_into(self, buffer: Bytes, position: int) -> int:
+        self.readers.add(threading.current_thread())
+        found = byte_array(self.data)[position : position + len(buffer)]
+        buffer[: len(found)] = found
+        return len(found)
+
+
+def records(seed: int, codecs: tuple[Codec, ...], size: int) -> tuple[Batches, list[tuple[int, bytes]]]:
+    """Batches of all sizes, one of several megabytes now and then; and what is in them."""
+    rng = random.Random(seed)
+    expected: list[tuple[int, bytes]] = []
+    parts: list[bytes] = []
+    while sum(map(len, parts)) < size:
+        offset = len(expected)
+        keys = [rng.randbytes(rng.randrange(40)) for _ in range(rng.choice([1, 10, 300]))]
+        value = rng.randbytes(rng.choice([10, 100, 20_000]) if len(keys) > 1 else rng.choice([9, 3 * MIB]))
+        kept = [Record(offset + i, key=key, value=value) for i, key in enumerate(keys)]
+        parts.append(build_batch(kept, BatchOptions(codec=rng.choice(codecs))))
+        expected += [(record.offset, record.key or b"") for record in kept]
+    return Batches(b"".join(parts)), expected
+
+
+def looked_at(runs: Iterator[DecodedRun], pause_s: float = 0.004) -> list[tuple[int, bytes, bytes]]:
+    """Offset, key and hash of each record, read only once the run behind is ready too."""
+    found = []
+    for run in runs:
+        time.sleep(pause_s)
+        for row, halves in zip(run.rows, run.hashes, strict=True):
+            start = row["key_position"]
+            key = run.data[start : start + row["key_size"]].tobytes()
+            found.append((int(row["offset"]), key, halves.astype("<u8").tobytes()))
+        first = run.batches[0]
+        position, base = int(first["position"]), int(first["base_offset"])
+        assert run.original[position : position + 8].tobytes() == base.to_bytes(8, "big")
+    return found
+
+
+@pytest.mark.parametrize("codecs", [(Codec.NONE,), (Codec.ZSTD,), (Codec.NONE, Codec.LZ4)])
+def test_a_run_holds_while_the_next_one_is_prepared(codecs: tuple[Codec, ...]) -> None:
+    file, expected = records(1, codecs, 12 * MIB)
+    reader = RunReader(OffsetMap(24 * 100, hash_key=HASH_KEY).hash_rows)
+
+    found = looked_at(reader.read(file))
+
+    assert [(offset, key) for offset, key, _ in found] == expected
+    hash_key = b"".join(half.to_bytes(8, "little") for half in HASH_KEY)
+    assert [kept for _, _, kept in found[::50]] == [
+        naive.siphash128(key, hash_key) for _, key in expected[::50]
+    ]
+    assert threading.current_thread() not in file.readers
+
+
+def test_what_is_read_at_once_needs_no_thread() -> None:
+    file = Batches(build_batch([Record(0, key=b"k", value=b"v")]))
+
+    (run,) = RunReader().read(file)
+
+    assert run.rows["offset"].tolist() == [0]
+    assert file.readers == {threading.current_thread()}
+
+
+def test_damage_is_raised_where_the_runs_are_taken_and_those_before_it_are_whole() -> None:
+    file, _ = records(2, (Codec.NONE,), 6 * MIB)
+    file.data = file.data[:-1] + bytes([file.data[-1] ^ 1])
+    found: list[int] = []
+
+    with pytest.raises(CorruptRecordError, match="batch CRC-32C") as caught:
+        for run in RunReader().read(file):
+            found += run.rows["offset"].tolist()
+
+    last = naive.walk(file.data, check_crc=False)[0][-1]
+    assert caught.value.position == last.position
+    assert found == list(range(last.base_offset))
+
+
+def test_nothing_reads_on_once_the_runs_are_let_go() -> None:
+    file, expected = records(3, (Codec.NONE,), 8 * MIB)
+    reader = RunReader()
+    runs = reader.read(file)
+    next(runs)
+
+    runs.close()  # type: ignore[attr-defined]
+    file.readers.clear()
+    time.sleep(0.02)
+
+    assert not file.readers
+    assert sum(len(run.rows) for run in reader.read(file)) == len(expected)
