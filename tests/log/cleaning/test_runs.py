@@ -101,8 +101,7 @@ def test_damage_is_raised_where_the_runs_are_taken_and_those_before_it_are_whole
     found: list[int] = []
 
     with pytest.raises(CorruptRecordError, match="batch CRC-32C") as caught:
-        for run in RunReader().read(file):
-            found += run.rows["offset"].tolist()
+        found.extend(offset for run in RunReader().read(file) for offset in run.rows["offset"].tolist())
 
     last = naive.walk(file.data, check_crc=False)[0][-1]
     assert caught.value.position == last.position
