@@ -48,6 +48,7 @@ class ScanStop(Enum):
     INVALID_MARKER = "a control batch that is no transaction marker"
     OFFSET_OVERFLOW = "an offset too far from the segment's base: the segment must be split"
     INVALID_OFFSET = "offsets that go backwards where an index entry is due"
+    STALE_TAIL = "offsets that go backwards behind the last index entry, up to the end"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ facts      the values that a plan and its report are made of
 inventory  a listing becomes the directory that a broker would work on; nothing is renamed yet
 survey     which segments must be scanned, and why
 task       one scan, as a value that travels to a thread or a Spark task
+stale_tail what must not stay behind a log's last batch, though each batch of it is good
 sequence   the order in which a broker recovers segments, gone through with scans
 stitch     scans, in that order, become producer state, aborted transactions and epochs
 plan       the steps that lead to the state a clean shutdown leaves

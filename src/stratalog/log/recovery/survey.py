@@ -134,8 +134,9 @@ class _Surveyor:
         epochs = self._read_epochs()
         end_offset = self._find_end(checks)
         guesses = _Guesses(self._inventory.segments, end_offset)
+        states = _segment_states(self._inventory, checks, self._settings)
         sequence = RecoverySequence(
-            _segment_states(self._inventory, checks, self._settings),
+            states,
             snapshots=SnapshotSet(self._inventory.snapshots, self._read_snapshot),
             epochs=(),
             scans=guesses,
@@ -144,7 +145,8 @@ class _Surveyor:
         sequence.run()
         recovered = guesses.recovered
         tasks = [
-            self._task(files, checks, guesses, is_epoch_lost=epochs is None) for files in self._files.values()
+            self._task(self._files[state.base_offset], state, checks, guesses, is_epoch_lost=epochs is None)
+            for state in states
         ]
         return Survey(
             topic_partition=self._topic_partition,
@@ -259,10 +261,17 @@ class _Surveyor:
         }
 
     def _task(
-        self, files: SegmentFiles, checks: dict[int, IndexCheck], guesses: _Guesses, *, is_epoch_lost: bool
+        self,
+        files: SegmentFiles,
+        state: SegmentState,
+        checks: dict[int, IndexCheck],
+        guesses: _Guesses,
+        *,
+        is_epoch_lost: bool,
     ) -> ScanTask | None:
         base_offset = files.base_offset
-        wants_indexes = base_offset in guesses.recovered or checks[base_offset].needs_scan
+        is_recovered = base_offset in guesses.recovered
+        wants_indexes = is_recovered or checks[base_offset].needs_scan
         start_position: int | None = 0
         if not wants_indexes and not self._options.scan_all and not is_epoch_lost:
             start_position = self._start_of_replay(files, guesses.replayed.get(base_offset))
@@ -279,6 +288,9 @@ class _Surveyor:
             wants_indexes=wants_indexes,
             index_path=None if files.index is None else self._path(files.index.name),
             time_index_path=None if files.time_index is None else self._path(files.time_index.name),
+            is_last=is_recovered and files is self._inventory.segments[-1],
+            # What the load pass cuts is whole when it is recovered again, and what is behind it stays.
+            cut_ends_log=is_recovered and not state.is_protected and not state.needs_load_pass,
         )
 
     def _start_of_replay(self, files: SegmentFiles, offset: int | None) -> int | None:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from stratalog.errors import CorruptRecordError
 from stratalog.files.disk import Disk
 from stratalog.log.recovery.salvage import Salvage
+from stratalog.log.recovery.stale_tail import find_stale_tail
 from stratalog.records.batch import RECORD_BATCH_OVERHEAD
 from stratalog.records.kernels.memory import Bytes, byte_array
 from stratalog.records.reader import read_batches
@@ -25,7 +26,8 @@ class ScanTask:
 
     `start_position` is above 0 where only producers are asked for, and a snapshot knows those before it.
     `index_path` and `time_index_path` are the files to compare with; None: there are none, or they are not
-    asked for.
+    asked for. The log ends in a recovered segment that `is_last`; where `cut_ends_log`, it ends in this one
+    if that is cut, as a broker removes all behind it.
     """
 
     name: str
@@ -38,6 +40,8 @@ class ScanTask:
     wants_indexes: bool = True
     index_path: str | None = None
     time_index_path: str | None = None
+    is_last: bool = False
+    cut_ends_log: bool = False
 
 
 class IndexBytes(NamedTuple):
@@ -71,6 +75,8 @@ def run_scan(disk: Disk, task: ScanTask, *, buffer: Bytes | None = None) -> Scan
     pieces: tuple[SegmentScan, ...] = ()
     if scan.stop is ScanStop.OFFSET_OVERFLOW:
         pieces = _pieces_behind(disk, task, scan, buffer)
+    if not pieces and (task.is_last or (task.cut_ends_log and scan.valid_size < task.size)):
+        scan = _without_stale_tail(disk, task, scan, buffer)
     return result_of(disk, task, scan, pieces=pieces)
 
 
@@ -108,6 +114,24 @@ def _scan(disk: Disk, task: ScanTask, base_offset: int, start: int, buffer: Byte
         end_position=task.size,
         buffer=buffer,
     )
+
+
+def _without_stale_tail(disk: Disk, task: ScanTask, scan: SegmentScan, buffer: Bytes | None) -> SegmentScan:
+    """The scan up to what hides the log's end from a broker, by reading again: that is rare."""
+    if scan.stop is ScanStop.INVALID_OFFSET:
+        return scan  # nothing of it stays
+    stale = find_stale_tail(
+        disk,
+        task.path,
+        task.base_offset,
+        index=_bounded_index(scan, task.max_index_size),
+        next_offset=scan.next_offset,
+        end=scan.valid_size,
+    )
+    if stale is None:
+        return scan
+    before = _scan(disk, replace(task, size=stale.position), task.base_offset, 0, buffer)
+    return replace(before, stop=ScanStop.STALE_TAIL, reason=stale.reason)
 
 
 def _pieces_behind(
