@@ -2,7 +2,8 @@
 
 What is meant to differ is stated in docs/compatibility.md, "Recovery: deliberate differences". Where Kafka
 believes an index below the recovery point that we look at, it is asked a second time, with that index taken
-away: then it builds what we must have built. So every expected byte is Kafka's own.
+away: then it builds what we must have built. Where stale batches hide the log's end from it, it is asked a
+second time without them. So every expected byte is Kafka's own.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import crc32c
 
 from tests.kafka.directories import names_in
 from tests.kafka.log_oracle import Json, LogOracle, Refusal, Step
-from tests.kafka.recovery_cases import INDEX_SUFFIXES, Case, logs_in
+from tests.kafka.recovery_cases import INDEX_SUFFIXES, Case, batch_positions, logs_in
 
 Contents = dict[str, object]
 ENTRY_SIZES = {".index": 8, ".timeindex": 12}
@@ -35,6 +36,14 @@ class Recovered:
     marks: Json
     refusal: Refusal | None
 
+    @property
+    def has_lost_its_end(self) -> bool:
+        """Whether the log ends where its last segment begins, though there are batches in that."""
+        if self.refusal is not None:
+            return False
+        base_offset, size = self.marks["segments"][-1]
+        return bool(size) and self.marks["logEnd"] == base_offset
+
 
 def kafka_recovers(oracle: LogOracle, case: Case, now_ms: int) -> Recovered:
     """Kafka loads the case's directory as after a crash, and closes the log as a shutdown does."""
@@ -47,6 +56,22 @@ def kafka_rebuilds(oracle: LogOracle, case: Case, kafka: Recovered, folder: Path
     for base in case.touched:
         (copy.directory / f"{base:020}.index").unlink(missing_ok=True)
     return kafka_recovers(oracle, copy, now_ms)
+
+
+def without_stale_tail(case: Case, kafka: Recovered, folder: Path) -> Case:
+    """The case, cut behind the last batch that Kafka has indexed in the segment whose end it has lost.
+
+    One byte more stays, so that it is cut off and the segments behind it go, if there are any.
+    """
+    copy = copied(case, folder)
+    base, _ = kafka.marks["segments"][-1]
+    recovered = kafka.directory / f"{base:020}.log"
+    last_entry = recovered.with_suffix(".index").read_bytes()[-ENTRY_SIZES[".index"] :]
+    last_indexed = int.from_bytes(last_entry[4:], "big")
+    stale = next(at for at in batch_positions(recovered.read_bytes()) if at > last_indexed)
+    with (copy.directory / recovered.name).open("r+b") as log:
+        log.truncate(stale + 1)
+    return copy
 
 
 def kafka_opens(oracle: LogOracle, case: Case, marks: Json, now_ms: int) -> Recovered:

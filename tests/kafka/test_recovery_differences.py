@@ -37,24 +37,37 @@ def log_oracle(kafka_jars: KafkaJars) -> Iterator[LogOracle]:
 @pytest.fixture
 def both(log_oracle: LogOracle, tmp_path: Path) -> tuple[Case, Case]:
     """A log of four segments that Kafka wrote, five batches each: one copy for Kafka, one for us."""
-    directory = tmp_path / "case" / "t-0"
-    directory.mkdir(parents=True)
     config = {"index.interval.bytes": "0", "segment.index.bytes": str(PADDED)}
+    return written_twice(log_oracle, tmp_path, config)
+
+
+def written_twice(
+    log_oracle: LogOracle,
+    folder: Path,
+    config: dict[str, str],
+    *,
+    segments_count: int = SEGMENTS,
+    records_count: int = 1,
+) -> tuple[Case, Case]:
+    directory = folder / "case" / "t-0"
+    directory.mkdir(parents=True)
     log_oracle.ask("setClock", ms=LONG_AGO_MS)
     log_oracle.ask("open", dir=str(directory), config=config, clean=True, logStart=0, recoveryPoint=0)
-    for number in range(SEGMENTS * BATCHES):
+    for number in range(segments_count * BATCHES):
         if number and number % BATCHES == 0:
             log_oracle.ask("roll")
         given = {"leaderEpoch": 0, "origin": "CLIENT", "transactionVersion": -1}
-        log_oracle.ask("appendLeader", hex=batch(number).hex(), **given)
+        log_oracle.ask("appendLeader", hex=batch(number, records_count).hex(), **given)
     log_oracle.ask("close")
     case = Case(directory=directory, config=config, recovery_point=0, log_start_offset=0)
-    return copied(case, tmp_path / "kafka"), copied(case, tmp_path / "ours")
+    return copied(case, folder / "kafka"), copied(case, folder / "ours")
 
 
-def batch(number: int) -> bytes:
-    options = BatchOptions(producer_id=7, producer_epoch=0, base_sequence=number)
-    return build_batch([Record(0, LONG_AGO_MS + number, b"key", b"value %d" % number)], options)
+def batch(number: int, records_count: int = 1) -> bytes:
+    options = BatchOptions(producer_id=7, producer_epoch=0, base_sequence=number * records_count)
+    value = b"value %d" % number
+    records = [Record(offset, LONG_AGO_MS + number, b"key", value) for offset in range(records_count)]
+    return build_batch(records, options)
 
 
 def on_both(both: tuple[Case, Case], change: str, data: bytes, *, recovery_point: int | None = None) -> None:
@@ -113,6 +126,31 @@ def test_offsets_below_their_segment_stop_kafka_and_are_cut_here(
     assert "Split operation" in refusal.message
     assert last.read_bytes() == good
     assert plan.log_end_offset == SEGMENTS * BATCHES
+    opens_as_stopped(log_oracle, ours, plan, NOW_MS)
+
+
+@pytest.mark.parametrize(
+    ("segments_count", "torn", "recovery_point"),
+    [(1, b"", 0), (1, b"", 10**6), (1, b"torn", 10**6), (2, b"torn", 0)],
+)
+def test_stale_batches_behind_the_last_indexed_one_hide_the_end_from_kafka_and_are_cut_here(
+    log_oracle: LogOracle, tmp_path: Path, segments_count: int, torn: bytes, recovery_point: int
+) -> None:
+    # Of five batches the third and the fifth are indexed; the stale one, close behind, is not.
+    config = {"index.interval.bytes": str(len(batch(0, 3))), "segment.index.bytes": str(PADDED)}
+    both = written_twice(log_oracle, tmp_path, config, segments_count=segments_count, records_count=3)
+    theirs, ours = both
+    log = logs_in(ours.directory)[0]
+    good = log.read_bytes()
+    stale = good[slice(*batch_positions(good)[1:3])]
+    on_both(both, log.name, stale + torn, recovery_point=recovery_point)
+
+    marks = kafka_recovers(log_oracle, theirs, NOW_MS).marks
+    plan = we_recover(ours, NOW_MS)
+
+    assert (marks["segments"], marks["logEnd"], marks["epochs"]) == ([[0, len(good + stale)]], 0, [])
+    assert (log.read_bytes(), logs_in(ours.directory)) == (good, [log])
+    assert plan.log_end_offset == 3 * BATCHES
     opens_as_stopped(log_oracle, ours, plan, NOW_MS)
 
 
