@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.log.model import batch
+from tests.log.model import batch, produced
 from tests.log.recovery.directory import Directory, comparable
 
 ONE = len(batch(b"x", b"x", b"x"))
@@ -95,3 +95,23 @@ def test_below_the_recovery_point_a_stale_tail_stays(orders: Directory) -> None:
     plan = orders.recover(recovery_point=30)
 
     assert (orders.file(0, ".log").read_bytes(), plan.cuts, plan.log_end_offset) == (found, (), 30)
+
+
+def test_a_replay_from_inside_a_flushed_segment_comes_to_its_producers_though_a_stale_batch_is_its_last(
+    tmp_path: Path,
+) -> None:
+    size = len(produced(7, 0, b"x"))
+    orders = Directory(tmp_path / "data", internal_segment_bytes=4 * size)
+    for first, end in ((0, 2), (2, 6)):
+        log = orders.open()  # closing the first leaves a snapshot inside the segment
+        for sequence in range(first, end):
+            log.append_as_leader(produced(7, sequence, b"x"), leader_epoch=0)
+        log.close()
+    assert (orders.offsets(".log"), orders.offsets(".snapshot")) == ([0, 4], [2, 4, 6])
+    before = [orders.snapshot(offset) for offset in (4, 6)]
+    orders.append(0, ".log", batch(b"x", base_offset=1))
+    orders.write(4, ".snapshot", b"torn")
+
+    orders.recover(recovery_point=4)
+
+    assert [orders.snapshot(offset) for offset in (4, 6)] == before

@@ -18,7 +18,9 @@ class ResultScans:
 
     def behind(self, segment: SegmentState, offset: int) -> SegmentScan | None:
         scan = self.by_base.get(segment.base_offset)
-        return None if scan is None or segment.is_emptied or offset >= scan.next_offset else scan
+        if scan is None or segment.is_emptied:
+            return None
+        return scan if offset < scan.next_offset or _tells_from(scan, offset) else None
 
     def next_offset(self, segment: SegmentState) -> int:
         if segment.is_emptied:
@@ -26,3 +28,10 @@ class ResultScans:
         if self._end_offset is not None:
             return self._end_offset
         return self.by_base[segment.base_offset].next_offset
+
+
+def _tells_from(scan: SegmentScan, offset: int) -> bool:
+    """Whether a producer did something from an offset on, though the last batch is a stale one below it."""
+    return any(event.offset >= offset for event in scan.transactions) or any(
+        batch.last_offset >= offset for producer in scan.producers for batch in producer.batches
+    )
