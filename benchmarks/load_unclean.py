@@ -22,7 +22,8 @@ import numpy as np
 
 from benchmarks.log_directory import LoadedDirectory, segments
 from benchmarks.rounds import Rounds
-from stratalog.files.disk import Disk, aligned_buffer
+from stratalog.buffers import aligned_buffer
+from stratalog.files.disk import Disk
 from stratalog.manager.recovery import RecoverOptions, recover_directories
 from stratalog.segment.scan import SCAN_SIZE, scan_segment
 

@@ -15,6 +15,7 @@ ORDER = [
     "version",
     "errors",
     "clock",
+    "buffers",
     "config",
     "files",
     "records",

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from stratalog.buffers import aligned_buffer
 from stratalog.errors import DiskError
-from stratalog.files.disk import Disk, EntryKind, aligned_buffer, read_by_seeking
+from stratalog.files.disk import Disk, EntryKind, read_by_seeking
 
 disk = Disk()
 BYTES = bytes(range(256)) * 40

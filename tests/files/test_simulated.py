@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from stratalog.buffers import aligned_buffer
 from stratalog.errors import DiskError
-from stratalog.files.disk import Disk, EntryKind, aligned_buffer
+from stratalog.files.disk import Disk, EntryKind
 from stratalog.files.simulated import PowerCut, SimulatedDisk
 
 A, B = "/logs/a", "/logs/b"

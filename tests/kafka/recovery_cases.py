@@ -337,16 +337,17 @@ class Damaging:
         return f"replacement of {names} left in state {state}"
 
     def _replacement(self, replaced: list[Path]) -> list[Path]:
-        """A segment with some batches of each, and indexes that Kafka built for it."""
+        """A segment with some batches of each, none of them stale, and indexes that Kafka built for it."""
         folder = self._directory.parent.parent / "replacement-0"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
-        kept = b""
+        kept, last_offset = b"", -1
         for log in replaced:
             data = log.read_bytes()
             for start, end in _ranges(data):
-                if self._random.random() < 0.7:
-                    kept += data[start:end]
+                base_offset = int.from_bytes(data[start : start + LENGTH_AT], "big")
+                if self._random.random() < 0.7 and base_offset > last_offset:
+                    kept, last_offset = kept + data[start:end], base_offset
         (folder / replaced[0].name).write_bytes(kept)
         config = self._case.config | {"segment.index.bytes": "4096"}
         self._oracle.ask("recoverIndexes", dir=str(folder), config=config)

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from stratalog.buffers import aligned_buffer
 from stratalog.errors import DiskError
-from stratalog.files.disk import Disk, ReadFile, aligned_buffer
+from stratalog.files.disk import Disk, ReadFile
 from stratalog.files.disk import Path as DiskPath
 from stratalog.records.build import BatchOptions, Record, build_batch
 from stratalog.records.control import ControlType

@@ -16,9 +16,7 @@ the OSError is its cause. Nothing reaches the device for certain before `sync`; 
 from __future__ import annotations
 
 import errno
-import mmap
 import os
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from stratalog.errors import DiskError
@@ -42,13 +40,11 @@ __all__ = [
     "FileStatus",
     "Path",
     "ReadFile",
-    "aligned_buffer",
     "byte_view",
     "read_by_seeking",
 ]
 
 _PLAIN = (bytes, bytearray, memoryview)  # not as a union, which would be made anew for each call
-_HUGE_PAGE_SIZE = 2 << 20
 _FLAGS: int = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 # Never through a link: root repairs directories in which another user may have planted one.
 _CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | _FLAGS
@@ -373,23 +369,6 @@ def byte_view(data: Data) -> memoryview:
     """The bytes of `data`, uncopied."""
     view = memoryview(data) if isinstance(data, _PLAIN) else data.data
     return view if view.format == "B" else view.cast("B")
-
-
-def aligned_buffer(size: int) -> NDArray[np.uint8]:
-    """Zeroed memory of `size` bytes that starts on a page: make it once, and read into it again and again.
-
-    Large ones lie in huge pages, where the system has them: 280-byte batches are scanned some 5 % faster.
-    """
-    import numpy as np
-
-    if size < _HUGE_PAGE_SIZE or not hasattr(mmap, "MADV_HUGEPAGE"):
-        return np.frombuffer(mmap.mmap(-1, max(size, 1)), dtype=np.uint8)[:size]
-    memory = mmap.mmap(-1, size + _HUGE_PAGE_SIZE)
-    with suppress(OSError):  # a kernel built without them
-        memory.madvise(mmap.MADV_HUGEPAGE)
-    whole = np.frombuffer(memory, dtype=np.uint8)
-    start = -whole.ctypes.data % _HUGE_PAGE_SIZE
-    return whole[start : start + size]
 
 
 def read_by_seeking(descriptor: int, view: memoryview, position: int) -> int:

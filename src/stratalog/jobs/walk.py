@@ -16,8 +16,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from stratalog.buffers import aligned_buffer
 from stratalog.errors import CorruptRecordError, InvalidNameError
-from stratalog.files.disk import Disk, EntryKind, ReadFile, aligned_buffer
+from stratalog.files.disk import Disk, EntryKind, ReadFile
 from stratalog.files.names import (
     DirectoryState,
     FileKind,

@@ -17,10 +17,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from stratalog.buffers import aligned_buffer
 from stratalog.clock import Clock, system_clock
 from stratalog.config import ServerConfig
 from stratalog.errors import DiskError, FileOwnerError, LogDirLockedError, StratalogError, UsageError
-from stratalog.files.disk import Disk, aligned_buffer
+from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock
 from stratalog.log.clean_shutdown import UNKNOWN_EPOCH
 from stratalog.log.recovery.quarantine import Quarantine

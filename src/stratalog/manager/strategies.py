@@ -24,10 +24,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
+from stratalog.buffers import aligned_buffer
 from stratalog.clock import system_clock
 from stratalog.config import LogConfig
 from stratalog.errors import CorruptIndexError
-from stratalog.files.disk import Disk, aligned_buffer
+from stratalog.files.disk import Disk
 from stratalog.files.entries import EntryKind, Path, ReadFile
 from stratalog.files.names import FileKind, FileState, parse_segment_file
 from stratalog.log.clean_shutdown import CleanShutdownFile

@@ -8,6 +8,8 @@ import numpy as np
 import zstandard
 from numpy.typing import NDArray
 
+from stratalog.buffers import private_memory
+
 _GROWTH_CAP = 16 << 20
 
 
@@ -39,6 +41,6 @@ class Scratch:
 
     def _replace(self, capacity: int) -> None:
         whole_pages = -(-max(capacity, 1) // mmap.PAGESIZE) * mmap.PAGESIZE
-        memory = mmap.mmap(-1, whole_pages)
+        memory = private_memory(whole_pages)
         self.array: NDArray[np.uint8] = np.frombuffer(memory, dtype=np.uint8)
         self.view = memoryview(memory)

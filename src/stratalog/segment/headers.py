@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from stratalog.buffers import aligned_buffer
 from stratalog.errors import CorruptRecordError
-from stratalog.files.disk import aligned_buffer
 from stratalog.records.batch import LOG_OVERHEAD, RECORD_BATCH_OVERHEAD
 from stratalog.records.columns import wrong_crc
 from stratalog.records.kernels import index as kernel

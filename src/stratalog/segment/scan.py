@@ -14,8 +14,9 @@ from enum import Enum
 
 import numpy as np
 
+from stratalog.buffers import aligned_buffer
 from stratalog.errors import InvalidRecordError
-from stratalog.files.disk import Disk, Path, aligned_buffer
+from stratalog.files.disk import Disk, Path
 from stratalog.records.batch import LOG_OVERHEAD
 from stratalog.records.columns import wrong_crc
 from stratalog.records.kernels import index as indexing

@@ -360,6 +360,16 @@ def test_a_damaged_epoch_file_is_written_anew_from_the_whole_log(orders: Directo
     assert FindingKind.EPOCH_FILE in [finding.kind for finding in plan.findings]
 
 
+def test_epochs_that_recovery_found_and_cut_leave_a_file_that_says_there_are_none(tmp_path: Path) -> None:
+    # Kafka writes each as it finds it; the file of a log that never had a leader is empty.
+    orders = Directory(tmp_path / "data", index_interval_bytes=0)
+    orders.write(0, ".log", b"".join(batch(b"x", base_offset=offset) for offset in (0, 1, 5, 3)))
+
+    orders.recover()
+
+    assert (orders.path / "leader-epoch-checkpoint").read_bytes() == b"0\n0\n"
+
+
 def test_an_epoch_above_the_cut_is_forgotten(orders: Directory) -> None:
     (orders.path / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n3 12\n")
     orders.flip(10, 2 * ONE - 1)

@@ -14,7 +14,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from stratalog.files.disk import Disk, ReadFile, aligned_buffer
+from stratalog.buffers import aligned_buffer
+from stratalog.files.disk import Disk, ReadFile
 from stratalog.records.kernels.memory import Bytes
 from stratalog.records.kernels.walk import LOG_OVERHEAD, SMALLEST_V0, BatchTable
 from stratalog.records.unpack import RUN_SIZE

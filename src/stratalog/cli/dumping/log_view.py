@@ -6,9 +6,10 @@ import struct
 from types import TracebackType
 from typing import NamedTuple, Self
 
+from stratalog.buffers import aligned_buffer
 from stratalog.cli.dumping.chunks import Chunk
 from stratalog.cli.dumping.runs import RecordReader
-from stratalog.files.disk import Disk, ReadFile, aligned_buffer
+from stratalog.files.disk import Disk, ReadFile
 from stratalog.records.batch import LOG_OVERHEAD
 from stratalog.records.kernels.walk import SMALLEST_V0, SMALLEST_V1, SMALLEST_V2
 from stratalog.records.walk import new_table, walk_batches

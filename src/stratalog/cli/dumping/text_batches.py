@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from stratalog.buffers import aligned_buffer
 from stratalog.cli.dumping.chunks import Chunk
 from stratalog.cli.dumping.complaints import Complaints
 from stratalog.cli.dumping.contents import ContentsWriter, bytes_at
@@ -13,7 +14,6 @@ from stratalog.cli.dumping.options import DumpOptions
 from stratalog.cli.dumping.printer import Printer
 from stratalog.cli.dumping.runs import Fault, RecordReader, Records
 from stratalog.errors import InvalidRecordError
-from stratalog.files.disk import aligned_buffer
 from stratalog.records.batch import Attributes
 from stratalog.records.kernels import decode as decoding
 from stratalog.records.kernels import text

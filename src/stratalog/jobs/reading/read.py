@@ -16,10 +16,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from stratalog.buffers import aligned_buffer
 from stratalog.clock import system_clock
 from stratalog.config import LogConfig
 from stratalog.errors import CorruptRecordError, DiskError, OffsetOutOfRangeError
-from stratalog.files.disk import Disk, ReadFile, aligned_buffer
+from stratalog.files.disk import Disk, ReadFile
 from stratalog.jobs.reading.arrow import assembled, placed, without_columns
 from stratalog.jobs.reading.options import OnCorruption
 from stratalog.jobs.reading.split import (

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stratalog.buffers import aligned_buffer
 from stratalog.errors import InvalidRecordError
-from stratalog.files.disk import aligned_buffer
 from stratalog.log.cleaning.offset_map import OffsetMap
 from stratalog.log.cleaning.runs import INT64_MAX, DecodedRun
 from stratalog.log.cleaning.transactions import CleanedTransactions

@@ -7,13 +7,13 @@ which would compact another's record away. Kafka: SkimpyOffsetMap, with MD5
 
 from __future__ import annotations
 
-import mmap
 import secrets
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stratalog.buffers import private_memory
 from stratalog.errors import UsageError
 from stratalog.records.kernels import offset_map as kernel
 from stratalog.records.kernels.decode import RECORD, RecordTable
@@ -56,11 +56,8 @@ class OffsetMap:
 
     def clear(self) -> None:
         """Forget everything, and draw a new key for the hash."""
-        memory = mmap.mmap(-1, self.slots * SLOT_SIZE)
-        if hasattr(mmap, "MADV_HUGEPAGE"):
-            # A look-up goes anywhere: with small pages it misses the page table's cache each time too.
-            memory.madvise(mmap.MADV_HUGEPAGE)
-        self._slots = np.frombuffer(memory, np.uint64)
+        # In huge pages: a look-up goes anywhere, and with small ones it misses the page table's cache too.
+        self._slots = np.frombuffer(private_memory(self.slots * SLOT_SIZE), np.uint64)
         self._state = np.array([0, NO_OFFSET], np.int64)
         first, second = self._key_given or (secrets.randbits(64), secrets.randbits(64))
         self._hash_key = np.uint64(first), np.uint64(second)

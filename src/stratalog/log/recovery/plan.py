@@ -130,7 +130,7 @@ class _Planner:
             self._write_split(split)
         self._write_indexes(sequence)
         self._write_snapshots(snapshots)
-        self._write_epochs(sequence.epochs.entries, is_cleared=sequence.is_below_start)
+        self._write_epochs(sequence.epochs, is_cleared=sequence.is_below_start)
         start_offset = max(survey.settings.log_start_offset, sequence.segments[0].base_offset)
         if survey.config.remote_storage_enable:
             start_offset = survey.settings.log_start_offset
@@ -421,14 +421,15 @@ class _Planner:
             if offset not in kept:
                 self._steps.append(Delete(file=fact, why="no segment begins here, nor does the log end here"))
 
-    def _write_epochs(self, entries: list[EpochEntry], *, is_cleared: bool) -> None:
-        survey = self._survey
+    def _write_epochs(self, epochs: EpochStitch, *, is_cleared: bool) -> None:
+        survey, entries = self._survey, epochs.entries
         fact = survey.inventory.epoch_file
         if fact is not None and survey.epochs is not None and [*survey.epochs] == entries:
             return
         lines = [f"{entry.epoch} {entry.start_offset}" for entry in entries]
         # A log that never had a leader has the file, and nothing in it; one that had says that there is none.
-        data = format_checkpoint(lines) if lines or fact is not None or is_cleared else b""
+        had_leader = fact is not None or is_cleared or epochs.has_grown
+        data = format_checkpoint(lines) if lines or had_leader else b""
         self._write_file(LEADER_EPOCH_CHECKPOINT, data, fact, "the epochs of what is in the log")
 
     def _write(self, offset: int, kind: FileKind, data: bytes, fact: FileFact | None, why: str) -> None:

@@ -31,9 +31,10 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from stratalog.buffers import aligned_buffer
 from stratalog.clock import Clock, system_clock
 from stratalog.errors import DiskError, QuarantineError, QuarantineFullError
-from stratalog.files.disk import DirectoryEntry, Disk, Path, aligned_buffer
+from stratalog.files.disk import DirectoryEntry, Disk, Path
 from stratalog.log.recovery.manifest import (
     MANIFEST,
     PREFIX,

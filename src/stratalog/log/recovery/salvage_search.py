@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from stratalog.buffers import aligned_buffer
 from stratalog.errors import CorruptRecordError
-from stratalog.files.disk import aligned_buffer
 from stratalog.log.recovery.ranges import Range, merged
 from stratalog.log.recovery.salvage_transactions import GapTransactions, marker_in
 from stratalog.records.kernels import resync

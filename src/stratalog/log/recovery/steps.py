@@ -15,8 +15,9 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from stratalog.buffers import aligned_buffer
 from stratalog.errors import PreconditionError
-from stratalog.files.disk import Disk, EntryKind, Path, aligned_buffer
+from stratalog.files.disk import Disk, EntryKind, Path
 from stratalog.files.names import FileState, parse_segment_file
 from stratalog.log.recovery.facts import FileFact
 from stratalog.log.recovery.manifest import Kept

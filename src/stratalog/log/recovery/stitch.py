@@ -183,10 +183,14 @@ class ProducerStitch:
 
 
 class EpochStitch:
-    """Leader epochs: those of the file, those that scans bring, less those beyond the log's ends."""
+    """Leader epochs: those of the file, those that scans bring, less those beyond the log's ends.
+
+    `has_grown` says that a scan brought one: then a broker has written the file, whatever is left of them.
+    """
 
     def __init__(self, entries: Iterable[EpochEntry] = ()) -> None:
         self.entries: list[EpochEntry] = list(entries)
+        self.has_grown = False
 
     def add(self, scan: SegmentScan) -> None:
         """Let each epoch above the latest one start where its first batch is."""
@@ -195,6 +199,7 @@ class EpochStitch:
                 while self.entries and self.entries[-1].start_offset >= start_offset:
                     self.entries.pop()
                 self.entries.append(EpochEntry(epoch, start_offset))
+                self.has_grown = True
 
     def truncate_from_end(self, end_offset: int) -> None:
         while self.entries and self.entries[-1].start_offset >= end_offset:

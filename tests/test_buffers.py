@@ -1,0 +1,52 @@
+"""Buffers are this process's own."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from stratalog.buffers import aligned_buffer, private_memory
+from stratalog.log.cleaning.offset_map import OffsetMap
+from stratalog.records.compression import Scratch
+
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize("size", [0, 1, 4097, 3 * MIB])
+def test_a_buffer_has_its_size_is_zero_and_starts_on_a_page(size: int) -> None:
+    buffer = aligned_buffer(size)
+
+    assert (len(buffer), buffer.any(), buffer.ctypes.data % 4096) == (size, False, 0)
+
+
+def test_a_forked_process_does_not_write_into_its_parents_buffers() -> None:
+    small, large, scratch = aligned_buffer(100), aligned_buffer(3 * MIB), Scratch()
+
+    child = os.fork()
+    if child == 0:
+        for array in (small, large, scratch.array):
+            array[:] = 1
+        os._exit(0)
+    os.waitpid(child, 0)
+
+    assert [array.any() for array in (small, large, scratch.array)] == [False] * 3
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="as Linux counts memory")
+def test_the_system_counts_buffers_and_offset_maps_as_memory_of_the_process() -> None:
+    before = anonymous_size()
+
+    memory = private_memory(64 * MIB)
+    memory[::4096] = bytes([1]) * (64 * MIB // 4096)
+    offset_map = OffsetMap(24 * 1_000_000)
+    offset_map.put_keys([b"%d" % number for number in range(200_000)])
+
+    assert anonymous_size() - before > (64 + 20) * MIB
+
+
+def anonymous_size() -> int:
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("RssAnon:")[1].split()[0]) << 10
