@@ -39,7 +39,7 @@ def explain(
     from stratalog.files.disk import Disk
     from stratalog.manager.explaining import explain as explain_partition
     from stratalog.manager.known_topics import KnownTopics
-    from stratalog.manager.looking import check_names, look
+    from stratalog.manager.looking import UnreadablePartition, check_names, look
 
     request = Request.of((directory,), config, topics, now)
     disk, path, moment = Disk(), os.path.abspath(directory), request.clock()  # noqa: PTH100
@@ -47,7 +47,13 @@ def explain(
     known = KnownTopics(disk, [path], request.sources)
     documents: list[dict[str, object]] = []
     tables: list[Table] = []
+    code = ExitCode.FINE
     for partition in look(disk, request.clock, path, known, names):
+        if isinstance(partition, UnreadablePartition):
+            documents.append({"partition": partition.name, "error": partition.error})
+            output.say(f"{partition.name}: {partition.error}")
+            code = ExitCode.FAILED
+            continue
         answers = list(explain_partition(partition, moment))
         documents.append(_document(partition, answers))
         tables.append(_table(partition, answers))
@@ -56,7 +62,7 @@ def explain(
     output.show({"now": moment, "partitions": documents}, *tables)
     for note in known.notes:
         output.say(note)
-    return ExitCode.FINE
+    return code
 
 
 def _table(partition: Partition, answers: list[SegmentAnswer]) -> Table:

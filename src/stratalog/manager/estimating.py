@@ -22,7 +22,7 @@ from stratalog.log.cleaning.sampling import ENOUGH, sample_log
 from stratalog.log.cleaning.tally import KeyCount, KeyTally, Prefix, Tally
 from stratalog.manager.known_topics import KnownTopics, TopicSources
 from stratalog.manager.layout import classify
-from stratalog.manager.looking import Partition, check_names, is_named, look
+from stratalog.manager.looking import Partition, UnreadablePartition, check_names, is_named, look
 from stratalog.manager.read_progress import CountRead, OnRead, ReadProgress, logs_size, nobody
 from stratalog.manager.rehearsing import Rehearser, find_dirty, last_records_of_view, set_stage
 from stratalog.manager.starting import unique_paths
@@ -182,8 +182,11 @@ class _Running:
                 yield found
 
     def _estimate(
-        self, path: str, partition: Partition, tallies: list[Tally], on_read: CountRead
+        self, path: str, partition: Partition | UnreadablePartition, tallies: list[Tally], on_read: CountRead
     ) -> PartitionEstimate:
+        if isinstance(partition, UnreadablePartition):
+            topic = partition.entry.topic_partition.topic
+            return PartitionEstimate(name=partition.name, topic=topic, directory=path, error=partition.error)
         config, assumptions = _settings(partition)
         blank = PartitionEstimate(
             name=partition.name,

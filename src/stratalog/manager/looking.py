@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from stratalog.clock import Clock
 from stratalog.config import LogConfig
-from stratalog.errors import UsageError
+from stratalog.errors import StratalogError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.entries import DirectoryEntry, EntryKind
 from stratalog.files.names import FileState, TopicPartition, parse_segment_file
@@ -79,6 +79,18 @@ class Partition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadablePartition:
+    """One that cannot be looked at, and why; the others can."""
+
+    entry: PartitionEntry
+    error: str
+
+    @property
+    def name(self) -> str:
+        return self.entry.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingFile:
     """A file that was given up and waits for its deletion."""
 
@@ -89,7 +101,7 @@ class WaitingFile:
 
 def look(
     disk: Disk, clock: Clock, directory: str, known: KnownTopics, names: Sequence[str] = ()
-) -> Iterator[Partition]:
+) -> Iterator[Partition | UnreadablePartition]:
     """The partitions of a log directory, or those of the topics or partitions that are named.
 
     Each is closed when the next one is asked for.
@@ -102,14 +114,18 @@ def look(
         if names and not is_named(entry, names):
             continue
         key = entry.topic_partition
-        view = LogView(
-            disk=disk,
-            clock=clock,
-            directory=f"{directory}{os.sep}{entry.name}",
-            topic_partition=key,
-            config=known.of(key.topic),
-            log_start_offset=max(0, starts.get(key, 0)),
-        )
+        try:
+            view = LogView(
+                disk=disk,
+                clock=clock,
+                directory=f"{directory}{os.sep}{entry.name}",
+                topic_partition=key,
+                config=known.of(key.topic),
+                log_start_offset=max(0, starts.get(key, 0)),
+            )
+        except StratalogError as error:
+            yield UnreadablePartition(entry=entry, error=str(error))
+            continue
         try:
             yield Partition(
                 entry,

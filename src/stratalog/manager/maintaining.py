@@ -32,7 +32,14 @@ from stratalog.manager.checkpoints import Checkpoint
 from stratalog.manager.known_topics import KnownTopics, TopicSources
 from stratalog.manager.layout import classify
 from stratalog.manager.log_directory import LogDirectory, MakeLock
-from stratalog.manager.looking import Partition, check_names, is_named, look, waiting_files
+from stratalog.manager.looking import (
+    Partition,
+    UnreadablePartition,
+    check_names,
+    is_named,
+    look,
+    waiting_files,
+)
 from stratalog.manager.read_progress import CountRead, OnRead, ReadProgress, logs_size, nobody
 from stratalog.manager.repairing import repair_partition
 from stratalog.manager.starting import unique_paths
@@ -131,6 +138,9 @@ class Maintenance:
         self, path: str, known: KnownTopics, work: Work, now: int, progress: ReadProgress
     ) -> Iterator[PartitionWork]:
         for partition in look(self.disk, self.clock, path, known, self.names):
+            if isinstance(partition, UnreadablePartition):
+                yield PartitionWork(name=partition.name, error=partition.error)
+                continue
             if partition.refusal is not None:
                 yield PartitionWork(name=partition.name, refusal=partition.refusal)
                 continue
