@@ -1,6 +1,6 @@
 """The same query by Spark's Kafka source from a running broker, and by ours from that broker's directory.
 
-What each of the queries is made from is held against a plain consumer too (`witness.py`).
+What each of the queries is made from is held against Kafka's own consumer too (`witness.py`).
 
 The broker runs on a copy of the checked-in directory that a killed broker left, so every codec, odd headers,
 transactions (one of them open), compaction and a trimmed log are in it, and on a topic made from a seed.
@@ -26,7 +26,7 @@ from tests.kafka.clients import create_topic, produce, producer
 from tests.kafka.conftest import had
 from tests.kafka.jars import resolve
 from tests.spark.connector import connector_jars
-from tests.spark.witness import COLUMNS, consumed
+from tests.spark.witness import COLUMNS, Witness
 
 pytestmark = pytest.mark.kafka
 
@@ -119,6 +119,13 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def witness(broker: Broker) -> Iterator[Witness]:
+    found = Witness(had(resolve), broker.bootstrap)
+    yield found
+    found.close()
+
+
 def produce_seeded(broker: Broker, partition: int) -> None:
     """Records of all kinds in batches of all codecs and sizes, with rising times a second apart."""
     seed = random.Random(partition)
@@ -166,13 +173,15 @@ def test_a_query_gives_what_sparks_kafka_source_gives(
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_query_is_made_from_what_a_consumer_gets(spark: SparkSession, broker: Broker, case: Case) -> None:
+def test_a_query_is_made_from_what_kafkas_consumer_gets(
+    spark: SparkSession, broker: Broker, witness: Witness, case: Case
+) -> None:
     columns = [*COLUMNS, *(["headers"] if "includeHeaders" in case.options else [])]
 
     frame = spark.read.format("stratalog").options(**case.options).load(str(broker.log_dir))
     found = sorted(map(as_consumed, frame.selectExpr(*columns).collect()), key=itemgetter(0, 1, 2))
 
-    expected = consumed(broker.bootstrap, case.options)
+    expected = witness.consumed(case.options)
     assert expected
     assert found == expected
 

@@ -1,6 +1,6 @@
-"""What a plain consumer gets for the options of a read: the second witness, which shares no code with Spark.
+"""What Kafka's own consumer gets for the options of a read: the second witness, which runs without Spark.
 
-Topics, the earliest and latest offsets and the offsets of times are asked of the broker, by librdkafka.
+Topics, the earliest and latest offsets and the offsets of times are asked of the broker too.
 """
 
 from __future__ import annotations
@@ -10,83 +10,83 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, TopicPartition
+from tests.kafka.jars import KafkaJars
+from tests.kafka.java import JavaProgram
 
-from tests.fixtures.records import consumer
+Json = dict[str, Any]
 
-# As SQL over the frame of a source, whose rows are then as those of `consumed`.
+# As SQL over the frame of a source, whose rows are then as those of `Witness.consumed`.
 COLUMNS = ("topic", "partition", "offset", "key", "value", "unix_millis(timestamp)", "timestampType")
 EARLIEST, LATEST = -2, -1
 
 
-def consumed(bootstrap: str, options: Mapping[str, str]) -> list[tuple[Any, ...]]:
-    """The records that the options ask for, with their headers if these are asked for, in order."""
-    isolation = options.get("kafka.isolation.level", "read_uncommitted")
-    # At the end of a partition a fetch would wait half a second for more, and the next one for it.
-    settings = {"isolation_level": isolation, "enable_partition_eof": True, "fetch_wait_max_ms": 10}
-    client = consumer(bootstrap, "witness", **settings)
-    try:
+class Witness:
+    """Consumers of one broker, in a JVM of their own; `close` ends it."""
+
+    def __init__(self, jars: KafkaJars, bootstrap: str) -> None:
+        self._program = JavaProgram(jars, "ConsumerOracle")
+        self._bootstrap = bootstrap
+        self.close = self._program.close
+
+    def consumed(self, options: Mapping[str, str]) -> list[tuple[Any, ...]]:
+        """The records that the options ask for, with their headers if these are asked for, in order."""
+        reading = _Reading(self, options)
+        return [row for topic, partition in reading.partitions() for row in reading.rows(topic, partition)]
+
+    def ask(self, question: str, isolation: str, **given: object) -> Json:
+        wanted = {"ask": question, "bootstrap": self._bootstrap, "isolation": isolation, **given}
+        answer: Json = json.loads(self._program.ask(json.dumps(wanted)))
+        assert "error" not in answer, answer
+        return answer
+
+
+class _Reading:
+    """One read, by the options of Spark's source."""
+
+    def __init__(self, witness: Witness, options: Mapping[str, str]) -> None:
+        self._witness, self._options = witness, options
+        self._isolation = options.get("kafka.isolation.level", "read_uncommitted")
+
+    def partitions(self) -> list[tuple[str, int]]:
+        options = self._options
+        if "assign" in options:
+            assigned = json.loads(options["assign"])
+            return sorted((topic, number) for topic, numbers in assigned.items() for number in numbers)
+        topics = self._witness.ask("topics", self._isolation)["topics"]
+        if "subscribe" in options:
+            names = [name.strip() for name in options["subscribe"].split(",")]
+        else:
+            names = [name for name in topics if re.fullmatch(options["subscribePattern"], name)]
+        return sorted((name, number) for name in names for number in topics[name])
+
+    def rows(self, topic: str, partition: int) -> list[tuple[Any, ...]]:
+        start = self._bound(topic, partition, "starting", EARLIEST)
+        end = self._bound(topic, partition, "ending", LATEST)
+        found = self._ask("read", topic, partition, start=start, end=end)["records"]
+        has_headers = self._options.get("includeHeaders") == "true"
         return [
-            row
-            for topic, partition in _partitions(client, options)
-            for row in _read(client, topic, partition, options)
+            (topic, partition, offset, _bytes(key), _bytes(value), time_ms, kind)
+            + (([(name, _bytes(text)) for name, text in headers] or None,) if has_headers else ())
+            for offset, key, value, time_ms, kind, headers in found
         ]
-    finally:
-        client.close()
+
+    def _bound(self, topic: str, partition: int, side: str, mark: int) -> int:
+        """The offset at which a read begins or ends, by the broker's own word."""
+        bounds = self._ask("bounds", topic, partition)
+        timestamp = self._options.get(f"{side}Timestamp")
+        times = self._options.get(f"{side}OffsetsByTimestamp")
+        if times is not None:
+            timestamp = json.loads(times)[topic][str(partition)]
+        if timestamp is not None:
+            offset = self._ask("time", topic, partition, time=int(timestamp))["offset"]
+            return int(offset if offset >= 0 else bounds["latest"])
+        offsets = self._options.get(f"{side}Offsets")
+        offset = mark if offsets is None else json.loads(offsets)[topic][str(partition)]
+        return int({EARLIEST: bounds["earliest"], LATEST: bounds["latest"]}.get(offset, offset))
+
+    def _ask(self, question: str, topic: str, partition: int, **given: int) -> Json:
+        return self._witness.ask(question, self._isolation, topic=topic, partition=partition, **given)
 
 
-def _partitions(client: Consumer, options: Mapping[str, str]) -> list[tuple[str, int]]:
-    if "assign" in options:
-        assigned = json.loads(options["assign"])
-        return sorted((topic, number) for topic, numbers in assigned.items() for number in numbers)
-    topics = client.list_topics(timeout=30).topics
-    if "subscribe" in options:
-        names = [name.strip() for name in options["subscribe"].split(",")]
-    else:
-        names = [name for name in topics if re.fullmatch(options["subscribePattern"], name)]
-    return sorted((name, number) for name in names for number in topics[name].partitions)
-
-
-def _read(client: Consumer, topic: str, partition: int, options: Mapping[str, str]) -> list[tuple[Any, ...]]:
-    start = _bound(client, topic, partition, options, "starting", EARLIEST)
-    end = _bound(client, topic, partition, options, "ending", LATEST)
-    client.assign([TopicPartition(topic, partition, start)])
-    rows: list[tuple[Any, ...]] = []
-    while True:
-        message = client.poll(30)
-        assert message is not None, f"{topic}-{partition} did not come to its end"
-        error = message.error()
-        if error is not None:
-            assert error.code() == KafkaError._PARTITION_EOF, error
-            return rows
-        if message.offset() >= end:
-            return rows
-        kind, time_ms = message.timestamp()
-        row = (
-            topic,
-            partition,
-            message.offset(),
-            message.key(),
-            message.value(),
-            time_ms,
-            int(kind == TIMESTAMP_LOG_APPEND_TIME),
-        )
-        headers = ([*message.headers()] if message.headers() else None,)
-        rows.append(row + headers if options.get("includeHeaders") == "true" else row)
-
-
-def _bound(
-    client: Consumer, topic: str, partition: int, options: Mapping[str, str], side: str, mark: int
-) -> int:
-    """The offset at which a read begins or ends, by the broker's own word."""
-    earliest, latest = client.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)
-    timestamp = options.get(f"{side}Timestamp")
-    times = options.get(f"{side}OffsetsByTimestamp")
-    if times is not None:
-        timestamp = json.loads(times)[topic][str(partition)]
-    if timestamp is not None:
-        (found,) = client.offsets_for_times([TopicPartition(topic, partition, int(timestamp))], timeout=30)
-        return int(found.offset) if found.offset >= 0 else int(latest)
-    offsets = options.get(f"{side}Offsets")
-    offset = mark if offsets is None else json.loads(offsets)[topic][str(partition)]
-    return int({EARLIEST: earliest, LATEST: latest}.get(offset, offset))
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else bytes.fromhex(text)
