@@ -154,6 +154,27 @@ def test_stale_batches_behind_the_last_indexed_one_hide_the_end_from_kafka_and_a
     opens_as_stopped(log_oracle, ours, plan, NOW_MS)
 
 
+def test_a_log_that_starts_inside_its_last_segment_is_deleted_by_kafka_over_a_stale_batch(
+    log_oracle: LogOracle, tmp_path: Path
+) -> None:
+    config = {"index.interval.bytes": str(len(batch(0, 3))), "segment.index.bytes": str(PADDED)}
+    both = written_twice(log_oracle, tmp_path, config, segments_count=1, records_count=3)
+    theirs, ours = both
+    log = logs_in(ours.directory)[0]
+    good = log.read_bytes()
+    on_both(both, log.name, good[slice(*batch_positions(good)[1:3])])
+    for case in both:
+        case.log_start_offset = 3
+
+    marks = kafka_recovers(log_oracle, theirs, NOW_MS).marks
+    plan = we_recover(ours, NOW_MS)
+
+    assert (marks["segments"], marks["logEnd"]) == ([[3, 0]], 3)
+    assert log.read_bytes() == good
+    assert (plan.log_start_offset, plan.log_end_offset) == (3, 3 * BATCHES)
+    opens_as_stopped(log_oracle, ours, plan, NOW_MS)
+
+
 def test_an_offset_beyond_the_segments_that_follow_is_where_kafka_goes_on_and_is_cut_here(
     log_oracle: LogOracle, both: tuple[Case, Case]
 ) -> None:
