@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -39,6 +41,11 @@ class Batches:
         found = byte_array(self.data)[position : position + len(buffer)]
         buffer[: len(found)] = found
         return len(found)
+
+
+def alive() -> list[threading.Thread]:
+    """The threads that prepare runs."""
+    return [thread for thread in threading.enumerate() if thread.name == "stratalog-runs"]
 
 
 def records(seed: int, codecs: tuple[Codec, ...], size: int) -> tuple[Batches, list[tuple[int, bytes]]]:
@@ -84,6 +91,7 @@ def test_a_run_holds_while_the_next_one_is_prepared(codecs: tuple[Codec, ...]) -
         naive.siphash128(key, hash_key) for _, key in expected[::50]
     ]
     assert threading.current_thread() not in file.readers
+    assert not alive()
 
 
 def test_what_is_read_at_once_needs_no_thread() -> None:
@@ -106,6 +114,7 @@ def test_damage_is_raised_where_the_runs_are_taken_and_those_before_it_are_whole
     last = naive.walk(file.data, check_crc=False)[0][-1]
     assert caught.value.position == last.position
     assert found == list(range(last.base_offset))
+    assert not alive()
 
 
 def test_nothing_reads_on_once_the_runs_are_let_go() -> None:
@@ -119,4 +128,27 @@ def test_nothing_reads_on_once_the_runs_are_let_go() -> None:
     time.sleep(0.02)
 
     assert not file.readers
+    assert not alive()
     assert sum(len(run.rows) for run in reader.read(file)) == len(expected)
+
+
+def test_the_next_run_is_prepared_after_the_main_thread_has_ended_too() -> None:
+    """As when a cleaner goes on beside the threads of a server that were started last."""
+    program = """if True:
+        import threading
+
+        from stratalog.log.cleaning.runs import RunReader
+        from stratalog.records.compression import Codec
+        from tests.log.cleaning.test_runs import MIB, records
+
+        def read():
+            threading.main_thread().join()
+            file, expected = records(4, (Codec.NONE,), 4 * MIB)
+            print(sum(len(run.rows) for run in RunReader().read(file)) == len(expected))
+
+        threading.Thread(target=read).start()
+    """
+
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+    assert (ran.stdout, ran.stderr) == ("True\n", "")

@@ -9,8 +9,10 @@ take the place of another, and a batch that is written anew would get a checksum
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future
+from queue import SimpleQueue
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -63,32 +65,24 @@ class DecodedRun(NamedTuple):
     """Bytes of these batches in the file."""
 
 
+_Asked = SimpleQueue[Future[DecodedRun | None] | None]
+"""Places for runs that are asked for; None when there will be no more."""
+
+
 class RunReader:
     """Reads segments, one at a time; holds the memory for the run at hand and the one that is prepared."""
 
-    __slots__ = ("_hash_rows", "_memory", "_spare", "_thread")
+    __slots__ = ("_hash_rows", "_memory", "_spare")
 
     def __init__(self, hash_rows: HashRows | None = None) -> None:
         self._hash_rows = hash_rows
         self._memory, self._spare = _Memory(), _Memory()
-        self._thread: ThreadPoolExecutor | None = None
 
     def read(self, segment: BatchFile, start_position: int = 0) -> Iterator[DecodedRun]:
         """All batches from a position on; what is no whole batch, up to the end, is a CorruptRecordError."""
         runs = self._read(segment, start_position)
         # What is read at once leaves nothing to prepare.
-        return runs if segment.size - start_position <= CHUNK_SIZE else self._ahead(runs)
-
-    def _ahead(self, runs: Iterator[DecodedRun]) -> Iterator[DecodedRun]:
-        if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, thread_name_prefix="stratalog-runs")
-        coming = self._thread.submit(next, runs, None)
-        try:
-            while (run := coming.result()) is not None:
-                coming = self._thread.submit(next, runs, None)
-                yield run
-        finally:
-            wait([coming])  # nothing reads a segment any more that its owner may now close
+        return runs if segment.size - start_position <= CHUNK_SIZE else _ahead(runs)
 
     def _read(self, segment: BatchFile, start_position: int) -> Iterator[DecodedRun]:
         path = segment.log_path
@@ -129,6 +123,40 @@ class RunReader:
             if run.problem is not None:
                 raise run.problem
             start += count
+
+
+def _ahead(runs: Iterator[DecodedRun]) -> Iterator[DecodedRun]:
+    """The same runs, each asked for when the one before it is given out.
+
+    The thread ends with the runs, or when they are let go or fail: nothing reads a segment any more that its
+    owner may then close. It is none of an executor's, which do nothing more once the main thread has ended:
+    others may go on, and the cleaner's are among them.
+    """
+    asked: _Asked = SimpleQueue()
+    thread = threading.Thread(target=_prepare, args=(runs, asked), name="stratalog-runs", daemon=True)
+    thread.start()
+    try:
+        coming = _ask(asked)
+        while (run := coming.result()) is not None:
+            coming = _ask(asked)
+            yield run
+    finally:
+        asked.put(None)
+        thread.join()
+
+
+def _ask(asked: _Asked) -> Future[DecodedRun | None]:
+    coming: Future[DecodedRun | None] = Future()
+    asked.put(coming)
+    return coming
+
+
+def _prepare(runs: Iterator[DecodedRun], asked: _Asked) -> None:
+    while (coming := asked.get()) is not None:
+        try:
+            coming.set_result(next(runs, None))
+        except BaseException as error:  # raised again where the runs are taken
+            coming.set_exception(error)
 
 
 class _Memory:
