@@ -31,7 +31,12 @@ class ResultScans:
 
 
 def _tells_from(scan: SegmentScan, offset: int) -> bool:
-    """Whether a producer did something from an offset on, though the last batch is a stale one below it."""
+    """Whether a producer's batch begins from an offset on, though the last batch is a stale one below it.
+
+    As a broker looks for the offset, it goes by first offsets too (`stale_tail.py`).
+    """
     return any(event.offset >= offset for event in scan.transactions) or any(
-        batch.last_offset >= offset for producer in scan.producers for batch in producer.batches
+        batch.last_offset - batch.offset_delta >= offset
+        for producer in scan.producers
+        for batch in producer.batches
     )
