@@ -167,16 +167,20 @@ def _without_padding(index: object, suffix: str) -> object:
 
 
 def _forget_producers_before_the_start(case: Case, expected: Contents, found: Contents) -> None:
-    """Leave out of our snapshots those whose last batch is deleted, where Kafka's does not have them.
+    """Leave out of our snapshots those whose last batch is deleted, where Kafka's does not have that.
 
-    Of a segment that the log starts in Kafka replays all or the part behind the start, as it happens.
+    Of a segment that the log starts in Kafka replays all or the part behind the start, as it happens. Of
+    a transaction that began before the start it then knows the marker, and no batch.
     """
     for name, entries in found.items():
         known = expected.get(name)
         if name.endswith(".snapshot") and isinstance(entries, list) and isinstance(known, list):
-            found[name] = [
-                one for one in entries if one in known or one[LAST_OFFSET] >= case.log_start_offset
+            forgotten = [
+                one for one in entries if one not in known and one[LAST_OFFSET] < case.log_start_offset
             ]
+            producers = {one[0] for one in forgotten}
+            found[name] = [one for one in entries if one not in forgotten]
+            expected[name] = [one for one in known if one[0] not in producers or one[LAST_OFFSET] >= 0]
 
 
 def _flushed_bases(case: Case, directory: Path) -> set[int]:
