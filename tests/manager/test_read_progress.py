@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from stratalog.manager.known_topics import TopicSources
 from stratalog.manager.maintaining import Maintenance, Retention
 from stratalog.manager.read_progress import OnRead, ReadProgress
 from tests.cli.planting import Planted
-from tests.log.model import NOW
+from tests.log.model import NOW, batch
 
 COMPACTED: dict[str, Any] = {"cleanup.policy": "compact"}
 DELETED: dict[str, Any] = {"cleanup.policy": "delete", "retention.ms": -1}
@@ -165,6 +166,26 @@ def test_erase_counts_what_is_in_quarantine(planted: Planted) -> None:
     erasure(planted, b"0", dry_run=True).run(watcher)
 
     assert watcher.total == size_of(planted, "a") + kept
+
+
+def test_who_watches_is_told_in_the_thread_that_asked(tmp_path: Path) -> None:
+    """Though what is larger than a read is read by another: a bar is not made for two threads."""
+    with Planted(tmp_path, a={**COMPACTED, "internal.segment.bytes": 8 << 20}) as planted:
+        log = planted.log("a")
+        for number in range(9):
+            data = batch(bytes(600_000), key=b"%d" % (number % 3))
+            log.append_as_leader(data, leader_epoch=0)
+        log.roll()
+        log.update_high_watermark(log.log_end_offset)
+    threads: set[threading.Thread] = set()
+
+    def watcher(words: str, done: int, total: int) -> None:  # noqa: ARG001
+        threads.add(threading.current_thread())
+
+    maintenance(planted).run(compaction(), watcher)
+    erasure(planted, b"0").run(watcher, watcher)
+
+    assert threads == {threading.current_thread()}
 
 
 def test_a_part_counts_for_what_it_was_thought_to_take() -> None:

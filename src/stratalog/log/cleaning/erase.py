@@ -110,7 +110,8 @@ def find_records(file: BatchFile, matcher: Matcher) -> Found:
     records_count = markers_count = 0
     last_offset = -1
     try:
-        for run in matcher.reader.read(CountedFile(file, matcher.on_read)):
+        for run in matcher.reader.read(file):
+            matcher.on_read(run.size)
             gone, markers = matcher.match(run)
             records_count += int(gone.sum())
             markers_count += markers
@@ -207,7 +208,7 @@ def _create(segment: LogSegment, disk: Disk, config: LogConfig, clock: Clock) ->
 def _write(segment: LogSegment, cleaned: LogSegment, matcher: Matcher) -> NDArray[np.int64]:
     """Write what stays, on the device when this returns; which batches have changed."""
     changed = []
-    for run in erase_runs(CountedFile(segment, matcher.on_read), matcher):
+    for run in erase_runs(segment, matcher):
         cleaned.append(run.data, run.batches, run.max_offset)
         changed.append(run.changed)
     # Markers and the batches of their transactions are all where they were.

@@ -59,6 +59,7 @@ def erase_runs(file: BatchFile, matcher: Matcher) -> Iterator[ErasedRun]:
     """The batches of a file without the records of a selection, run by run."""
     batches_before = 0
     for run in matcher.reader.read(file):
+        matcher.on_read(run.size)
         gone, _ = matcher.match(run)
         changed = np.unique(run.rows["batch"][gone]).astype(np.int64)
         data = _written(run, gone, changed) if len(changed) else _as_it_is(run, 0, len(run.batches))

@@ -19,7 +19,6 @@ from stratalog.files.disk import Disk
 from stratalog.files.names import FileKind, parse_segment_file
 from stratalog.log.cleaning.erase import (
     BeforeSwap,
-    CountedFile,
     FileOfBatches,
     Found,
     Rewritten,
@@ -106,7 +105,7 @@ def _rewrite(
     done: list[Rewritten] = []
 
     def pieces() -> Iterator[Bytes]:
-        for run in erase_runs(CountedFile(old, matcher.on_read), matcher):
+        for run in erase_runs(old, matcher):
             changed.append(run.changed)
             yield run.data
 
