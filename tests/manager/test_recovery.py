@@ -14,7 +14,7 @@ import pytest
 from stratalog.config import read_server_properties
 from stratalog.errors import DiskError, FileOwnerError, LogDirLockedError, UsageError
 from stratalog.files.disk import Disk, ReadFile
-from stratalog.files.lock import DirectoryLock
+from stratalog.files.lock import DirectoryLock, is_locked
 from stratalog.log.recovery.facts import FindingKind
 from stratalog.log.recovery.manifest import MANIFEST
 from stratalog.log.recovery.quarantine import Quarantine
@@ -161,6 +161,7 @@ def test_a_clean_directory_is_left_byte_for_byte_and_not_even_locked(clean: Path
     report = recover_one(clean)
 
     assert report.outcome is Outcome.CLEAN
+    assert not any(found.findings for found in report.partitions)
     assert files_of(clean) == before
     assert not (clean / ".lock").exists()
 
@@ -172,9 +173,28 @@ def test_a_padded_index_of_a_clean_directory_is_told_and_left(clean: Path) -> No
     report = recover(clean)
 
     (found,) = [part for part in report.directories[0].partitions if part.name == "codecs-0"]
-    assert [finding.kind for finding in found.findings] == [FindingKind.PADDED_INDEX]
+    (finding,) = found.findings
+    assert finding.kind is FindingKind.PADDED_INDEX
+    assert (
+        finding.consequence == "The mark is believed, and it is left. With --all: It is cut to its entries."
+    )
     assert report.has_findings
     assert index.stat().st_size == 4096
+
+
+@pytest.mark.parametrize("name", ["txn-0", "__transaction_state-0"])
+def test_a_missing_snapshot_of_a_clean_directory_is_told_and_left(clean: Path, name: str) -> None:
+    last = max((clean / name).glob("*.snapshot"))
+    assert int(last.stem) == ends_by_kafka("clean")[name]
+    last.unlink()
+    before = files_of(clean)
+
+    report = recover(clean)
+
+    told = {part.name: [found.kind for found in part.findings] for part in report.directories[0].partitions}
+    assert {part: kinds for part, kinds in told.items() if kinds} == {name: [FindingKind.MISSING_SNAPSHOT]}
+    assert report.has_findings
+    assert files_of(clean) == before
 
 
 def test_all_repairs_a_clean_directory_and_gives_its_epoch_back(clean: Path) -> None:
@@ -197,6 +217,65 @@ def test_all_reads_every_byte_of_every_log(clean: Path) -> None:
         for part in report.partitions
     }
     assert {part.name: part.scanned_bytes for part in report.partitions} == logs
+
+
+class ReadingDisk(Disk):
+    """A disk that notes which bytes of which log were read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads: dict[str, list[tuple[int, int]]] = {}
+
+    def read_into(self, source, buffer, position):  # type: ignore[no-untyped-def]
+        size = super().read_into(source, buffer, position)
+        self._note(source.path if isinstance(source, ReadFile) else os.fspath(source), position, size)
+        return size
+
+    def read_at(self, path, size, position):  # type: ignore[no-untyped-def]
+        data = super().read_at(path, size, position)
+        self._note(os.fspath(path), position, len(data))
+        return data
+
+    def _note(self, path: str, position: int, size: int) -> None:
+        if path.endswith(".log") and "__cluster_metadata" not in path:
+            self.reads.setdefault(path, []).append((position, position + size))
+
+
+@pytest.mark.parametrize("lost", [None, ".index", ".timeindex", ".snapshot"])
+def test_no_byte_of_a_log_is_read_twice(killed: Path, lost: str | None) -> None:
+    """Whatever a segment is wanted for: to be checked, for an index, for producers of those behind it."""
+    (killed / RECOVERY_POINTS).unlink()
+    if lost is not None:
+        for path in killed.glob(f"*-0/*{lost}"):
+            path.unlink()
+    disk = ReadingDisk()
+
+    report = recover_one(killed, disk=disk)
+
+    assert report.outcome is Outcome.RECOVERED
+    logs = [path for path in killed.glob("*-0/*.log") if path.parent.name != "__cluster_metadata-0"]
+    assert {path: reads for path, reads in disk.reads.items() if reads != [(0, 0)]} == {
+        str(path): [(0, path.stat().st_size)] for path in logs if path.stat().st_size
+    }
+
+
+def test_the_lock_is_held_from_the_listing_to_the_marker(killed: Path) -> None:
+    seen: list[tuple[str, bool]] = []
+
+    class Asking(Disk):
+        def list_directory(self, path):  # type: ignore[no-untyped-def]
+            seen.append(("list", is_locked(killed)))
+            return super().list_directory(path)
+
+        def rename(self, source, target):  # type: ignore[no-untyped-def]
+            seen.append((Path(target).name, is_locked(killed)))
+            return super().rename(source, target)
+
+    recover_one(killed, disk=Asking())
+
+    assert {is_held for _, is_held in seen} == {True}
+    assert (seen[0][0], seen[-1][0]) == ("list", MARKER)
+    assert not is_locked(killed)
 
 
 def test_a_directory_in_use_is_refused_and_none_is_touched(killed: Path, clean: Path) -> None:

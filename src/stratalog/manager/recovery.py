@@ -14,7 +14,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from stratalog.buffers import aligned_buffer
@@ -24,6 +24,7 @@ from stratalog.errors import DiskError, FileOwnerError, LogDirLockedError, Strat
 from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock
 from stratalog.log.clean_shutdown import UNKNOWN_EPOCH
+from stratalog.log.recovery.facts import Finding
 from stratalog.log.recovery.quarantine import Quarantine
 from stratalog.log.recovery.survey import RecoveryOptions, survey_partition
 from stratalog.log.recovery.task import ScanTask, run_scan
@@ -309,7 +310,9 @@ class _Recovery:
             return
         if directory.is_left_alone:
             directory.partitions[entry.name] = PartitionReport(
-                name=entry.name, topic_partition=entry.topic_partition, findings=tuple(survey.findings)
+                name=entry.name,
+                topic_partition=entry.topic_partition,
+                findings=tuple(_left_as_it_is(found) for found in survey.findings),
             )
         else:
             self._work.append(PartitionRecovery(directory, entry, survey))
@@ -420,6 +423,13 @@ class _Recovery:
 def _identity(disk: Disk, path: str) -> tuple[int, int] | None:
     status = disk.status(path)
     return None if status is None else (status.device, status.inode)
+
+
+def _left_as_it_is(finding: Finding) -> Finding:
+    """The finding with what follows where the directory is marked clean: nothing, unless asked for."""
+    return replace(
+        finding, consequence=f"The mark is believed, and it is left. With --all: {finding.consequence}"
+    )
 
 
 def _scan(finisher: Finisher, disk: Disk, work: PartitionRecovery, task: ScanTask) -> None:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
+from stratalog.files.names import FileKind, segment_file_name
+
 
 class FileFact(NamedTuple):
     """A file as the survey found it, under the name it has on disk now (`….log.swap`, say).
@@ -71,3 +73,13 @@ class Finding:
     file: str
     words: str
     consequence: str
+
+
+def missing_snapshot(log_end_offset: int) -> Finding:
+    """That a log which was closed cleanly has no usable snapshot at its end."""
+    return Finding(
+        kind=FindingKind.MISSING_SNAPSHOT,
+        file=segment_file_name(log_end_offset, FileKind.PRODUCER_SNAPSHOT),
+        words="A clean stop leaves the state of all producers at the log's end.",
+        consequence="It is taken from the newest snapshot and what the log says behind that.",
+    )

@@ -24,7 +24,7 @@ from stratalog.files.names import (
 )
 from stratalog.log.checkpoint_file import format_checkpoint
 from stratalog.log.epochs import EpochEntry
-from stratalog.log.recovery.facts import Cut, FileFact, Finding, FindingKind
+from stratalog.log.recovery.facts import Cut, FileFact, Finding, FindingKind, missing_snapshot
 from stratalog.log.recovery.index_checks import IndexCheck, IndexState
 from stratalog.log.recovery.inventory import SegmentFiles
 from stratalog.log.recovery.result_scans import ResultScans
@@ -228,15 +228,10 @@ class _Planner:
                 f"No record is left from {self._survey.settings.log_start_offset} on, where the log starts.",
                 "It begins anew there, empty.",
             )
-        end_name = segment_file_name(sequence.log_end_offset, FileKind.PRODUCER_SNAPSHOT)
         is_clean = self._survey.settings.had_clean_shutdown
-        if is_clean and sequence.log_end_offset in sequence.snapshots.written:
-            self._say(
-                FindingKind.MISSING_SNAPSHOT,
-                end_name,
-                "A clean stop leaves the state of all producers at the log's end.",
-                "It is taken from the newest snapshot and what the log says behind that.",
-            )
+        is_told = self._survey.end_offset is not None  # by the survey, which knew where the log ends
+        if is_clean and not is_told and sequence.log_end_offset in sequence.snapshots.written:
+            self._findings.append(missing_snapshot(sequence.log_end_offset))
 
     def _say(self, kind: FindingKind, file: str, words: str, consequence: str) -> None:
         self._findings.append(Finding(kind=kind, file=file, words=words, consequence=consequence))

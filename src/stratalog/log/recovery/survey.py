@@ -20,7 +20,7 @@ from stratalog.files.names import LEADER_EPOCH_CHECKPOINT, TopicPartition
 from stratalog.log.epochs import EpochEntry, LeaderEpochFileCache
 from stratalog.log.producer_entry import ProducerStateEntry
 from stratalog.log.producer_snapshot import ENTRY_SIZE, HEADER_SIZE, parse_snapshot
-from stratalog.log.recovery.facts import Finding, FindingKind
+from stratalog.log.recovery.facts import Finding, FindingKind, missing_snapshot
 from stratalog.log.recovery.index_checks import IndexCheck, check_indexes
 from stratalog.log.recovery.inventory import Inventory, SegmentFiles, take_inventory
 from stratalog.log.recovery.sequence import RecoverySequence, SegmentState, SequenceSettings, floor_segment
@@ -143,6 +143,9 @@ class _Surveyor:
             settings=self._settings,
         )
         sequence.run()
+        if end_offset is not None and sequence.log_end_offset in sequence.snapshots.written:
+            # Told here, as a directory that was closed cleanly may be surveyed and left alone.
+            self._findings.append(missing_snapshot(sequence.log_end_offset))
         recovered = guesses.recovered
         tasks = [
             self._task(self._files[state.base_offset], state, checks, guesses, is_epoch_lost=epochs is None)
