@@ -6,7 +6,8 @@ broker was killed meanwhile, finds a log without its middle unless a whole `.swa
 Which ones are whole, and what they replace, is decided as a start decides it (`recovery/inventory.py`).
 
 A listing is not taken at one moment: a file that is renamed while it is taken may be in it under neither
-name. So one with traces of a replacement is taken again until two agree.
+name, and under none that tells of it (seen beside a broker that cleaned: once in some thousand listings). So
+listings are taken until two agree on the logs and on which files these are.
 """
 
 from __future__ import annotations
@@ -25,8 +26,6 @@ def list_log(disk: Disk, directory: str) -> SegmentFiles:
     """The segments' files in a partition's directory, with each log under one of its names."""
     files = _listed(disk, directory)
     for _ in range(_MOST_LISTINGS):
-        if all(file.state is FileState.LIVE for file in files):
-            break
         before, files = files, _listed(disk, directory)
         if _logs(before) == _logs(files):
             break
@@ -61,5 +60,9 @@ def _listed(disk: Disk, directory: str) -> SegmentFiles:
     return {file: entry for file, entry in found.items() if file is not None}
 
 
-def _logs(files: SegmentFiles) -> set[SegmentFile]:
-    return {file for file in files if file.kind is FileKind.LOG and file.state in _NOT_REPLACED}
+def _logs(files: SegmentFiles) -> set[tuple[SegmentFile, int]]:
+    return {
+        (file, entry.inode)
+        for file, entry in files.items()
+        if file.kind is FileKind.LOG and file.state in _NOT_REPLACED
+    }
