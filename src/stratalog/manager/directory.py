@@ -241,5 +241,4 @@ class DirectoryRecovery:
                 starts[key] = offset
             elif (found.log_start_offset or 0) > (found.first_base_offset or 0):
                 starts[key] = found.log_start_offset or 0
-        if starts or self._disk.exists(self._checkpoints.log_start_offsets.path):
-            self._checkpoints.log_start_offsets.write_changes(starts)
+        self._checkpoints.log_start_offsets.write_changes(starts)
