@@ -14,6 +14,9 @@ from pathlib import Path
 import pytest
 
 from stratalog.errors import CorruptRecordError
+from stratalog.log.cleaning import runs
+from stratalog.records import unpack
+from stratalog.segment import headers
 from tests import profile
 from tests.kafka.cleaning import T0, CleanerOracle, DirtyHistory, OurCleaner
 from tests.kafka.conftest import had
@@ -22,7 +25,8 @@ from tests.kafka.jars import KafkaJars
 from tests.kafka.log_oracle import Json, LogOracle
 from tests.kafka.oracle import RecordsOracle
 
-HISTORIES = 40
+# In history 9 a transaction of the first segment stays open: nothing of it is ever cleaned.
+HISTORIES = [seed for seed in range(41) if seed != 9]
 ROUNDS = 4
 BATCHES = 50
 
@@ -40,11 +44,30 @@ def log_oracle(kafka_jars: KafkaJars) -> Iterator[LogOracle]:
         yield running
 
 
-@pytest.mark.parametrize("seed", range(6 if profile.current() == profile.QUICK else HISTORIES))
+def read_in_small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log of some kilobytes is then read as one of gigabytes is: ahead, piece by piece, in many runs."""
+    monkeypatch.setattr(headers, "CHUNK_SIZE", 700)
+    monkeypatch.setattr(runs, "CHUNK_SIZE", 700)
+    monkeypatch.setattr(unpack, "RUN_SIZE", 400)
+
+
+def test_there_are_forty_histories() -> None:
+    assert len(HISTORIES) == 40
+
+
+@pytest.mark.parametrize("seed", HISTORIES[: 6 if profile.current() == profile.QUICK else None])
 def test_a_cleaned_log_has_kafkas_files(
-    cleaner: CleanerOracle, log_oracle: LogOracle, oracle: RecordsOracle, tmp_path: Path, seed: int
+    cleaner: CleanerOracle,
+    log_oracle: LogOracle,
+    oracle: RecordsOracle,
+    tmp_path: Path,
+    seed: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    if seed % 4 in (2, 3):  # with compression and without
+        read_in_small_pieces(monkeypatch)
     history = DirtyHistory(seed)
+    records_gone = 0
     ours, theirs = tmp_path / "ours" / "dirty-0", tmp_path / "kafka" / "dirty-0"
     ours.mkdir(parents=True)
     now_ms, first_dirty = T0, 0
@@ -84,7 +107,7 @@ def test_a_cleaned_log_has_kafkas_files(
             # The last message that may be cleaned is of an old format and would have to stay empty.
             assert answer.get("error") == "IllegalStateException", (answer, result)
             assert history.has_old_formats
-            return
+            break
         assert result.end_offset == answer.get("endOffset"), answer
         stats = result.stats
         assert (stats.records_read, stats.records_without_key, stats.records_written) == (
@@ -100,6 +123,9 @@ def test_a_cleaned_log_has_kafkas_files(
         else:
             compare_files(theirs, ours)
         first_dirty = result.end_offset
+        records_gone += stats.records_read - stats.records_written
+
+    assert records_gone > 0
 
 
 def compare_decoded(
