@@ -135,11 +135,12 @@ def recover(disk: SimulatedDisk, *, scan_all: bool = False) -> DirectoryReport:
     return report
 
 
-@cache
-def _killed() -> tuple[dict[str, bytes], Told]:
-    """What a killed manager leaves: nothing is closed, and the recovery points are old."""
+def killed() -> tuple[SimulatedDisk, Told]:
+    """What a killed manager leaves: nothing is closed, the recovery points are old, and what was written
+    behind them is on the device only in part."""
     disk = SimulatedDisk(ManualClock())
     disk.make_directories(ROOT)
+    disk.sync_everything()
     told = {key: Expected() for key in (TORN, DAMAGED, SWAPPED)}
     manager = manager_on(disk)
     manager.startup()
@@ -158,6 +159,12 @@ def _killed() -> tuple[dict[str, bytes], Told]:
         writer.end(ABORTING, ControlType.ABORT, epoch=2)
         writer.of(IDEMPOTENT, b"i", epoch=2)
         writer.plain(b"j" * 30, epoch=3)
+    return disk, told
+
+
+@cache
+def _killed() -> tuple[dict[str, bytes], Told]:
+    disk, told = killed()
     return disk.contents(), told
 
 

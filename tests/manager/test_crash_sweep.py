@@ -15,11 +15,13 @@ from contextlib import suppress
 import pytest
 
 from stratalog.errors import StratalogError
+from stratalog.files.names import TopicPartition
 from stratalog.files.simulated import PowerCut, SimulatedDisk
 from tests import profile
-from tests.manager.sweeping import ROOT, Start, Told, check, closed, damaged, live, recover, steps_of
+from tests.manager.sweeping import ROOT, Start, Told, check, closed, damaged, killed, live, recover, steps_of
 
 MARKER = f"{ROOT}/.kafka_cleanshutdown"
+RECOVERY_POINTS = f"{ROOT}/recovery-point-offset-checkpoint"
 Story = Callable[[SimulatedDisk, Told], None]
 MOST = 6  # states for each step: with many files open there are hundreds, which differ little
 PART = {profile.DEEP: 1, profile.CI: 3, profile.QUICK: 40}[profile.current()]
@@ -84,8 +86,52 @@ def test_a_power_cut_at_any_step_loses_nothing_that_was_synced(name: str) -> Non
 @pytest.mark.parametrize("name", SWEPT)
 def test_a_refusal_at_any_step_loses_nothing_that_was_synced(name: str, number: int) -> None:
     start, story = STORIES[name]
+    count = 0
     for step, disk, told in points(name):
         disk.fail_at(step, number)
         with suppress(StratalogError):  # the process gives up; the next one finds a disk that works
             story(disk, told)
         check(disk, told, start().cuts)
+        count += 1
+    if profile.current() == profile.DEEP:
+        assert count >= {"recovery": 380, "a manager's life": 500}[name]
+
+
+def test_what_a_recovery_accepted_survives_the_power_cut_behind_it() -> None:
+    """The process was killed, so nobody has synced what it wrote last; then the power goes too."""
+    disk, told = killed()
+    assert not all(each.synced_count == len(each.batches) for each in told.values())
+
+    recovered(disk, told)
+
+    for each in told.values():
+        each.synced_count = len(each.batches)
+    for found in disk.crash():
+        assert MARKER in found.contents()
+        check(found, told)
+
+
+def test_no_recovery_point_is_ahead_of_what_is_on_the_device() -> None:
+    disk, told = killed()
+    first = disk.steps + 1
+    recovered(disk, told)
+    steps = range(first, disk.steps + 1)
+
+    vouched_for = set()
+    for step in sorted({*random.Random(1).sample(steps, -(-len(steps) // PART)), steps[-1]}):
+        disk, told = killed()
+        disk.crash_at(step)
+        with pytest.raises(PowerCut):
+            recovered(disk, told)
+        for found in disk.crash(MOST):
+            points = checkpoint(found.contents()[RECOVERY_POINTS].decode())
+            for key, each in told.items():
+                each.synced_count = sum(one.last_offset < points[key] for one in each.batches)
+            vouched_for |= points.items()
+            check(found, told)
+    assert len(vouched_for) > len(told), "of before, and of the recovery"
+
+
+def checkpoint(text: str) -> dict[TopicPartition, int]:
+    rows = (line.split() for line in text.splitlines()[2:])
+    return {TopicPartition(topic, int(partition)): int(offset) for topic, partition, offset in rows}

@@ -53,7 +53,8 @@ _EMPTY = IndexBytes(0, b"")
 class RecoveryPlan:
     """How one partition is recovered, and what it is then.
 
-    `accepted` are the files that no step writes as a whole: they must be synced before anyone vouches for
+    `accepted` are the files that no step writes as a whole, those that are right as they are included: of
+    what a killed process wrote nothing may be on the device, so they must be synced before anyone vouches for
     them. `is_only_torn_tail` says that nothing was cut but an incomplete last batch of the last segment.
     """
 
@@ -129,6 +130,7 @@ class _Planner:
         for split in self._splits:
             self._write_split(split)
         self._write_indexes(sequence)
+        self._accept_last_flushed(sequence.segments)
         self._write_snapshots(snapshots)
         self._write_epochs(sequence.epochs, is_cleared=sequence.is_below_start)
         start_offset = max(survey.settings.log_start_offset, sequence.segments[0].base_offset)
@@ -387,14 +389,27 @@ class _Planner:
         stop = self._scans.by_base[state.base_offset].stop
         return state.is_protected and stop is not ScanStop.END and check.txn_index is IndexState.GOOD
 
+    def _accept_last_flushed(self, segments: Iterable[SegmentState]) -> None:
+        """The segment before those that are recovered: a roll that came after its last flush has cut its
+        indexes, and nobody has synced that."""
+        flushed = [state.base_offset for state in segments if state.is_protected]
+        files = self._files.get(flushed[-1]) if flushed else None
+        if files is None or self._is_split(files.base_offset):
+            return
+        facts = {FileKind.OFFSET_INDEX: files.index, FileKind.TIME_INDEX: files.time_index}
+        self._accepted += [
+            segment_file_name(files.base_offset, kind) for kind, fact in facts.items() if fact is not None
+        ]
+
     def _write_index(
         self, base_offset: int, kind: FileKind, fact: FileFact | None, wanted: IndexBytes
     ) -> None:
         if wanted.data is None or (fact is not None and not wanted.size):
             # The file begins as it should.
-            if fact is not None and fact.size != wanted.size:
-                why = f"cut to its {wanted.size} bytes of entries"
-                self._steps.append(Truncate(file=fact, size=wanted.size, why=why))
+            if fact is not None:
+                if fact.size != wanted.size:
+                    why = f"cut to its {wanted.size} bytes of entries"
+                    self._steps.append(Truncate(file=fact, size=wanted.size, why=why))
                 self._accepted.append(segment_file_name(base_offset, kind))
         else:
             self._write(base_offset, kind, wanted.data, fact, "built anew from the log")
@@ -404,6 +419,8 @@ class _Planner:
         if wanted != (found or b""):
             why = "built anew from the log"
             self._write(state.base_offset, FileKind.TXN_INDEX, wanted, fact, why)
+        elif fact is not None:
+            self._accepted.append(segment_file_name(state.base_offset, FileKind.TXN_INDEX))
 
     def _write_snapshots(self, snapshots: SnapshotSet) -> None:
         found, digests = self._survey.inventory.snapshots, self._survey.snapshot_digests
@@ -411,7 +428,13 @@ class _Planner:
         for offset, data in sorted(snapshots.written.items()):
             if digests.get(offset) != snapshot_digest(data):
                 self._write(offset, kind, data, found.get(offset), "the producers as the log tells of them")
+            else:
+                self._accepted.append(segment_file_name(offset, kind))
         kept = set(snapshots.offsets)
+        before = (found.keys() & kept) - snapshots.written.keys()
+        if before:
+            # The one that all others follow from; it may be of the same roll.
+            self._accepted.append(segment_file_name(max(before), kind))
         for offset, fact in found.items():
             if offset not in kept:
                 self._steps.append(Delete(file=fact, why="no segment begins here, nor does the log end here"))
@@ -420,6 +443,7 @@ class _Planner:
         survey, entries = self._survey, epochs.entries
         fact = survey.inventory.epoch_file
         if fact is not None and survey.epochs is not None and [*survey.epochs] == entries:
+            self._accepted.append(LEADER_EPOCH_CHECKPOINT)
             return
         lines = [f"{entry.epoch} {entry.start_offset}" for entry in entries]
         # A log that never had a leader has the file, and nothing in it; one that had says that there is none.
