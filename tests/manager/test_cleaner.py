@@ -13,6 +13,7 @@ from stratalog.errors import DiskError
 from stratalog.files.disk import Disk
 from stratalog.files.names import TopicPartition
 from stratalog.log.log import Log
+from stratalog.manager import throttle as throttling
 from stratalog.manager.cleaner_state import State
 from stratalog.manager.manager import LogManager
 from stratalog.manager.throttle import Throttle
@@ -338,6 +339,33 @@ def test_threads_clean_several_logs_and_end_with_the_manager(tmp_path: Path) -> 
         assert [offsets(log) for log in logs] == [[9, 10]] * 4
 
     assert not [thread for thread in threading.enumerate() if "log-cleaner" in thread.name]
+
+
+def test_a_cleaner_that_is_held_to_a_rate_waits_and_still_ends_with_the_manager(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(throttling, "CHECK_INTERVAL_S", 0.0)
+    own = Node(
+        tmp_path,
+        log_cleaner_enable=True,
+        log_cleaner_io_max_bytes_per_second=0.01,  # the first run of batches takes hours
+        log={**SEGMENT, "cleanup_policy": "compact"},
+    )
+    done = threading.Event()
+    with own.running() as manager:
+        new_log(manager)
+        own.wait(30_000)
+        for _ in range(400):
+            if manager.cleaner._throttle._lock.locked():  # with which it sleeps
+                break
+            done.wait(0.05)
+        assert manager.cleaner._throttle._lock.locked()
+        assert manager.cleaner.manager.state(A) is State.IN_PROGRESS
+
+    assert not [thread for thread in threading.enumerate() if "log-cleaner" in thread.name]
+    assert not list(tmp_path.glob("*/*.cleaned"))
+    with own.running() as manager:
+        assert offsets(manager.get_or_create_log(A)) == list(range(11))
 
 
 def test_old_segments_go_by_the_schedule(tmp_path: Path) -> None:

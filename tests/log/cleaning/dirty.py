@@ -71,6 +71,7 @@ class Dirty:
         keys: int = 1000,
         end: int | None = None,
         check_done: Callable[[], object] = lambda: None,
+        throttle: Callable[[int], object] = lambda _: None,
         is_dry: bool = False,
     ) -> CleanResult:
         """Clean up to the active segment, or to another one's base, with a map for so many keys."""
@@ -80,6 +81,7 @@ class Dirty:
             now_ms=self.machine.clock(),
             replace_segments=None if is_dry else self.replace,
             check_done=check_done,
+            throttle=throttle,
         )
         if not is_dry:
             self.checkpoint = result.end_offset

@@ -311,6 +311,20 @@ def test_an_abort_leaves_the_log_as_it_was() -> None:
     assert dirty.offsets == [0, 1]
 
 
+def test_a_throttle_is_told_of_all_that_is_read_and_written() -> None:
+    dirty = Dirty()
+    for value in (b"1", b"2", b"3"):
+        dirty.put((b"a", value))
+    dirty.roll()
+    before, told = dirty.log.size, []
+
+    dirty.clean(throttle=told.append)
+
+    # Read for the map, read to be filtered, written.
+    assert sum(told) == 2 * before + dirty.log.size
+    assert 0 < dirty.log.size < before
+
+
 def test_a_batch_larger_than_any_buffer_is_cleaned() -> None:
     """KAFKA-6834, KAFKA-6854, KAFKA-5316: buffers follow the batch, whatever max.message.bytes is now."""
     dirty = Dirty(max_message_bytes=1000)
