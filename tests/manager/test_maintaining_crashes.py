@@ -129,6 +129,11 @@ PART = {profile.DEEP: 1, profile.CI: 3, profile.QUICK: 20}[profile.current()]
 CHOSEN = sorted(random.Random("maintain").sample(CASES, -(-len(CASES) // PART)), key=CASES.index)
 
 
+def test_there_are_steps_for_more_than_a_thousand_states() -> None:
+    """At two states or more to a step; `erase` counts its own."""
+    assert len(CASES) >= 500
+
+
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
 def test_without_a_power_cut_the_right_records_are_left(command: Command) -> None:
     disk = new_disk()
