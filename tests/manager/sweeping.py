@@ -135,9 +135,9 @@ def recover(disk: SimulatedDisk, *, scan_all: bool = False) -> DirectoryReport:
     return report
 
 
-def killed() -> tuple[SimulatedDisk, Told]:
+def killed(*, is_flushed: bool = True) -> tuple[SimulatedDisk, Told]:
     """What a killed manager leaves: nothing is closed, the recovery points are old, and what was written
-    behind them is on the device only in part."""
+    behind them is on the device only in part; or nothing is at all."""
     disk = SimulatedDisk(ManualClock())
     disk.make_directories(ROOT)
     disk.sync_everything()
@@ -149,7 +149,8 @@ def killed() -> tuple[SimulatedDisk, Told]:
         writer.of(IDEMPOTENT, b"a", b"b")
         writer.of(COMMITTING, b"c", transactional=True)
         writer.plain(b"d" * 30)
-        writer.flush()
+        if is_flushed:
+            writer.flush()
     manager.checkpoint_log_recovery_offsets()
     for writer in writers:
         writer.of(ABORTING, b"e", transactional=True, epoch=1)

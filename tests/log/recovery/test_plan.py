@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
 
 from stratalog.errors import DiskError
+from stratalog.files.disk import Disk
 from stratalog.log.recovery import plan_recovery, run_scan
 from stratalog.log.recovery.plan import RecoveryPlan
 from stratalog.log.recovery.steps import KeepFile, KeepRange, Truncate, apply_steps
@@ -107,6 +109,40 @@ def test_an_index_has_no_more_entries_than_its_setting_allows(tmp_path: Path) ->
     times = orders.file(0, ".timeindex").read_bytes()
     assert len(times) == 36
     assert times[-12:] == (19).to_bytes(8, "big") + (19).to_bytes(4, "big")
+
+
+class NotingDisk(Disk):
+    """A disk that notes what is synced, and refuses to sync one file."""
+
+    def __init__(self, refused: str = "") -> None:
+        super().__init__()
+        self.synced: list[str] = []
+        self._refused = refused
+
+    def sync(self, path):  # type: ignore[no-untyped-def]
+        name = Path(path).name
+        if name == self._refused:
+            raise DiskError(path, "refused", errno.EIO)
+        self.synced.append(name)
+        super().sync(path)
+
+
+def test_whatever_is_accepted_is_synced_though_it_is_right_as_it_is(tmp_path: Path) -> None:
+    orders = Directory(tmp_path / "data", internal_segment_bytes=3 * ONE, index_interval_bytes=1)
+    log = orders.open()
+    for number in range(60):
+        log.append_as_leader(produced(1, number, b"x"), leader_epoch=0)
+    log.close()
+    orders.disk = disk = NotingDisk()
+
+    plan = orders.recover()
+
+    assert not plan.steps
+    suffixes = (".log", ".index", ".timeindex", ".snapshot")
+    assert sorted(disk.synced) == sorted(name for name in orders.names if name.endswith(suffixes))
+    orders.disk = NotingDisk(refused=f"{30:020d}.timeindex")
+    with pytest.raises(DiskError, match="refused"):
+        orders.recover()
 
 
 def test_an_epoch_file_that_is_a_link_is_refused_before_anything_is_changed(tmp_path: Path) -> None:

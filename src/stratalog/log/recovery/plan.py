@@ -130,7 +130,6 @@ class _Planner:
         for split in self._splits:
             self._write_split(split)
         self._write_indexes(sequence)
-        self._accept_last_flushed(sequence.segments)
         self._write_snapshots(snapshots)
         self._write_epochs(sequence.epochs, is_cleared=sequence.is_below_start)
         start_offset = max(survey.settings.log_start_offset, sequence.segments[0].base_offset)
@@ -389,18 +388,6 @@ class _Planner:
         stop = self._scans.by_base[state.base_offset].stop
         return state.is_protected and stop is not ScanStop.END and check.txn_index is IndexState.GOOD
 
-    def _accept_last_flushed(self, segments: Iterable[SegmentState]) -> None:
-        """The segment before those that are recovered: a roll that came after its last flush has cut its
-        indexes, and nobody has synced that."""
-        flushed = [state.base_offset for state in segments if state.is_protected]
-        files = self._files.get(flushed[-1]) if flushed else None
-        if files is None or self._is_split(files.base_offset):
-            return
-        facts = {FileKind.OFFSET_INDEX: files.index, FileKind.TIME_INDEX: files.time_index}
-        self._accepted += [
-            segment_file_name(files.base_offset, kind) for kind, fact in facts.items() if fact is not None
-        ]
-
     def _write_index(
         self, base_offset: int, kind: FileKind, fact: FileFact | None, wanted: IndexBytes
     ) -> None:
@@ -431,10 +418,6 @@ class _Planner:
             else:
                 self._accepted.append(segment_file_name(offset, kind))
         kept = set(snapshots.offsets)
-        before = (found.keys() & kept) - snapshots.written.keys()
-        if before:
-            # The one that all others follow from; it may be of the same roll.
-            self._accepted.append(segment_file_name(max(before), kind))
         for offset, fact in found.items():
             if offset not in kept:
                 self._steps.append(Delete(file=fact, why="no segment begins here, nor does the log end here"))
@@ -443,7 +426,6 @@ class _Planner:
         survey, entries = self._survey, epochs.entries
         fact = survey.inventory.epoch_file
         if fact is not None and survey.epochs is not None and [*survey.epochs] == entries:
-            self._accepted.append(LEADER_EPOCH_CHECKPOINT)
             return
         lines = [f"{entry.epoch} {entry.start_offset}" for entry in entries]
         # A log that never had a leader has the file, and nothing in it; one that had says that there is none.
