@@ -63,6 +63,7 @@ class DirtyHistory:
     """What a seed decides: the topic's settings, the sizes of the cleaner's buffers, and what is written."""
 
     seed: int
+    leader_epoch: int = 3
     random: Random = field(init=False)
     config: dict[str, str] = field(init=False)
     producers: list[_Producer] = field(init=False)
@@ -97,9 +98,17 @@ class DirtyHistory:
         """Append so many batches behind the log's end."""
         for number in range(count):
             offset = log.log_end_offset + self.random.choice([0, 0, 0, 0, 5])
-            log.append_as_follower(self._batch(offset, now_ms + number), leader_epoch=3)
+            log.append_as_follower(self._batch(offset, now_ms + number), leader_epoch=self.leader_epoch)
             if self.random.random() < 0.04:
                 log.roll()
+        log.update_high_watermark(log.log_end_offset)
+
+    def end_transactions(self, log: Log, now_ms: int) -> None:
+        """Append a marker for each that is open: nothing keeps the cleaner from what is before it then."""
+        for producer in self.producers:
+            if producer.is_open:
+                marker = self._marker(producer, log.log_end_offset, now_ms)
+                log.append_as_follower(marker, leader_epoch=self.leader_epoch)
         log.update_high_watermark(log.log_end_offset)
 
     def _batch(self, offset: int, now_ms: int) -> bytes:
@@ -111,9 +120,10 @@ class DirtyHistory:
         codec = self.random.choice(list(Codec)) if self.recompresses else Codec.NONE
         if chosen < 0.55:
             time = now_ms if self.random.random() < 0.1 else None
-            return build_batch(
-                records, BatchOptions(codec=codec, log_append_time=time, partition_leader_epoch=3)
+            options = BatchOptions(
+                codec=codec, log_append_time=time, partition_leader_epoch=self.leader_epoch
             )
+            return build_batch(records, options)
         if producer.is_open and chosen < 0.7:
             return self._marker(producer, offset, now_ms)
         if self.random.random() < 0.05 and not producer.is_open:
@@ -124,7 +134,7 @@ class DirtyHistory:
             producer_epoch=producer.epoch,
             base_sequence=producer.sequence,
             is_transactional=producer.is_transactional,
-            partition_leader_epoch=3,
+            partition_leader_epoch=self.leader_epoch,
         )
         producer.is_open = producer.is_transactional
         producer.sequence += records[-1].offset - offset + 1
@@ -140,7 +150,7 @@ class DirtyHistory:
             producer_epoch=producer.epoch,
             is_transactional=True,
             is_control=True,
-            partition_leader_epoch=3,
+            partition_leader_epoch=self.leader_epoch,
         )
         return build_batch([Record(offset, now_ms, end.key_bytes(), end.value_bytes())], options)
 

@@ -1,4 +1,7 @@
-"""Our cleaner beside a broker's on the same five topics; and a broker that starts on ours and cleans on."""
+"""Our cleaner beside a broker's on the same topics; and a broker that starts on ours and cleans on.
+
+Five topics are written by clients, one with each codec, and five are histories of `test_cleaning.py`.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from stratalog.log.cleaning import CleanResult
 from stratalog.records.batch import BatchHeader
 from stratalog.records.reader import read_batches
 from tests.kafka.broker import Broker
-from tests.kafka.cleaning import OurCleaner
+from tests.kafka.cleaning import DirtyHistory, OurCleaner
 from tests.kafka.clients import create_topic, produce, producer
 from tests.kafka.conftest import had
 from tests.kafka.jars import KafkaJars
@@ -28,6 +31,10 @@ CONFIG = {
     "file.delete.delay.ms": "100",
 }
 CODECS = {"plain": "none", "gzipped": "gzip", "snappy": "snappy", "lz": "lz4", "zstandard": "zstd"}
+# Those with the largest segments, as clients write to them too; without old formats, whose tombstones go by
+# the times of files.
+HISTORIES = {f"history-{seed}": seed for seed in (5, 10, 13, 21, 22)}
+TOPICS = [*CODECS, *HISTORIES]
 CLEANING = {"log.cleaner.backoff.ms": "100"}
 NOT_CLEANING = {"log.cleaner.enable": "false"}
 
@@ -40,11 +47,15 @@ def test_a_broker_cleans_to_the_same_batches_and_goes_on_with_ours(
         for seed, (topic, codec) in enumerate(CODECS.items()):
             create_topic(broker.bootstrap, topic, config=CONFIG)
             write(broker, topic, codec, Random(seed))
+        for topic in HISTORIES:
+            create_topic(broker.bootstrap, topic, config=config_of(topic))
         broker.stop()
+    for topic in HISTORIES:
+        write_history(theirs / "logs" / f"{topic}-0", topic)
     shutil.copytree(theirs, ours)
 
-    for topic in CODECS:
-        side = OurCleaner(ours / "logs" / f"{topic}-0", CONFIG, system_clock())
+    for topic in TOPICS:
+        side = OurCleaner(ours / "logs" / f"{topic}-0", config_of(topic), system_clock())
         result = side.clean(0, 1 << 20)
         side.log.close()
         assert isinstance(result, CleanResult)
@@ -53,15 +64,30 @@ def test_a_broker_cleans_to_the_same_batches_and_goes_on_with_ours(
         until_cleaned(broker)
         broker.stop()
 
-    for topic in CODECS:
+    for topic in TOPICS:
         assert batches_of(ours / "logs" / f"{topic}-0") == batches_of(theirs / "logs" / f"{topic}-0"), topic
     with Broker(kafka_jars, ours, properties=CLEANING) as broker:
         assert not broker.log_lines(r"\b(WARN|ERROR)\b.*-0")
-        for seed, (topic, codec) in enumerate(CODECS.items(), start=10):
-            write(broker, topic, codec, Random(seed))
+        for seed, topic in enumerate(TOPICS, start=10):
+            write(broker, topic, CODECS.get(topic, "none"), Random(seed))
         until_cleaned(broker)
         assert not broker.log_lines(r"uncleanable|\bERROR\b")
         broker.stop()
+
+
+def config_of(topic: str) -> dict[str, str]:
+    if topic in CODECS:
+        return CONFIG
+    return {**DirtyHistory(HISTORIES[topic]).config, "min.cleanable.dirty.ratio": "0.01"}
+
+
+def write_history(directory: Path, topic: str) -> None:
+    """In the place of a log that its broker has made and stopped with."""
+    history, now_ms = DirtyHistory(HISTORIES[topic], leader_epoch=0), system_clock()
+    side = OurCleaner(directory, history.config, now_ms)
+    history.write(side.log, now_ms, 150)
+    history.end_transactions(side.log, now_ms)
+    side.log.close()
 
 
 def write(broker: Broker, topic: str, codec: str, random: Random) -> None:
@@ -93,7 +119,7 @@ def record(random: Random) -> dict[str, Any]:
 
 def until_cleaned(broker: Broker) -> None:
     """Wait until the broker has cleaned all topics up to their active segments."""
-    until(lambda: all(is_cleaned(broker, topic) for topic in CODECS))
+    until(lambda: all(is_cleaned(broker, topic) for topic in TOPICS))
 
 
 def is_cleaned(broker: Broker, topic: str) -> bool:
