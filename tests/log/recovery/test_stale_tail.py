@@ -9,6 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from stratalog.files.disk import Disk
+from stratalog.log.recovery.task import ScanTask, run_scan
+from stratalog.segment.scan import ScanStop
+from tests.fixtures import catalog
+from tests.fixtures.catalog import Partition
 from tests.log.model import batch, produced
 from tests.log.recovery.directory import Directory, comparable
 
@@ -115,3 +120,44 @@ def test_a_replay_from_inside_a_flushed_segment_comes_to_its_producers_though_a_
     orders.recover(recovery_point=4)
 
     assert [orders.snapshot(offset) for offset in (4, 6)] == before
+
+
+@pytest.mark.parametrize("partition", catalog.partitions(state="clean"), ids=str)
+def test_no_log_that_a_broker_has_written_ends_in_a_stale_tail(partition: Partition) -> None:
+    """Plain, compressed and compacted logs of each format, wherever the last entry of their index stands."""
+    for log in partition.logs:
+        size = log.stat().st_size
+        for interval in (0, 100, 1000, 4096):
+            for index_size in (0, 8, 40, 4096):
+                task = ScanTask(
+                    name=log.name,
+                    path=str(log),
+                    base_offset=int(log.stem),
+                    size=size,
+                    index_interval_bytes=interval,
+                    max_index_size=index_size,
+                    is_last=True,
+                    cut_ends_log=True,
+                )
+                scan = run_scan(Disk(), task).scan
+                assert (scan.stop, scan.valid_size) == (ScanStop.END, size)
+
+
+@pytest.mark.parametrize("gaps", [(0, 1, 2**30, 5, 0), (2**30, 0, 0, 9), (7, 7, 7), (0, 0, 0, 0)])
+@pytest.mark.parametrize("index_entries", [1, 2, 1000])
+@pytest.mark.parametrize("torn", [b"", b"torn"])
+def test_gaps_between_offsets_are_no_stale_tail(
+    tmp_path: Path, gaps: tuple[int, ...], index_entries: int, torn: bytes
+) -> None:
+    """As compaction leaves them, and fetches of a follower: at the beginning, in between, of any width."""
+    orders = Directory(tmp_path / "data", index_interval_bytes=1, segment_index_bytes=8 * index_entries)
+    offset, log = 0, b""
+    for gap in gaps:
+        log += threes(offset + gap)
+        offset += gap + 3
+    orders.write(0, ".log", log + torn)
+
+    plan = orders.recover()
+
+    assert (orders.file(0, ".log").read_bytes(), plan.log_end_offset) == (log, offset)
+    assert orders.file(0, ".index").stat().st_size == 8 * min(index_entries, len(gaps) - 1)
