@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from uuid import uuid4
 
@@ -49,6 +51,28 @@ def test_a_broker_s_directory_is_opened_and_left_as_it_was(tmp_path: Path) -> No
 
     assert contents(data, but=others) == before
     assert [checkpoint(data, name) for name in unordered] == expected
+
+
+def test_a_manager_that_is_closed_when_its_process_ends_leaves_a_clean_directory(tmp_path: Path) -> None:
+    program = """if True:
+        import atexit
+        import sys
+
+        from stratalog.files.names import TopicPartition
+        from stratalog.manager.manager import LogManager
+
+        manager = LogManager([sys.argv[1]])
+        atexit.register(manager.shutdown)
+        manager.startup()
+        manager.get_or_create_log(TopicPartition("orders", 0), is_new=True)
+    """
+
+    ran = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+
+    assert ran.stderr == ""
+    assert (tmp_path / MARKER).exists()
 
 
 def test_marks_come_from_the_checkpoints(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ A log that fails to close fails its directory, and no other. Kafka: LogManager.s
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -25,10 +26,15 @@ def close_logs(directories: Sequence[LogDirectory], logs: LogRegistry, *, thread
     work = [(directory, log) for directory in directories for log in logs.in_directory(directory.path)]
     if not work:
         return
-    with ThreadPoolExecutor(threads * len(directories), "stratalog-close") as pool:
-        for (directory, _), error in zip(work, pool.map(_close, [log for _, log in work]), strict=True):
-            if error is not None:
-                directory.fail(error)
+    found = [log for _, log in work]
+    if threading.main_thread().is_alive():
+        with ThreadPoolExecutor(threads * len(directories), "stratalog-close") as pool:
+            errors = [*pool.map(_close, found)]
+    else:  # what is registered with atexit comes here, when no executor takes work any more
+        errors = [*map(_close, found)]
+    for (directory, _), error in zip(work, errors, strict=True):
+        if error is not None:
+            directory.fail(error)
 
 
 def _close(log: Log) -> StratalogError | None:
