@@ -14,6 +14,7 @@ from stratalog.files.disk import Disk
 from stratalog.files.names import TopicPartition
 from stratalog.log.log import Log
 from stratalog.manager import throttle as throttling
+from stratalog.manager.cleaner import LogCleaner
 from stratalog.manager.cleaner_state import State
 from stratalog.manager.manager import LogManager
 from stratalog.manager.throttle import Throttle
@@ -265,6 +266,26 @@ def test_a_truncation_stops_the_cleaner_and_lowers_the_checkpoint(
         assert manager.cleaner.manager.state(A) is None
 
 
+def test_what_was_aborted_does_not_count_as_clean(tmp_path: Path) -> None:
+    """Whoever stopped it may have cut the log since."""
+    with node(tmp_path).running() as manager:
+        new_log(manager)
+        cleaner = manager.cleaner.manager
+        found = cleaner.grab_filthiest()
+        assert found is not None
+        other = threading.Thread(target=cleaner.abort_and_pause, args=(A,))
+        other.start()
+        while cleaner.state(A) is not State.ABORTED:
+            assert other.is_alive()
+
+        cleaner.done_cleaning(found[0], 10)
+
+        other.join(20)
+        assert cleaner.state(A) is State.PAUSED
+        assert cleaner.clean_offsets(str(tmp_path)) == {}
+        cleaner.resume([A])
+
+
 def test_a_topic_that_is_no_longer_compacted_is_let_go(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -339,6 +360,28 @@ def test_threads_clean_several_logs_and_end_with_the_manager(tmp_path: Path) -> 
         assert [offsets(log) for log in logs] == [[9, 10]] * 4
 
     assert not [thread for thread in threading.enumerate() if "log-cleaner" in thread.name]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_thread_that_a_fault_has_ended_is_counted_and_its_log_is_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fault(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(LogCleaner, "_check", fault)
+    own = Node(tmp_path, log_cleaner_enable=True, log={**SEGMENT, "cleanup_policy": "compact"})
+    done = threading.Event()
+    with own.running() as manager:
+        new_log(manager)
+        own.wait(30_000)
+        for _ in range(400):
+            if manager.cleaner.metrics()["DeadThreadCount"]:
+                break
+            done.wait(0.05)
+
+        assert manager.cleaner.metrics()["DeadThreadCount"] == 1
+        assert manager.cleaner.manager.state(A) is None
 
 
 def test_a_cleaner_that_is_held_to_a_rate_waits_and_still_ends_with_the_manager(
