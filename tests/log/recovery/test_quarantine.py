@@ -183,6 +183,16 @@ def test_lines_that_are_not_ours_are_passed_over(line: bytes) -> None:
     assert quarantine(disk).entries() == (kept,)
 
 
+@pytest.mark.parametrize("field", ["directory", "partition", "file"])
+def test_a_line_whose_origin_is_no_name_is_passed_over(field: str) -> None:
+    disk = made()
+    kept = keep(disk)
+    line = {**lines(disk)[0], field: ["orders-0"]}
+    disk.append(f"{ROOT}/{MANIFEST}", json.dumps(line).encode() + b"\n")
+
+    assert quarantine(disk).entries() == (kept,)
+
+
 @pytest.mark.parametrize("act", [keep, move])
 def test_after_a_power_cut_at_any_step_the_bytes_are_somewhere_and_told_once(
     act: Callable[[Disk], Kept],

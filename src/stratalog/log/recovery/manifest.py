@@ -68,7 +68,8 @@ def parse_line(line: bytes) -> Kept | None:
         kept = Kept(**fields, parts=parts)
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
-    if not all(_is_sound(part) for part in parts):
+    origin = (kept.directory, kept.partition, kept.file)
+    if not all(isinstance(name, str) for name in origin) or not all(_is_sound(part) for part in parts):
         return None
     return kept if kept.sha256 is not None or len(kept.files) == 1 else None
 

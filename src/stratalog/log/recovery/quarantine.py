@@ -60,6 +60,9 @@ class Quarantine:
         self._clock = clock
         self._lock = threading.Lock()
         self._lines: list[Kept] | None = None
+        # The same by where it came from, and all names: a log of 16,000 segments may come here as a whole.
+        self._by_source: dict[tuple[str, str, str], list[Kept]] = {}
+        self._taken: set[str] = set()
 
     def entries(self) -> tuple[Kept, ...]:
         """Everything that is kept here, oldest first; a line whose files are not (yet) there is left out."""
@@ -100,7 +103,7 @@ class Quarantine:
             parts, digest = _survey(self._disk, source, position, size)
             directory = log_directory_of(os.path.dirname(source))  # noqa: PTH120
             wanted = (directory, partition, file, position, size, digest)
-            for kept in self._read():
+            for kept in self._lines_of(directory, partition, file):
                 same = (kept.directory, kept.partition, kept.file, kept.position, kept.size, kept.sha256)
                 if same == wanted and self._has_files(kept):
                     return kept
@@ -167,7 +170,7 @@ class Quarantine:
     def moved(self, directory: str, partition: str, file: str, inode: int, size: int) -> Kept | None:
         """The line of a file that was, or was about to be, moved here from a log directory."""
         wanted = (directory, partition, file, inode, size)
-        for kept in self._read():
+        for kept in self._lines_of(directory, partition, file):
             if (kept.directory, kept.partition, kept.file, kept.inode, kept.size) == wanted:
                 return kept
         return None
@@ -273,9 +276,9 @@ class Quarantine:
 
     def _free_name(self, partition: str, file: str, position: int) -> str:
         """A name that no line has. A file that has it all the same is the copy of a killed run."""
-        taken = {name for kept in self._read() for name in kept.files}
+        self._read()
         name, number = _file_name(partition, file, f"{position}"), 1
-        while name in taken:
+        while name in self._taken:
             number += 1
             name = _file_name(partition, file, f"{position}-{number}")
         return name
@@ -342,8 +345,21 @@ class Quarantine:
             status = self._disk.status(path)
             data = b"" if status is None else self._disk.read_at(path, status.size, 0)
             found = (parse_line(line) for line in data.split(b"\n"))
-            self._lines = [kept for kept in found if kept is not None]
+            self._lines, self._by_source, self._taken = [], {}, set()
+            for kept in found:
+                if kept is not None:
+                    self._note(kept)
         return self._lines
+
+    def _lines_of(self, directory: str, partition: str, file: str) -> list[Kept]:
+        self._read()
+        return self._by_source.get((directory, partition, file), [])
+
+    def _note(self, kept: Kept) -> None:
+        assert self._lines is not None, "the manifest is read first"
+        self._lines.append(kept)
+        self._by_source.setdefault((kept.directory, kept.partition, kept.file), []).append(kept)
+        self._taken.update(kept.files)
 
     def _write_line(self, kept: Kept) -> None:
         path = self.path(MANIFEST)
@@ -362,7 +378,8 @@ class Quarantine:
                 raise
             free = self._disk.free_size(self.directory)
             raise QuarantineFullError(self.directory, len(line), free) from error
-        self._read().append(kept)
+        self._read()
+        self._note(kept)
 
 
 def log_directory_of(partition_directory: Path) -> str:
