@@ -44,6 +44,13 @@ class Recovered:
         base_offset, size = self.marks["segments"][-1]
         return bool(size) and self.marks["logEnd"] == base_offset
 
+    @property
+    def has_begun_anew(self) -> bool:
+        """Whether the log is empty and ends where it starts, as one does whose end was before its start."""
+        if self.refusal is not None:
+            return False
+        return self.marks["segments"] == [[self.marks["logStart"], 0]]
+
 
 def kafka_recovers(oracle: LogOracle, case: Case, now_ms: int) -> Recovered:
     """Kafka loads the case's directory as after a crash, and closes the log as a shutdown does."""
@@ -58,14 +65,18 @@ def kafka_rebuilds(oracle: LogOracle, case: Case, kafka: Recovered, folder: Path
     return kafka_recovers(oracle, copy, now_ms)
 
 
-def without_stale_tail(case: Case, kafka: Recovered, folder: Path) -> Case:
-    """The case, cut behind the last batch that Kafka has indexed in the segment whose end it has lost.
+def without_stale_tail(oracle: LogOracle, case: Case, folder: Path, now_ms: int) -> Case:
+    """The case; where stale batches hide its end from Kafka, cut behind the last batch that Kafka indexes.
 
-    One byte more stays, so that it is cut off and the segments behind it go, if there are any.
+    Kafka is asked where that is without a log start, as a log that ends before its start is gone. One byte
+    more stays, so that it is cut off and the segments behind it go, if there are any.
     """
-    copy = copied(case, folder)
-    base, _ = kafka.marks["segments"][-1]
-    recovered = kafka.directory / f"{base:020}.log"
+    seen = kafka_recovers(oracle, copied(replace(case, log_start_offset=0), folder / "seen"), now_ms)
+    if not seen.has_lost_its_end:
+        return case
+    copy = copied(case, folder / "cut")
+    base, _ = seen.marks["segments"][-1]
+    recovered = seen.directory / f"{base:020}.log"
     last_entry = recovered.with_suffix(".index").read_bytes()[-ENTRY_SIZES[".index"] :]
     last_indexed = int.from_bytes(last_entry[4:], "big")
     stale = next(at for at in batch_positions(recovered.read_bytes()) if at > last_indexed)

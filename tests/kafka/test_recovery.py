@@ -55,8 +55,8 @@ def test_a_damaged_partition_is_left_as_kafkas_recovery_leaves_it(
     kafka = kafka_recovers(log_oracle, theirs, now_ms)
     plan = we_recover(ours, now_ms)
 
-    if kafka.has_lost_its_end:
-        case = without_stale_tail(case, kafka, tmp_path / "cut")
+    if kafka.has_lost_its_end or kafka.has_begun_anew:
+        case = without_stale_tail(log_oracle, case, tmp_path / "stale", now_ms)
         kafka = kafka_recovers(log_oracle, copied(case, tmp_path / "again"), now_ms)
     if kafka.refusal is not None:
         opens_as_stopped(log_oracle, ours, plan, now_ms)

@@ -19,7 +19,7 @@ from tests.kafka.jars import KafkaJars
 from tests.kafka.log_oracle import LogOracle
 from tests.kafka.our_recovery import opens_as_stopped, we_recover
 from tests.kafka.recovery_cases import MAGIC_AT, Case, batch_positions, logs_in
-from tests.kafka.recovery_compare import contents, copied, kafka_recovers
+from tests.kafka.recovery_compare import contents, copied, differences, kafka_recovers, without_stale_tail
 
 NOW_MS = int(time.time() * 1000)
 SEGMENTS = 4
@@ -165,11 +165,15 @@ def test_a_log_that_starts_inside_its_last_segment_is_deleted_by_kafka_over_a_st
     on_both(both, log.name, good[slice(*batch_positions(good)[1:3])])
     for case in both:
         case.log_start_offset = 3
+    damaged = copied(ours, tmp_path / "damaged")
 
-    marks = kafka_recovers(log_oracle, theirs, NOW_MS).marks
+    kafka = kafka_recovers(log_oracle, theirs, NOW_MS)
     plan = we_recover(ours, NOW_MS)
 
-    assert (marks["segments"], marks["logEnd"]) == ([[3, 0]], 3)
+    assert (kafka.marks["segments"], kafka.marks["logEnd"], kafka.has_begun_anew) == ([[3, 0]], 3, True)
+    cut = without_stale_tail(log_oracle, damaged, tmp_path / "stale", NOW_MS)
+    without = kafka_recovers(log_oracle, copied(cut, tmp_path / "without"), NOW_MS)
+    assert not differences(damaged, ours.directory, without.directory, without)
     assert log.read_bytes() == good
     assert (plan.log_start_offset, plan.log_end_offset) == (3, 3 * BATCHES)
     opens_as_stopped(log_oracle, ours, plan, NOW_MS)

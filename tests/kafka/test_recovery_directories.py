@@ -26,7 +26,7 @@ from tests.kafka.jars import KafkaJars
 from tests.kafka.java import JavaProgram
 from tests.kafka.log_oracle import Json, LogOracle
 from tests.kafka.recovery_cases import Case, damage_once
-from tests.kafka.recovery_compare import Recovered, differences, kafka_rebuilds
+from tests.kafka.recovery_compare import Recovered, differences, kafka_rebuilds, without_stale_tail
 from tests.kafka.recovery_quarry import PROPERTIES, SHAPES, Quarry, checkpoint
 from tests.kafka.tools import properties_text
 
@@ -68,7 +68,12 @@ def test_a_damaged_directory_is_left_as_kafkas_log_manager_leaves_it(
     hurt = random.choice(cases)
     damage_once(hurt, random, log_oracle)
     words = f"{name} {how}; {hurt}"
-    theirs, ours = (shutil.copytree(damaged, tmp_path / side) for side in ("kafka", "ours"))
+    ours = shutil.copytree(damaged, tmp_path / "ours")
+    # Stale batches that hide a log's end from Kafka are a difference of their own: here it is asked without.
+    seen = without_stale_tail(log_oracle, hurt, tmp_path / "stale", int(time.time() * 1000))
+    if seen is not hurt:
+        shutil.copytree(seen.directory, hurt.directory, dirs_exist_ok=True)
+    theirs = shutil.copytree(damaged, tmp_path / "kafka")
 
     answer = load(kafka, theirs)
     if answer.get("offline") or "already offline" in answer.get("message", ""):
