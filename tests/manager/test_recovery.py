@@ -259,6 +259,19 @@ def test_no_byte_of_a_log_is_read_twice(killed: Path, lost: str | None) -> None:
     }
 
 
+def test_of_a_clean_directory_only_the_ends_of_logs_are_read(clean: Path) -> None:
+    disk = ReadingDisk()
+
+    recover_one(clean, disk=disk)
+
+    for partition in catalog.partitions("4.3.1", "clean"):
+        log = clean / partition.name / partition.logs[-1].name
+        entries = log.with_suffix(".index").read_bytes()
+        last_indexed = int.from_bytes(entries[-4:], "big")
+        if partition.name != "__cluster_metadata-0" and log.stat().st_size:
+            assert min(start for start, _ in disk.reads[str(log)]) == last_indexed
+
+
 def test_the_lock_is_held_from_the_listing_to_the_marker(killed: Path) -> None:
     seen: list[tuple[str, bool]] = []
 

@@ -21,7 +21,7 @@ from stratalog.log.epochs import EpochEntry, LeaderEpochFileCache
 from stratalog.log.producer_entry import ProducerStateEntry
 from stratalog.log.producer_snapshot import ENTRY_SIZE, HEADER_SIZE, parse_snapshot
 from stratalog.log.recovery.facts import Finding, FindingKind, missing_snapshot
-from stratalog.log.recovery.index_checks import IndexCheck, check_indexes
+from stratalog.log.recovery.index_checks import IndexCheck, IndexState, check_indexes
 from stratalog.log.recovery.inventory import Inventory, SegmentFiles, take_inventory
 from stratalog.log.recovery.sequence import RecoverySequence, SegmentState, SequenceSettings, floor_segment
 from stratalog.log.recovery.stitch import SnapshotSet
@@ -213,7 +213,8 @@ class _Surveyor:
             return None
         path = self._path(files.log.name)
         try:
-            last = self._find(path, 0, files.log.size, kernel.LAST, 0)
+            start = self._last_indexed_position(files, checks[files.base_offset])
+            last = self._find(path, start, files.log.size, kernel.LAST, 0)
         except CorruptRecordError as error:
             # A broker does not start over it. What is readable is worth more than the mark.
             checks[files.base_offset] = replace(checks[files.base_offset], is_log_broken=True)
@@ -227,6 +228,15 @@ class _Surveyor:
             )
             return None
         return files.base_offset if last is None else last.last_offset + 1
+
+    def _last_indexed_position(self, files: SegmentFiles, check: IndexCheck) -> int:
+        """Where to look for the end of a log from, as a broker does: an active segment may be large."""
+        if files.index is None or check.index not in (IndexState.GOOD, IndexState.PADDED):
+            return 0
+        index = OffsetIndex(self._disk, self._path(files.index.name), files.base_offset, max_size=0)
+        position = index.last_entry.position
+        index.forget()
+        return position
 
     def _read_snapshot(self, offset: int) -> list[ProducerStateEntry] | None:
         if offset in self._snapshots:
