@@ -302,8 +302,8 @@ def test_a_closed_log_deletes_nothing() -> None:
     assert own.files(".deleted") == []
 
 
-def test_compaction_keeps_the_snapshots_of_segments_that_are_there() -> None:
-    own = machine()
+def with_a_producer(own: Machine) -> Log:
+    """Many segments with records of one producer, and a snapshot at each base but the first."""
     log = own.open()
     options = [BatchOptions(producer_id=1, producer_epoch=0, base_sequence=number) for number in range(16)]
     for each in options:
@@ -311,6 +311,28 @@ def test_compaction_keeps_the_snapshots_of_segments_that_are_there() -> None:
             build_batch([Record(0, NOW, b"k", b"%04d" % each.base_sequence)], each), leader_epoch=0
         )
     assert len(own.files(".snapshot")) == len(log.segments) - 1
+    return log
+
+
+def test_compaction_keeps_the_snapshot_at_the_base_of_a_segment_that_it_writes() -> None:
+    own = machine()
+    log = with_a_producer(own)
+    before = len(log.segments)
+
+    pair = {"internal.segment.bytes": 2 * log.segments.first.size}  # two become one
+    log.config = log.config.with_overrides(pair)
+    log.clean(0, log.segments.active.base_offset, OffsetMap(10_000))
+    own.clock.sleep(1000)
+    own.scheduler.run_due()
+
+    bases = [segment.base_offset for segment in log.segments]
+    assert 2 < len(bases) < before
+    assert own.files(".snapshot") == [f"{base:020d}.snapshot" for base in bases[1:]]
+
+
+def test_compaction_keeps_the_snapshots_of_segments_that_are_there() -> None:
+    own = machine()
+    log = with_a_producer(own)
 
     log.config = log.config.with_overrides({"internal.segment.bytes": 10_000})  # all fits into one now
     log.clean(0, log.segments.active.base_offset, OffsetMap(10_000))

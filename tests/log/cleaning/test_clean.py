@@ -6,6 +6,7 @@ import pytest
 
 from stratalog.errors import CorruptRecordError
 from stratalog.files.names import FileKind, FileState, parse_segment_file
+from stratalog.log.cleaning import OffsetMap, clean_log
 from stratalog.records.batch import RECORD_BATCH_OVERHEAD
 from stratalog.records.compression import Codec
 from tests.log.cleaning.dirty import NOW, Dirty
@@ -100,6 +101,20 @@ def test_what_is_behind_the_bound_is_left_alone() -> None:
 
     assert dirty.offsets == [1, 2]
     assert dirty.checkpoint == 2
+
+
+def test_a_map_that_is_used_again_knows_nothing_of_the_log_before() -> None:
+    longer, shorter = Dirty(), Dirty()
+    for dirty, count in ((longer, 5), (shorter, 2)):
+        for number in range(count):
+            dirty.put((b"a", b"%d" % number))
+        dirty.roll()
+    offset_map = OffsetMap(24 * 100)
+
+    for dirty in (longer, shorter):
+        clean_log(dirty.bounds(), offset_map, now_ms=NOW, replace_segments=dirty.replace)
+
+    assert (longer.offsets, shorter.offsets) == ([4], [1])
 
 
 def test_nothing_dirty_is_nothing_to_do() -> None:
@@ -262,10 +277,11 @@ class TestWhatCannotBeRead:
         dirty.put((b"a", b"2"))
         dirty.roll()
         path = dirty.log.segments.first.log_path
-        dirty.machine.disk.write_at(path, b"\xff", dirty.log.segments.first.size - 1)
+        # The last byte of a value: the record can be decoded still.
+        dirty.machine.disk.write_at(path, b"\xff", dirty.log.segments.first.size - 2)
         names = dirty.machine.files()
 
-        with pytest.raises(CorruptRecordError) as caught:
+        with pytest.raises(CorruptRecordError, match="CRC-32C") as caught:
             dirty.clean()
 
         assert caught.value.path == path
