@@ -104,17 +104,22 @@ def test_what_is_behind_the_bound_is_left_alone() -> None:
 
 
 def test_a_map_that_is_used_again_knows_nothing_of_the_log_before() -> None:
-    longer, shorter = Dirty(), Dirty()
-    for dirty, count in ((longer, 5), (shorter, 2)):
-        for number in range(count):
-            dirty.put((b"a", b"%d" % number))
-        dirty.roll()
+    """Else what is clean here, and was written to another log later on, would be lost."""
+    other, dirty = Dirty(), Dirty()
+    for number in range(5):
+        other.put((b"clean", b"%d" % number))
+    other.roll()
+    dirty.put((b"clean", b"kept"))
+    dirty.roll()
+    dirty.clean()
+    dirty.put((b"new", b"kept too"))
+    dirty.roll()
     offset_map = OffsetMap(24 * 100)
 
-    for dirty in (longer, shorter):
-        clean_log(dirty.bounds(), offset_map, now_ms=NOW, replace_segments=dirty.replace)
+    for each in (other, dirty):
+        clean_log(each.bounds(), offset_map, now_ms=NOW, replace_segments=each.replace)
 
-    assert (longer.offsets, shorter.offsets) == ([4], [1])
+    assert (other.offsets, dirty.offsets) == ([4], [0, 1])
 
 
 def test_nothing_dirty_is_nothing_to_do() -> None:
