@@ -19,6 +19,11 @@ from tests.segment.making import NOW, History, marker
 DAY_MS = 86_400_000
 
 
+def small_machine() -> Machine:
+    """Small in all: indexes of 10 MB each, on a disk in memory, would be gigabytes before they are collected."""
+    return Machine(internal_segment_bytes=6000, index_interval_bytes=100, segment_index_bytes=4096)
+
+
 def scans(machine: Machine, log: Log) -> list[SegmentScan]:
     return [
         scan_segment(machine.disk, segment.log_path, segment.base_offset, index_interval_bytes=100)
@@ -35,7 +40,7 @@ def stitch(
 
 @pytest.mark.parametrize("seed", range(examples(300, quick=25)))
 def test_stitched_producers_and_aborted_transactions_are_those_of_the_log(seed: int) -> None:
-    machine = Machine(internal_segment_bytes=6000, index_interval_bytes=100)
+    machine = small_machine()
     log = machine.open()
     history = History(seed, 0, producers=5)
     for _ in range(60):
@@ -53,7 +58,7 @@ def test_stitched_producers_and_aborted_transactions_are_those_of_the_log(seed: 
 
 @pytest.mark.parametrize("seed", range(examples(100)))
 def test_stitched_epochs_are_those_of_the_log(seed: int) -> None:
-    machine = Machine(internal_segment_bytes=6000, index_interval_bytes=100)
+    machine = small_machine()
     log = machine.open()
     history = History(seed, 0)
     for _ in range(40):
