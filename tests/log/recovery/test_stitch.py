@@ -20,7 +20,7 @@ DAY_MS = 86_400_000
 
 
 def small_machine() -> Machine:
-    """Small in all: indexes of 10 MB each, on a disk in memory, would be gigabytes before they are collected."""
+    """Small in all: indexes of 10 MB, on a disk in memory, are gigabytes before they are collected."""
     return Machine(internal_segment_bytes=6000, index_interval_bytes=100, segment_index_bytes=4096)
 
 
