@@ -410,3 +410,15 @@ def test_left_overs_of_a_cleaning_that_failed_are_written_anew() -> None:
     found = [parse_segment_file(name) for name in dirty.machine.files()]
     assert not [file for file in found if file and file.state is FileState.CLEANED]
     assert [file.offset for file in found if file and file[1:] == (FileKind.LOG, FileState.LIVE)] == [0, 1]
+
+
+def test_a_log_that_is_told_to_clean_itself_knows_its_producers() -> None:
+    dirty = Dirty()
+    dirty.produce(7, (b"a", b"1"))
+    dirty.put((b"a", b"2"))
+    dirty.roll()
+
+    dirty.log.clean(0, dirty.log.segments.active.base_offset, OffsetMap(24 * 100))
+
+    # The last batch of a producer stays as a header, from which its sequence is known.
+    assert [(header.producer_id, header.records_count) for header in dirty.headers()] == [(7, 0), (-1, 1)]
