@@ -152,25 +152,27 @@ def load(
 def list_partition(files: Mapping[str, int], directory: str) -> Listing:
     """Sort the files of a directory; one that only recovery can deal with is a NeedsRecoveryError."""
     sizes: dict[int, int] = {}
-    indexes: dict[FileKind, set[int]] = {kind: set() for kind in _INDEXES}
-    snapshots: list[int] = []
+    live: dict[str, list[int]] = {kind.value: [] for kind in FileKind}
     others: list[str] = []
-    # Each look at an enum's member is a call, and there may be hundreds of thousands of files.
-    live, deleted = FileState.LIVE, FileState.DELETED
-    log, snapshot = FileKind.LOG, FileKind.PRODUCER_SNAPSHOT
     for name, size in files.items():
+        # As `parse_segment_file` does it, without a call and an object for each of a hundred thousand files.
+        digits, found = name[:20], live.get(name[20:])
+        if found is not None and digits.isdecimal() and digits.isascii() and digits[0] == "0":
+            found.append(int(digits))
+            if found is live[_LOG]:
+                sizes[int(digits)] = size
+            continue
         file = parse_segment_file(name)
-        if file is None or file.state is deleted:
+        if file is None or file.state is FileState.DELETED:
             others.append(name)
             continue
-        if file.state is not live:
+        if file.state is not FileState.LIVE:
             raise NeedsRecoveryError(directory, f"{name} is left of a clean-up or split that was cut short")
-        if file.kind is log:
+        live[file.kind.value].append(file.offset)
+        if file.kind is FileKind.LOG:
             sizes[file.offset] = size
-        elif file.kind is snapshot:
-            snapshots.append(file.offset)
-        else:
-            indexes[file.kind].add(file.offset)
+    indexes = {kind: set(live[kind.value]) for kind in _INDEXES}
+    snapshots = live[FileKind.PRODUCER_SNAPSHOT.value]
     _check_indexes(sizes, indexes, directory)
     return Listing(sizes, indexes, sorted(snapshots), others)
 
