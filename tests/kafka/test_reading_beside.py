@@ -90,7 +90,5 @@ def test_every_read_beside_a_busy_cleaner_has_the_last_value_of_each_key(broker:
 
     assert len(first_files) > SECONDS  # the first segment was replaced again and again
     assert len(rows) < writer.count / 2
-    print(
-        f"{reads} reads, {len(first_files)} times the first segment, {len(rows)} of {writer.count} records left"
-    )
+    print(f"{reads} reads, {len(first_files)} first segments, {len(rows)} of {writer.count} records left")
     assert reads > SECONDS
