@@ -89,6 +89,16 @@ class ProducerStateEntry:
         self.current_txn_first_offset = current_txn_first_offset
         self.batches = list(batches)
 
+    def copy(self) -> ProducerStateEntry:
+        return ProducerStateEntry(
+            self.producer_id,
+            producer_epoch=self.producer_epoch,
+            coordinator_epoch=self.coordinator_epoch,
+            last_timestamp=self.last_timestamp,
+            current_txn_first_offset=self.current_txn_first_offset,
+            batches=self.batches,
+        )
+
     @property
     def is_empty(self) -> bool:
         """Whether no batch is known, as after a marker of another epoch."""

@@ -6,13 +6,13 @@ import pytest
 
 from stratalog.log.epochs import EpochEntry
 from stratalog.log.log import Log
-from stratalog.log.producer_entry import ProducerStateEntry
+from stratalog.log.producer_entry import BatchMetadata, ProducerStateEntry
 from stratalog.log.recovery.stitch import EpochStitch, ProducerStitch, SnapshotSet
 from stratalog.records.control import ControlType
 from stratalog.records.kernels.crc32c import crc32c
 from stratalog.records.kernels.memory import byte_array
 from stratalog.segment.scan import SegmentScan, scan_segment
-from tests.log.model import Machine
+from tests.log.model import Machine, produced
 from tests.profile import examples
 from tests.segment.making import NOW, History, marker
 
@@ -54,6 +54,23 @@ def test_stitched_producers_and_aborted_transactions_are_those_of_the_log(seed: 
     assert state.producers == log.producers.producers
     assert state.map_end_offset == log.log_end_offset
     assert state.contradictions == []
+
+
+def test_a_snapshot_that_is_loaded_twice_says_the_same_twice() -> None:
+    """Kafka goes through a segment without indexes twice, and reads the same snapshot before each time."""
+    machine = small_machine()
+    log = machine.open()
+    log.append_as_follower(produced(5, 3, b"x", base_offset=8), leader_epoch=9)
+    kept = ProducerStateEntry(5, producer_epoch=0, last_timestamp=NOW, batches=[BatchMetadata(2, 7, 0, NOW)])
+    snapshots = SnapshotSet([8], lambda _: [kept])
+
+    for _ in range(2):
+        state = ProducerStitch(snapshots, now_ms=NOW, producer_id_expiration_ms=DAY_MS)
+        state.reload(0, 8)
+        assert [each.last_sequence for each in state.producers[5].batches] == [2]
+        (scan,) = scans(machine, log)
+        state.add(scan)
+        assert [each.last_sequence for each in state.producers[5].batches] == [2, 3]
 
 
 @pytest.mark.parametrize("seed", range(examples(100)))

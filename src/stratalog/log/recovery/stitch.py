@@ -41,12 +41,16 @@ class SnapshotSet:
         return self.offsets[-1] if self.offsets else None
 
     def load(self, offset: int) -> list[ProducerStateEntry] | None:
-        """The producers in it; None, and it is deleted, if it is torn or damaged."""
+        """The producers in it; None, and it is deleted, if it is torn or damaged.
+
+        They are the caller's to change: the next who loads it gets what is in the file again.
+        """
         written = self.written.get(offset)
         entries = self._read(offset) if written is None else parse_snapshot(written)
         if entries is None:
             self.delete(offset)
-        return entries
+            return None
+        return [entry.copy() for entry in entries]
 
     def write(self, offset: int, entries: Iterable[ProducerStateEntry]) -> None:
         self.written[offset] = build_snapshot(entries)
