@@ -137,13 +137,9 @@ class ProducerStateEntry:
 
     def without_batches(self) -> ProducerStateEntry:
         """A copy to stage updates in: its batches will be those of the update alone."""
-        return ProducerStateEntry(
-            self.producer_id,
-            producer_epoch=self.producer_epoch,
-            coordinator_epoch=self.coordinator_epoch,
-            last_timestamp=self.last_timestamp,
-            current_txn_first_offset=self.current_txn_first_offset,
-        )
+        staged = self.copy()
+        staged.batches.clear()
+        return staged
 
     def add_batch(self, producer_epoch: int, batch: BatchMetadata) -> None:
         self._take_epoch(producer_epoch)
