@@ -159,6 +159,7 @@ def test_other_topic_names_are_refused(topic: str) -> None:
         ("-5.log", (-5, FileKind.LOG, FileState.LIVE)),
         ("+5.log", (5, FileKind.LOG, FileState.LIVE)),
         ("9223372036854775807.log", (9223372036854775807, FileKind.LOG, FileState.LIVE)),
+        ("09223372036854775807.log", (9223372036854775807, FileKind.LOG, FileState.LIVE)),
         ("00000000000000000000000000000000007.log", (7, FileKind.LOG, FileState.LIVE)),
     ],
 )
@@ -166,7 +167,10 @@ def test_a_segment_file_is_read_as_by_kafka(name: str, parts: tuple[int, FileKin
     assert parse_segment_file(name) == parts
 
 
-@pytest.mark.parametrize("name", ["x.log", ".log", "9223372036854775808.log", "1_0.log", " 1.log", "1 .log"])
+@pytest.mark.parametrize(
+    "name",
+    ["x.log", ".log", "9223372036854775808.log", "09223372036854775808.log", "1_0.log", " 1.log", "1 .log"],
+)
 def test_a_segment_file_without_an_offset_is_refused(name: str) -> None:
     with pytest.raises(InvalidNameError, match="starts with its offset"):
         parse_segment_file(name)

@@ -116,6 +116,10 @@ def segment_file_name(offset: int, kind: FileKind, state: FileState = FileState.
     return SegmentFile(offset, kind, state).name
 
 
+LAST_DIGITS = f"{INT64_MAX:020d}"
+"""The largest offset as it stands in a name; twenty digits sort as their numbers do."""
+
+
 def parse_segment_file(name: str) -> SegmentFile | None:
     """The parts of the name of a segment's file; None for any other name, which a broker does not look at.
 
@@ -123,7 +127,7 @@ def parse_segment_file(name: str) -> SegmentFile | None:
     """
     # The names that Kafka gives take a quarter of the time: a log may have a hundred thousand of them.
     known = _SUFFIXES.get(name[20:])
-    if known is not None and name[:20].isdecimal() and name.isascii() and name[0] == "0":
+    if known is not None and name[:20].isdecimal() and name.isascii() and name[:20] <= LAST_DIGITS:
         return SegmentFile(int(name[:20]), *known)
     state = next((state for state in _MARKED_STATES if name.endswith(state.value)), FileState.LIVE)
     stem = name.removesuffix(state.value)

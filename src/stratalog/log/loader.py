@@ -23,6 +23,7 @@ from stratalog.errors import (
 )
 from stratalog.files.disk import Disk
 from stratalog.files.names import (
+    LAST_DIGITS,
     LEADER_EPOCH_CHECKPOINT,
     FileKind,
     FileState,
@@ -157,7 +158,7 @@ def list_partition(files: Mapping[str, int], directory: str) -> Listing:
     for name, size in files.items():
         # As `parse_segment_file` does it, without a call and an object for each of a hundred thousand files.
         digits, found = name[:20], live.get(name[20:])
-        if found is not None and digits.isdecimal() and digits.isascii() and digits[0] == "0":
+        if found is not None and digits.isdecimal() and digits.isascii() and digits <= LAST_DIGITS:
             found.append(int(digits))
             if found is live[_LOG]:
                 sizes[int(digits)] = size
