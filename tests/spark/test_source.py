@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import os
 import shutil
 import subprocess
 import sys
@@ -146,15 +145,17 @@ def test_a_corrupt_batch_reaches_the_driver_with_file_offset_and_remedy(
     assert reader.option("onCorruption", "skip").load(str(log_dir)).count() == 99
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_that_may_not_be_read_is_named(spark: SparkSession, log_dir: Path) -> None:
+def test_a_file_that_cannot_be_read_is_named(spark: SparkSession, log_dir: Path) -> None:
     log = next((log_dir / "orders-0").glob("*.log"))
     frame = spark.read.format("stratalog").load(str(log_dir))
-    frame.schema  # noqa: B018 (planned before the file is closed to us)
-    log.chmod(0)
+    assert frame.count() == 100
+    log.unlink()
+    log.symlink_to(log.name)  # to itself: a missing permission would not keep root from reading
 
-    with pytest.raises((AnalysisException, PythonException), match="Permission denied"):
+    with pytest.raises(PythonException) as caught:
         frame.count()
+
+    assert f"{log}: could not open it: Too many levels of symbolic links." in str(caught.value)
 
 
 def test_a_frame_sees_the_log_as_it_was_planned(spark: SparkSession, log_dir: Path) -> None:
