@@ -1,4 +1,4 @@
-"""Log directories brought to what a clean shutdown leaves: locks, owners, checkpoints, markers, failures."""
+"""Log directories brought to what a clean shutdown leaves: locks, owners, checkpoints, failures."""
 
 from __future__ import annotations
 
@@ -11,97 +11,35 @@ from pathlib import Path
 
 import pytest
 
-from stratalog.config import read_server_properties
 from stratalog.errors import DiskError, FileOwnerError, LogDirLockedError, UsageError
 from stratalog.files.disk import Disk, ReadFile
 from stratalog.files.lock import DirectoryLock, is_locked
 from stratalog.log.recovery.facts import FindingKind
 from stratalog.log.recovery.manifest import MANIFEST
-from stratalog.log.recovery.quarantine import Quarantine
 from stratalog.manager.attempt import NOTE
 from stratalog.manager.progress import Phase, RecoveryProgress
-from stratalog.manager.recovery import RecoverOptions, recover_directories
-from stratalog.manager.report import DirectoryReport, Outcome, RecoveryReport
+from stratalog.manager.recovery import recover_directories
+from stratalog.manager.report import Outcome
 from tests import profile
 from tests.fixtures import catalog
-
-MARKER = ".kafka_cleanshutdown"
-RECOVERY_POINTS = "recovery-point-offset-checkpoint"
-HIGH_WATERMARKS = "replication-offset-checkpoint"
-LOG_STARTS = "log-start-offset-checkpoint"
-# What the fixtures' broker was told; topics have their own settings in its cluster's metadata.
-SERVER = read_server_properties("log.index.size.max.bytes=4096\nlog.index.interval.bytes=512\n")
-EPOCH_OF_CLEAN = 124  # in the marker that the broker left
-EPOCH_OF_KILLED = 157  # of the last REGISTER_BROKER_RECORD in the dump of `killed`
-NO_EPOCH = {"version": 0, "brokerEpoch": -1}
-
-
-@pytest.fixture
-def killed(tmp_path: Path) -> Path:
-    return copy_of("killed", tmp_path / "killed")
-
-
-@pytest.fixture
-def clean(tmp_path: Path) -> Path:
-    return copy_of("clean", tmp_path / "clean")
-
-
-def copy_of(state: str, target: Path) -> Path:
-    (source,) = catalog.log_dirs("4.3.1", state)
-    return Path(shutil.copytree(source, target))
-
-
-def recover(*directories: Path, **options: object) -> RecoveryReport:
-    disk = options.pop("disk", None)
-    assert disk is None or isinstance(disk, Disk)
-    return recover_directories(
-        [str(directory) for directory in directories],
-        disk=disk,
-        server=SERVER,
-        options=RecoverOptions(**options),  # type: ignore[arg-type]
-    )
-
-
-def recover_one(directory: Path, **options: object) -> DirectoryReport:
-    (found,) = recover(directory, **options).directories
-    return found
-
-
-def files_of(directory: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(directory)): path.read_bytes()
-        for path in sorted(directory.rglob("*"))
-        if path.is_file() and path.name != ".lock"
-    }
-
-
-def checkpoint(path: Path) -> dict[str, int]:
-    lines = path.read_text().splitlines()
-    assert lines[0] == "0"
-    assert int(lines[1]) == len(lines) - 2
-    return {f"{topic}-{partition}": int(offset) for topic, partition, offset in map(str.split, lines[2:])}
-
-
-def marker(directory: Path) -> object:
-    return json.loads((directory / MARKER).read_bytes())
-
-
-def ends_by_kafka(state: str) -> dict[str, int]:
-    """Where each log ends, by the batches that Kafka's record classes found in it."""
-    return {
-        partition.name: max(batch["lastOffset"] for batch in partition.batches()) + 1
-        for partition in catalog.partitions("4.3.1", state)
-        if not partition.name.startswith("__cluster_metadata")
-    }
-
-
-def damage(log: Path) -> int:
-    """Flip a bit in the second batch of a log; returns the first offset that is lost."""
-    data = bytearray(log.read_bytes())
-    position = 12 + int.from_bytes(data[8:12], "big")
-    data[position + 70] ^= 1
-    log.write_bytes(data)
-    return int.from_bytes(data[position : position + 8], "big")
+from tests.manager.recovering import (
+    EPOCH_OF_CLEAN,
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    MARKER,
+    NO_EPOCH,
+    RECOVERY_POINTS,
+    SERVER,
+    Killed,
+    checkpoint,
+    copy_of,
+    damage,
+    ends_by_kafka,
+    files_of,
+    marker,
+    recover,
+    recover_one,
+)
 
 
 def test_a_killed_directory_becomes_what_a_clean_stop_leaves(killed: Path) -> None:
@@ -409,192 +347,6 @@ def test_a_directory_that_is_not_there_fails_alone(killed: Path, tmp_path: Path)
     assert [found.outcome for found in report.directories] == [Outcome.RECOVERED, Outcome.FAILED]
 
 
-def test_after_a_crash_of_the_process_the_marker_has_the_epoch_of_its_run(killed: Path) -> None:
-    report = recover(killed, process_crash=True)
-
-    assert marker(killed) == {"version": 0, "brokerEpoch": EPOCH_OF_KILLED}
-    assert report.notes == ()
-
-
-def test_a_torn_tail_is_how_a_crash_of_the_process_looks(killed: Path) -> None:
-    log = killed / "codecs-0" / "00000000000000000012.log"
-    with log.open("ab") as file:
-        file.write(log.read_bytes()[:40])
-
-    recover(killed, process_crash=True)
-
-    assert marker(killed) == {"version": 0, "brokerEpoch": EPOCH_OF_KILLED}
-
-
-def test_with_more_cut_than_a_torn_tail_nothing_is_promised(killed: Path) -> None:
-    (killed / RECOVERY_POINTS).unlink()
-    damage(killed / "idempotent-0" / "00000000000000000000.log")
-
-    report = recover(killed, process_crash=True)
-
-    assert marker(killed) == NO_EPOCH
-    assert "more than the unfinished last batch" in report.notes[0]
-
-
-def test_batches_behind_a_length_that_reaches_past_the_end_are_more_than_a_torn_tail(killed: Path) -> None:
-    log = killed / "idempotent-0" / "00000000000000000040.log"
-    data = bytearray(log.read_bytes())
-    second = 12 + int.from_bytes(data[8:12], "big")
-    data[second + 8] ^= 0x10  # of a length of four bytes the highest
-    log.write_bytes(data)
-
-    report = recover(killed, process_crash=True)
-
-    assert marker(killed) == NO_EPOCH
-    assert "more than the unfinished last batch" in report.notes[0]
-
-
-def test_what_is_salvaged_behind_a_tail_that_looks_torn_promises_nothing(killed: Path) -> None:
-    """Every batch but the damaged one stays, and the log ends where it did: the epoch would be a lie."""
-    log = killed / "idempotent-0" / "00000000000000000040.log"
-    data = bytearray(log.read_bytes())
-    second = 12 + int.from_bytes(data[8:12], "big")
-    data[second + 8] ^= 0x10
-    log.write_bytes(data)
-
-    report = recover(killed, salvage=True, process_crash=True)
-
-    (found,) = [part for part in report.directories[0].partitions if part.name == "idempotent-0"]
-    assert found.log_end_offset == ends_by_kafka("killed")["idempotent-0"]
-    assert marker(killed) == NO_EPOCH
-
-
-def test_salvage_with_nothing_to_salvage_keeps_the_promise(killed: Path) -> None:
-    tail = bytes(8) + (100_000).to_bytes(4, "big") + b"half"
-    with (killed / "rolled-0" / "00000000000000000088.log").open("ab") as file:
-        file.write(tail)
-
-    recover(killed, salvage=True, process_crash=True)
-
-    assert marker(killed) == {"version": 0, "brokerEpoch": EPOCH_OF_KILLED}
-
-
-def lose_the_end(killed: Path) -> None:
-    """Leave of a log the first batch of its last segment, below its high watermark, as a power cut can."""
-    log = killed / "codecs-0" / "00000000000000000012.log"
-    data = log.read_bytes()
-    log.write_bytes(data[: 12 + int.from_bytes(data[8:12], "big")])
-
-
-def test_a_log_that_ends_before_its_high_watermark_has_lost_records(killed: Path) -> None:
-    lose_the_end(killed)
-
-    report = recover(killed, process_crash=True)
-
-    assert marker(killed) == NO_EPOCH
-    assert report.has_findings
-    (problem,) = report.directories[0].problems
-    assert (problem.name, "high watermark was 120" in problem.words) == ("codecs-0", True)
-
-
-def test_killed_when_the_high_watermark_was_lowered_the_loss_is_not_forgotten(killed: Path) -> None:
-    lose_the_end(killed)
-
-    class Dying(Disk):
-        def replace(self, path: str | os.PathLike[str], data: object) -> None:
-            if os.fspath(path).endswith(RECOVERY_POINTS):
-                raise Killed
-            super().replace(path, data)  # type: ignore[arg-type]
-
-    with pytest.raises(Killed):
-        recover(killed, disk=Dying())
-    recover(killed, process_crash=True)
-
-    assert marker(killed) == NO_EPOCH
-
-
-def test_what_was_recovered_with_cuts_is_not_promised_by_a_later_run(killed: Path) -> None:
-    damage(killed / "blocks-0" / "00000000000000000000.log")
-    recover(killed)
-
-    recover(killed, process_crash=True, scan_all=True)
-
-    assert marker(killed) == NO_EPOCH
-
-
-SAYS_NOTHING = {"version": 0}  # Kafka's reader, asked, finds no epoch in it: tests/log/test_clean_shutdown.py
-
-
-def epoch_by_kafka(*directories: Path) -> int | None:
-    """What a broker makes of the markers: LogManager.readBrokerEpochFromCleanShutdownFiles, step by step."""
-    seen = -1
-    for directory in directories:
-        found = json.loads((directory / MARKER).read_bytes()).get("brokerEpoch")
-        if found is None or (seen != -1 and found != seen):
-            return None
-        seen = found
-    return seen
-
-
-def test_no_broker_takes_the_epoch_of_a_clean_directory_for_that_of_a_recovered_one(
-    killed: Path, clean: Path
-) -> None:
-    recover(killed, clean)
-
-    assert (marker(killed), marker(clean)) == (SAYS_NOTHING, {"version": 0, "brokerEpoch": EPOCH_OF_CLEAN})
-    assert epoch_by_kafka(killed, clean) is None
-    assert epoch_by_kafka(clean, killed) is None
-
-
-def test_no_broker_takes_the_epoch_of_an_uncut_directory_for_that_of_a_cut_one(tmp_path: Path) -> None:
-    cut, uncut = copy_of("clean", tmp_path / "cut"), copy_of("clean", tmp_path / "uncut")
-    (cut / RECOVERY_POINTS).unlink()
-    damage(cut / "idempotent-0" / "00000000000000000000.log")
-
-    recover(cut, uncut, scan_all=True)
-
-    assert (marker(cut), marker(uncut)) == (SAYS_NOTHING, {"version": 0, "brokerEpoch": EPOCH_OF_CLEAN})
-    assert epoch_by_kafka(cut, uncut) is None
-
-
-def test_a_marker_that_says_nothing_says_nothing_again(killed: Path) -> None:
-    (killed / MARKER).write_text('{"version":0}')
-
-    recover(killed, scan_all=True)
-
-    assert marker(killed) == SAYS_NOTHING
-
-
-def test_beside_a_directory_that_was_recovered_before_nothing_is_promised(tmp_path: Path) -> None:
-    """One of two failed at first; what the other has lost, its own marker says."""
-    first, second = copy_of("killed", tmp_path / "first"), copy_of("killed", tmp_path / "second")
-    recover(first)
-
-    report = recover(first, second, process_crash=True)
-
-    assert (marker(first), marker(second)) == (NO_EPOCH, NO_EPOCH)
-    assert "does not say the same epoch" in report.notes[0]
-
-
-def test_with_a_directory_of_the_broker_not_named_nothing_is_promised(killed: Path) -> None:
-    """The last registration in the cluster's metadata names one directory, which is another then."""
-    file = killed / "meta.properties"
-    file.write_text(file.read_text().replace("jkXBCQ7L9FXzQeGWYPU3MQ", "kkXBCQ7L9FXzQeGWYPU3MQ"))
-
-    report = recover(killed, process_crash=True)
-
-    assert marker(killed) == SAYS_NOTHING
-    assert "jkXBCQ7L9FXzQeGWYPU3MQ" in report.notes[0]
-
-
-def test_without_the_clusters_metadata_the_epoch_is_not_known(killed: Path) -> None:
-    shutil.rmtree(killed / "__cluster_metadata-0")
-
-    report = recover(killed, process_crash=True)
-
-    assert marker(killed) == NO_EPOCH
-    assert "cluster's metadata" in report.notes[0]
-
-
-class Killed(BaseException):
-    """What happens to a process by SIGKILL, as far as files can tell."""
-
-
 class MortalDisk(Disk):
     """A disk whose process is killed before its change number `last`."""
 
@@ -654,87 +406,6 @@ def comparable(directory: Path) -> dict[str, bytes]:
     lines = [json.loads(line) for line in found.pop(MANIFEST, b"").splitlines() if line]
     told = [{key: line[key] for key in ("partition", "file", "position", "size", "parts")} for line in lines]
     return {**found, MANIFEST: json.dumps(told).encode()}
-
-
-def test_what_is_cut_off_comes_back_from_quarantine(killed: Path, tmp_path: Path) -> None:
-    log = killed / "blocks-0" / "00000000000000000000.log"  # no recovery point, one segment
-    damage(log)
-    before = log.read_bytes()
-
-    report = recover_one(killed)
-
-    (cut,) = [cut for part in report.partitions for cut in part.cuts]
-    (kept,) = Quarantine(Disk(), killed).entries()
-    Quarantine(Disk(), killed).restore(kept, tmp_path / "restored")
-    assert log.read_bytes() + (tmp_path / "restored").read_bytes() == before
-    assert cut.kept_as == kept.files[0]
-
-
-def test_quarantine_can_be_elsewhere(killed: Path, tmp_path: Path) -> None:
-    damage(killed / "blocks-0" / "00000000000000000000.log")
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-
-    report = recover_one(killed, quarantine=str(elsewhere))
-
-    (cut,) = [cut for part in report.partitions for cut in part.cuts]
-    assert cut.kept_as is not None
-    assert Path(cut.kept_as).parent == elsewhere
-    assert Path(cut.kept_as).exists()
-    assert not list(killed.glob("stratalog-*"))
-
-
-def test_the_manifest_of_a_shared_quarantine_says_from_which_directory_each_line_is(tmp_path: Path) -> None:
-    """The same bytes, cut from two replicas of one partition: each is told, and each comes back."""
-    first, second = copy_of("killed", tmp_path / "first"), copy_of("killed", tmp_path / "second")
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    before = {}
-    for directory in (first, second):
-        log = directory / "blocks-0" / "00000000000000000000.log"
-        damage(log)
-        before[str(directory)] = log.read_bytes()
-
-    for directory in (first, second):
-        recover_one(directory, quarantine=str(elsewhere))
-
-    place = Quarantine(Disk(), elsewhere)
-    assert [kept.directory for kept in place.entries()] == [str(first), str(second)]
-    for kept in place.entries():
-        target = tmp_path / "restored"
-        place.restore(kept, target)
-        assert (Path(kept.directory) / kept.partition / kept.file).read_bytes() + target.read_bytes() == (
-            before[kept.directory]
-        )
-        target.unlink()
-
-
-def test_two_runs_do_not_keep_in_one_place_at_the_same_time(killed: Path, tmp_path: Path) -> None:
-    """Replicas have the same names: one run would take the other's copy for that of a killed one."""
-    damage(killed / "blocks-0" / "00000000000000000000.log")
-    before = files_of(killed)
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-
-    with DirectoryLock(elsewhere), pytest.raises(LogDirLockedError, match="elsewhere"):
-        recover(killed, quarantine=str(elsewhere))
-
-    assert files_of(killed) == before
-
-
-def test_the_log_directory_itself_can_be_named_as_quarantine(killed: Path) -> None:
-    damage(killed / "blocks-0" / "00000000000000000000.log")
-
-    assert recover_one(killed, quarantine=str(killed)).outcome is Outcome.RECOVERED
-
-
-def test_without_quarantine_nothing_is_kept(killed: Path) -> None:
-    damage(killed / "blocks-0" / "00000000000000000000.log")
-
-    report = recover_one(killed, keeps_cuts=False)
-
-    assert [cut.kept_as for part in report.partitions for cut in part.cuts] == [None]
-    assert not list(killed.glob("stratalog-*"))
 
 
 def test_salvage_keeps_what_is_whole_behind_the_damage_and_promises_nothing(killed: Path) -> None:
