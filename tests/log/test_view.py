@@ -5,17 +5,25 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
 from stratalog import PartitionLog, open_log
+from stratalog.clock import system_clock
+from stratalog.config import LogConfig
 from stratalog.errors import CorruptRecordError, DiskError, UsageError
 from stratalog.files.disk import Disk
+from stratalog.files.entries import Path as FilePath
+from stratalog.files.entries import ReadFile
 from stratalog.files.lock import DirectoryLock
+from stratalog.log.view import LogView
 from stratalog.records.control import ControlType
 from tests.fixtures.catalog import Partition, partitions
-from tests.log.model import append_marker, produced
+from tests.log.model import ORDERS, append_marker, produced
+
+if TYPE_CHECKING:
+    from stratalog.files.disk import Target
 
 DATA = [p for p in partitions() if not p.name.startswith("__cluster_metadata")]
 
@@ -117,6 +125,66 @@ def test_an_abort_is_known_by_its_marker_before_it_is_in_the_index(tmp_path: Pat
             assert committed(view) == [b"committed"]
 
 
+class CountingDisk(Disk):
+    """Counts the bytes that are read of logs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read_size = 0
+
+    def read_into(self, source: ReadFile | FilePath, buffer: Target, position: int) -> int:
+        filled = super().read_into(source, buffer, position)
+        self.read_size += filled
+        return filled
+
+
+def view_of(directory: Path, disk: Disk) -> LogView:
+    return LogView(
+        disk=disk, clock=system_clock, directory=directory, topic_partition=ORDERS, config=LogConfig()
+    )
+
+
+def test_what_was_found_of_transactions_is_gone_on_with(tmp_path: Path) -> None:
+    disk = CountingDisk()
+    with open_log(tmp_path / "orders-0", create=True) as log:
+        for number in range(200):
+            log.log.append_as_leader(produced(1, number, b"x" * 5000, transactional=True), leader_epoch=0)
+        view = view_of(tmp_path / "orders-0", disk)
+        assert view.last_stable_offset == 0
+        whole_size = disk.read_size
+        append_marker(log.log, 1, ControlType.COMMIT)
+        log.log.append_as_leader(produced(2, 0, b"open", transactional=True), leader_epoch=0)
+
+        disk.read_size = 0
+        view.refresh()
+        assert view.last_stable_offset == 201
+        view.close()
+
+    assert whole_size > 1_000_000
+    assert disk.read_size < whole_size / 5
+
+
+@pytest.mark.parametrize("is_decided", [True, False])
+def test_what_was_found_of_transactions_that_were_cut_off_is_forgotten(
+    tmp_path: Path, is_decided: bool
+) -> None:
+    """The log is as long as it was, or longer, and the batch that was last is another one now."""
+    with open_log(tmp_path / "orders-0", create=True) as log:
+        log.append(b"plain")
+        log.log.append_as_leader(produced(1, 0, b"a", transactional=True), leader_epoch=0)
+        log.append(b"plain")
+        view = view_of(tmp_path / "orders-0", Disk())
+        assert view.last_stable_offset == 1
+        log.truncate_to(1)
+        log.append_many([b"other", b"other", b"other"])
+        if not is_decided:
+            log.log.append_as_leader(produced(2, 0, b"b", transactional=True), leader_epoch=0)
+
+        view.refresh()
+        assert view.last_stable_offset == 4
+        view.close()
+
+
 def test_an_entry_that_comes_after_its_marker_is_seen_although_the_log_has_not_grown(tmp_path: Path) -> None:
     directory = tmp_path / "orders-0"
     index, hidden = directory / f"{0:020d}.txnindex", tmp_path / "hidden"
@@ -149,6 +217,16 @@ def test_a_view_sees_what_is_appended_rolled_and_deleted(tmp_path: Path) -> None
         assert [record.offset for record in view.records()] == [0]
         log.append(b"again")
         assert [record.value for record in view.records(1)] == [b"again"]
+
+
+def test_a_view_finds_times_that_the_writer_has_not_indexed_yet(tmp_path: Path) -> None:
+    with open_log(tmp_path / "orders-0", create=True) as log:
+        for number in range(100):
+            log.append(b"value" * 20, timestamp=1_700_000_000_000 + number)
+        with open_log(tmp_path / "orders-0", read_only=True) as view:
+            assert view.offset_for_time(1_700_000_000_099) == 99
+            assert view.offset_for_time(1_700_000_000_100) is None
+            assert view.offset_of_newest() == 99
 
 
 def test_a_view_is_tailed_over_a_roll(tmp_path: Path) -> None:

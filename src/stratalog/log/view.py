@@ -16,7 +16,6 @@ from __future__ import annotations
 import errno
 import logging
 import os
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -36,17 +35,17 @@ from stratalog.log.epochs import LeaderEpochFileCache
 from stratalog.log.listing import SegmentFiles, list_log, offsets_of, whole_swaps
 from stratalog.log.offsets import OffsetMetadata
 from stratalog.log.producer_entry import CompletedTxn
-from stratalog.log.producer_rebuild import replay_segment
-from stratalog.log.producers import ProducerStateManager
 from stratalog.log.reading import AbortedTransaction, FetchedData, Isolation, read
+from stratalog.log.replay import Replay, ReplayedProducers
 from stratalog.log.segments import LogSegments
-from stratalog.log.timestamps import find_offset, first_not_before
+from stratalog.log.timestamps import SpecialTimestamp, find_offset, first_not_before
 from stratalog.segment.search import TimestampAndOffset
 from stratalog.segment.segment import LogSegment
 
 logger = logging.getLogger(__name__)
 
 _ATTEMPTS = 5  # at a listing in which a file is gone before it is opened
+_MOST_REPLAYS = 2  # from the newest snapshot, and from one that is known to be on the device
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,10 +61,12 @@ class _Seen:
 
 
 class _Decided(NamedTuple):
-    """Up to where transactions are decided, and those that a marker behind the newest snapshot aborted."""
+    """Up to where transactions are decided, those that a marker behind the newest snapshot aborted, and
+    those that are open."""
 
     stable: OffsetMetadata
     aborted: list[CompletedTxn]
+    undecided: list[AbortedTransaction]
 
 
 class _Files(NamedTuple):
@@ -97,6 +98,7 @@ class LogView:
         self._directory = os.fspath(directory)
         self._given_start = log_start_offset
         self._listed: dict[int, tuple[_Files, LogSegment]] = {}
+        self._replays: dict[int, Replay] = {}  # by the offset that each began at
         self._seen = self._look()
 
     def refresh(self, log_start_offset: int | None = None) -> None:
@@ -110,6 +112,7 @@ class LogView:
         for segment in self._seen.segments:
             segment.close_handlers()
         descriptors.shared.forget(self._directory)
+        self._replays.clear()
 
     @property
     def directory(self) -> str:
@@ -190,17 +193,36 @@ class LogView:
         """
         if up_to is None or not any(offset > up_to for offset in self._seen.snapshots):
             return self._decided(self._seen).aborted
-        return self._producers(self._seen, up_to=up_to).aborted
+        return [*self._producers(self._seen, up_to=up_to).aborted]
+
+    def undecided(self) -> list[AbortedTransaction]:
+        """The transactions that no marker has ended: what a reader leaves out who goes past them."""
+        return self._decided(self._seen).undecided
 
     def fetch_offset_by_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
         """As `Log.fetch_offset_by_timestamp`."""
         seen = self._seen
-        return find_offset(seen.segments, seen.epochs, timestamp, seen.log_start_offset, seen.end.offset)
+        if timestamp == SpecialTimestamp.MAX_TIMESTAMP and len(seen.segments):
+            seen.segments.active.find_largest_timestamp()
+        found = find_offset(seen.segments, seen.epochs, timestamp, seen.log_start_offset, seen.end.offset)
+        return self._first_in_newest(timestamp) if found is None and timestamp >= 0 else found
 
     def first_not_before(self, timestamp: int) -> TimestampAndOffset | None:
         """As `Log.first_not_before`."""
         seen = self._seen
-        return first_not_before(seen.segments, timestamp, seen.log_start_offset)
+        found = first_not_before(seen.segments, timestamp, seen.log_start_offset)
+        return self._first_in_newest(timestamp) if found is None else found
+
+    def _first_in_newest(self, timestamp: int) -> TimestampAndOffset | None:
+        """The same in the newest segment, whatever its time index says.
+
+        Whoever writes it knows its largest timestamp, and notes it with the next entry, or when the segment
+        is closed: what came since the last one would seem to be before every later time.
+        """
+        seen = self._seen
+        if not len(seen.segments):
+            return None
+        return seen.segments.active.find_offset_by_timestamp(timestamp, seen.log_start_offset)
 
     def _look(self) -> _Seen:
         for attempt in range(_ATTEMPTS):
@@ -322,49 +344,53 @@ class LogView:
                     limit=seen.end,
                 )
                 stable = found.offset._replace(offset=max(found.offset.offset, seen.log_start_offset))
-            seen.decided.append(_Decided(stable, producers.aborted))
+            seen.decided.append(_Decided(stable, [*producers.aborted], producers.undecided))
         return seen.decided[0]
 
-    def _producers(self, seen: _Seen, *, up_to: int | None = None) -> _ReplayedProducers:
+    def _producers(self, seen: _Seen, *, up_to: int | None = None) -> ReplayedProducers:
         """From the newest snapshot that can be read, and the batches behind it. Nothing is written."""
-        producers = _ReplayedProducers(
-            self._disk, self._directory, clock=self._clock, snapshot_offsets=seen.snapshots
-        )
-        start = seen.log_start_offset
         newest = seen.end.offset if up_to is None else min(up_to, seen.end.offset)
-        for offset in reversed(seen.snapshots):
-            if not start < offset <= newest:
-                continue
-            try:
-                entries = producers.snapshots.read(offset)
-            except CorruptSnapshotError:
-                continue
-            except DiskError as error:
-                if error.errno != errno.ENOENT:
-                    raise
-                continue
-            for entry in entries:
-                producers.load_producer_entry(entry)
-            start = offset
-            break
-        for segment in seen.segments.range(start, seen.end.offset):
-            replay_segment(producers, segment, max(start, segment.base_offset), seen.end.offset)
-        return producers
+        starts = [each for each in reversed(seen.snapshots) if seen.log_start_offset < each <= newest]
+        for start in starts:
+            found = self._replayed(seen, start, is_snapshot=True)
+            if found is not None:
+                return found
+        found = self._replayed(seen, seen.log_start_offset, is_snapshot=False)
+        assert found is not None
+        return found
+
+    def _replayed(self, seen: _Seen, start: int, *, is_snapshot: bool) -> ReplayedProducers | None:
+        """Producers at the end of the log; None for a snapshot that cannot be read.
+
+        What was replayed for an earlier look is gone on with.
+        """
+        replay = self._replays.pop(start, None)
+        if replay is None or not replay.can_go_on(seen.segments, seen.end.offset):
+            producers = ReplayedProducers(
+                self._disk, self._directory, clock=self._clock, snapshot_offsets=seen.snapshots
+            )
+            if is_snapshot and not _load_snapshot(producers, start):
+                return None
+            replay = Replay(producers, start)
+        replay.go_on(seen.segments, seen.end.offset)
+        self._replays[start] = replay
+        while len(self._replays) > _MOST_REPLAYS:
+            del self._replays[next(iter(self._replays))]
+        return replay.producers
 
 
-class _ReplayedProducers(ProducerStateManager):
-    """Producers that also remember which transactions they saw aborted."""
-
-    def __init__(
-        self, disk: Disk, directory: str, *, clock: Clock, snapshot_offsets: Iterable[int] | None
-    ) -> None:
-        super().__init__(disk, directory, clock=clock, snapshot_offsets=snapshot_offsets)
-        self.aborted: list[CompletedTxn] = []
-
-    def complete_txn(self, completed: CompletedTxn) -> None:
-        super().complete_txn(completed)
-        if completed.is_aborted:
-            self.aborted.append(completed)
+def _load_snapshot(producers: ReplayedProducers, offset: int) -> bool:
+    try:
+        entries = producers.snapshots.read(offset)
+    except CorruptSnapshotError:
+        return False
+    except DiskError as error:
+        if error.errno != errno.ENOENT:
+            raise
+        return False
+    for entry in entries:
+        producers.load_producer_entry(entry)
+    return True
 
 
 def _last_indexed(segment: LogSegment) -> int:

@@ -204,6 +204,11 @@ class LogSegment(ReadableSegment):
             return None
         return self._find_record(offset, timestamp, INT64_MIN)
 
+    def find_largest_timestamp(self) -> None:
+        """Look for the largest timestamp behind the last time entry too: another process appends here."""
+        with self._lock:
+            self._max_timestamp = self._read_largest()
+
     def append_aborted(self, aborted: AbortedTxn) -> None:
         """Note an aborted transaction whose marker is in this segment. Kafka: updateTxnIndex"""
         self.txn_index.append(aborted)
