@@ -52,6 +52,14 @@ def test_a_glob_is_expanded_level_by_level() -> None:
     assert found(CLEAN / "t*-0") == ["trimmed-0", "txn-0"]
 
 
+@pytest.mark.parametrize("other", ["server.log", "stratalog-write-5f0c-0-0.log"])
+def test_a_log_directory_may_be_called_like_a_partition(tmp_path: Path, other: str) -> None:
+    (tmp_path / "kafka-1" / "orders-0").mkdir(parents=True)
+    (tmp_path / "kafka-1" / other).write_text("words")
+
+    assert found(tmp_path / "kafka-1") == ["orders-0"]
+
+
 def test_a_directory_may_look_like_a_pattern(tmp_path: Path) -> None:
     (tmp_path / "disk[1]" / "orders-0").mkdir(parents=True)
 

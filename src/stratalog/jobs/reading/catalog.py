@@ -10,7 +10,7 @@ import fnmatch
 import logging
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from stratalog.errors import CorruptCheckpointError, InvalidNameError, UsageError
@@ -23,8 +23,10 @@ from stratalog.files.names import (
     RECOVERY_POINT_CHECKPOINT,
     TRANSACTION_STATE_TOPIC,
     DirectoryState,
+    FileKind,
     TopicPartition,
     parse_partition_directory,
+    parse_segment_file,
 )
 from stratalog.jobs.reading.options import ReadOptions, listed
 from stratalog.log.checkpoint_file import OffsetCheckpointFile
@@ -57,11 +59,12 @@ def find_partitions(disk: Disk, options: ReadOptions, *, may_lack: bool = False)
     UsageError where a path, topic or partition is not there, or one partition is there twice. With `may_lack`
     a topic or partition need not be there, as for a stream that saw it before and knows what its absence is.
     """
+    is_selected = _selection(options)
     found: dict[TopicPartition, FoundPartition] = {}
     for path in expand_paths(disk, options.paths):
         for partition in partitions_in(disk, path, may_be_empty=may_lack):
             known = found.setdefault(partition.topic_partition, partition)
-            if known.directory == partition.directory or not _is_selected(partition, options):
+            if known.directory == partition.directory or not is_selected(partition):
                 continue
             raise UsageError(
                 f"{partition.topic_partition} is in {known.directory} and in {partition.directory}: replicas "
@@ -69,7 +72,7 @@ def find_partitions(disk: Disk, options: ReadOptions, *, may_lack: bool = False)
             )
     if not may_lack:
         _check_asked(options, found.keys())
-    return [found[each] for each in sorted(found) if _is_selected(found[each], options)]
+    return [found[each] for each in sorted(found) if is_selected(found[each])]
 
 
 def expand_paths(disk: Disk, paths: Iterable[str]) -> list[str]:
@@ -95,7 +98,7 @@ def partitions_in(disk: Disk, path: str, *, may_be_empty: bool = False) -> Itera
         raise UsageError(f"{path} is no directory. Give the log directory that it lies in.")
     entries = disk.list_directory(path)
     itself = _live(os.path.basename(path))  # noqa: PTH119
-    if itself is not None and any(entry.name.endswith(".log") for entry in entries):
+    if itself is not None and any(_is_segment(entry.name) for entry in entries):
         parent = os.path.dirname(path)  # noqa: PTH120
         start = _start_offsets(disk, parent).get(itself) or _start_offsets(disk, path).get(itself, 0)
         closed = any(_was_closed(disk, home) for home in (parent, path))
@@ -168,6 +171,15 @@ def _live(name: str) -> TopicPartition | None:
     return directory.topic_partition if directory.state is DirectoryState.LIVE else None
 
 
+def _is_segment(name: str) -> bool:
+    """Whether it is a segment's log. A log directory may be called kafka-1 and have a server.log in it."""
+    try:
+        file = parse_segment_file(name)
+    except InvalidNameError:
+        return False
+    return file is not None and file.kind is FileKind.LOG
+
+
 def _start_offsets(disk: Disk, directory: str) -> dict[TopicPartition, int]:
     return OffsetCheckpointFile(disk, f"{directory}{os.sep}{LOG_START_OFFSET_CHECKPOINT}").read()
 
@@ -185,16 +197,24 @@ def _was_closed(disk: Disk, directory: str) -> bool:
     return disk.exists(f"{directory}{os.sep}{CLEAN_SHUTDOWN}")
 
 
-def _is_selected(found: FoundPartition, options: ReadOptions) -> bool:
-    partition = found.topic_partition
+def _selection(options: ReadOptions) -> Callable[[FoundPartition], bool]:
+    """Whether the options select a partition, of which there may be as many as they name."""
     if options.assigned is not None:
-        return partition in options.assigned
+        assigned = frozenset(options.assigned)
+        return lambda found: found.topic_partition in assigned
     if options.topics is not None:
-        return partition.topic in options.topics
-    # As a consumer's pattern, which leaves out internal topics too (exclude.internal.topics).
-    if partition.topic in INTERNAL_TOPICS and not found.is_named:
-        return False
-    return options.pattern is None or re.fullmatch(options.pattern, partition.topic) is not None
+        topics = frozenset(options.topics)
+        return lambda found: found.topic_partition.topic in topics
+    pattern = None if options.pattern is None else re.compile(options.pattern)
+
+    def is_selected(found: FoundPartition) -> bool:
+        topic = found.topic_partition.topic
+        # As a consumer's pattern, which leaves out internal topics too (exclude.internal.topics).
+        if topic in INTERNAL_TOPICS and not found.is_named:
+            return False
+        return pattern is None or pattern.fullmatch(topic) is not None
+
+    return is_selected
 
 
 def _check_asked(options: ReadOptions, found: Iterable[TopicPartition]) -> None:
