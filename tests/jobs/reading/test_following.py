@@ -16,6 +16,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 import stratalog
 from stratalog.errors import OffsetOutOfRangeError, UsageError
+from stratalog.files.disk import Disk
+from stratalog.files.entries import DirectoryEntry
+from stratalog.files.entries import Path as FilePath
 from stratalog.jobs.reading.following import Follower
 from stratalog.jobs.reading.offsets import StreamOffset
 from stratalog.jobs.reading.options import ReadOptions
@@ -120,6 +123,31 @@ def test_a_stream_begins_where_it_is_told(log: PartitionLog, tmp_path: Path) -> 
     assert Stream(tmp_path, startingOffsets='{"orders": {"0": 12}}').values() == values[12:]
     with pytest.raises(OffsetOutOfRangeError, match="has no offset 31; it has 0 to 30"):
         Stream(tmp_path, startingOffsets='{"orders": {"0": 31}}')
+
+
+class PartitionComes(Disk):
+    """A disk on which a partition is made when the directory was listed for the first time."""
+
+    def __init__(self, partition: Path) -> None:
+        super().__init__()
+        self._partition = partition
+
+    def list_directory(self, path: FilePath) -> list[DirectoryEntry]:
+        entries = super().list_directory(path)
+        if not self._partition.exists():
+            stratalog.open_log(self._partition, create=True).close()
+        return entries
+
+
+def test_a_partition_that_comes_while_a_stream_begins_is_named(log: PartitionLog, tmp_path: Path) -> None:
+    append(log, *range(30))
+    asked = {"path": str(tmp_path), "startingOffsets": '{"orders": {"0": 12}}'}
+    follower = Follower(
+        ReadOptions.parse(asked, streaming=True), disk=PartitionComes(tmp_path / "orders-1"), cores=2
+    )
+
+    with pytest.raises(UsageError, match="startingOffsets says nothing for orders-1"):
+        follower.initial()
 
 
 @pytest.mark.usefixtures("log")

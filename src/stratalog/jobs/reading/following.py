@@ -74,10 +74,11 @@ class Follower:
 
     def initial(self) -> StreamOffset:
         """Where a stream without a checkpoint begins. UsageError for a topic that is not there."""
-        partitions = find_partitions(self._disk, self._options)
-        check_complete(self._options.starting, [found.topic_partition for found in partitions])
+        find_partitions(self._disk, self._options)
         if self._last_end is None:
             self._look()
+        # By this look, as partitions may come and go: the offsets below are those of its partitions.
+        check_complete(self._options.starting, list(self._looked))
         offsets = {
             partition: range_of(looked.view, looked.ends, self._options)[0]
             for partition, looked in self._looked.items()
