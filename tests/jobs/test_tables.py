@@ -12,12 +12,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import stratalog
 from stratalog.errors import CorruptRecordError, UsageError
 from stratalog.jobs.metadata_snapshot import plan_table, read_table_task
 from stratalog.jobs.reading.options import TABLE_TOPICS, ReadOptions
 from stratalog.jobs.reading.plan import plan_read
 from stratalog.jobs.reading.read import read_columns
 from stratalog.jobs.tables import COMMON, SOURCE_COLUMNS, TABLES, decoded
+from stratalog.records.control import ControlType
+from tests.log.model import append_marker, produced
 
 STATES = ("clean", "killed")
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "kafka-4.3.1"
@@ -141,6 +144,25 @@ def test_control_records_come_when_asked_for() -> None:
     assert markers >= {"ABORT", "COMMIT"}
 
 
+def test_behind_an_open_transaction_committed_records_are_seen_as_a_coordinator_sees_them(
+    tmp_path: Path,
+) -> None:
+    """It loads its topic to the end, and holds back only what is not decided."""
+    with stratalog.open_log(tmp_path / "__consumer_offsets-0", create=True) as log:
+        for producer_id, value in ((1, b"aborted"), (2, b"open"), (3, b"committed")):
+            log.log.append_as_leader(produced(producer_id, 0, value, transactional=True), leader_epoch=0)
+        append_marker(log.log, 1, ControlType.ABORT)
+        append_marker(log.log, 3, ControlType.COMMIT)
+        log.append(b"plain")
+        log.log.append_as_leader(produced(2, 1, b"open too", transactional=True), leader_epoch=0)
+    asked = {"path": str(tmp_path), "decode": "consumer_offsets", "isolation": "read_committed"}
+
+    tasks = plan_table(ReadOptions.parse(asked))
+
+    batches = [batch for task in tasks for batch in read_table_task(task, ("value",))]
+    assert [row["value"] for batch in batches for row in batch.to_pylist()] == [b"committed", b"plain"]
+
+
 def test_a_record_that_cannot_be_decoded_is_a_row_that_says_why() -> None:
     columns = {
         "key": pa.array([b"\x00", b"\x00\x63", b"\x00\x01\x00"], pa.binary()),
@@ -173,11 +195,12 @@ def cut_metadata(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.parametrize("asked", [{}, {"assign": '{"__cluster_metadata": [0]}'}], ids=["all", "assigned"])
 @pytest.mark.parametrize("control", ["true", "false"])
 def test_a_log_of_metadata_without_its_beginning_goes_on_from_a_snapshot(
-    cut_metadata: Path, control: str
+    cut_metadata: Path, control: str, asked: dict[str, str]
 ) -> None:
-    rows = table_in(cut_metadata, "cluster_metadata", includeControl=control)
+    rows = table_in(cut_metadata, "cluster_metadata", includeControl=control, **asked)
 
     of_log, of_snapshot = dumped_parts("cluster_metadata", "killed")
     expected = [(SNAPSHOT_END - 1, text) for text in of_snapshot.values()]

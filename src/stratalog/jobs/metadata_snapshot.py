@@ -79,7 +79,7 @@ def read_table_task(
 def _is_from_start(options: ReadOptions) -> bool:
     starting = options.starting
     is_mark = starting.timestamp is None and starting.timestamps is None and starting.offsets is None
-    return options.topics == (CLUSTER_METADATA_TOPIC,) and is_mark and starting.mark == EARLIEST
+    return options.table == "cluster_metadata" and is_mark and starting.mark == EARLIEST
 
 
 def _snapshot_before(

@@ -92,6 +92,7 @@ def test_columns_are_those_of_sparks_kafka_source() -> None:
         ({"subscribe": "a", "assign": '{"a": [0]}'}, "assign and subscribe contradict"),
         ({"subscribe": " , "}, "list of topics"),
         ({"subscribePattern": "a["}, "no regular expression"),
+        ({"subscribePattern": " "}, "subscribePattern is empty"),
         ({"assign": "[0]"}, "it is JSON like"),
         ({"assign": '{"a": ["0"]}'}, "it is JSON like"),
         ({"assign": "{"}, "no JSON"),
@@ -103,6 +104,7 @@ def test_columns_are_those_of_sparks_kafka_source() -> None:
         ({"startingOffsets": '{"a": 1}'}, "it is JSON like"),
         ({"startingOffsets": '{"a": {"0": true}}'}, "it is JSON like"),
         ({"startingTimestamp": "yesterday"}, "milliseconds since 1970"),
+        ({"endingOffsetsByTimestamp": '{"a": {"0": -3}}'}, "says -3 for a-0: that is no time"),
         ({"startingTimestamp": "8", "endingTimestamp": "7"}, "end before it begins"),
         (
             {"startingOffsets": '{"a": {"0": 8}}', "endingOffsets": '{"a": {"0": 7}}'},

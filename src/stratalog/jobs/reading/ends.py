@@ -8,11 +8,13 @@ transaction that is still open.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 
-from stratalog.errors import CorruptIndexError, OffsetOutOfRangeError, UsageError
+from stratalog.errors import CorruptIndexError, CorruptRecordError, OffsetOutOfRangeError, UsageError
 from stratalog.files.names import TopicPartition
 from stratalog.jobs.reading.options import EARLIEST, LATEST, Bound, ReadOptions, listed
 from stratalog.jobs.reading.split import AbortedRange
@@ -34,17 +36,31 @@ class Ends:
     aborted: tuple[AbortedRange, ...] = ()
 
 
-def ends_of(view: LogView, *, read_committed: bool, recovery_point: int | None = 0) -> Ends:
-    """The marks of a log as it is now; without a recovery point it was closed in order."""
+def ends_of(
+    view: LogView, *, read_committed: bool, recovery_point: int | None = 0, passes_open: bool = False
+) -> Ends:
+    """The marks of a log as it is now; without a recovery point it was closed in order.
+
+    With `passes_open` committed records are read up to the end, past a transaction that is open and without
+    its records: as a coordinator loads its topic.
+    """
     start = view.log_start_offset
     valid_end, valid_size = _valid_end(view, was_closed=recovery_point is None)
-    end = min(view.last_stable_offset, valid_end) if read_committed else valid_end
+    end = valid_end
+    aborted: tuple[AbortedRange, ...] = ()
+    if read_committed:
+        with _damage_in_words(view, "what became of transactions", "isolation=read_uncommitted"):
+            aborted = _aborted(view, recovery_point)
+            if passes_open:
+                aborted += tuple((*each, valid_end) for each in view.undecided())
+            else:
+                end = min(view.last_stable_offset, valid_end)
     return Ends(
         start_offset=min(start, end),
         end_offset=end,
         valid_end_offset=valid_end,
         valid_size=valid_size,
-        aborted=_aborted(view, recovery_point) if read_committed else (),
+        aborted=aborted,
     )
 
 
@@ -86,12 +102,30 @@ def check_complete(bound: Bound, partitions: list[TopicPartition]) -> None:
 def _offset(view: LogView, ends: Ends, bound: Bound, *, if_no_match: int | None) -> int | None:
     partition = view.topic_partition
     timestamp = bound.timestamp if bound.timestamps is None else bound.timestamps[partition]
-    if timestamp is not None:
-        found = view.first_not_before(timestamp)
+    if timestamp is not None and timestamp >= 0:
+        with _damage_in_words(view, "where a time begins", "offsets instead of times"):
+            found = view.first_not_before(timestamp)
         # As a broker's answer to a reader of committed records, who is told nothing of what lies behind.
         return if_no_match if found is None or found.offset >= ends.end_offset else found.offset
-    mark = bound.mark if bound.offsets is None else bound.offsets[partition]
+    if timestamp is not None:
+        mark = timestamp
+    else:
+        mark = bound.mark if bound.offsets is None else bound.offsets[partition]
     return {EARLIEST: ends.start_offset, LATEST: ends.end_offset}.get(mark, mark)
+
+
+@contextmanager
+def _damage_in_words(view: LogView, what: str, remedy: str) -> Iterator[None]:
+    """Damage that keeps a read from being planned, told with the partition and a way around it."""
+    try:
+        yield
+    except CorruptRecordError as error:
+        raise type(error)(
+            f"{error.reason} The headers of {view.topic_partition} were read to know {what}, and this is in "
+            f"the way. Look with `stratalog dump`; with {remedy} and onCorruption=skip the rest is read.",
+            position=error.position,
+            path=error.path,
+        ) from error
 
 
 def _within(offset: int, view: LogView, ends: Ends, options: ReadOptions, option: str) -> int:

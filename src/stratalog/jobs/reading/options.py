@@ -272,6 +272,9 @@ def _check_table(options: ReadOptions, *, streaming: bool | None) -> None:
 
 
 def _pattern(name: str, text: str) -> str:
+    text = text.strip()
+    if not text:
+        raise UsageError(f"{name} is empty: it is a regular expression for the names of topics.")
     try:
         re.compile(text)
     except re.error as error:
@@ -299,7 +302,7 @@ def _bound(given: _Given, side: str, default: int, *, forbidden: int | None) -> 
         return Bound(timestamp=given.parsed(name, _timestamp), option=name)
     name = f"{side}OffsetsByTimestamp"
     if given.get(name) is not None:
-        return Bound(timestamps=given.parsed(name, by_partition), option=name)
+        return Bound(timestamps=given.parsed(name, _times), option=name)
     name = f"{side}Offsets"
     text = given.get(name)
     if text is None:
@@ -334,6 +337,17 @@ def _check_order(starting: Bound, ending: Bound) -> None:
                 f"{starting.option} says {start}{where}, {ending.option} says {stop}: it would end before it "
                 "begins."
             )
+
+
+def _times(name: str, text: str) -> dict[TopicPartition, int]:
+    times = by_partition(name, text)
+    for partition, time in times.items():
+        if time < EARLIEST:
+            raise UsageError(
+                f"{name} says {time} for {partition}: that is no time. It is a number of milliseconds since "
+                f"1970, {EARLIEST} for the earliest or {LATEST} for the latest offset."
+            )
+    return times
 
 
 def by_partition(name: str, text: str) -> dict[TopicPartition, int]:
@@ -389,7 +403,7 @@ def _duration_ms(name: str, text: str) -> int:
 def _json(name: str, text: str) -> Any:  # Any: looked at by whoever asked
     try:
         return json.loads(text)
-    except json.JSONDecodeError as error:
+    except ValueError as error:  # no JSON, or a number with thousands of digits
         raise UsageError(f"{name} is {text!r}, which is no JSON: {error}.") from None
 
 

@@ -66,13 +66,21 @@ def plan_read(
     for found in partitions:
         plan = partial(_plan_partition, disk, options, recovery_point=found.recovery_point)
         pieces += looking_at(disk, clock, found, plan)
-    return tasks_of(pieces, options, cores=cores)
+    tasks = tasks_of(pieces, options, cores=cores)
+    for found in partitions:
+        disk.release(found.directory)  # in which places for cuts were looked for
+    return tasks
 
 
 def _plan_partition(
     disk: Disk, options: ReadOptions, view: LogView, *, recovery_point: int | None
 ) -> list[Piece]:
-    ends = ends_of(view, read_committed=options.read_committed, recovery_point=recovery_point)
+    ends = ends_of(
+        view,
+        read_committed=options.read_committed,
+        recovery_point=recovery_point,
+        passes_open=options.table is not None,
+    )
     return list(plan_range(disk, view, ends, *range_of(view, ends, options)))
 
 
