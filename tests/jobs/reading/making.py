@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import struct
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,3 +47,15 @@ def rows_of(tasks: Iterable[ReadTask], columns: Sequence[str] = COLUMNS) -> list
 
 def read(path: Path, *, columns: Sequence[str] = COLUMNS, **options: str) -> list[dict[str, Any]]:
     return rows_of(plan(path, **options), columns)
+
+
+def batches_of(log: Path) -> Iterator[tuple[bytes, int, int]]:
+    """(bytes, base offset, last offset) of each whole batch, by the format's own fields."""
+    data, position = log.read_bytes(), 0
+    while position + 61 <= len(data):
+        base_offset, length = struct.unpack_from(">qi", data, position)
+        if position + 12 + length > len(data):
+            return
+        (last_delta,) = struct.unpack_from(">i", data, position + 23)
+        yield data[position : position + 12 + length], base_offset, base_offset + last_delta
+        position += 12 + length

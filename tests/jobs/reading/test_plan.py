@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import struct
 from pathlib import Path
 
 import pytest
 
+import stratalog
 from stratalog.errors import CorruptRecordError, OffsetOutOfRangeError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.entries import DirectoryEntry
@@ -15,8 +17,9 @@ from stratalog.files.entries import Path as FilePath
 from stratalog.jobs.reading import plan as planning
 from stratalog.jobs.reading.options import ReadOptions
 from stratalog.jobs.reading.plan import plan_read
+from stratalog.log.new_records import NewRecord
 from tests.fixtures.catalog import Partition, partitions
-from tests.jobs.reading.making import T0, Made, plan, read, rows_of
+from tests.jobs.reading.making import T0, Made, batches_of, plan, read, rows_of
 
 FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
 CLEAN = FIXTURES / "kafka-4.3.1" / "clean" / "logs"
@@ -138,6 +141,29 @@ def test_a_bad_index_leads_to_no_wrong_offset(own_log: Made, damage: str) -> Non
     assert read(own_log.path, **options) == own_log.rows(range(1234, 2345))
 
 
+@pytest.mark.parametrize("release", ["2.0 to 3.9.0", "up to 1.1"])
+def test_an_index_of_whole_appends_leads_to_places_for_cuts_too(own_log: Made, release: str) -> None:
+    """Before 3.9.1 an entry was about all batches that a follower, or the cleaner, appended at once."""
+    for log in own_log.path.glob("*.log"):
+        batches, position, entries = list(batches_of(log)), 0, b""
+        for first in range(0, len(batches), 5):
+            together = batches[first : first + 5]
+            offset = together[0][1] if release == "up to 1.1" else together[-1][2]
+            entries += struct.pack(">ii", offset - int(log.stem), position) if position else b""
+            position += sum(len(batch) for batch, _, _ in together)
+        log.with_suffix(".index").write_bytes(entries)
+    options = {
+        "startingOffsets": '{"orders": {"0": 1234}}',
+        "endingOffsets": '{"orders": {"0": 2345}}',
+        "minPartitions": "20",
+    }
+
+    tasks = plan(own_log.path, **options)
+
+    assert len(tasks) >= 15  # of segments there are three
+    assert rows_of(tasks) == own_log.rows(range(1234, 2345))
+
+
 def test_a_plan_is_small_and_can_be_pickled(made_log: Made) -> None:
     (task,) = plan(made_log.path)
 
@@ -186,6 +212,63 @@ def test_a_start_behind_all_times_is_refused_unless_told_otherwise(made_log: Mad
     with pytest.raises(UsageError, match="orders-0 has no record at or after that time"):
         plan(made_log.path, **late)
     assert plan(made_log.path, startingOffsetsByTimestampStrategy="latest", **late) == []
+
+
+@pytest.mark.parametrize("number", [100, 150, 198, 199])
+def test_a_time_is_found_behind_the_last_entry_of_the_time_index(tmp_path: Path, number: int) -> None:
+    """Whoever writes a log notes its largest time now and then, and when it closes: here neither."""
+    records = [NewRecord(b"%03d" % each * 20, None, (), T0 + 1000 * each) for each in range(200)]
+    with stratalog.open_log(tmp_path / "orders-0", create=True) as log:
+        for record in records:
+            log.append_many([record])
+        at = str(T0 + 1000 * number)
+
+        def offsets(**options: str) -> list[int]:
+            return [row["offset"] for row in read(tmp_path, columns=("offset",), **options)]
+
+        assert offsets(startingTimestamp=at) == list(range(number, 200))
+        assert offsets(endingTimestamp=at) == list(range(number))
+
+
+def test_the_latest_and_the_earliest_offset_can_stand_in_the_place_of_a_time(made_log: Made) -> None:
+    def offsets(start: int, end: int) -> list[int]:
+        options = {
+            "startingOffsetsByTimestamp": f'{{"orders": {{"0": {start}}}}}',
+            "endingOffsetsByTimestamp": f'{{"orders": {{"0": {end}}}}}',
+        }
+        return [row["offset"] for row in read(made_log.path, columns=("offset",), **options)]
+
+    assert offsets(-2, -1) == list(range(3000))
+    assert offsets(T0 + 2_998_000, -1) == [2998, 2999]
+    assert offsets(-2, T0 + 2000) == [0, 1]
+    assert offsets(-1, -1) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"startingTimestamp": str(T0 + 1_000_000)}, "to know where a time begins.*offsets instead of times"),
+        ({"isolation": "read_committed"}, "to know what became of transactions.*isolation=read_uncommitted"),
+    ],
+)
+def test_damage_that_a_plan_cannot_get_past_is_named_with_a_way_around_it(
+    own_log: Made, options: dict[str, str], says: str
+) -> None:
+    for file in own_log.path.glob("*"):
+        if file.suffix in (".index", ".timeindex", ".snapshot") or file.name == ".kafka_cleanshutdown":
+            file.unlink()
+    log = sorted(own_log.path.glob("*.log"))[1]
+    os.utime(log, (T0, T0))
+    data = bytearray(log.read_bytes())
+    (length,) = struct.unpack_from(">i", data, 8)
+    struct.pack_into(">i", data, 12 + length + 8, 3)  # of the second batch: no batch is so short
+    log.write_bytes(data)
+
+    with pytest.raises(CorruptRecordError, match=says) as caught:
+        plan(own_log.path, onCorruption="skip", **options)
+
+    assert (caught.value.path, caught.value.position) == (str(log), 12 + length)
+    assert "orders-0" in str(caught.value)
 
 
 class BrokerBeside(Disk):

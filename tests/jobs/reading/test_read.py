@@ -15,14 +15,16 @@ import pyarrow as pa
 import pytest
 
 import stratalog
-from stratalog.errors import CorruptRecordError, DiskError, OffsetOutOfRangeError
+from stratalog.errors import CorruptRecordError, DiskError, OffsetOutOfRangeError, UsageError
 from stratalog.jobs.reading import arrow
 from stratalog.jobs.reading import read as reading
 from stratalog.jobs.reading.options import BATCH_COLUMNS
 from stratalog.jobs.reading.read import read_columns
 from stratalog.records.columns import arrow_schema
+from stratalog.records.kernels.crc32c import crc32c
+from stratalog.records.kernels.memory import byte_array
 from tests.fixtures.catalog import Partition, partitions
-from tests.jobs.reading.making import T0, Made, plan, read, rows_of
+from tests.jobs.reading.making import T0, Made, batches_of, plan, read, rows_of
 
 TRIMMED_START = 17  # of the fixture's topic `trimmed`
 
@@ -184,6 +186,16 @@ def test_a_batch_that_exceeds_the_buffer_is_read(tmp_path: Path, monkeypatch: py
     assert [row["value"] for row in read(tmp_path / "large-0")] == values
 
 
+def test_a_null_in_a_column_that_is_called_not_null_is_refused() -> None:
+    """Spark would answer a query for nulls by what it was told, without a look at them."""
+    batch = pa.RecordBatch.from_pydict({"key": [b"k", None], "offset": [1, 2]})
+
+    (found,) = arrow.with_nullability([batch], [True, False])
+    assert [field.nullable for field in found.schema] == [True, False]
+    with pytest.raises(UsageError, match="key is not null, and 1 of 2 records have none"):
+        list(arrow.with_nullability([batch], [False, False]))
+
+
 # A plan that has aged
 
 
@@ -297,18 +309,6 @@ def test_segments_that_are_being_replaced_are_read_once(
     assert found == own_log.rows(offset for offset in range(3000) if offset not in gone)
 
 
-def batches_of(log: Path) -> Iterator[tuple[bytes, int, int]]:
-    """(bytes, base offset, last offset) of each whole batch, by the format's own fields."""
-    data, position = log.read_bytes(), 0
-    while position + 61 <= len(data):
-        base_offset, length = struct.unpack_from(">qi", data, position)
-        if position + 12 + length > len(data):
-            return
-        (last_delta,) = struct.unpack_from(">i", data, position + 23)
-        yield data[position : position + 12 + length], base_offset, base_offset + last_delta
-        position += 12 + length
-
-
 @pytest.mark.parametrize("partitions_count", ["1", "20"])
 def test_records_that_retention_took_are_data_loss(own_log: Made, partitions_count: str) -> None:
     tasks = plan(own_log.path, minPartitions=partitions_count)
@@ -345,6 +345,27 @@ def test_what_was_written_anew_behind_a_truncation_is_read_as_it_is_now(own_log:
     assert rows_of(tasks) == own_log.rows(range(2500)) + [
         {"offset": number, "key": b"k", "value": b"new %d" % number} for number in range(2500, 3000)
     ]
+
+
+def test_what_was_written_anew_while_it_is_read_comes_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new batch begins before the offset up to which the old ones were read."""
+    monkeypatch.setattr(reading, "CHUNK_SIZE", 4096)
+    monkeypatch.setattr(arrow, "ENOUGH_ROWS", 1)
+    with stratalog.open_log(tmp_path / "orders-0", create=True) as log:
+        for number in range(300):
+            log.append(b"old %d " % number * 10)
+        (task,) = plan(tmp_path)
+        batches = read_columns(task, ("offset", "value"))
+        rows = next(batches).to_pylist()
+        log.truncate_to(5)
+        log.append_many([b"new"] * 295)
+
+        rows += [row for batch in batches for row in batch.to_pylist()]
+
+    assert [row["offset"] for row in rows] == list(range(300))
+    assert rows[-1]["value"] == b"new"
 
 
 def test_a_directory_that_is_gone_is_data_loss(own_log: Made) -> None:
@@ -443,19 +464,80 @@ def test_a_corrupt_batch_can_be_skipped(own_log: Made, partitions_count: str) ->
     assert rows == own_log.rows(offset for offset in range(3000) if offset not in offsets)
 
 
+@pytest.mark.parametrize("has_index", [True, False], ids=["with an index", "without"])
 @pytest.mark.parametrize("partitions_count", ["1", "20"])
-@pytest.mark.parametrize("byte", [8, 9], ids=["negative", "too large"])
-def test_behind_a_damaged_length_reading_goes_on_at_the_next_batch_of_the_index(
-    own_log: Made, partitions_count: str, byte: int
+@pytest.mark.parametrize("byte", [8, 9, 11], ids=["negative", "too large", "another"])
+def test_behind_a_damaged_length_reading_goes_on_at_the_next_batch(
+    own_log: Made, partitions_count: str, byte: int, has_index: bool
 ) -> None:
-    _, _, offsets = damaged(own_log, byte)
+    log, _, offsets = damaged(own_log, byte)
+    if not has_index:
+        log.with_suffix(".index").unlink()
 
     rows = read(own_log.path, minPartitions=partitions_count, onCorruption="skip")
 
-    missing = {row["offset"] for row in own_log.all_rows} - {row["offset"] for row in rows}
-    assert set(offsets) <= missing
-    assert len(missing) <= 40  # an index entry every 1,000 bytes, and batches of some hundred
-    assert rows == own_log.rows(sorted(set(range(3000)) - missing))
+    assert rows == own_log.rows(offset for offset in range(3000) if offset not in offsets)
+
+
+@pytest.mark.parametrize("partition", partitions("2.8.2", "clean"), ids=str)
+def test_behind_a_damaged_length_messages_of_old_formats_are_found_by_the_index(
+    partition: Partition, tmp_path: Path
+) -> None:
+    """The first batch of each segment that the index names something behind is damaged."""
+    copy = Path(shutil.copytree(partition.path, tmp_path / partition.name))
+    kafkas = [record["offset"] for batch, record in kafka_rows(partition) if not batch["isControl"]]
+    named: set[int] = set()
+    for log in copy.glob("*.log"):
+        index = log.with_suffix(".index").read_bytes()
+        if index.strip(b"\0"):
+            _, position = struct.unpack_from(">ii", index)
+            starts = [b for b in partition.batches() if (b["file"], b["position"]) == (log.name, position)]
+            named |= {record["offset"] for batch in starts for record in batch["records"]}
+            flip(log, 8)
+
+    found = {row["offset"] for row in read(copy, columns=("offset",), onCorruption="skip")}
+
+    assert found <= set(kafkas)
+    assert named & set(kafkas) <= found
+
+
+@pytest.mark.parametrize("partitions_count", ["1", "20"])
+def test_damage_that_is_longer_than_an_index_s_steps_ends_where_it_ends(
+    own_log: Made, partitions_count: str
+) -> None:
+    """Zeros over several places that the index names: the rest of the segment is read all the same."""
+    log = sorted(own_log.path.glob("*.log"))[1]
+    data, zeros = bytearray(log.read_bytes()), range(10_000, 16_000)
+    data[zeros.start : zeros.stop] = bytes(len(zeros))
+    offsets, position = [], 0
+    for batch, base_offset, last_offset in batches_of(log):
+        if position < zeros.stop and position + len(batch) > zeros.start:
+            offsets += range(base_offset, last_offset + 1)
+        position += len(batch)
+    log.write_bytes(data)
+
+    rows = read(own_log.path, minPartitions=partitions_count, onCorruption="skip")
+
+    assert rows == own_log.rows(offset for offset in range(3000) if offset not in offsets)
+
+
+def test_a_batch_that_was_written_wrong_is_named_with_its_offset(tmp_path: Path) -> None:
+    """Its checksum holds, so that it is found out when others behind it were seen already."""
+    with stratalog.open_log(tmp_path / "orders-0", create=True) as log:
+        log.append_many([b"value"] * 7)
+        log.append_many([b"value"] * 7)
+        log.append_many([b"value"] * 7)
+    (path,) = (tmp_path / "orders-0").glob("*.log")
+    first, second, third = (bytearray(batch) for batch, _, _ in batches_of(path))
+    second[22] |= 1  # gzip, which its records are not
+    struct.pack_into(">I", second, 17, crc32c(byte_array(second), 21, len(second)))
+    path.write_bytes(first + second + third)
+
+    with pytest.raises(CorruptRecordError, match="records of orders-0 from offset 7 on") as caught:
+        read(tmp_path)
+
+    assert caught.value.position == len(first)
+    assert [row["offset"] for row in read(tmp_path, onCorruption="skip")] == [*range(7), *range(14, 21)]
 
 
 def test_a_torn_tail_is_where_the_log_ends(own_log: Made) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from stratalog.errors import UsageError
+
 # A batch of 4,000 rows or a megabyte costs Spark no more for each row than a larger one does.
 ENOUGH_ROWS = 4000
 ENOUGH_BYTES = 1 << 20
@@ -57,10 +59,19 @@ def _together(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def with_nullability(batches: Iterable[pa.RecordBatch], nullable: Sequence[bool]) -> Iterator[pa.RecordBatch]:
-    """The batches with a schema that calls columns not null where Spark was told so; it compares the two."""
+    """The batches with a schema that calls columns not null where Spark was told so; it compares the two.
+
+    UsageError for a null in such a column: Spark would believe that there is none, and answer by that.
+    """
     if all(nullable):
         yield from batches
         return
     for batch in batches:
+        for column, name, may in zip(batch.columns, batch.schema.names, nullable, strict=True):
+            if not may and column.null_count:
+                raise UsageError(
+                    f"the schema says that {name} is not null, and {column.null_count} of {batch.num_rows} "
+                    f"records have none: leave NOT NULL out of it."
+                )
         fields = [field.with_nullable(may) for field, may in zip(batch.schema, nullable, strict=True)]
         yield pa.RecordBatch.from_arrays(batch.columns, schema=pa.schema(fields))

@@ -23,13 +23,13 @@ from stratalog.errors import CorruptRecordError, DiskError, OffsetOutOfRangeErro
 from stratalog.files.disk import Disk, ReadFile
 from stratalog.jobs.reading.arrow import assembled, placed, without_columns
 from stratalog.jobs.reading.options import OnCorruption
+from stratalog.jobs.reading.resuming import end_of_batch, next_batch
 from stratalog.jobs.reading.split import (
     AbortedRange,
     ReadTask,
     Split,
     is_proven,
     locate,
-    split_point,
     topic_id_of,
     torn,
 )
@@ -129,16 +129,7 @@ class _SplitReader:
         self._task, self._split, self._columns = task, split, columns
         self._disk, self._memory = disk, memory
         self._seen = _Seen(split)
-        self._reader = ColumnReader(
-            columns=columns,
-            topic=split.topic,
-            partition=split.partition,
-            start_offset=split.start_offset,
-            end_offset=split.end_offset,
-            include_control=task.include_control,
-            keep=self._seen,
-            run_size=RUN_SIZE,
-        )
+        self._reader = self._reader_from_here()
 
     def read(self) -> Iterator[pa.RecordBatch]:
         if self._is_another_topic():
@@ -147,6 +138,20 @@ class _SplitReader:
         if not (yield from self._read_hinted()):
             logger.info("%s has changed since the read was planned", self._split.path)
             yield from self._read_wherever()
+
+    def _reader_from_here(self) -> ColumnReader:
+        """A decoder of what is not read yet: in a file that has changed, a batch may begin with what is."""
+        split = self._split
+        return ColumnReader(
+            columns=self._columns,
+            topic=split.topic,
+            partition=split.partition,
+            start_offset=self._seen.next_offset,
+            end_offset=split.end_offset,
+            include_control=self._task.include_control,
+            keep=self._seen,
+            run_size=RUN_SIZE,
+        )
 
     def _is_another_topic(self) -> bool:
         split = self._split
@@ -165,10 +170,14 @@ class _SplitReader:
         with file:
             if not is_proven(split, disk.inode(file), disk.size(file), partial(disk.read_into, file)):
                 return False
+            segment = LogSegment.open(
+                disk, split.directory, split.base_offset, LogConfig(), system_clock, size=hint.end_position
+            )
+            place = file, segment, hint.position, hint.end_position
             if hint.size is not None:  # nobody appends to it any more
-                if not (yield from self._read_over(file, hint.position, hint.end_position)):
+                if not (yield from self._read_over(*place)):
                     return True
-            elif (yield from self._read_range(file, hint.position, hint.end_position)) < hint.end_position:
+            elif (yield from self._read_range(*place)) < hint.end_position:
                 return False
         return hint.last_offset in (-1, self._seen.last_offset)
 
@@ -184,24 +193,30 @@ class _SplitReader:
 
     def _read_by_offset(self) -> Iterator[pa.RecordBatch]:
         """Read what is missing from where the directory has it now."""
-        split, seen = self._split, self._seen
         view = self._view()
         if view is None:
-            self._lose(f"the directory {split.directory} is gone.")
+            self._lose(f"the directory {self._split.directory} is gone.")
             return
+        try:
+            yield from self._read_view(view)
+        finally:
+            view.close()
+
+    def _read_view(self, view: LogView) -> Iterator[pa.RecordBatch]:
+        split, seen = self._split, self._seen
         if view.log_start_offset > seen.next_offset:
             self._lose(f"the log begins at offset {view.log_start_offset} now.")
         if view.log_end_offset < split.end_offset:
             self._lose(f"the log ends at offset {view.log_end_offset} now.")
+        self._reader = self._reader_from_here()
         for segment in view.segments.range(seen.next_offset, split.end_offset):
             try:
                 position, end = self._place(view, segment)
             except CorruptRecordError as error:
-                self._damaged(error)
+                self._damaged(error, seen.next_offset)
                 position, end = 0, segment.size
             with self._disk.open_read(segment.log_path) as file:
-                yield from self._read_over(file, position, end)
-        view.close()
+                yield from self._read_over(file, segment, position, end)
 
     def _place(self, view: LogView, segment: LogSegment) -> tuple[int, int]:
         """From which byte of a segment to which it has what is missing of the split."""
@@ -227,19 +242,23 @@ class _SplitReader:
                 raise
             return None
 
-    def _read_over(self, file: ReadFile, position: int, end: int) -> Generator[pa.RecordBatch, None, bool]:
-        """Read up to a byte; where it breaks off, on from the next batch that is indexed.
+    def _read_over(
+        self, file: ReadFile, segment: LogSegment, position: int, end: int
+    ) -> Generator[pa.RecordBatch, None, bool]:
+        """Read up to a byte; where it breaks off, on from the next batch that is found.
 
         Returns whether it was whole. A length that is too large looks like the end of a file.
         """
         is_whole = True
-        while (position := (yield from self._read_range(file, position, end))) < end:
+        while (position := (yield from self._read_range(file, segment, position, end))) < end:
             is_whole = False
-            self._damaged(torn(file.path, position, end))
-            position = self._indexed_behind(file, position, end)
+            self._damaged(torn(file.path, position, end), self._seen.next_offset)
+            position = next_batch(segment, position, end, last_offset=self._seen.last_offset)
         return is_whole
 
-    def _read_range(self, file: ReadFile, position: int, end: int) -> Generator[pa.RecordBatch, None, int]:
+    def _read_range(
+        self, file: ReadFile, segment: LogSegment, position: int, end: int
+    ) -> Generator[pa.RecordBatch, None, int]:
         """Read batches from one byte up to another; returns where the last one ended.
 
         The buffer is filled again when all but a cut batch at its end is decoded; it grows for a batch that
@@ -255,8 +274,13 @@ class _SplitReader:
                     yield placed(batch, self._columns, position)
                 at = reader.next_position
             except CorruptRecordError as error:
-                self._damaged(error.at(position=position + error.position, path=file.path))
-                position = self._behind(file, memory.buffer[:filled], error.position, position, end)
+                data, at = memory.buffer[:filled], error.position
+                self._damaged(error.at(position=position + at, path=file.path), self._first_lost(data, at))
+                behind = end_of_batch(data, at)
+                if behind is not None:
+                    position += behind
+                else:
+                    position = next_batch(segment, position + at, end, last_offset=self._seen.last_offset)
                 continue
             if at == 0:
                 needed = _size_of_first(memory.buffer, filled)
@@ -266,30 +290,20 @@ class _SplitReader:
             position += at
         return position
 
-    def _behind(self, file: ReadFile, data: NDArray[np.uint8], at: int, base: int, end: int) -> int:
-        """Where to go on behind a batch that cannot be read: at the next one, or the next that is indexed."""
-        walk = walk_batches(data, start=at, check_crc=False, max_size=1)
-        if len(walk.headers):
-            return base + int(walk.headers[0]["position"]) + int(walk.headers[0]["size"])
-        return self._indexed_behind(file, base + at, end)
+    def _first_lost(self, data: NDArray[np.uint8], at: int) -> int:
+        """The first offset that cannot be read. Of a batch whose checksum holds, and which was therefore
+        seen with others behind it, its header tells; else it is behind what was seen."""
+        walk = walk_batches(data, start=at, max_size=1)
+        if len(walk.headers) and walk.headers[0]["valid"]:
+            return max(self._split.start_offset, int(walk.headers[0]["base_offset"]))
+        return self._seen.next_offset
 
-    def _indexed_behind(self, file: ReadFile, position: int, end: int) -> int:
-        """Where the first batch behind a byte starts that the index names; the end if it names none."""
-        split = self._split
-        segment = LogSegment.open(
-            self._disk, split.directory, split.base_offset, LogConfig(), system_clock, size=end
-        )
-        if segment.log_path != file.path:
-            return end
-        found = split_point(segment, position + 1)
-        return end if found is None else found.position
-
-    def _damaged(self, error: CorruptRecordError) -> None:
+    def _damaged(self, error: CorruptRecordError, first_offset: int) -> None:
         if self._task.on_corruption is OnCorruption.FAIL:
             split = self._split
             raise type(error)(
                 f"{error.reason} It holds records of {split.topic_partition} from offset "
-                f"{self._seen.next_offset} on. Look with `stratalog dump`; to read all but what is damaged, "
+                f"{first_offset} on. Look with `stratalog dump`; to read all but what is damaged, "
                 "set onCorruption=skip.",
                 position=error.position,
                 path=error.path,

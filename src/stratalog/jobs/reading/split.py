@@ -20,7 +20,9 @@ from stratalog.records.compression import CODEC_MASK
 from stratalog.records.kernels.index import LAST, OFFSET_AT_LEAST
 from stratalog.records.kernels.memory import Bytes
 from stratalog.records.reader import BatchRow
+from stratalog.records.walk import new_table, walk_batches
 from stratalog.segment.headers import find_batch
+from stratalog.segment.offset_index import OffsetEntry
 from stratalog.segment.segment import LogSegment
 
 ReadInto = Callable[[Bytes, int], int]
@@ -132,14 +134,12 @@ def is_proven(split: Split, inode: int, size: int, read_into: ReadInto) -> bool:
 def locate(segment: LogSegment, offset: int) -> BatchRow | None:
     """The first batch whose last offset is not below the offset; None if all are below.
 
-    The index is asked first, and believed only if it leads to a batch with the offset that it says;
-    otherwise the segment is walked from its first byte.
+    The index is asked first, and believed only if it leads to a batch that it can be about; otherwise the
+    segment is walked from its first byte.
     """
     try:
         entry = segment.offset_index.lookup(offset)
-        start = entry.position
-        if start and not _leads_to(segment, entry.offset, start):
-            start = 0
+        start = entry.position if entry.position and indexed_batch(segment, entry) is not None else 0
     except CorruptIndexError:
         start = 0
     return find_batch(segment.read_into, start, segment.size, OFFSET_AT_LEAST, offset, path=segment.log_path)
@@ -151,12 +151,25 @@ def split_point(segment: LogSegment, position: int) -> BatchRow | None:
         entry = segment.offset_index.upper_bound(position)
     except CorruptIndexError:
         return None
-    if entry is None:
-        return None
+    batch = None if entry is None else indexed_batch(segment, entry)
+    return None if batch is None or is_wrapper(batch) else batch
+
+
+def indexed_batch(segment: LogSegment, entry: OffsetEntry) -> BatchRow | None:
+    """The batch at which an entry of the index points; None unless the entry can be about it.
+
+    Kafka indexes each batch with its last offset since 3.9.1 and 4.0.1. Before, an entry was about all
+    batches of one append, of which a follower and the cleaner have many: it has the last offset of them all,
+    or before 2.0 the first one, and points at the first batch. That offset proves less, so the checksum must
+    hold as well.
+    """
     batch = batch_at(segment.read_into, entry.position, segment.size, segment.log_path)
-    if batch is None or batch.last_offset != entry.offset:
+    if batch is None or batch.last_offset == entry.offset:
+        return batch
+    if not segment.base_offset <= batch.base_offset <= entry.offset:
         return None
-    return None if is_wrapper(batch) else batch
+    walk = walk_batches(segment.read_bytes(batch.position, batch.size), table=new_table(1))
+    return batch if len(walk.headers) and walk.headers[0]["valid"] else None
 
 
 def is_wrapper(batch: BatchRow) -> bool:
@@ -184,11 +197,6 @@ def batch_at(read_into: ReadInto, position: int, end: int, path: str) -> BatchRo
         return find_batch(read_into, position, end, OFFSET_AT_LEAST, INT64_MIN, path=path)
     except CorruptRecordError:
         return None
-
-
-def _leads_to(segment: LogSegment, last_offset: int, position: int) -> bool:
-    batch = batch_at(segment.read_into, position, segment.size, segment.log_path)
-    return batch is not None and batch.last_offset == last_offset
 
 
 def _base_offset_at(read_into: ReadInto, position: int, end: int, path: str) -> int:

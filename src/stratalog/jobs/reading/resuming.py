@@ -1,0 +1,88 @@
+"""Where a read goes on behind a batch that cannot be read, when what is damaged is to be left out.
+
+If its checksum holds, its length is right, and the next one is behind it. If not, the length may be what is
+damaged: a batch is looked for byte by byte, as salvaging does, with a right checksum and offsets behind those
+that were read. The index says how far the search has to go at most. Messages of the old formats are not
+looked for like this: their lengths are believed, or the index is.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratalog.buffers import aligned_buffer
+from stratalog.errors import CorruptIndexError
+from stratalog.jobs.reading.split import indexed_batch
+from stratalog.records.batch import LOG_OVERHEAD
+from stratalog.records.kernels import resync
+from stratalog.records.reader import BatchRow
+from stratalog.records.walk import walk_batches
+from stratalog.segment.segment import LogSegment
+
+_CHUNK_SIZE = 1 << 20
+_NO_EPOCH = -1
+# A batch of a segment has no offset that is further from its base, as its indexes could not name it.
+_MOST_OFFSETS = 2**31
+
+
+def end_of_batch(data: NDArray[np.uint8], at: int) -> int | None:
+    """Where the batch ends that starts at a byte of a buffer; None if its length cannot be believed."""
+    walk = walk_batches(data, start=at, max_size=1)
+    if not len(walk.headers):
+        return None
+    first = walk.headers[0]
+    return walk.next_position if first["valid"] or first["magic"] < 2 else None
+
+
+def next_batch(segment: LogSegment, position: int, end: int, *, last_offset: int) -> int:
+    """Where the first batch behind a byte starts; `end` if there is none before it.
+
+    `last_offset` is the last one that was read, or anything below the segment's where none was.
+    """
+    indexed = _next_indexed(segment, position + 1)
+    stop = end if indexed is None else min(indexed.position, end)
+    below = segment.base_offset + _MOST_OFFSETS if indexed is None else indexed.base_offset
+    above = max(last_offset, segment.base_offset - 1)
+    found = _search(segment, position + 1, stop, above=above, below=below)
+    return stop if found is None else found
+
+
+def _next_indexed(segment: LogSegment, position: int) -> BatchRow | None:
+    """The first batch at or behind a byte that the index names.
+
+    What is damaged may be larger than the distance between two entries: those that lead nowhere are passed
+    over.
+    """
+    try:
+        for _ in range(segment.offset_index.entry_count):
+            entry = segment.offset_index.upper_bound(position)
+            if entry is None or entry.position < position:
+                return None
+            batch = indexed_batch(segment, entry)
+            if batch is not None:
+                return batch
+            position = entry.position + 1
+    except CorruptIndexError:
+        return None
+    return None
+
+
+def _search(segment: LogSegment, position: int, end: int, *, above: int, below: int) -> int | None:
+    """Where in [position, end) the first v2 batch starts with offsets between two and a right checksum."""
+    last = np.array([above, _NO_EPOCH], np.int64)
+    buffer = aligned_buffer(_CHUNK_SIZE)
+    while end - position >= resync.HEADER_SIZE:
+        wanted = min(len(buffer), end - position)
+        filled = segment.read_into(buffer[:wanted], position)
+        at, outcome = resync.find_start(buffer, 0, filled, end - position, last, below)
+        if outcome == resync.FOUND:
+            return position + at
+        if filled < wanted or (outcome == resync.NOTHING and position + filled >= end):
+            return None
+        position += at
+        if outcome == resync.NEEDS:
+            size = int.from_bytes(buffer[at + 8 : at + LOG_OVERHEAD].tobytes(), "big") + LOG_OVERHEAD
+            if size > len(buffer):
+                buffer = aligned_buffer(size)
+    return None
