@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 import os
 from dataclasses import replace
+from uuid import UUID
 
 from stratalog.files.disk import Disk
 from stratalog.files.entries import EntryKind
@@ -65,6 +66,12 @@ def staged_path(directory: str, staged: str, kind: FileKind) -> str:
     return f"{directory}{os.sep}{staged}{kind.value}"
 
 
+def is_of_another_topic(disk: Disk, path: str, topic_id: UUID | None) -> bool:
+    """Whether the partition's directory is that of another topic, which has got the name since."""
+    found = PartitionMetadataFile(disk, f"{path}{os.sep}{PARTITION_METADATA}").read()
+    return topic_id is not None and found is not None and found != topic_id
+
+
 def _finish_partition(disk: Disk, directory: str, write: PartitionWrite) -> PartitionWrite | None:
     """Rename the segments of one log that are still to be renamed; returns those whose place is taken."""
     path = f"{directory}{os.sep}{write.topic_partition}"
@@ -75,6 +82,13 @@ def _finish_partition(disk: Disk, directory: str, write: PartitionWrite) -> Part
     if status is None and not write.is_new:
         logger.warning(
             "%s is gone, and with it the place of %d records that were to be written to it.",
+            path,
+            write.records_count,
+        )
+        return None
+    if status is not None and is_of_another_topic(disk, path, write.topic_id):
+        logger.warning(
+            "%s is of a topic that was made anew, so %d records are not written to it.",
             path,
             write.records_count,
         )

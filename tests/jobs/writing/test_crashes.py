@@ -147,6 +147,25 @@ def test_a_disk_that_refuses_once_leaves_all_or_nothing(step: int) -> None:
     assert by_partition(disk.contents(), "orders") in (BEFORE, AFTER)
 
 
+def test_a_disk_that_refuses_before_the_journal_leaves_the_directory_closed() -> None:
+    outcomes = set()
+    for step in range(FIRST + 1, LAST + 1):  # all of them: only a few are about the marker and the journal
+        disk = new_disk()
+        writing = second_write(disk)
+        disk.fail_at(step)
+        try:
+            writing.committer.commit(writing.staged, query="q", batch=0)
+        except DiskError as error:
+            is_decided = "the write is decided" in str(error)
+            outcomes.add(is_decided)
+            is_pending = b'"pending": {' in disk.contents().get(JOURNAL, b"")
+            assert is_decided == (is_pending or by_partition(disk.contents(), "orders") == AFTER), step
+            if not is_decided:
+                assert disk.contents()[f"{ROOT}/{MARKER}"] == b'{"version":0,"brokerEpoch":5}', step
+
+    assert outcomes == {False, True}
+
+
 def test_a_write_whose_place_a_broker_took_is_put_behind_it() -> None:
     disk = journal_is_written()
     # A broker that knows nothing of the write: one partition has its segments, the other has not.

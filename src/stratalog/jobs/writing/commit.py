@@ -2,7 +2,8 @@
 
 1. A write that was interrupted is finished and an unclean directory recovered, by the same functions that a
    log manager and `recover` use.
-2. The directory is locked. Where does each log end, and in which leader epoch?
+2. The directory is locked; other writes have it for moments only, and are waited for. Where does each log
+   end, and in which leader epoch?
 3. Base offsets and epochs are set in the staged files, and synced.
 4. The marker of a clean stop is taken away, with a note of what it said.
 5. The journal names every staged file and its place. From here on the write will be done, whoever does it.
@@ -10,19 +11,22 @@
 7. The logs are loaded and closed as at any clean stop; checkpoints; the marker again, with its epoch.
 
 Killed up to 5, the directory has nothing of the write: recovery finds no file that was not there before.
-Killed behind it, the next open has all of it.
+Killed behind it, the next open has all of it. A disk that refuses the journal leaves the directory as it was.
 """
 
 from __future__ import annotations
 
+import logging
 import os
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from uuid import UUID
 
 from stratalog.clock import Clock
 from stratalog.config import LogConfig
-from stratalog.errors import DiskError, NeedsRecoveryError, StratalogError, UsageError
+from stratalog.errors import DiskError, LogDirLockedError, NeedsRecoveryError, StratalogError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock
 from stratalog.files.names import (
@@ -33,8 +37,8 @@ from stratalog.files.names import (
     segment_file_name,
 )
 from stratalog.jobs.writing.patch import patch_segment
-from stratalog.jobs.writing.stage import Staged, discard_abandoned, discard_write
-from stratalog.jobs.writing.target import WriteTarget
+from stratalog.jobs.writing.stage import Staged, discard_abandoned, discard_write, has_staged
+from stratalog.jobs.writing.target import WriteTarget, check_lone_logs, has_other_writes
 from stratalog.log.clean_shutdown import UNKNOWN_EPOCH
 from stratalog.log.epochs import LeaderEpochFileCache
 from stratalog.log.loader import load
@@ -45,7 +49,7 @@ from stratalog.log.view import LogView
 from stratalog.manager.attempt import Attempt
 from stratalog.manager.checkpoints import DirectoryCheckpoints
 from stratalog.manager.layout import classify
-from stratalog.manager.pending_write import finish_pending_write, staged_path
+from stratalog.manager.pending_write import finish_pending_write, is_of_another_topic, staged_path
 from stratalog.manager.recovery import recover_directories
 from stratalog.manager.write_journal import (
     Journal,
@@ -58,7 +62,14 @@ from stratalog.manager.write_journal import (
 )
 from stratalog.segment.scan import scan_segment
 
+logger = logging.getLogger(__name__)
+
 MakeLock = Callable[[str], DirectoryLock]
+Sleep = Callable[[float], None]
+
+# How long a commit waits while other writes are under way: theirs holds the lock while it syncs its files.
+WAIT_SECONDS = 120
+POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +96,10 @@ class _Place:
 
 
 class Committer:
-    """Commits, or gives up, one write to a log directory."""
+    """Commits, or gives up, one write to a log directory.
+
+    `stream` is how all writes of its stream begin, if it is one of a stream's.
+    """
 
     def __init__(
         self,
@@ -93,15 +107,19 @@ class Committer:
         target: WriteTarget,
         write: str,
         *,
+        stream: str = "",
         clock: Clock,
         make_lock: MakeLock = DirectoryLock,
+        sleep: Sleep = time.sleep,
     ) -> None:
         self._disk = disk
         self._target = target
         self._directory = target.directory
         self._write = write
+        self._stream = stream
         self._clock = clock
         self._make_lock = make_lock
+        self._sleep = sleep
 
     def commit(self, staged: Sequence[Staged], *, query: str | None = None, batch: int = -1) -> WriteReport:
         """Put the staged segments into their logs, in this order; on the device when this returns.
@@ -109,10 +127,24 @@ class Committer:
         LogDirLockedError if the directory is in use: then nothing was done, nor is it if anything else fails
         before the journal is written.
         """
+        for _ in range(round(WAIT_SECONDS / POLL_SECONDS)):
+            # Asked first: one that commits now may have ended when the lock was found to be taken.
+            is_alone = not has_other_writes(self._disk, self._directory, self._write)
+            try:
+                return self._commit(staged, query, batch)
+            except LogDirLockedError:
+                if is_alone:
+                    raise
+            self._sleep(POLL_SECONDS)
+        return self._commit(staged, query, batch)
+
+    def _commit(self, staged: Sequence[Staged], query: str | None, batch: int) -> WriteReport:
+        check_lone_logs(classify(self._disk, self._directory))
         self._recover_if_needed()
         lock = self._make_lock(self._directory)
         lock.acquire()
         try:
+            check_lone_logs(classify(self._disk, self._directory))  # whoever opens one now sees this lock
             journal = read_journal(self._disk, self._directory)
             if journal.pending is not None or self._is_unclean():
                 raise NeedsRecoveryError(self._directory, "somebody used it and did not close it, just now")
@@ -132,9 +164,24 @@ class Committer:
     def discard(self) -> None:
         """Delete what was staged and is not, or will not be, part of a log. May be called at any time."""
         self._disk.release(self._directory)
+        if self._stream and has_staged(self._disk, self._directory, self._stream, but=self._write):
+            self._discard_stream()
         journal = read_journal(self._disk, self._directory)
         discard_write(self._disk, self._directory, self._write, journal)
         discard_abandoned(self._disk, self._directory, journal, self._clock())
+
+    def _discard_stream(self) -> None:
+        """Delete what earlier runs of the stream have staged and were killed over."""
+        lock = self._make_lock(self._directory)
+        try:
+            lock.acquire()
+        except LogDirLockedError:
+            return  # it may be such a run that commits just now: the next batch will see
+        try:
+            journal = read_journal(self._disk, self._directory)
+            discard_write(self._disk, self._directory, self._stream, journal)
+        finally:
+            lock.release()
 
     def _recover_if_needed(self) -> None:
         if not has_pending_write(self._disk, self._directory) and not self._is_unclean():
@@ -161,10 +208,11 @@ class Committer:
         """Where each staged segment goes, base offsets and epochs set; what has waited comes first."""
         queues: dict[TopicPartition, list[StagedSegment]] = {}
         for waiting in journal.waiting:
-            if not waiting.is_new and not self._disk.exists(
-                f"{self._directory}{os.sep}{waiting.topic_partition}"
-            ):
-                continue  # deleted with its topic
+            path = f"{self._directory}{os.sep}{waiting.topic_partition}"
+            # It was there when its place was taken.
+            if not self._disk.exists(path) or is_of_another_topic(self._disk, path, waiting.topic_id):
+                logger.warning("%s was deleted, and %d records with it.", path, waiting.records_count)
+                continue
             queues.setdefault(waiting.topic_partition, []).extend(waiting.segments)
         for one in staged:
             segment = StagedSegment(
@@ -204,6 +252,11 @@ class Committer:
         topic = self._target.topics.get(key.topic)
         topic_id = self._target.options.topic_ids.get(key.topic) if topic is None else topic.topic_id
         if not self._disk.exists(path):
+            if self._target.has_metadata:  # then it was here before anything was staged
+                raise UsageError(
+                    f"{path} is gone: its topic was deleted, or the partition moved, while rows for it were "
+                    "staged. Nothing was written. Write again, if it is there again."
+                )
             return _Place(end_offset=0, leader_epoch=0, previous=None, is_new=True, topic_id=topic_id)
         found_id = PartitionMetadataFile(self._disk, f"{path}{os.sep}{PARTITION_METADATA}").read()
         if topic_id is not None and found_id is not None and found_id != topic_id:
@@ -234,7 +287,7 @@ class Committer:
                 leader_epoch=epoch or 0,  # no leader has had this log yet, and the first one's is 0
                 previous=previous,
                 is_new=False,
-                topic_id=topic_id,
+                topic_id=topic_id or found_id,
             )
         finally:
             view.close()
@@ -258,27 +311,33 @@ class Committer:
         disk, directory = self._disk, self._directory
         attempt = Attempt(disk, directory)
         attempt.look()
-        attempt.begin()
-        if self._target.options.sync:
-            disk.sync_directory(directory)
-        write_journal(disk, directory, replace(journal, pending=pending, waiting=()))
+        self._decide(attempt, journal, pending)
         try:
             after = finish_pending_write(disk, directory)
             assert not after.waiting, "the lock is held, so no place was taken"
             ends = {write.topic_partition: self._settle(write) for write in pending.partitions}
             if self._target.options.sync:
                 self._write_checkpoints(ends)
-                note = attempt.note
-                # A marker that said no epoch says none again: -1 beside another's epoch would count as that.
-                attempt.end(note.broker_epoch if note.was_clean and not note.has_cut else UNKNOWN_EPOCH)
+                attempt.end(_epoch_of(attempt))
         except StratalogError as error:
-            raise DiskError(
-                directory,
-                "the write is decided and its files are safe, but it could not be finished: `stratalog "
-                "recover` does that, or the next write. Do not write the same records again. The reason: "
-                f"{error}",
-            ) from error
+            raise _unfinished(directory, error) from error
         return ends
+
+    def _decide(self, attempt: Attempt, journal: Journal, pending: PendingWrite) -> None:
+        """Take the marker away and write the journal; where the disk refuses, the marker is there again."""
+        try:
+            attempt.begin()
+            if self._target.options.sync:
+                self._disk.sync_directory(self._directory)
+            write_journal(self._disk, self._directory, replace(journal, pending=pending, waiting=()))
+        except DiskError as error:
+            # The journal may be there all the same, and only not be synced: whoever comes next finds it.
+            if has_pending_write(self._disk, self._directory):
+                raise _unfinished(self._directory, error) from error
+            if attempt.note.was_clean:
+                with suppress(DiskError):
+                    attempt.end(_epoch_of(attempt))
+            raise
 
     def _settle(self, write: PartitionWrite) -> int:
         """Load a log with its new segments and close it, as any clean stop does; returns its end."""
@@ -336,6 +395,21 @@ class Committer:
 
     def _config(self, key: TopicPartition) -> LogConfig:
         return self._target.configs.of(key.topic)
+
+
+def _epoch_of(attempt: Attempt) -> int | None:
+    """What the marker says when all is well: a marker that said no epoch says none again, as -1 beside
+    another's epoch would count as that."""
+    note = attempt.note
+    return note.broker_epoch if note.was_clean and not note.has_cut else UNKNOWN_EPOCH
+
+
+def _unfinished(directory: str, error: StratalogError) -> DiskError:
+    return DiskError(
+        directory,
+        "the write is decided and its files are safe, but it could not be finished: `stratalog recover` does "
+        f"that, or the next write. Do not write the same records again. The reason: {error}",
+    )
 
 
 class _Later:

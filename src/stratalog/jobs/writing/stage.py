@@ -17,7 +17,7 @@ deletes.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,7 +29,7 @@ from stratalog.errors import DiskError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.names import FileKind, TopicPartition
 from stratalog.jobs.writing.rows import PartitionRows, RowRouter
-from stratalog.jobs.writing.target import TopicTarget, WriteTarget
+from stratalog.jobs.writing.target import TASK_SUFFIX, TopicTarget, WriteTarget
 from stratalog.manager.pending_write import STAGED_KINDS, staged_path
 from stratalog.manager.write_journal import STAGED_PREFIX, Journal
 from stratalog.records.batch import BatchHeader, set_base_offset
@@ -44,7 +44,9 @@ from stratalog.segment.time_index import to_entries as to_time_entries
 # Rows of a partition wait until there are so many bytes of them: a Spark batch over many partitions would
 # otherwise end as many small batches.
 ENOUGH_BYTES = 1 << 20
-TASK_SUFFIX = ".task"
+# Rows that wait keep all the batch alive that they are a slice of. So that a partition which gets a row now
+# and then does not keep all of a task's rows in memory, none waits for longer than this many bytes in all.
+MOST_BYTES = 64 << 20
 ABANDONED_MS = 24 * 3_600_000
 _TIME_ENTRY_SIZE = 12
 
@@ -115,6 +117,14 @@ def discard_write(disk: Disk, directory: str, write: str, journal: Journal) -> N
     discard("")
 
 
+def has_staged(disk: Disk, directory: str, stream: str, *, but: str) -> bool:
+    """Whether something is there of writes whose names begin so, but for one of them."""
+    names = [entry.name for entry in disk.list_directory(directory)]
+    return any(
+        name.startswith(STAGED_PREFIX + stream) and not name.startswith(STAGED_PREFIX + but) for name in names
+    )
+
+
 def discard_abandoned(disk: Disk, directory: str, journal: Journal, now_ms: int) -> None:
     """Delete what writes have staged that nothing was heard of for a day: their driver was killed."""
     needed = journal.staged_names()
@@ -143,6 +153,7 @@ class _Staging:
         self._write, self._attempt = write, attempt
         self._partitions: dict[TopicPartition, _StagedPartition] = {}
         self._names: list[str] = []
+        self._added_size = 0
 
     def add(self, rows: PartitionRows, now_ms: int) -> None:
         found = self._partitions.get(rows.topic_partition)
@@ -150,6 +161,11 @@ class _Staging:
             found = _StagedPartition(self._disk, self._target, rows.topic, rows.topic_partition, self._name)
             self._partitions[rows.topic_partition] = found
         found.add(rows.rows, now_ms)
+        self._added_size += rows.rows.nbytes
+        if self._added_size >= MOST_BYTES:
+            self._added_size = 0
+            for partition in self._partitions.values():
+                partition.write(now_ms)
 
     def finish(self, now_ms: int) -> list[Staged]:
         return [segment for found in self._partitions.values() for segment in found.finish(now_ms)]
@@ -191,7 +207,13 @@ class _StagedPartition:
         self._config = topic.config
         self._key = topic_partition
         self._codec, self._level = _codec_of(topic.config, target.options.codec)
-        self._batch_size = min(target.options.batch_size, max(topic.config.max_message_bytes, 1))
+        # Kafka: UnifiedLog.append refuses a set that no segment could hold.
+        limits = (
+            (topic.config.max_message_bytes, "max.message.bytes"),
+            (topic.config.segment_size, "segment.bytes"),
+        )
+        self._limit, self._limit_name = min(limits)
+        self._batch_size = min(target.options.batch_size, max(self._limit, 1))
         self._make_name = make_name
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_size = 0
@@ -202,14 +224,15 @@ class _StagedPartition:
         self._waiting.append(rows)
         self._waiting_size += rows.nbytes
         if self._waiting_size >= ENOUGH_BYTES:
-            self._write(now_ms)
+            self.write(now_ms)
 
     def finish(self, now_ms: int) -> list[Staged]:
-        self._write(now_ms)
+        self.write(now_ms)
         self._close()
         return self._done
 
-    def _write(self, now_ms: int) -> None:
+    def write(self, now_ms: int) -> None:
+        """Encode the rows that wait."""
         if not self._waiting:
             return
         table = pa.Table.from_batches(self._waiting).combine_chunks()
@@ -218,15 +241,26 @@ class _StagedPartition:
         options = BatchOptions(
             codec=self._codec, level=self._level, log_append_time=now_ms if is_append_time else None
         )
-        for batch in build_batches(table, options, batch_size=self._batch_size):
+        for batch in self._batches(table, options, self._batch_size):
             self._append(batch)
+
+    def _batches(self, rows: pa.Table, options: BatchOptions, batch_size: int) -> Iterator[bytes]:
+        """Batches that the topic takes. What cannot be compressed grows by what a codec puts around it."""
+        start = 0
+        for batch in build_batches(rows, options, batch_size=batch_size):
+            count = BatchHeader.unpack(batch).records_count
+            if len(batch) > self._limit and count > 1:
+                yield from self._batches(rows.slice(start, count), options, batch_size // 2)
+            else:
+                yield batch
+            start += count
 
     def _append(self, batch: bytes) -> None:
         header = BatchHeader.unpack(batch)
-        if len(batch) > self._config.max_message_bytes:
+        if len(batch) > self._limit:
             raise UsageError(
-                f"{header.records_count} records for {self._key} make a batch of {len(batch)} bytes, and the "
-                f"topic takes {self._config.max_message_bytes} (max.message.bytes)."
+                f"a record for {self._key} makes a batch of {len(batch)} bytes, and the topic takes "
+                f"{self._limit} ({self._limit_name})."
             )
         if self._segment is not None and not self._segment.has_room(len(batch), header.records_count):
             self._close()

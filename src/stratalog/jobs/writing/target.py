@@ -25,6 +25,10 @@ from stratalog.manager.loading import topic_id_of
 from stratalog.manager.meta_properties import MetaProperties, read_meta_properties
 from stratalog.manager.topic_configs import TopicConfigs
 from stratalog.manager.topics import ClusterMetadata, Topic, find_cluster_metadata, read_cluster_metadata
+from stratalog.manager.write_journal import STAGED_PREFIX
+
+# Of the file that says that a write is under way (`stage.py`).
+TASK_SUFFIX = ".task"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +113,8 @@ class WriteTarget:
 def find_target(disk: Disk, options: WriteOptions) -> WriteTarget:
     """What can be written to, by the metadata or else by the options. Changes nothing.
 
-    LogDirLockedError if a broker uses the directory: it would be refused in the end, so it is at once.
+    LogDirLockedError if a broker uses the directory: it would be refused in the end, so it is at once. While
+    other writes are under way it may be one of them that commits, and the commit will see.
     """
     status = disk.status(options.path)
     if status is not None and status.kind is not EntryKind.DIRECTORY:
@@ -118,8 +123,10 @@ def find_target(disk: Disk, options: WriteOptions) -> WriteTarget:
         raise DiskError(
             options.path, "there is no such directory. Make it first, or check whether its disk is mounted."
         )
-    if is_locked(options.path):
+    is_alone = not has_other_writes(disk, options.path)
+    if is_alone and is_locked(options.path):
         raise LogDirLockedError(options.path)
+    check_lone_logs(classify(disk, options.path))
     places = [os.path.abspath(options.metadata_path)] if options.metadata_path else []  # noqa: PTH100
     found = find_cluster_metadata(disk, [*places, options.path])
     metadata = None if found is None else read_cluster_metadata(disk, found)
@@ -150,6 +157,20 @@ def find_target(disk: Disk, options: WriteOptions) -> WriteTarget:
     if options.topic is not None:
         target.topic(options.topic)
     return target
+
+
+def check_lone_logs(layout: Layout) -> None:
+    """LogDirLockedError if a log is open that is by itself, with a lock of its own (`open_log`)."""
+    for entry in layout.partitions:
+        if is_locked(layout.path(entry)):
+            raise LogDirLockedError(layout.path(entry))
+
+
+def has_other_writes(disk: Disk, directory: str, own: str | None = None) -> bool:
+    """Whether writes are under way here, but for those whose names begin with `own`."""
+    names = [entry.name for entry in disk.list_directory(directory)]
+    writes = [name for name in names if name.startswith(STAGED_PREFIX) and name.endswith(TASK_SUFFIX)]
+    return any(own is None or not name.startswith(STAGED_PREFIX + own) for name in writes)
 
 
 def _by_metadata(
