@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+import random
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+import stratalog
 from stratalog.errors import UsageError
-from tests.jobs.writing.sinking import Writing, by_partition, contents_of, names_in, write
+from stratalog.files.disk import Disk
+from stratalog.jobs.writing import stage
+from stratalog.jobs.writing.options import WriteOptions
+from stratalog.jobs.writing.rows import RowRouter
+from stratalog.jobs.writing.target import find_target
+from tests import naive
+from tests.jobs.writing.sinking import (
+    Writing,
+    arrow,
+    by_partition,
+    contents_of,
+    names_in,
+    records_of,
+    write,
+)
 
 with warnings.catch_warnings():
     # kafka-python loads its schemas by a function that Python 3.11 calls deprecated, and later ones do not.
@@ -67,6 +85,48 @@ def test_what_no_partition_takes_is_told_and_leaves_nothing(
     assert names_in(tmp_path) == []
 
 
+@pytest.mark.parametrize("zone", ["America/New_York", "Europe/Berlin", "UTC", None])
+def test_every_hour_of_a_year_has_its_time_in_any_zone(tmp_path: Path, zone: str | None) -> None:
+    hours = [1_767_225_600_000 + 1_800_000 * number for number in range(2 * 24 * 365)]  # 2026, half by half
+    column = pa.array([1000 * hour + 999 for hour in hours], pa.timestamp("us", zone))
+    batch = pa.record_batch({"value": pa.nulls(len(hours), pa.binary()), "timestamp": column})
+    router = RowRouter(find_target(Disk(), WriteOptions.parse({"path": str(tmp_path), **SEVEN})), first=0)
+
+    ((_, _, records),) = router.split(batch, 0)
+
+    assert records.column("timestamp").to_pylist() == hours
+
+
+def test_a_record_that_was_read_without_a_time_is_written_without_one(tmp_path: Path) -> None:
+    write(str(tmp_path), {"value": [b"old"], "timestamp": [-1_000], "partition": [0]}, **SEVEN)
+
+    assert [record.timestamp for record in records_of(contents_of(tmp_path), "orders-0")] == [-1]
+    assert (tmp_path / "orders-0" / f"{0:020d}.timeindex").read_bytes() == b""
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_what_grows_when_it_is_compressed_is_put_into_smaller_batches(tmp_path: Path, codec: str) -> None:
+    found = [random.Random(number).randbytes(400) for number in range(100)]
+    settings = '{"orders": {"max.message.bytes": 880}}'  # two records, and a byte
+    topic = {"topic": "orders", "partitions": "1", "topicSettings": settings}
+
+    report = write(str(tmp_path), {"value": found}, compression=codec, **topic)
+
+    batches, _, _ = naive.walk((tmp_path / "orders-0" / f"{0:020d}.log").read_bytes())
+    assert report.records_count == 100
+    assert sum(batch.records_count for batch in batches) == 100
+    assert max(batch.size for batch in batches) <= 880
+    with stratalog.open_log(tmp_path / "orders-0", read_only=True) as log:
+        assert [record.value for record in log.records()] == found
+
+
+def test_a_record_that_no_segment_could_hold_is_told(tmp_path: Path) -> None:
+    settings = '{"orders": {"internal.segment.bytes": 400}}'
+
+    with pytest.raises(UsageError, match=r"the topic takes 400 \(segment.bytes\)"):
+        Writing(str(tmp_path), **SEVEN, topicSettings=settings).task({"value": [b"x" * 400]})
+
+
 def test_a_row_without_a_topic_is_told(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="a row has no topic"):
         Writing(str(tmp_path), partitions="1").task({"topic": ["a", None], "value": [b"1", b"2"]})
@@ -79,3 +139,24 @@ def test_a_compacted_topic_takes_no_row_without_a_key(tmp_path: Path) -> None:
         Writing(str(tmp_path), **SEVEN, topicSettings=settings).task(
             {"key": [b"k", None], "value": [b"1", b"2"]}
         )
+
+
+def test_a_partition_that_gets_a_row_now_and_then_does_not_keep_all_rows_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stage, "MOST_BYTES", 1 << 20)
+    before = pa.total_allocated_bytes()
+    most = 0
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        nonlocal most
+        for _ in range(100):
+            most = max(most, pa.total_allocated_bytes() - before)
+            yield arrow({"value": [b"x" * 100_000] * 2 + [b"y"], "partition": [0, 0, 1]})
+
+    writing = Writing(str(tmp_path), **SEVEN)
+    stage.stage_rows(
+        writing.disk, writing.target, rows(), write=writing.name, attempt="0", turn=0, clock=writing.clock
+    )
+
+    assert most < 5 << 20  # of 20 MB in all

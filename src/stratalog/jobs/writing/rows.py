@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from stratalog.errors import UsageError
 from stratalog.files.names import TopicPartition
 from stratalog.jobs.writing.target import TopicTarget, WriteTarget
+from stratalog.records.batch import NO_TIMESTAMP
 from stratalog.records.build import binary_parts
 from stratalog.records.kernels.hash import choose_partitions
 
@@ -133,10 +134,13 @@ def _timestamps(batch: pa.RecordBatch, now_ms: int) -> pa.Array:
         return pa.array(np.full(batch.num_rows, now_ms, np.int64))
     column = batch.column("timestamp")
     if pa.types.is_timestamp(column.type):
-        column = pc.floor_temporal(column, unit="millisecond").cast(pa.timestamp("ms", column.type.tz))
+        # Without its zone, which changes no instant: with it Arrow rounds local times, and refuses those of
+        # the hour that comes twice when summer ends.
+        column = column.view(pa.timestamp(column.type.unit))
+        column = pc.floor_temporal(column, unit="millisecond").cast(pa.timestamp("ms"))
     times = column.cast(pa.int64()).fill_null(now_ms)
     earliest = pc.min(times).as_py()
-    if earliest < 0:
+    if earliest < NO_TIMESTAMP:  # which a record that was read has, if its log had no times yet
         raise UsageError(
             f"a row has the timestamp {earliest} ms, which is before 1970: Kafka has no such times. Leave it "
             "null for now."
