@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -221,6 +222,15 @@ def test_a_run_that_was_stopped_can_be_wanted_otherwise(logs: Path, tmp_path: Pa
     assert offsets(tmp_path / "out") == list(range(30))
 
 
+def test_a_run_that_was_stopped_goes_on_from_where_the_logs_were_moved_to(logs: Path, tmp_path: Path) -> None:
+    begin_and_stop(logs, tmp_path / "out", tasks_done=2)
+    moved = logs.rename(tmp_path / "moved")
+
+    export(moved, tmp_path / "out")
+
+    assert offsets(tmp_path / "out") == list(range(30))
+
+
 def test_a_task_that_ran_twice_counts_once(logs: Path, tmp_path: Path) -> None:
     def twice(tasks: Sequence[ExportTask]) -> Sequence[TaskNote]:
         for task in tasks:
@@ -283,6 +293,26 @@ def test_a_folder_with_something_else_is_refused(logs: Path, tmp_path: Path) -> 
     with pytest.raises(UsageError, match="has precious in it"):
         export(logs, tmp_path / "out")
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["precious"]
+
+
+@pytest.mark.parametrize("below", ["out", "topic-0/out", "."])
+def test_a_folder_in_a_log_directory_is_refused(tmp_path: Path, below: str) -> None:
+    shutil.copytree(CLEAN, tmp_path / "data")
+    before = sorted(tmp_path.rglob("*"))
+
+    with pytest.raises(UsageError, match=r"is in the log directory .*data, and a broker does not start"):
+        export(tmp_path / "data", tmp_path / "data" / below, subscribe="codecs")
+
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_folder_of_another_version_is_refused(logs: Path, tmp_path: Path) -> None:
+    export(logs, tmp_path / "out")
+    ledger = tmp_path / "out" / STATE / "ledger.json"
+    ledger.write_text(ledger.read_text().replace('"version": 1', '"version": 2'))
+
+    with pytest.raises(UsageError, match="has the version 2"):
+        export(logs, tmp_path / "out")
 
 
 def test_a_wrong_path_makes_no_folder(tmp_path: Path) -> None:

@@ -12,13 +12,19 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from pathlib import PurePath
 from typing import Any
 
 from stratalog.clock import Clock, system_clock
 from stratalog.errors import UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock
-from stratalog.files.names import PARTITION_METADATA, TopicPartition
+from stratalog.files.names import (
+    META_PROPERTIES,
+    PARTITION_METADATA,
+    RECOVERY_POINT_CHECKPOINT,
+    TopicPartition,
+)
 from stratalog.jobs.engine import Engine, OnProgress
 from stratalog.jobs.exporting.folder import (
     STATE,
@@ -150,6 +156,7 @@ def run_export(
     disk = disk or Disk()
     folder = ExportFolder(disk, os.path.abspath(target))  # noqa: PTH100
     find_partitions(disk, options)  # a path that is wrong is told before a folder is made
+    _check_elsewhere(disk, folder.path)
     folder.create()
     with make_lock(folder.state_path):
         export = _Export(
@@ -240,8 +247,19 @@ class _Export:
             )
             for each in plan["tasks"]
         ]
+        if self._have_moved(reads):
+            return ExportReport()  # as above: the same records are planned from where they are now
         done = self._run(run, reads, Ledger.from_json(plan["ledger"]))
         return replace(done, taken_up=True)
+
+    def _have_moved(self, reads: Sequence[ReadTask]) -> bool:
+        """Whether a partition of these tasks is gone from where it was, and is where this export looks."""
+        found = {each.topic_partition: each.directory for each in find_partitions(self.disk, self.options)}
+        planned = {split.topic_partition: split.directory for read in reads for split in read.splits}
+        return any(
+            found.get(key, directory) != directory and not self.disk.exists(directory)
+            for key, directory in planned.items()
+        )
 
     def take_new(self) -> ExportReport:
         """Plan and do what is asked for and not there."""
@@ -326,6 +344,16 @@ class _Export:
                 f"id {known}: it was deleted and made anew. Export it to another folder."
             )
         return {topic: text}
+
+
+def _check_elsewhere(disk: Disk, path: str) -> None:
+    """UsageError for a folder in a broker's log directory, where it finds nothing but partitions or stops."""
+    for folder in (PurePath(path), *PurePath(path).parents):
+        if any(disk.exists(folder / name) for name in (META_PROPERTIES, RECOVERY_POINT_CHECKPOINT)):
+            raise UsageError(
+                f"{path} is in the log directory {folder}, and a broker does not start where it finds a "
+                "folder that is no partition: export to one elsewhere."
+            )
 
 
 def _check_not_shorter(key: TopicPartition, end: int, done: Sequence[tuple[int, int]], path: str) -> None:

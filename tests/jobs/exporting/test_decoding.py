@@ -123,6 +123,50 @@ def test_any_bytes_are_decoded_or_kept(raw: bytes) -> None:
     assert decoded.is_valid()[0].as_py() or undecoded[0].as_py() == raw
 
 
+@pytest.mark.parametrize(
+    ("schema", "plain", "value"),
+    [
+        ("int", "long", 2**40),
+        ({"type": "int", "logicalType": "date"}, "long", -(2**40)),
+        ({"type": "array", "items": "int"}, {"type": "array", "items": "long"}, [1, 2**31]),
+        (
+            {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
+            "bytes",
+            (10**12).to_bytes(8, "big"),
+        ),
+    ],
+)
+def test_a_number_that_its_type_cannot_hold_is_kept_and_its_neighbours_are_decoded(
+    schema: Any, plain: Any, value: object
+) -> None:
+    small = {"bytes": b"\x01", "long": 1}.get(plain, [1]) if isinstance(plain, str) else [1]
+    raw = [written(plain, small), written(plain, value), None]
+
+    decoded, undecoded = avro(schema).decode(pa.array(raw, pa.binary()))
+
+    assert decoded.is_valid().to_pylist() == [True, False, False]
+    assert undecoded.to_pylist() == [None, raw[1], None]
+
+
+@pytest.mark.parametrize(
+    ("raw", "is_json"),
+    [
+        (b"1" * 5000, True),
+        (b'{"a": [1e999, -0]}', True),
+        (b"NaN", False),
+        (b'{"a": -Infinity}', False),
+        (b"", False),
+        (b"1 2", False),
+    ],
+    ids=lambda each: each[:12].decode() if isinstance(each, bytes) else "",
+)
+def test_json_is_what_other_programs_take_for_it(raw: bytes, is_json: bool) -> None:
+    decoded, undecoded = Decoding(encoding=Encoding.JSON).decode(pa.array([raw], pa.binary()))
+
+    assert decoded.to_pylist() == [raw.decode() if is_json else None]
+    assert undecoded.to_pylist() == [None if is_json else raw]
+
+
 @given(st.binary(max_size=20))
 def test_text_is_decoded_or_kept(raw: bytes) -> None:
     decoded, undecoded = Decoding(encoding=Encoding.UTF8).decode(pa.array([raw, b"x"], pa.binary()))
@@ -143,6 +187,10 @@ def test_text_is_decoded_or_kept(raw: bytes) -> None:
         ('["null", "int", "string"]', "is a union of 2 types"),
         ('{"name": "x"}', "is no Avro type"),
         ('{"type": "record", "name": "R"}', "R has no list of fields"),
+        ('{"type": "record", "name": "R", "fields": ["x"]}', "a field of the Avro record R has no name"),
+        ('{"type": "record", "name": "R", "fields": [{"name": "x"}]}', "or no type"),
+        ('{"type": "enum", "name": "E"}', "cannot be used"),
+        ('{"type": "enum", "name": "E", "symbols": ["a b"]}', "cannot be used"),
         ('{"type": "bytes", "logicalType": "decimal", "precision": 50}', "a decimal of 50 digits"),
         (
             '{"type": "record", "name": "R", "fields": [{"name": "next", "type": ["null", "R"]}]}',

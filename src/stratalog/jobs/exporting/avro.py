@@ -55,7 +55,10 @@ def value_decoder(text: str) -> Callable[[bytes], object]:
             "decoding Avro needs fastavro, which is not installed: pip install 'stratalog[avro]'"
         ) from None
     arrow_type(text)  # so that what is wrong with the schema is told in our words
-    schema = fastavro.parse_schema(_without_logical_types(json.loads(text)))
+    try:
+        schema = fastavro.parse_schema(_without_logical_types(json.loads(text)))
+    except (fastavro.schema.SchemaParseException, fastavro.schema.UnknownType, KeyError) as error:
+        raise UsageError(f"the Avro schema cannot be used: {error}.") from None
 
     def decode(value: bytes) -> object:
         stream = io.BytesIO(value)
@@ -118,6 +121,9 @@ def _named_type(schema: dict[str, Schema], names: dict[str, pa.DataType | None])
         fields = schema.get("fields")
         if not isinstance(fields, list):
             raise UsageError(f"the Avro record {name} has no list of fields.")
+        for each in fields:
+            if not isinstance(each, dict) or not {"name", "type"} <= each.keys():
+                raise UsageError(f"a field of the Avro record {name} has no name, or no type.")
         found = pa.struct(
             [(each["name"], _type_of(each["type"], names, f"{name}.{each['name']}")) for each in fields]
         )

@@ -30,6 +30,8 @@ class Encoding(Enum):
 AVRO_ENCODINGS = frozenset({Encoding.AVRO, Encoding.CONFLUENT_AVRO})
 # Confluent's serializers write a zero and the number of a schema before the value.
 CONFLUENT_PREFIX_SIZE = 5
+# What Arrow says to a number that is too large for its type, or to a decimal of too many digits.
+_DOES_NOT_FIT = (pa.ArrowInvalid, OverflowError)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,25 +71,46 @@ class Decoding:
                 return column.cast(pa.string()), pa.nulls(len(column), pa.binary())
             except pa.ArrowInvalid:
                 pass  # one by one, to find out which
+        every = column.to_pylist()
         decoded: list[object] = []
         undecoded: list[bytes | None] = []
-        for raw in column.to_pylist():
+        for raw in every:
             try:
                 decoded.append(None if raw is None else self._decode(raw))
                 undecoded.append(None)
             except ValueError:
                 decoded.append(None)
                 undecoded.append(raw)
+        try:
+            return pa.array(decoded, self.type), pa.array(undecoded, pa.binary())
+        except _DOES_NOT_FIT:  # as above
+            for number, value in enumerate(decoded):
+                if not _fits(value, self.type):
+                    decoded[number], undecoded[number] = None, every[number]
         return pa.array(decoded, self.type), pa.array(undecoded, pa.binary())
+
+
+def _fits(value: object, kind: pa.DataType) -> bool:
+    """Whether a value that was decoded is one of its type: bytes may say any number, or any digits."""
+    try:
+        pa.array([value], kind)
+    except _DOES_NOT_FIT:
+        return False
+    return True
 
 
 def _json_text(raw: bytes) -> str:
     text = raw.decode("utf-8")
     try:
-        json.loads(text)
+        # Python's numbers are not JSON's: it takes NaN, and makes no integer of very many digits.
+        json.loads(text, parse_constant=_no_number, parse_int=str)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
     return text
+
+
+def _no_number(name: str) -> object:
+    raise ValueError(f"{name} is no JSON")
 
 
 def _unframed(raw: bytes) -> bytes:

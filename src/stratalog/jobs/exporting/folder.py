@@ -120,7 +120,13 @@ class ExportFolder:
             self._disk.sync_directory(parent)
 
     def ledger(self) -> Ledger | None:
-        found = self._read(f"{self.state_path}{os.sep}ledger.json")
+        path = f"{self.state_path}{os.sep}ledger.json"
+        found = self._read(path)
+        if found is not None and found.get("version") != FORMAT_VERSION:
+            raise UsageError(
+                f"{path} has the version {found.get('version')}: another stratalog exported to this folder. "
+                "Go on with that one, or export to another folder."
+            )
         return None if found is None else Ledger.from_json(found)
 
     def run_path(self, run: int) -> str:
