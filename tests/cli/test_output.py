@@ -9,7 +9,7 @@ import pytest
 from stratalog.cli.output import Output, Table, size_text, time_text
 from stratalog.jobs.engine import Progress
 
-TABLE = Table(title="Topics", columns=["topic", ">records"], rows=[["[bold]a", "1"], ["b", "23"]])
+TABLE = Table(title="Topics", columns=["topic", ">records"], rows=[["[bold]a", "1"], ["b:id:c", "23"]])
 
 
 def test_a_result_is_a_table(capsys: pytest.CaptureFixture[str]) -> None:
@@ -17,8 +17,9 @@ def test_a_result_is_a_table(capsys: pytest.CaptureFixture[str]) -> None:
 
     printed = capsys.readouterr()
     assert printed.err == ""
-    # Names come from directories, and one that looks like markup is still a name.
+    # Names come from directories, and one that looks like markup, or like a picture's, is still a name.
     assert "[bold]a" in printed.out
+    assert "b:id:c" in printed.out
     assert "{" not in printed.out
 
 
@@ -29,10 +30,10 @@ def test_a_result_is_a_document_where_json_was_asked_for(capsys: pytest.CaptureF
 
 
 def test_words_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
-    Output().say("Walking [/red] 5 segments ...")
+    Output().say("Walking [/red] 5 :id: segments ...")
 
     printed = capsys.readouterr()
-    assert (printed.out, printed.err) == ("", "Walking [/red] 5 segments ...\n")
+    assert (printed.out, printed.err) == ("", "Walking [/red] 5 :id: segments ...\n")
 
 
 def test_no_bar_is_drawn_where_nobody_watches(capsys: pytest.CaptureFixture[str]) -> None:

@@ -134,7 +134,10 @@ class Output:
 
             stream = sys.stderr if stderr else sys.stdout
             width = None if stream.isatty() else WIDTH_OF_A_PIPE
-            self._consoles[stderr] = Console(stderr=stderr, width=width, markup=False, highlight=False)
+            # What is printed is data: no [b] in it is a tag, and no :id: a picture.
+            self._consoles[stderr] = Console(
+                stderr=stderr, width=width, markup=False, highlight=False, emoji=False
+            )
         return self._consoles[stderr]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import sys
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
@@ -75,21 +76,22 @@ def sql(
         make_views(spark, paths, query, since=since, until=until, **asked)
         frame = spark.sql(query)
         if format_name == "table":
-            _print_table(output, frame.limit(limit + 1).toArrow(), limit)
+            print_table(output, frame.limit(limit + 1).toArrow(), limit)
         elif format_name == "csv":
             _print_csv(frame.toArrow())
         else:
             names = _names_for_json(frame.columns)
             for row in _rows(frame.toArrow()):
-                click.echo(json.dumps(dict(zip(names, row, strict=True)), default=plain))
+                click.echo(json_text(dict(zip(names, row, strict=True))))
 
 
-def _print_table(output: Output, found: pa.Table, limit: int) -> None:
+def print_table(output: Output, found: pa.Table, limit: int) -> None:
+    """Show the first rows of what was found."""
     numbers = [
         field.name for field in found.schema if str(field.type).startswith(("int", "double", "decimal"))
     ]
     columns = [f">{name}" if name in numbers else name for name in found.column_names]
-    rows = [["" if cell is None else cell_text(cell) for cell in row] for row in _rows(found)]
+    rows = [["" if cell is None else _shown(cell_text(cell)) for cell in row] for row in _rows(found)]
     output.show({}, Table(title="", columns=columns, rows=rows[:limit]))
     if len(rows) > limit:
         output.say(f"These are the first {limit} rows. --limit shows more; --format csv and json have all.")
@@ -124,9 +126,11 @@ def _values(column: pa.Array) -> list[Any]:
     try:
         found: list[Any] = column.to_pylist()
     except (ValueError, OverflowError):
-        if not pa.types.is_timestamp(column.type):
-            raise
-        found = [None if time is None else _time(time) for time in column.cast(pa.int64()).to_pylist()]
+        if pa.types.is_timestamp(column.type):
+            return [None if time is None else _time(time) for time in column.cast(pa.int64()).to_pylist()]
+        if pa.types.is_date32(column.type):
+            return [None if day is None else _day(day) for day in column.cast(pa.int32()).to_pylist()]
+        raise
     return found
 
 
@@ -139,13 +143,45 @@ def _time(micros: int) -> datetime | str:
         return f"{np.datetime64(micros, 'us')}+00:00"
 
 
+def _day(days: int) -> str:
+    import numpy as np
+
+    return str(np.datetime64(days, "D"))
+
+
+def _shown(text: str) -> str:
+    """Text for a terminal: what a record has in it moves no cursor and paints nothing."""
+    return "".join(
+        each if each.isprintable() or each in "\n\t" else each.encode("unicode_escape").decode()
+        for each in text
+    )
+
+
 def cell_text(cell: object) -> str:
     """A value for a table or CSV: bytes as text, what is nested as JSON."""
     if isinstance(cell, str):
         return cell
     if isinstance(cell, list | dict | bool):
-        return json.dumps(cell, default=plain)
+        return json_text(cell)
     return str(plain(cell))
+
+
+def json_text(value: object) -> str:
+    """A value as JSON, which has no number that is none: those are text, as in Spark's to_json."""
+    try:
+        return json.dumps(value, default=plain, allow_nan=False)
+    except ValueError:
+        return json.dumps(_without_nan(value), default=plain)
+
+
+def _without_nan(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _without_nan(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else f"{'-' if value < 0 else ''}Infinity"
+    return value
 
 
 def plain(value: object) -> object:
