@@ -6,14 +6,22 @@ import datetime
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, expr
+from pyspark.sql.types import BinaryType, StructField, StructType
 
+from stratalog.clock import system_clock
+from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock
+from stratalog.jobs.writing.options import WriteOptions
+from stratalog.jobs.writing.stage import stage_rows
+from stratalog.jobs.writing.target import find_target
+from stratalog.spark.sink import StagedMessage, StratalogWriter
 from tests.fixtures.catalog import log_dirs
-from tests.jobs.writing.sinking import names_in
+from tests.jobs.writing.sinking import contents_of, names_in, offsets_and_values
 from tests.manager.running import MARKER
 
 OPTIONS = {"topic": "orders", "partitions": "3"}
@@ -142,6 +150,27 @@ def test_a_path_that_is_not_there_is_told(spark: SparkSession, tmp_path: Path) -
         save(numbers(spark, 1), tmp_path / "none")
 
 
+def test_a_write_that_is_committed_does_not_fail_over_what_it_leaves(tmp_path: Path) -> None:
+    schema = StructType([StructField("value", BinaryType())])
+    writer = StratalogWriter({"path": str(tmp_path), **OPTIONS}, schema, overwrite=False)
+    (task_file,) = staged(tmp_path)
+    write = task_file.removeprefix("stratalog-write-").removesuffix(".task")
+    segments = stage_rows(
+        Disk(),
+        find_target(Disk(), WriteOptions.parse({"path": str(tmp_path), **OPTIONS})),
+        [pa.record_batch({"value": pa.array([b"a"])})],
+        write=write,
+        attempt="0",
+        turn=0,
+        clock=system_clock,
+    )
+    (tmp_path / f"stratalog-write-{write}-1-0.log").mkdir()  # which cannot be deleted as a file can
+
+    writer.commit([StagedMessage(write, tuple(segments))])
+
+    assert [value for _, value in offsets_and_values(contents_of(tmp_path), "orders-0")] == [b"a"]
+
+
 def test_a_stream_is_written_once_though_it_is_run_again(spark: SparkSession, tmp_path: Path) -> None:
     data, checkpoint = tmp_path / "data", tmp_path / "checkpoint"
     data.mkdir()
@@ -175,11 +204,13 @@ def copy(spark: SparkSession, data: Path, checkpoint: Path) -> None:
     assert query.exception() is None
 
 
-def test_times_are_kept_in_any_time_zone(spark: SparkSession, tmp_path: Path) -> None:
-    time = datetime.datetime(2026, 7, 1, 12, 30, 15, 123_000, tzinfo=datetime.UTC)
-    spark.conf.set("spark.sql.session.timeZone", "America/Lima")
+@pytest.mark.parametrize("zone", ["America/Lima", "America/New_York"])
+def test_times_are_kept_in_any_time_zone(spark: SparkSession, tmp_path: Path, zone: str) -> None:
+    # In New York half past one comes twice on this day, and this is the second.
+    time = datetime.datetime(2026, 11, 1, 6, 30, 15, 123_000, tzinfo=datetime.UTC)
+    spark.conf.set("spark.sql.session.timeZone", zone)
     try:
-        save(spark.sql("SELECT 'v' AS value, timestamp'2026-07-01 12:30:15.123Z' AS timestamp"), tmp_path)
+        save(spark.sql("SELECT 'v' AS value, timestamp'2026-11-01 06:30:15.123Z' AS timestamp"), tmp_path)
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")
 

@@ -10,6 +10,7 @@ travels in the writer, and what tasks have to say in their messages.
 from __future__ import annotations
 
 import hashlib
+import logging
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from stratalog.errors import UsageError
+from stratalog.errors import StratalogError, UsageError
 from stratalog.jobs.writing.options import SINK_COLUMNS, WriteOptions
 from stratalog.spark.workers import prepare_worker, require_version
 from stratalog.version import __version__
@@ -44,7 +45,9 @@ SINK_TYPES = {
 }
 # Columns of a read that say nothing to a write: so what was read can be written as it is.
 IGNORED_COLUMNS = frozenset({"offset", "timestampType"})
-_BATCH_ID, _QUERY_ID = "streaming.sql.batchId", "sql.streaming.queryId"
+_QUERY_ID = "sql.streaming.queryId"
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -106,7 +109,11 @@ class _Write:
             query = next((message.query for message in own if message.query), None)
         if staged or query is not None:
             committer.commit(staged, query=query, batch=-1 if batch is None else batch)
-        committer.discard()
+        try:
+            committer.discard()
+        except StratalogError as error:
+            # The rows are in their logs: who is told that the write failed writes them twice.
+            logger.warning("the write is committed, but what it staged is not all cleared away: %s", error)
 
     def _abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         own = [message for message in messages if isinstance(message, StagedMessage)]
@@ -119,8 +126,9 @@ class _Write:
         from stratalog.jobs.writing.commit import Committer
 
         # The writer that commits a stream's batch is another one than the tasks had.
-        write = self._prefix or (messages[0].write if messages else self._write)
-        return Committer(Disk(require_owner=True), self._target, write, clock=system_clock)
+        write = messages[0].write if messages else self._write
+        disk = Disk(require_owner=True)
+        return Committer(disk, self._target, write, stream=self._prefix, clock=system_clock)
 
 
 class StratalogWriter(_Write, DataSourceArrowWriter):
