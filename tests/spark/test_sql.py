@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -203,6 +205,28 @@ def test_an_export_of_a_wrong_topic_is_told(tmp_path: Path, capsys: pytest.Captu
     assert main.run(["export", CLEAN, "--to", str(tmp_path / "out"), "--topics", "none"]) == 2
 
     assert "subscribe names none, which is not in" in capsys.readouterr().err
+
+
+def test_a_query_that_has_enough_before_its_tasks_do_stops_them_quietly(
+    tmp_path: Path, archived: dict[str, str]
+) -> None:
+    with stratalog.open_log(tmp_path / "orders-0", create=True) as log:
+        for _ in range(100):
+            log.append(bytes(900_000))
+    query = "SELECT length(value) AS n FROM orders LIMIT 1"
+    command = [sys.executable, "-m", "stratalog.cli.main", "sql", str(tmp_path), query]
+
+    done = subprocess.run(
+        [*command, "--format", "csv", "--master", "local[1]"],
+        env=archived,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout) == (0, "n\n900000\n")
+    assert "Traceback" not in done.stderr
 
 
 def test_names_that_differ_in_case_only_are_refused(spark: SparkSession, tmp_path: Path) -> None:

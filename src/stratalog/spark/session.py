@@ -62,7 +62,7 @@ def session(
     # Spark looks at the variables when its Java and its context start, and never again.
     with _environment(_variables(embedded=embedded)), no_warning_of_pandas():
         builder = SparkSession.builder.appName(app_name).master(master)
-        ours = SETTINGS | _jvm_options(embedded=embedded) | _executor_variables(os.environ)
+        ours = SETTINGS | _embedded_settings(embedded=embedded) | _executor_variables(os.environ)
         for key, value in {**ours, **(settings or {})}.items():
             builder = builder.config(key, value)
         was_there = SparkSession.getActiveSession() is not None
@@ -142,10 +142,14 @@ def _executor_variables(environ: Mapping[str, str]) -> dict[str, str]:
     return {f"spark.executorEnv.{NUMBA_CACHE_VARIABLE}": folder} if folder else {}
 
 
-def _jvm_options(*, embedded: bool) -> dict[str, str]:
+def _embedded_settings(*, embedded: bool) -> dict[str, str]:
     if not embedded:
         return {}
     # By a file, as a level set later comes after the lines that Spark logs while it starts.
     log4j = Path(__file__).with_name("log4j2.properties").as_uri()
     options = f"-Dlog4j2.configurationFile={log4j} {archive_options(os.environ)}"
-    return {"spark.driver.extraJavaOptions": options.strip()}
+    return {
+        "spark.driver.extraJavaOptions": options.strip(),
+        # Not on a cluster: what `addPyFile` ships is there for workers, not for the daemon.
+        "spark.python.daemon.module": "stratalog.spark.daemon",
+    }
