@@ -45,6 +45,7 @@ from stratalog.segment.segment import LogSegment
 logger = logging.getLogger(__name__)
 
 _ATTEMPTS = 5  # at a listing in which a file is gone before it is opened
+_TAIL_SIZE = 4096
 _MOST_REPLAYS = 2  # from the newest snapshot, and from one that is known to be on the device
 
 
@@ -194,6 +195,18 @@ class LogView:
         if up_to is None or not any(offset > up_to for offset in self._seen.snapshots):
             return self._decided(self._seen).aborted
         return [*self._producers(self._seen, up_to=up_to).aborted]
+
+    def strange_tail(self) -> tuple[int, int] | None:
+        """(where they begin, where they end) of bytes behind the end that are no batch, nor zeros.
+
+        A write that goes on or was cut off leaves such, and so does damage.
+        """
+        if not len(self.segments):
+            return None
+        active = self.segments.active
+        size = self._disk.size(active.log_path)
+        first = self._disk.read_at(active.log_path, max(0, min(size - active.size, _TAIL_SIZE)), active.size)
+        return (active.size, size) if first.strip(b"\0") else None
 
     def undecided(self) -> list[AbortedTransaction]:
         """The transactions that no marker has ended: what a reader leaves out who goes past them."""

@@ -549,6 +549,27 @@ def test_a_torn_tail_is_where_the_log_ends(own_log: Made) -> None:
     assert read(own_log.path) == own_log.rows(range(base_offset))
 
 
+@pytest.mark.parametrize("damage", ["cut", "a length", "no magic"])
+def test_a_log_that_was_closed_and_has_no_whole_batch_at_its_end_is_damaged(
+    own_log: Made, damage: str
+) -> None:
+    """As a copy leaves it that was not finished."""
+    log = sorted(own_log.path.glob("*.log"))[-1]
+    *_, (last, base_offset, _) = batches_of(log)
+    position = log.stat().st_size - len(last)
+    if damage == "cut":
+        os.truncate(log, position + len(last) - 1)
+    else:
+        flip(log, position + (8 if damage == "a length" else 16))
+
+    with pytest.raises(
+        CorruptRecordError, match=rf"from offset {base_offset} on.*onCorruption=skip"
+    ) as caught:
+        read(own_log.path)
+    assert (caught.value.path, caught.value.position) == (str(log), position)
+    assert read(own_log.path, onCorruption="skip") == own_log.rows(range(base_offset))
+
+
 def test_a_tail_of_which_only_the_header_was_written_is_not_read(own_log: Made) -> None:
     log = sorted(own_log.path.glob("*.log"))[-1]
     (own_log.path / ".kafka_cleanshutdown").unlink()

@@ -16,7 +16,7 @@ import numpy as np
 
 from stratalog.errors import CorruptIndexError, CorruptRecordError, OffsetOutOfRangeError, UsageError
 from stratalog.files.names import TopicPartition
-from stratalog.jobs.reading.options import EARLIEST, LATEST, Bound, ReadOptions, listed
+from stratalog.jobs.reading.options import EARLIEST, LATEST, Bound, OnCorruption, ReadOptions, listed
 from stratalog.jobs.reading.split import AbortedRange
 from stratalog.log.view import LogView
 from stratalog.segment.headers import walk_file
@@ -37,15 +37,24 @@ class Ends:
 
 
 def ends_of(
-    view: LogView, *, read_committed: bool, recovery_point: int | None = 0, passes_open: bool = False
+    view: LogView,
+    *,
+    read_committed: bool,
+    recovery_point: int | None = 0,
+    passes_open: bool = False,
+    on_corruption: OnCorruption = OnCorruption.SKIP,
 ) -> Ends:
     """The marks of a log as it is now; without a recovery point it was closed in order.
 
+    A log that was closed has nothing behind its last batch: CorruptRecordError, unless that is to be skipped.
     With `passes_open` committed records are read up to the end, past a transaction that is open and without
     its records: as a coordinator loads its topic.
     """
     start = view.log_start_offset
-    valid_end, valid_size = _valid_end(view, was_closed=recovery_point is None)
+    was_closed = recovery_point is None
+    if was_closed and on_corruption is OnCorruption.FAIL:
+        _check_tail(view)
+    valid_end, valid_size = _valid_end(view, was_closed=was_closed)
     end = valid_end
     aborted: tuple[AbortedRange, ...] = ()
     if read_committed:
@@ -141,6 +150,20 @@ def _within(offset: int, view: LogView, ends: Ends, options: ReadOptions, option
         )
     logger.warning("%s: %s has no offset %d, only %d to %d", option, view.topic_partition, offset, start, end)
     return min(max(offset, start), end)
+
+
+def _check_tail(view: LogView) -> None:
+    tail = view.strange_tail()
+    if tail is None:
+        return
+    position, end = tail
+    raise CorruptRecordError(
+        f"the log was closed in order, and goes on for {end - position} bytes that are no whole batch: it is "
+        f"damaged or was not copied whole. What {view.topic_partition} has from offset {view.log_end_offset} "
+        "on is lost. Look with `stratalog dump`; to read what is before it, set onCorruption=skip.",
+        position=position,
+        path=view.segments.active.log_path,
+    )
 
 
 def _valid_end(view: LogView, *, was_closed: bool) -> tuple[int, int]:

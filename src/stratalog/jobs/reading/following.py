@@ -174,7 +174,12 @@ class Follower:
         else:
             view.refresh(found.log_start_offset)
         self._views[found.directory] = view
-        ends = ends_of(view, read_committed=self._options.read_committed, recovery_point=found.recovery_point)
+        ends = ends_of(
+            view,
+            read_committed=self._options.read_committed,
+            recovery_point=found.recovery_point,
+            on_corruption=self._options.on_corruption,
+        )
         standing = Standing(
             start_offset=ends.start_offset,
             end_offset=ends.end_offset,

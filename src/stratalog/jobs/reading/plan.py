@@ -80,6 +80,7 @@ def _plan_partition(
         read_committed=options.read_committed,
         recovery_point=recovery_point,
         passes_open=options.table is not None,
+        on_corruption=options.on_corruption,
     )
     return list(plan_range(disk, view, ends, *range_of(view, ends, options)))
 
