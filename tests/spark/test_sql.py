@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -205,6 +206,25 @@ def test_an_export_of_a_wrong_topic_is_told(tmp_path: Path, capsys: pytest.Captu
     assert main.run(["export", CLEAN, "--to", str(tmp_path / "out"), "--topics", "none"]) == 2
 
     assert "subscribe names none, which is not in" in capsys.readouterr().err
+
+
+def test_a_query_leaves_nothing_where_it_was_asked(tmp_path: Path, archived: dict[str, str]) -> None:
+    shutil.copytree(CLEAN, tmp_path / "data")
+    before = {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")}
+    command = [sys.executable, "-m", "stratalog.cli.main", "sql", ".", "SELECT count(*) AS n FROM codecs"]
+
+    done = subprocess.run(
+        [*command, "--format", "csv", "--master", "local[1]"],
+        cwd=tmp_path / "data",
+        env=archived,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout) == (0, f"n\n{CODECS_COUNT}\n"), done.stderr
+    assert {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")} == before
 
 
 def test_a_query_that_has_enough_before_its_tasks_do_stops_them_quietly(

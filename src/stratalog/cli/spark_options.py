@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
@@ -76,5 +77,11 @@ def started_spark(output: Output, name: str, master: str) -> Iterator[SparkSessi
         output.say(f"Starting Spark on {master} ...")
     from stratalog.spark.plain_errors import plain_errors
 
-    with session(name, master=master) as spark, plain_errors():
+    # Spark makes a folder for tables where the command was called, which may be a log directory: a broker
+    # does not start where it finds a folder that is no partition.
+    with (
+        tempfile.TemporaryDirectory(prefix="stratalog-warehouse-") as warehouse,
+        session(name, master=master, settings={"spark.sql.warehouse.dir": warehouse}) as spark,
+        plain_errors(),
+    ):
         yield spark
