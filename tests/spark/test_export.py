@@ -124,6 +124,30 @@ def test_spark_writes_other_formats(spark: SparkSession, logs: Path, tmp_path: P
     assert rows[0].date == datetime.date(2023, 11, 14)
 
 
+def test_csv_keeps_every_character_of_a_text(spark: SparkSession, tmp_path: Path) -> None:
+    texts = [
+        "  blanks ",
+        'quo"te',
+        "com,ma",
+        "new\nline",
+        "\\",
+        'back\\"slash',
+        "tab\t",
+        "\rcr\r\n",
+        "#x",
+    ]
+    with stratalog.open_log(tmp_path / "logs" / "orders-0", create=True) as log:
+        log.append_many([NewRecord(text.encode(), None, (), T0) for text in texts] + [NewRecord(None, None)])
+
+    export(
+        spark, tmp_path / "logs", tmp_path / "out", format="csv", value="utf8", columns=["offset", "value"]
+    )
+
+    reader = spark.read.schema("offset LONG, value STRING, undecodedValue STRING").option("multiLine", "true")
+    rows = reader.csv(str(tmp_path / "out")).orderBy("offset").collect()
+    assert [row.value for row in rows] == [*texts, None]
+
+
 def test_a_run_through_spark_that_failed_is_done_anew(
     spark: SparkSession, logs: Path, tmp_path: Path
 ) -> None:

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from stratalog.jobs.exporting.rows import RowSettings
     from stratalog.jobs.reading.options import ReadOptions
 
-PARQUET = "parquet"
+PARQUET, CSV = "parquet", "csv"
+# Spark's writer of CSV takes blanks away from both ends of a text, unless told not to.
+KEEPING = {"ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
 # Where Spark says how many rows it wrote.
 COUNTS = "stratalog_export"
 
@@ -124,7 +126,8 @@ def _through_spark(
         staged = os.path.join(STATE, f"run-{first.run:06d}", "staged", f"spark-{uuid.uuid4().hex}")  # noqa: PTH118
         counts = Observation(COUNTS)
         frame = _writable(_frame(spark, tasks, rows), format_name).observe(counts, *_counting(rows))
-        writer = frame.write.format(format_name).options(**writer_options).mode("overwrite")
+        options = {**(KEEPING if format_name.lower() == CSV else {}), **writer_options}
+        writer = frame.write.format(format_name).options(**options).mode("overwrite")
         with _watched(spark, tasks, on_progress):
             # With a scheme: a cluster's default file system may be another one.
             writer.partitionBy("topic", "date").save("file://" + os.path.join(first.folder, staged))  # noqa: PTH118
@@ -186,7 +189,7 @@ def _writable(frame: DataFrame, format_name: str) -> DataFrame:
 
     Bytes become base64, as Spark's JSON has them; what is nested becomes JSON.
     """
-    if format_name.lower() != "csv":
+    if format_name.lower() != CSV:
         return frame
     from pyspark.sql import functions as F  # noqa: N812 (as everybody calls it)
     from pyspark.sql.types import ArrayType, BinaryType, MapType, StructType
