@@ -45,7 +45,7 @@ from stratalog.segment.segment import LogSegment
 logger = logging.getLogger(__name__)
 
 _ATTEMPTS = 5  # at a listing in which a file is gone before it is opened
-_TAIL_SIZE = 4096
+_TAIL_SIZE = 1 << 20  # of what is read at once to see whether it is zeros
 _MOST_REPLAYS = 2  # from the newest snapshot, and from one that is known to be on the device
 
 
@@ -205,8 +205,10 @@ class LogView:
             return None
         active = self.segments.active
         size = self._disk.size(active.log_path)
-        first = self._disk.read_at(active.log_path, max(0, min(size - active.size, _TAIL_SIZE)), active.size)
-        return (active.size, size) if first.strip(b"\0") else None
+        for position in range(active.size, size, _TAIL_SIZE):
+            if self._disk.read_at(active.log_path, min(size - position, _TAIL_SIZE), position).strip(b"\0"):
+                return active.size, size
+        return None
 
     def undecided(self) -> list[AbortedTransaction]:
         """The transactions that no marker has ended: what a reader leaves out who goes past them."""

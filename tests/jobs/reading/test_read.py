@@ -570,6 +570,29 @@ def test_a_log_that_was_closed_and_has_no_whole_batch_at_its_end_is_damaged(
     assert read(own_log.path, onCorruption="skip") == own_log.rows(range(base_offset))
 
 
+@pytest.mark.parametrize("partitions_count", ["1", "20"])
+@pytest.mark.parametrize("zeros_size", [5, 3000])
+def test_what_is_behind_damage_at_the_end_of_a_closed_log_is_read_without_it(
+    own_log: Made, zeros_size: int, partitions_count: str
+) -> None:
+    log = sorted(own_log.path.glob("*.log"))[-1]
+    log.with_suffix(".index").unlink()
+    data = bytearray(log.read_bytes())
+    zeros = range(len(data) // 2, len(data) // 2 + zeros_size)
+    data[zeros.start : zeros.stop] = bytes(zeros_size)
+    offsets, position = [], 0
+    for batch, base_offset, last_offset in batches_of(log):
+        if position < zeros.stop and position + len(batch) > zeros.start:
+            offsets += range(base_offset, last_offset + 1)
+        position += len(batch)
+    log.write_bytes(data)
+
+    with pytest.raises(CorruptRecordError):
+        read(own_log.path)
+    rows = read(own_log.path, minPartitions=partitions_count, onCorruption="skip")
+    assert rows == own_log.rows(offset for offset in range(3000) if offset not in offsets)
+
+
 def test_a_tail_of_which_only_the_header_was_written_is_not_read(own_log: Made) -> None:
     log = sorted(own_log.path.glob("*.log"))[-1]
     (own_log.path / ".kafka_cleanshutdown").unlink()

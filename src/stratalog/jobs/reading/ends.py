@@ -17,6 +17,7 @@ import numpy as np
 from stratalog.errors import CorruptIndexError, CorruptRecordError, OffsetOutOfRangeError, UsageError
 from stratalog.files.names import TopicPartition
 from stratalog.jobs.reading.options import EARLIEST, LATEST, Bound, OnCorruption, ReadOptions, listed
+from stratalog.jobs.reading.resuming import next_batch
 from stratalog.jobs.reading.split import AbortedRange
 from stratalog.log.view import LogView
 from stratalog.segment.headers import walk_file
@@ -177,7 +178,7 @@ def _valid_end(view: LogView, *, was_closed: bool) -> tuple[int, int]:
         return offset, 0
     active = view.segments.active
     if was_closed:
-        return offset, active.size
+        return _end_behind_damage(view)
     try:
         start = active.offset_index.last_entry.position
     except CorruptIndexError:
@@ -192,6 +193,24 @@ def _valid_end(view: LogView, *, was_closed: bool) -> tuple[int, int]:
         position,
     )
     return next_offset, position
+
+
+def _end_behind_damage(view: LogView) -> tuple[int, int]:
+    """The same of a log that was closed: what is behind damage belongs to it."""
+    active, next_offset = view.segments.active, view.log_end_offset
+    tail = view.strange_tail()
+    if tail is None:
+        return next_offset, active.size
+    position, active.size = tail
+    end = position
+    while position < active.size:
+        position = next_batch(active, position, active.size, last_offset=next_offset - 1)
+        for part in walk_file(active.read_into, position, active.size, check_crc=False):
+            position = part.position + part.walk.next_position
+            if len(part.walk.headers):
+                next_offset = max(next_offset, int(part.walk.headers[-1]["last_offset"]) + 1)
+                end = position
+    return next_offset, end
 
 
 def _last_valid(active: LogSegment, start: int) -> tuple[int, int] | None:

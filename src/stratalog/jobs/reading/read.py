@@ -129,6 +129,7 @@ class _SplitReader:
         self._task, self._split, self._columns = task, split, columns
         self._disk, self._memory = disk, memory
         self._seen = _Seen(split)
+        self._has_skipped = False
         self._reader = self._reader_from_here()
 
     def read(self) -> Iterator[pa.RecordBatch]:
@@ -174,12 +175,13 @@ class _SplitReader:
                 disk, split.directory, split.base_offset, LogConfig(), system_clock, size=hint.end_position
             )
             place = file, segment, hint.position, hint.end_position
-            if hint.size is not None:  # nobody appends to it any more
+            # Nobody appends to it any more, or what breaks off inside of it is to be left out.
+            if hint.size is not None or self._task.on_corruption is OnCorruption.SKIP:
                 if not (yield from self._read_over(*place)):
                     return True
             elif (yield from self._read_range(*place)) < hint.end_position:
                 return False
-        return hint.last_offset in (-1, self._seen.last_offset)
+        return self._has_skipped or hint.last_offset in (-1, self._seen.last_offset)
 
     def _read_wherever(self) -> Iterator[pa.RecordBatch]:
         """Read by offsets, from a new listing where a broker removes a file before it is opened."""
@@ -308,6 +310,7 @@ class _SplitReader:
                 position=error.position,
                 path=error.path,
             ) from error
+        self._has_skipped = True
         logger.warning("left out: %s", error)
 
     def _lose(self, what: str) -> None:
