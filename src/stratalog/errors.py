@@ -281,7 +281,11 @@ class InvalidNameError(StratalogError):
 
     def __init__(self, name: str, reason: str) -> None:
         self.name = name
+        self.reason = reason
         super().__init__(f"{name!r}: {reason}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.name, self.reason)
 
 
 class DiskError(StratalogError):
