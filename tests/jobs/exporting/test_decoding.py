@@ -77,6 +77,14 @@ def test_a_record_becomes_a_struct() -> None:
     )
 
 
+def test_a_type_that_is_named_in_full_is_the_one_of_its_namespace() -> None:
+    in_full = json.dumps(ORDER).replace('["null", "State"]', '["null", "shop.State"]')
+
+    assert arrow_type(in_full) == arrow_type(json.dumps(ORDER))
+    with pytest.raises(UsageError, match=r"'store.State', which there is not"):
+        arrow_type(in_full.replace("shop.State", "store.State"))
+
+
 def test_a_value_is_what_was_written() -> None:
     decoded, undecoded = avro(ORDER).decode(pa.array([written(PLAIN, VALUE), None], pa.binary()))
 

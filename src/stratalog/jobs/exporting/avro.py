@@ -43,7 +43,7 @@ def arrow_type(text: str) -> pa.DataType:
         schema = json.loads(text)
     except json.JSONDecodeError as error:
         raise UsageError(f"the Avro schema is no JSON: {error}.") from None
-    return _type_of(schema, {}, "the schema")
+    return _type_of(schema, _Names(), "the schema")
 
 
 def value_decoder(text: str) -> Callable[[bytes], object]:
@@ -74,7 +74,13 @@ def value_decoder(text: str) -> Callable[[bytes], object]:
     return decode
 
 
-def _type_of(schema: Schema, names: dict[str, pa.DataType | None], where: str) -> pa.DataType:
+class _Names(dict[str, pa.DataType | None]):
+    """The types that have names, None while one is being defined; and the namespace that this is in."""
+
+    namespace = ""
+
+
+def _type_of(schema: Schema, names: _Names, where: str) -> pa.DataType:
     if isinstance(schema, list):
         return _union_type(schema, names, where)
     if isinstance(schema, str):
@@ -91,7 +97,7 @@ def _type_of(schema: Schema, names: dict[str, pa.DataType | None], where: str) -
     return _complex_type(schema, names, where)
 
 
-def _complex_type(schema: dict[str, Schema], names: dict[str, pa.DataType | None], where: str) -> pa.DataType:
+def _complex_type(schema: dict[str, Schema], names: _Names, where: str) -> pa.DataType:
     kind = schema["type"]
     if isinstance(kind, dict | list):
         return _type_of(kind, names, where)
@@ -107,10 +113,13 @@ def _complex_type(schema: dict[str, Schema], names: dict[str, pa.DataType | None
     return _LOGICAL.get((kind, logical)) or _type_of(kind, names, where)
 
 
-def _named_type(schema: dict[str, Schema], names: dict[str, pa.DataType | None]) -> pa.DataType:
+def _named_type(schema: dict[str, Schema], names: _Names) -> pa.DataType:
     name = str(schema.get("name"))
-    plain = name.rpartition(".")[2]
-    spellings = {name, plain, f"{schema.get('namespace')}.{plain}"}
+    prefix, _, plain = name.rpartition(".")
+    around = names.namespace
+    # A type without a namespace is in that of the one which it is defined in.
+    names.namespace = prefix or str(schema.get("namespace", around))
+    spellings = {name, plain, f"{names.namespace}.{plain}"}
     names.update(dict.fromkeys(spellings))  # named, and not known yet
     found: pa.DataType
     if schema["type"] == "enum":
@@ -128,10 +137,11 @@ def _named_type(schema: dict[str, Schema], names: dict[str, pa.DataType | None])
             [(each["name"], _type_of(each["type"], names, f"{name}.{each['name']}")) for each in fields]
         )
     names.update(dict.fromkeys(spellings, found))
+    names.namespace = around
     return found
 
 
-def _union_type(branches: list[Schema], names: dict[str, pa.DataType | None], where: str) -> pa.DataType:
+def _union_type(branches: list[Schema], names: _Names, where: str) -> pa.DataType:
     real = [branch for branch in branches if branch != "null"]
     if len(real) != 1:
         raise UsageError(
