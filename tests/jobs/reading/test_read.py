@@ -540,6 +540,26 @@ def test_a_batch_that_was_written_wrong_is_named_with_its_offset(tmp_path: Path)
     assert [row["offset"] for row in read(tmp_path, onCorruption="skip")] == [*range(7), *range(14, 21)]
 
 
+@pytest.mark.parametrize("offset", [0, 2000], ids=["too low", "too high"])
+def test_an_offset_that_is_damaged_is_found_by_its_neighbours(own_log: Made, offset: int) -> None:
+    """No checksum covers it: its records would come with the offsets of others."""
+    log = sorted(own_log.path.glob("*.log"))[1]
+    batches = list(batches_of(log))
+    position = sum(len(batch) for batch, _, _ in batches[:6])
+    data = bytearray(log.read_bytes())
+    struct.pack_into(">q", data, position, offset)
+    log.write_bytes(data)
+
+    with pytest.raises(CorruptRecordError, match="has a wrong offset") as caught:
+        read(own_log.path)
+    assert caught.value.path == str(log)
+    assert caught.value.position == position + (0 if offset == 0 else len(batches[6][0]))
+    _, base_offset, last_offset = batches[6]
+    assert read(own_log.path, onCorruption="skip") == own_log.rows(
+        each for each in range(3000) if not base_offset <= each <= last_offset
+    )
+
+
 def test_a_torn_tail_is_where_the_log_ends(own_log: Made) -> None:
     log = sorted(own_log.path.glob("*.log"))[-1]
     (own_log.path / ".kafka_cleanshutdown").unlink()

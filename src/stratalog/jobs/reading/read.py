@@ -79,21 +79,53 @@ class _Memory:
 
 
 class _Seen:
-    """Watches the batches go by: how far the reading has come, and which of them were aborted."""
+    """Watches the batches go by: how far the reading has come, which of them were aborted, and whether their
+    offsets ascend. No checksum covers the offset of a batch: only its neighbours show that it is damaged."""
 
-    def __init__(self, split: Split) -> None:
+    def __init__(self, split: Split, on_corruption: OnCorruption) -> None:
         self.next_offset = split.start_offset
         self.last_offset = -1
+        self.last_in_file = -1  # the same, of the file that is read now
+        self._on_corruption = on_corruption
         self._ranges = _by_producer(split.aborted)
 
     def __call__(self, headers: BatchTable) -> NDArray[np.bool_] | None:
-        """Which batches a reader of committed records may see; None for all. Kafka: CompletedFetch"""
+        """Which batches to decode; None for all."""
         if not len(headers):
             return None
-        self.last_offset = int(headers[-1]["last_offset"])
+        keep = self._committed(headers) if self._ranges else None
+        ends = np.concatenate([[self.last_in_file], headers["last_offset"]])
+        wrong = np.flatnonzero(headers["base_offset"] <= ends[:-1])
+        if len(wrong):
+            keep = self._in_order(headers, ends, wrong, keep)
+        self.last_offset = self.last_in_file = int(ends[-1])
         self.next_offset = max(self.next_offset, self.last_offset + 1)
-        if not self._ranges:
-            return None
+        return keep
+
+    def _in_order(
+        self,
+        headers: BatchTable,
+        ends: NDArray[np.int64],
+        wrong: NDArray[np.intp],
+        keep: NDArray[np.bool_] | None,
+    ) -> NDArray[np.bool_]:
+        """Leave out batches that are not where their offsets say; CorruptRecordError if that may not be."""
+        keep = np.ones(len(headers), np.bool_) if keep is None else keep
+        for row in wrong.tolist():
+            error = CorruptRecordError(
+                f"a batch begins with offset {headers[row]['base_offset']}, and the one before it ends with "
+                f"{ends[row]}: one of the two has a wrong offset, which no checksum covers.",
+                position=int(headers[row]["position"]),
+            )
+            if self._on_corruption is OnCorruption.FAIL:
+                raise error
+            logger.warning("left out: %s", error)
+            # Where it fits behind the one before that, the one before it is too high.
+            keep[row - 1 if row and headers[row]["base_offset"] > ends[row - 1] else row] = False
+        return keep
+
+    def _committed(self, headers: BatchTable) -> NDArray[np.bool_] | None:
+        """Which batches a reader of committed records may see; None for all. Kafka: CompletedFetch"""
         attributes = headers["attributes"]
         suspects = (attributes & (_TRANSACTIONAL | _CONTROL) == _TRANSACTIONAL) & (headers["magic"] == 2)
         if not suspects.any():
@@ -128,7 +160,7 @@ class _SplitReader:
     ) -> None:
         self._task, self._split, self._columns = task, split, columns
         self._disk, self._memory = disk, memory
-        self._seen = _Seen(split)
+        self._seen = _Seen(split, task.on_corruption)
         self._has_skipped = False
         self._reader = self._reader_from_here()
 
@@ -252,6 +284,7 @@ class _SplitReader:
         Returns whether it was whole. A length that is too large looks like the end of a file.
         """
         is_whole = True
+        self._seen.last_in_file = -1
         while (position := (yield from self._read_range(file, segment, position, end))) < end:
             is_whole = False
             self._damaged(torn(file.path, position, end), self._seen.next_offset)
@@ -278,6 +311,7 @@ class _SplitReader:
             except CorruptRecordError as error:
                 data, at = memory.buffer[:filled], error.position
                 self._damaged(error.at(position=position + at, path=file.path), self._first_lost(data, at))
+                self._seen.last_in_file = -1  # those behind it may have been seen already
                 behind = end_of_batch(data, at)
                 if behind is not None:
                     position += behind
