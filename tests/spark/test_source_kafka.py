@@ -81,6 +81,18 @@ CASES = [
             "endingOffsetsByTimestamp": f'{{"seeded": {{"0": {T0 + 50_000}, "1": {T0 * 2}, "2": {T0 + 1}}}}}',
         },
     ),
+    # A broker has not yet noted these times in its index.
+    Case(
+        "from the time of the last records", {"subscribe": "seeded", "startingTimestamp": str(T0 + 399_000)}
+    ),
+    Case(
+        "marks in the place of times",
+        {
+            "subscribe": "seeded",
+            "startingOffsetsByTimestamp": f'{{"seeded": {{"0": -2, "1": {T0 + 377_777}, "2": {T0}}}}}',
+            "endingOffsetsByTimestamp": f'{{"seeded": {{"0": {T0 + 50_000}, "1": -1, "2": -1}}}}',
+        },
+    ),
     Case(
         "sums by topic",
         {"subscribePattern": EVERY_TOPIC} | COMMITTED,

@@ -77,11 +77,14 @@ class _Reading:
         times = self._options.get(f"{side}OffsetsByTimestamp")
         if times is not None:
             timestamp = json.loads(times)[topic][str(partition)]
-        if timestamp is not None:
+        if timestamp is not None and int(timestamp) >= 0:
             offset = self._ask("time", topic, partition, time=int(timestamp))["offset"]
             return int(offset if offset >= 0 else bounds["latest"])
         offsets = self._options.get(f"{side}Offsets")
-        offset = mark if offsets is None else json.loads(offsets)[topic][str(partition)]
+        if timestamp is not None:
+            offset = timestamp
+        else:
+            offset = mark if offsets is None else json.loads(offsets)[topic][str(partition)]
         return int({EARLIEST: bounds["earliest"], LATEST: bounds["latest"]}.get(offset, offset))
 
     def _ask(self, question: str, topic: str, partition: int, **given: int) -> Json:
