@@ -306,6 +306,18 @@ def test_a_folder_in_a_log_directory_is_refused(tmp_path: Path, below: str) -> N
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_a_folder_in_another_store_is_refused_and_not_made_here(
+    logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(UsageError, match="s3a://bucket/out: only directories"):
+        export_logs(ThreadEngine(1), options(logs), "s3a://bucket/out", ROWS)
+
+    assert [path.name for path in tmp_path.iterdir()] == ["logs"]
+    assert export_logs(ThreadEngine(1), options(logs), f"file:{tmp_path}/out", ROWS).rows == 30
+
+
 def test_a_folder_of_another_version_is_refused(logs: Path, tmp_path: Path) -> None:
     export(logs, tmp_path / "out")
     ledger = tmp_path / "out" / STATE / "ledger.json"

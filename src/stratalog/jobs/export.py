@@ -38,7 +38,7 @@ from stratalog.jobs.exporting.folder import (
 )
 from stratalog.jobs.exporting.parquet import ParquetFiles
 from stratalog.jobs.exporting.rows import RowSettings, by_day
-from stratalog.jobs.reading.catalog import FoundPartition, find_partitions
+from stratalog.jobs.reading.catalog import FoundPartition, find_partitions, local_path
 from stratalog.jobs.reading.ends import check_complete, ends_of, range_of
 from stratalog.jobs.reading.options import OnCorruption, ReadOptions
 from stratalog.jobs.reading.plan import Piece, looking_at, plan_range, tasks_of
@@ -154,7 +154,7 @@ def run_export(
 ) -> ExportReport:
     """As `export_logs`, with whatever does the tasks."""
     disk = disk or Disk()
-    folder = ExportFolder(disk, os.path.abspath(target))  # noqa: PTH100
+    folder = ExportFolder(disk, os.path.abspath(local_path(target)))  # noqa: PTH100
     find_partitions(disk, options)  # a path that is wrong is told before a folder is made
     _check_elsewhere(disk, folder.path)
     folder.create()

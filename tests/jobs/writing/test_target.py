@@ -124,11 +124,17 @@ def test_a_path_that_is_no_directory_is_told(tmp_path: Path) -> None:
         ({"topicId": "k3jUvR3lSY2s4FGnLT5bFA"}, "give the option topic too"),
         ({"topic": "a/b"}, "ASCII letters"),
         ({"paths": '["/a", "/b"]'}, "one log directory"),
+        ({"path": "hdfs://node/data"}, "only directories that this machine's file system shows"),
     ],
 )
 def test_what_is_wrong_with_an_option_is_told(options: dict[str, str], words: str) -> None:
     with pytest.raises(StratalogError, match=words):
         WriteOptions.parse({"path": "/data", **options} if "paths" not in options else options)
+
+
+@pytest.mark.parametrize("path", ["/data", "file:/data", "file:///data", "/data/"])
+def test_a_path_may_be_one_of_sparks(path: str) -> None:
+    assert WriteOptions.parse({"path": path}).path == "/data"
 
 
 def test_no_path_is_an_error() -> None:

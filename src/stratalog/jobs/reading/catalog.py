@@ -79,7 +79,7 @@ def expand_paths(disk: Disk, paths: Iterable[str]) -> list[str]:
     """Directories for paths and patterns, each once and absolute; UsageError for one that matches nothing."""
     expanded: dict[str, None] = {}
     for path in paths:
-        plain = os.path.abspath(_local(path))  # noqa: PTH100 (text in, text out)
+        plain = os.path.abspath(local_path(path))  # noqa: PTH100 (text in, text out)
         # A directory may have such a character in its name.
         is_pattern = _WILD.search(plain) is not None and not disk.exists(plain)
         matches = list(_glob(disk, plain)) if is_pattern else [plain]
@@ -137,12 +137,13 @@ def partitions_in(disk: Disk, path: str, *, may_be_empty: bool = False) -> Itera
         )
 
 
-def _local(path: str) -> str:
+def local_path(path: str) -> str:
+    """The path without the scheme that Spark's paths may have; UsageError for another one than file:."""
     scheme, separator, rest = path.partition(":")
     if separator and scheme == "file":
         return "/" + rest.lstrip("/")
     if separator and rest.startswith("//"):
-        raise UsageError(f"{path}: only directories that this machine's file system shows can be read.")
+        raise UsageError(f"{path}: only directories that this machine's file system shows can be used.")
     return path
 
 

@@ -15,6 +15,7 @@ from uuid import UUID
 
 from stratalog.errors import UsageError
 from stratalog.files.names import INT32_MAX, check_topic_name
+from stratalog.jobs.reading.catalog import local_path
 from stratalog.log.partition_metadata import topic_id_from_text
 
 # A batch of a producer has 16 KiB, one whose linger fills it as much as max.message.bytes: in between reading
@@ -113,7 +114,7 @@ def _path(given: Mapping[str, str]) -> str:
         raise UsageError(
             "no directory is given: save to a Kafka log directory, as in .save('/var/lib/kafka')."
         )
-    return os.path.abspath(path.removeprefix("file://"))  # noqa: PTH100 (text in, text out)
+    return os.path.abspath(local_path(path))  # noqa: PTH100 (text in, text out)
 
 
 def _partitions(text: str | None) -> dict[str, int]:
