@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql.types import BinaryType, LongType, StructType
 
 import stratalog
 from stratalog.errors import UsageError
 from stratalog.log.new_records import NewRecord
 from stratalog.spark import read
+from stratalog.spark.source import checked_columns
 from tests.fixtures.records import T0
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
@@ -122,6 +123,13 @@ def test_bad_input_is_an_error_on_the_driver(
         spark.read.format("stratalog").options(**options).load(path).count()
 
     assert says in str(caught.value)
+
+
+def test_a_column_that_is_there_twice_is_refused() -> None:
+    twice = StructType().add("offset", LongType()).add("value", BinaryType()).add("offset", LongType())
+
+    with pytest.raises(UsageError, match="has the column offset more than once"):
+        checked_columns(twice)
 
 
 def test_a_column_of_another_type_is_refused(spark: SparkSession) -> None:

@@ -137,7 +137,8 @@ def schema_of(columns: tuple[str, ...]) -> str:
 
 
 def checked_columns(schema: StructType) -> tuple[str, ...]:
-    """The names in a schema, each a column that there is and of its type; else UsageError."""
+    """The names in a schema, each a column that there is, once and of its type; else UsageError."""
+    check_once(schema)
     for field in schema.fields:
         wanted = SPARK_TYPES[_known(field.name)]
         if field.dataType.simpleString() != wanted:
@@ -146,6 +147,14 @@ def checked_columns(schema: StructType) -> tuple[str, ...]:
                 "is, and cast it in the query."
             )
     return tuple(schema.fieldNames())
+
+
+def check_once(schema: StructType) -> None:
+    """UsageError for a name that is twice in a schema: Spark ends with a failure of its own over it."""
+    names = schema.fieldNames()
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise UsageError(f"the schema has the column {', '.join(twice)} more than once.")
 
 
 def _known(name: str) -> str:

@@ -168,6 +168,9 @@ def _newest(spark: SparkSession, path: Paths, table: str) -> DataFrame:
 
 def _checked_columns(table: str, schema: StructType) -> tuple[str, ...]:
     """The names in a schema, each a column that the table has and of its type; else UsageError."""
+    from stratalog.spark.source import check_once
+
+    check_once(schema)
     known = _spark_types(table)
     for field in schema.fields:
         if field.name not in known:
