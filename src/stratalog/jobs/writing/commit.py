@@ -67,8 +67,9 @@ logger = logging.getLogger(__name__)
 MakeLock = Callable[[str], DirectoryLock]
 Sleep = Callable[[float], None]
 
-# How long a commit waits while other writes are under way: theirs holds the lock while it syncs its files.
-WAIT_SECONDS = 120
+# How long a commit waits while other writes are under way: theirs holds the lock while it syncs its files. A
+# file of one that was killed says so for a day, and then this is how late a broker's lock is told.
+WAIT_SECONDS = 60
 POLL_SECONDS = 0.1
 
 
