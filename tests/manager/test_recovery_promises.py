@@ -25,6 +25,15 @@ from tests.manager.recovering import (
 )
 
 
+def let_length_reach_past_the_end(killed: Path) -> None:
+    """That of the second batch in a log's last segment."""
+    log = killed / "idempotent-0" / "00000000000000000040.log"
+    data = bytearray(log.read_bytes())
+    second = 12 + int.from_bytes(data[8:12], "big")
+    data[second + 8] ^= 0x10  # of a length of four bytes the highest
+    log.write_bytes(data)
+
+
 def test_after_a_crash_of_the_process_the_marker_has_the_epoch_of_its_run(killed: Path) -> None:
     report = recover(killed, process_crash=True)
 
@@ -53,11 +62,7 @@ def test_with_more_cut_than_a_torn_tail_nothing_is_promised(killed: Path) -> Non
 
 
 def test_batches_behind_a_length_that_reaches_past_the_end_are_more_than_a_torn_tail(killed: Path) -> None:
-    log = killed / "idempotent-0" / "00000000000000000040.log"
-    data = bytearray(log.read_bytes())
-    second = 12 + int.from_bytes(data[8:12], "big")
-    data[second + 8] ^= 0x10  # of a length of four bytes the highest
-    log.write_bytes(data)
+    let_length_reach_past_the_end(killed)
 
     report = recover(killed, process_crash=True)
 
@@ -67,11 +72,7 @@ def test_batches_behind_a_length_that_reaches_past_the_end_are_more_than_a_torn_
 
 def test_what_is_salvaged_behind_a_tail_that_looks_torn_promises_nothing(killed: Path) -> None:
     """Every batch but the damaged one stays, and the log ends where it did: the epoch would be a lie."""
-    log = killed / "idempotent-0" / "00000000000000000040.log"
-    data = bytearray(log.read_bytes())
-    second = 12 + int.from_bytes(data[8:12], "big")
-    data[second + 8] ^= 0x10
-    log.write_bytes(data)
+    let_length_reach_past_the_end(killed)
 
     report = recover(killed, salvage=True, process_crash=True)
 

@@ -13,9 +13,11 @@ from stratalog.jobs.reading.plan import plan_read
 from stratalog.jobs.reading.read import read_columns
 from stratalog.jobs.reading.split import ReadTask
 from stratalog.log.new_records import NewRecord
+from tests.fixtures.catalog import Partition
 
 T0 = 1_700_000_000_000
 COLUMNS = ("offset", "key", "value")
+TRIMMED_START = 17  # of the fixture's topic `trimmed`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,3 +61,13 @@ def batches_of(log: Path) -> Iterator[tuple[bytes, int, int]]:
         (last_delta,) = struct.unpack_from(">i", data, position + 23)
         yield data[position : position + 12 + length], base_offset, base_offset + last_delta
         position += 12 + length
+
+
+def kafka_rows(partition: Partition) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """(batch, record) for all that a log directory's reader may see of a fixture, by Kafka's classes."""
+    logs = {log.name for log in partition.logs}
+    for batch in partition.batches():
+        if batch["file"] in logs:
+            for record in batch["records"]:
+                if partition.name != "trimmed-0" or record["offset"] >= TRIMMED_START:
+                    yield batch, record
