@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import profile
+from tests import counting, profile
+
+counts = counting.counts
 
 # Derandomised, so that a red run is red again on the next machine. No deadline: the first example of a
 # test may compile a kernel. `too_slow` measures the machine, which may be busy with something else.
@@ -29,3 +31,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("deep"):
             item.add_marker(pytest.mark.skip(reason="runs in `make test-deep`"))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how many cases of each kind were tried."""
+    counting.summarise(terminalreporter)
