@@ -1,4 +1,4 @@
-"""What every test shares: the Hypothesis profiles, and the tests that wait for `make test-deep`."""
+"""What all tests share: Hypothesis profiles, a limit of their time, and which wait for `make test-deep`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import counting, profile
+from tests.watchdog import Watchdog
 
 counts = counting.counts
 
@@ -22,6 +23,10 @@ settings.register_profile(profile.QUICK, max_examples=profile.HANDFUL, **_SHARED
 settings.register_profile(profile.CI, max_examples=100, **_SHARED)
 settings.register_profile(profile.DEEP, max_examples=1000, **_SHARED)
 settings.load_profile(profile.current())
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Watchdog())
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
