@@ -12,8 +12,11 @@ a machine could find when it starts again:
   all of them but one. Those on one file do not wait for the bytes in it, so a renamed file may be empty.
 - Files are independent: one may have everything while another lost all since its sync.
 
-That is not every combination, which would be endless, but each kind of loss and each pair of neighbours. All
-of it is deterministic.
+That is not every combination, which would be endless, but each kind of loss and each pair of neighbours, and
+some in which each file has its own fate. All of it is deterministic. Each disk says in `loss` what was taken.
+
+`before_step` is called before every step, outside the disk's lock. A test looks at what a crash would leave
+there, or holds a thread up while another one goes on.
 """
 
 from __future__ import annotations
@@ -22,9 +25,10 @@ import errno
 import os
 import random
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from itertools import product
+from typing import TYPE_CHECKING, NamedTuple
 
 from stratalog.files.disk import Disk, byte_view
 from stratalog.files.entries import DirectoryEntry, EntryKind, FileStatus, Path, ReadFile
@@ -37,8 +41,28 @@ if TYPE_CHECKING:
     from stratalog.files.disk import Data, Target
 
 
+_WORDS = {
+    Survival.KEPT: "no write lost",
+    Survival.LOST: "all writes lost",
+    Survival.LAST_LOST: "last writes lost",
+    Survival.LAST_TORN: "last writes torn",
+    Survival.FIRST_LOST: "first writes lost",
+}
+
+
 class PowerCut(Exception):  # noqa: N818 (it is no error of the program that meets it)
     """The simulated machine is off. No StratalogError, so that nothing in Stratalog handles it."""
+
+
+class Loss(NamedTuple):
+    """What a crash took: of the names, and of the bytes."""
+
+    names: str = "no name lost"
+    writes: str = "no write lost"
+
+
+NOTHING_LOST = Loss()
+_MIXED_FATES = 4  # how many times each file is given a fate of its own
 
 
 class SimulatedReadFile(ReadFile):
@@ -58,6 +82,8 @@ class SimulatedDisk(Disk):
         super().__init__()
         self.steps = 0
         self.room = 1 << 40  # what `free_size` says; let a write fail with ENOSPC by `fail_at`
+        self.loss = NOTHING_LOST  # what the crash took that this disk was found after
+        self.before_step: Callable[[str, Path], object] | None = None
         self._clock = clock
         self._files: dict[str, SimulatedFile] = {os.sep: SimulatedFile(0, EntryKind.DIRECTORY, 0)}
         self._durable_names = dict(self._files)
@@ -113,14 +139,13 @@ class SimulatedDisk(Disk):
 
         With many files open those are hundreds: `most` takes so many, the same ones whenever it is asked.
         """
-        possible = [
-            (names, survivals) for names in self._possible_names() for survivals in self._possible_survivals()
-        ]
+        possible = list(product(self._possible_names(), self._possible_survivals()))
         if most is not None:
             random.Random(self.steps).shuffle(possible)
         found: dict[tuple[tuple[str, bytes | None], ...], SimulatedDisk] = {}
-        for names, survivals in possible:
-            disk = self._restarted(names, survivals)
+        for (names_loss, changes), (writes_loss, survivals) in possible:
+            disk = self._restarted(changes, survivals)
+            disk.loss = Loss(names_loss, writes_loss)
             found.setdefault(disk._fingerprint(), disk)
             if len(found) == most:
                 break
@@ -300,6 +325,8 @@ class SimulatedDisk(Disk):
 
     def _step(self, action: str, path: Path) -> None:
         """A step that changes nothing a crash could take away: with the power cut it is not done."""
+        if self.before_step is not None:
+            self.before_step(action, path)
         with self._lock:
             self._count(action, path)
             self._cut_power_if_due()
@@ -307,6 +334,8 @@ class SimulatedDisk(Disk):
     @contextmanager
     def _changing(self, action: str, path: Path) -> Iterator[None]:
         """A step that changes something: with the power cut it is done, but not on the device."""
+        if self.before_step is not None:
+            self.before_step(action, path)
         with self._lock:
             self._count(action, path)
             yield
@@ -372,28 +401,37 @@ class SimulatedDisk(Disk):
         with self._changing(action, path):
             file.write(content, position, self._clock())
 
-    def _possible_names(self) -> Iterator[dict[str, SimulatedFile]]:
+    def _possible_names(self) -> Iterator[tuple[str, list[Change]]]:
+        """Which changes of names happened, in words and one by one."""
         count = len(self._changes)
-        chosen = [self._changes[:kept] for kept in range(count + 1)]
-        chosen += [self._changes[:lost] + self._changes[lost + 1 :] for lost in range(count - 1)]
-        for changes in chosen:
-            names = dict(self._durable_names)
-            for change in changes:
-                change.apply(names)
-            yield names
+        yield NOTHING_LOST.names, self._changes
+        for kept in range(count):
+            yield "the last names lost", self._changes[:kept]
+        for lost in range(count - 1):
+            yield "one name lost", self._changes[:lost] + self._changes[lost + 1 :]
 
-    def _possible_survivals(self) -> Iterator[dict[int, Survival]]:
-        """What becomes of the files with unsynced changes, by inode."""
+    def _possible_survivals(self) -> Iterator[tuple[str, dict[int, Survival]]]:
+        """What becomes of the files with unsynced changes, in words and by inode."""
         alive = {file.inode: file for file in [*self._files.values(), *self._durable_names.values()]}
         changed = [inode for inode, file in alive.items() if not file.is_synced]
+        if not changed:
+            yield NOTHING_LOST.writes, {}
+            return
         for survival in Survival:
-            yield dict.fromkeys(changed, survival)
+            yield _WORDS[survival], dict.fromkeys(changed, survival)
         if len(changed) > 1:
+            kept, lost = (dict.fromkeys(changed, fate) for fate in (Survival.KEPT, Survival.LOST))
             for inode in changed:
-                yield {**dict.fromkeys(changed, Survival.KEPT), inode: Survival.LOST}
-                yield {**dict.fromkeys(changed, Survival.LOST), inode: Survival.KEPT}
+                yield "one file's writes lost", {**kept, inode: Survival.LOST}
+                yield "one file's writes kept", {**lost, inode: Survival.KEPT}
+            choice = random.Random(self.steps)
+            for _ in range(_MIXED_FATES):
+                yield "each file its own", {inode: choice.choice(list(Survival)) for inode in changed}
 
-    def _restarted(self, names: dict[str, SimulatedFile], survivals: dict[int, Survival]) -> SimulatedDisk:
+    def _restarted(self, changes: Iterable[Change], survivals: dict[int, Survival]) -> SimulatedDisk:
+        names = dict(self._durable_names)
+        for change in changes:
+            change.apply(names)
         disk = SimulatedDisk(self._clock)
         disk._files = {
             name: file.survivor(survivals.get(file.inode, Survival.KEPT)) for name, file in names.items()

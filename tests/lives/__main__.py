@@ -1,0 +1,39 @@
+"""Look for lives that break a promise: `python -m tests.lives node 0 200` goes through 200 of them.
+
+Prints what broke, the seeds first, and goes on. `-v` shows the whole of each.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import traceback
+
+from tests.lives.crashing import Crashes
+from tests.lives.lone import LoneLife
+from tests.lives.node import NodeLife
+
+
+def main() -> None:
+    kind, first, end = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    life_of = {"node": NodeLife, "lone": LoneLife}[kind]
+    crashes, began, broken = Crashes(), time.monotonic(), 0
+    for seed in range(first, end):
+        life = life_of(seed, crashes)
+        try:
+            life.run()
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            broken += 1
+            notes = [note for note in getattr(error, "__notes__", ()) if " at step " in note]
+            print(f"{seed}: {type(error).__name__}: {error} {' '.join(notes)}"[:300])
+            if "-v" in sys.argv:
+                traceback.print_exc()
+    seconds = time.monotonic() - began
+    print(f"{crashes.by_kind.total():,} images of {end - first} lives in {seconds:.0f} s, {broken} broken")
+    for counted in (crashes.by_operation, crashes.by_kind):
+        print(", ".join(f"{name}: {number}" for name, number in counted.most_common()))
+
+
+main()

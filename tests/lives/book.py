@@ -1,0 +1,272 @@
+"""What a caller of a log was told: the one side of every crash test. Nothing in here comes from a file.
+
+A `Book` belongs to one partition. It notes an operation when it begins, since a crash may find it half done,
+and again when it has returned. `judge` compares it with a log that was opened after a crash:
+
+- a record that was flushed is there, unless it was given up: truncated, deleted, or superseded by compaction
+- what is there is a prefix of what was appended: each hole is explained by compaction, or by a truncation
+  into the middle of a batch
+- what was truncated or deleted is not there again
+- transactions are what their markers say
+- the last batch of a producer is recognised when it is sent again
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from stratalog.log.log import Log
+from stratalog.records.build import Record
+from tests.log.model import LogModel, ModelBatch, read_all
+from tests.manager.sweeping import committed
+
+
+class Lost(AssertionError):  # noqa: N818 (pytest shows it as any failed assertion)
+    """A promise that a log did not keep."""
+
+
+@dataclass
+class Sent:
+    """The batch that a producer sent last, as it goes over the wire."""
+
+    data: bytes
+    batch: ModelBatch
+
+
+@dataclass
+class Book:
+    """What is known of one partition; offsets are those that the log has given."""
+
+    is_compacted: bool = False
+    batches: list[ModelBatch] = field(default_factory=list)
+    start: int = 0
+    end: int = 0
+    kept_start: int = 0  # the start that is on the device
+    flushed_end: int = 0
+    # Of an operation that is under way:
+    start_limit: int = 0
+    leaving: list[ModelBatch] = field(default_factory=list)
+    # Of operations that are over:
+    truncated: set[bytes | None] = field(default_factory=set)
+    sent: dict[int, Sent] = field(default_factory=dict)
+    is_created: bool = False
+
+    # What the caller does
+
+    def begin_append(self, batch: ModelBatch) -> None:
+        """Noted before the append: when it is cut off, the batch may be there or not."""
+        self.batches.append(batch)
+
+    def refuse_append(self) -> None:
+        """The append raised an error before anything was written."""
+        self.batches.pop()
+
+    def end_append(self) -> None:
+        self.end = self.batches[-1].last_offset + 1
+
+    def flushed(self, end: int) -> None:
+        """A flush that began when the log ended at `end` has returned."""
+        self.flushed_end = max(self.flushed_end, min(end, self.end))
+
+    def begin_truncate(self, offset: int) -> None:
+        """A batch goes as a whole. What is left is still promised, what goes may be there until the end."""
+        self.leaving = [batch for batch in self.batches if batch.last_offset >= offset]
+        self.batches = self.batches[: len(self.batches) - len(self.leaving)]
+        self.flushed_end = min(self.flushed_end, offset)
+        self.start = self.kept_start = min(self.start, self.kept_start, offset)
+
+    def end_truncate(self, offset: int) -> None:
+        self.truncated |= _values(self.leaving)
+        self.leaving = []
+        self.end = min(self.end, offset)
+        self._forget_senders()
+
+    def begin_delete(self, offset: int) -> None:
+        self.start_limit = max(self.start_limit, offset)
+
+    def end_delete(self, offset: int) -> None:
+        self.start = self.kept_start = max(self.start, offset)
+        self.start_limit = max(self.start_limit, self.start)
+
+    def found(self, log: Log) -> None:
+        """Another process goes on after a crash: what recovery found is there for good, the rest for none."""
+        lost = [batch for batch in [*self.batches, *self.leaving] if batch.last_offset >= log.log_end_offset]
+        self.truncated |= _values(lost)
+        gone = {id(batch) for batch in lost}
+        self.batches = [batch for batch in [*self.batches, *self.leaving] if id(batch) not in gone]
+        self.leaving = []
+        self.start = self.kept_start = self.start_limit = log.log_start_offset
+        self.end = self.flushed_end = log.log_end_offset
+        self._forget_senders()
+
+    def reopened(self, log: Log) -> None:
+        """The log was closed and opened: no file tells of an end inside a batch that was truncated."""
+        last = max([batch.last_offset + 1 for batch in self.batches], default=0)
+        if not last <= log.log_end_offset <= self.end or log.log_start_offset != self.start:
+            raise Lost(
+                f"{log.directory}: closed as [{self.start}, {self.end}), "
+                f"opened as [{log.log_start_offset}, {log.log_end_offset})"
+            )
+        self.end = log.log_end_offset
+
+    def records(self) -> list[Record]:
+        """All records that may be there, in order."""
+        return [record for batch in [*self.batches, *self.leaving] for record in batch.records]
+
+    def _forget_senders(self) -> None:
+        kept = {id(batch) for batch in self.batches}
+        self.sent = {number: sent for number, sent in self.sent.items() if id(sent.batch) in kept}
+
+    # What a reader must get
+
+    def judge_reading(self, found: list[Record], before: list[Record], start: int, end: int) -> None:
+        """Raises Lost unless a reading from `start` has all that was in the log up to `end` when it began.
+
+        Meanwhile records may have been appended, deleted, truncated or compacted.
+        """
+        now = self.records()
+        known = {(record.offset, record.value) for record in [*before, *now]}
+        there = {record.offset for record in found}
+        kept = {(record.offset, record.value) for record in now}
+        newest = {record.key: record.offset for record in now}
+        unknown = [record for record in found if (record.offset, record.value) not in known]
+        if unknown:
+            raise Lost(f"a reader got {unknown[0]}, which was never appended")
+        for record in before:
+            if not max(start, self.start_limit) <= record.offset < end or record.offset in there:
+                continue
+            if (record.offset, record.value) not in kept:
+                continue  # truncated meanwhile
+            if self.is_compacted and (newest[record.key] > record.offset or record.value is None):
+                continue
+            if self.is_compacted and self._is_of_transaction(record.offset):
+                continue
+            raise Lost(f"a reader of [{start}, {end}) did not get {record}, but {sorted(there)}")
+
+    def _is_of_transaction(self, offset: int) -> bool:
+        return any(
+            batch.first_offset <= offset <= batch.last_offset
+            and (batch.is_transactional or batch.ends is not None)
+            for batch in self.batches
+        )
+
+    # What a log must say after a crash
+
+    def judge(self, log: Log) -> None:
+        """Raises Lost unless the log keeps every promise."""
+        found = read_all(log)
+        where = f"{log.directory} [{log.log_start_offset}, {log.log_end_offset})"
+        self._judge_start(log, where)
+        self._judge_records(found, log, where)
+        self._judge_holes(found, log, where)
+        if self.is_compacted:
+            self._judge_keys(found, where)
+        else:
+            self._judge_transactions(found, log, where)
+
+    def judge_retries(self, log: Log) -> None:
+        """Raises Lost unless each producer's last batch, if it is there, is recognised when sent again."""
+        there = {record.offset for record in read_all(log)}
+        for producer_id, sent in self.sent.items():
+            if sent.batch.last_offset in there:
+                self.judge_retry(log, producer_id)
+
+    def judge_retry(self, log: Log, producer_id: int) -> None:
+        """A batch that is sent again is not written again."""
+        sent, end = self.sent[producer_id], log.log_end_offset
+        info = log.append_as_leader(sent.data, leader_epoch=0)
+        if (info.first_offset, info.last_offset) != (sent.batch.first_offset, sent.batch.last_offset):
+            raise Lost(f"{log.directory}: {sent.batch} was appended again at {info.first_offset}")
+        if log.log_end_offset != end:
+            raise Lost(f"{log.directory}: a batch that was sent again moved the end to {log.log_end_offset}")
+
+    def _judge_start(self, log: Log, where: str) -> None:
+        if log.log_start_offset < self.kept_start:
+            raise Lost(f"{where}: records below {self.kept_start} were deleted for good, and are back")
+        limit = max(self.start_limit, self.start)
+        if log.log_start_offset > limit:
+            raise Lost(f"{where}: the start was never moved above {limit}")
+
+    def _judge_records(self, found: list[Record], log: Log, where: str) -> None:
+        known = {record.offset: record for record in self.records()}
+        for record in found:
+            if known.get(record.offset) == record:
+                continue
+            if record.value in self.truncated:
+                raise Lost(f"{where}: the record at {record.offset} was truncated, and is back")
+            raise Lost(f"{where}: {record} was never appended; {known.get(record.offset)} was")
+        offsets = [record.offset for record in found]
+        if offsets != sorted(set(offsets)):
+            raise Lost(f"{where}: offsets are not in order, each once: {offsets}")
+        if log.log_end_offset > max(self.end, *(offset + 1 for offset in [*known, -1])):
+            raise Lost(f"{where}: the log never ended behind {self.end}")
+
+    def _judge_holes(self, found: list[Record], log: Log, where: str) -> None:
+        there = {record.offset for record in found}
+        for batch in [*self.batches, *self.leaving]:
+            for record in batch.records:
+                if record.offset < log.log_start_offset or record.offset in there:
+                    continue
+                if self._is_superseded(batch, record):
+                    continue
+                if batch.last_offset < self.flushed_end:
+                    raise Lost(
+                        f"{where}: {record.offset} was flushed (up to {self.flushed_end}), and is gone"
+                    )
+                if record.offset < log.log_end_offset:
+                    raise Lost(f"{where}: {record.offset} is missing, and the log goes on behind it")
+
+    def _is_superseded(self, batch: ModelBatch, record: Record) -> bool:
+        """Whether compaction may have removed it; whether its key is right is judged by key."""
+        if not self.is_compacted:
+            return False
+        return (
+            batch.ends is not None
+            or batch.is_transactional
+            or record.value is None
+            or any(other.key == record.key and other.offset > record.offset for other in self.records())
+        )
+
+    def _judge_keys(self, found: list[Record], where: str) -> None:
+        """The newest record of each key is at least as new as the newest flushed one."""
+        newest = {record.key: record for record in found}
+        for key, versions in self._versions().items():
+            flushed = [record for record in versions if record.offset < self.flushed_end]
+            there = newest.get(key)
+            if not flushed:
+                continue
+            if there is None and not any(r.value is None for r in versions if r.offset >= flushed[-1].offset):
+                raise Lost(f"{where}: key {key!r} was flushed at {flushed[-1].offset}, and is gone")
+            if there is not None and there.offset < flushed[-1].offset:
+                words = "deleted" if flushed[-1].value is None else "replaced"
+                raise Lost(
+                    f"{where}: key {key!r} was {words} at {flushed[-1].offset}; {there.offset} is back"
+                )
+
+    def _versions(self) -> dict[bytes | None, list[Record]]:
+        versions: dict[bytes | None, list[Record]] = {}
+        for batch in self.batches:
+            if batch.ends is None and not batch.is_transactional:
+                for record in batch.records:
+                    versions.setdefault(record.key, []).append(record)
+        return versions
+
+    def _judge_transactions(self, found: list[Record], log: Log, where: str) -> None:
+        there = {record.offset for record in found}
+        model = LogModel()
+        for batch in [*self.batches, *self.leaving]:
+            if batch.last_offset in there or batch.last_offset < log.log_start_offset:
+                model.append(batch)
+        model.start, model.end = log.log_start_offset, log.log_end_offset
+        if committed(log) != [record for record in model.committed() if record.offset in there]:
+            raise Lost(f"{where}: readers of committed records get {committed(log)}, not {model.committed()}")
+
+
+def _values(batches: list[ModelBatch]) -> set[bytes | None]:
+    """What tells these records from all others; a deletion has no value to know it by."""
+    return {
+        record.value
+        for batch in batches
+        for record in batch.records
+        if record.value is not None and batch.ends is None
+    }

@@ -1,0 +1,48 @@
+"""Stops lives at steps of the disk, and judges every disk that may be found there."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from stratalog.files.simulated import NOTHING_LOST, SimulatedDisk
+from tests.lives.book import Lost
+from tests.lives.life import Life
+
+IMAGES_AT_A_STEP = 4
+TWICE_OF = 8  # one image of so many is closed, opened and judged once more
+
+
+class Crashes:
+    """Judges images, and counts them by kind of crash and by what was under way."""
+
+    def __init__(self) -> None:
+        self.by_kind: Counter[str] = Counter()
+        self.by_operation: Counter[str] = Counter()
+
+    def __call__(self, life: Life) -> None:
+        """Look at what a crash at this step may leave."""
+        for image in life.disk.crash(IMAGES_AT_A_STEP):
+            self.judge(life, image)
+
+    def judge(self, life: Life, image: SimulatedDisk) -> None:
+        loss = image.loss
+        kind = "killed, nothing lost" if loss == NOTHING_LOST else f"power cut: {loss.names}, {loss.writes}"
+        self.by_kind[kind] += 1
+        operation = life.doing[-1].split()[0] if life.doing else "start"
+        self.by_operation[operation] += 1
+        again = self.by_kind.total() % TWICE_OF == 0
+        try:
+            with life.opened(image, shut_down=again) as logs:
+                for key, book in life.books.items():
+                    if key in logs:
+                        book.judge(logs[key])
+                        book.judge_retries(logs[key])
+                    elif book.is_created:
+                        raise Lost(f"{key} is gone")
+            if again:
+                with life.opened(image, shut_down=True) as logs:
+                    for key, log in logs.items():
+                        life.books[key].judge(log)
+        except BaseException as error:
+            error.add_note(f"{kind}, at step {life.disk.steps} while {life.doing}")
+            raise
