@@ -25,6 +25,8 @@ StratalogError
 ├── InvalidBatchError                what the caller asked to be written cannot be written
 ├── InvalidNameError                 a file or directory name that no broker accepts; .name
 ├── LogClosedError                   a log that was closed is used; .path
+│   ├── LogDeletedError              a log that its manager has deleted is changed
+│   └── LogMovedError                a log that its manager has moved is changed; .directory
 ├── LogDirLockedError                another process holds the log directory; .path
 ├── EraseProofError                  what an erasure wrote is not what should be left; .path
 ├── DiskError                        the system refused to read or write; .path, .errno
@@ -445,10 +447,36 @@ class LogClosedError(StratalogError):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
-        super().__init__(f"{self.path}: this log is closed; open it again to use it.")
+        super().__init__(f"{self.path}: {self._reason()}")
+
+    def _reason(self) -> str:
+        return "this log is closed; open it again to use it."
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.path,)
+
+
+class LogDeletedError(LogClosedError):
+    """A log is changed after its manager deleted it. It can be read until its files are removed."""
+
+    def _reason(self) -> str:
+        return "this log was deleted, so nothing is written to it. Create it again with get_or_create_log."
+
+
+class LogMovedError(LogClosedError):
+    """A log is changed after its manager moved it to `directory`. It can be read until its files are gone."""
+
+    def __init__(self, path: str | os.PathLike[str], directory: str | os.PathLike[str]) -> None:
+        self.directory = os.fspath(directory)
+        super().__init__(path)
+
+    def _reason(self) -> str:
+        return (
+            f"this log was moved to {self.directory}, so nothing is written here. Use what get_log returns."
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.path, self.directory)
 
 
 class LogDirLockedError(StratalogError):

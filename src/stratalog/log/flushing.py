@@ -14,7 +14,7 @@ class FlushedLog(LogMarks):
     def flush(self, *, force: bool = False) -> None:
         """Return when all records are on the device; with `force` an empty active segment's files too."""
         with self._flush_lock, self._failing():
-            self._check_usable()
+            self._check_changeable()
             self._flush_up_to(self._end.offset + 1 if force else self._end.offset)
 
     def _flush_up_to(self, offset: int) -> None:
@@ -44,10 +44,14 @@ class FlushedLog(LogMarks):
     def close(self) -> None:
         """Flush, leave a snapshot at the end, cut the indexes, as a clean shutdown does. Twice is once.
 
-        A log that has failed is let go of as it is, and its failure raised: it was not closed cleanly.
+        A log that has failed is let go of as it is, and its failure raised: it was not closed cleanly. One
+        that was moved or deleted is only let go of.
         """
         with self._flush_lock, self._lock:
             if self._closed:
+                return
+            if self._refusal is not None:
+                self.close_handlers()
                 return
             if self._failed is not None:
                 self.close_handlers()

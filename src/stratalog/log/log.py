@@ -14,18 +14,19 @@ Kafka: UnifiedLog, LocalLog
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from stratalog.errors import PolicyViolationError, SegmentOffsetOverflowError, UsageError
+from stratalog.errors import LogClosedError, PolicyViolationError, SegmentOffsetOverflowError, UsageError
 from stratalog.files.names import LEADER_EPOCH_CHECKPOINT
 from stratalog.log.cleaning.replace import replace_segments
 from stratalog.log.offsets import OffsetMetadata
 from stratalog.log.producer_rebuild import rebuild_producer_state
 from stratalog.log.reading import FetchedData, Isolation, out_of_range, read
 from stratalog.log.retention import Decision, Marks, Rule, decide, facts_of
+from stratalog.log.state import INT64_MAX
 from stratalog.log.timestamps import find_offset, first_not_before
 from stratalog.log.writing import WrittenLog
 from stratalog.segment.search import TimestampAndOffset
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from stratalog.log.cleaning.offset_map import OffsetMap
     from stratalog.segment.segment import LogSegment
 
-INT64_MAX = 2**63 - 1
 EXPIRATION_CHECK_MS = 600_000  # Kafka: producer.id.expiration.check.interval.ms
 
 
@@ -176,7 +176,7 @@ class Log(WrittenLog):
         from stratalog.log.cleaning.clean import DirtyLog, clean_log, last_records_of
 
         with self._lock:
-            self._check_usable()
+            self._check_changeable()
             last_records = last_records_of(self.producers.producers.values())
         dirty = DirtyLog(
             disk=self._disk,
@@ -284,9 +284,30 @@ class Log(WrittenLog):
 
     # Where it is
 
+    @contextmanager
+    def holding_changes(self) -> Iterator[None]:
+        """Let every other thread that would change the log wait meanwhile; reads go on."""
+        with self._flush_lock, self._lock:
+            self._check_changeable()
+            yield
+
+    def retire(self, directory: str, refusal: Callable[[], LogClosedError]) -> None:
+        """Rename the directory, as the log is no longer its partition's; changes get `refusal` from now on.
+
+        Reads go on until the files are removed. Whoever waits to append is refused: nothing that was
+        acknowledged is only in here. Kafka closes the old log of a move, or lets appends go on in it.
+        """
+        with self._flush_lock, self._changing():
+            self._refusal = refusal
+            self._rename_directory(directory)
+
     def rename_directory(self, directory: str) -> None:
         """Give the partition's directory another name, on the device when this returns; reads go on."""
-        with self._flush_lock, self._changing(), ExitStack() as held:
+        with self._flush_lock, self._changing():
+            self._rename_directory(directory)
+
+    def _rename_directory(self, directory: str) -> None:
+        with ExitStack() as held:
             # A reader that finds a file's name gone waits for its segment, and then looks under the new one.
             for segment in self.segments:
                 held.enter_context(segment.renaming)
@@ -300,6 +321,12 @@ class Log(WrittenLog):
             self.epochs.flush()  # a write that came in between found no directory
 
     # Producers
+
+    def take_over_producers(self, other: Log) -> None:
+        """Know of the producers what another copy of the same records knows. Nobody may change that now."""
+        with self._changing(), self._writing():
+            self.producers.take_over(other.producers.producers)
+            self._update_first_unstable()
 
     def remove_expired_producers(self) -> None:
         """Forget the producers that were silent for producer.id.expiration.ms."""

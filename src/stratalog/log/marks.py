@@ -8,7 +8,7 @@ from __future__ import annotations
 from stratalog.errors import OffsetOutOfRangeError, UsageError
 from stratalog.log.offsets import OffsetMetadata, OffsetSnapshot
 from stratalog.log.reading import read
-from stratalog.log.state import LogState
+from stratalog.log.state import INT64_MAX, LogState
 
 
 class LogMarks(LogState):
@@ -57,8 +57,18 @@ class LogMarks(LogState):
             self._set_high_watermark(self._end if offset == self._end.offset else OffsetMetadata(offset))
             return True
 
+    def take_lowest_end(self) -> int:
+        """The lowest offset that the log was truncated to since this was asked last, or a larger one.
+
+        A copy that had more has records that the log has given up, though the log may be longer again.
+        """
+        with self._lock:
+            lowest, self._lowest_end = self._lowest_end, INT64_MAX
+            return lowest
+
     def _set_end(self, end: OffsetMetadata) -> None:
         self._end = end
+        self._lowest_end = min(self._lowest_end, end.offset)
         self.recovery_point = min(self.recovery_point, end.offset)
         if self._high_watermark.offset >= end.offset:
             self._set_high_watermark(end)

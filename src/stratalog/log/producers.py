@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from stratalog.clock import Clock
 from stratalog.errors import CorruptSnapshotError, UsageError
@@ -229,6 +229,22 @@ class ProducerStateManager:
         path = self.snapshots.write(self.map_end_offset, self.producers.values(), sync=sync)
         self._last_snapshot_offset = self.map_end_offset
         return path
+
+    def take_over(self, known: Mapping[int, ProducerStateEntry]) -> None:
+        """Know what is known of the producers of the same log elsewhere, and write it down if it is more.
+
+        Of a producer whose records were deleted, only that still tells a retry from something new.
+        """
+        if known == self.producers:
+            return
+        for producer_id, entry in known.items():
+            if producer_id in self.producers:
+                self.producers[producer_id] = entry.copy()
+            else:
+                self.load_producer_entry(entry.copy())
+        self._note_oldest_txn()
+        self.snapshots.write(self.map_end_offset, self.producers.values(), sync=True)
+        self._last_snapshot_offset = self.map_end_offset
 
     def delete_snapshots_before(self, offset: int) -> None:
         for snapshot in [*self.snapshots.offsets]:

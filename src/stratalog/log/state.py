@@ -21,6 +21,8 @@ from stratalog.log.producers import ProducerStateManager
 from stratalog.log.scheduler import Scheduler
 from stratalog.log.segments import LogSegments
 
+INT64_MAX = 2**63 - 1
+
 
 class LogState:
     """The parts of a log, and who may touch them."""
@@ -53,6 +55,7 @@ class LogState:
         self._disk, self._clock, self._scheduler = disk, clock, scheduler
         self._directory = directory
         self._end = end
+        self._lowest_end = INT64_MAX  # that truncations have left since it was last asked for
         self._follows_end = high_watermark_follows_end
         high_watermark = end if high_watermark_follows_end else OffsetMetadata(log_start_offset)
         # The high watermark and the first unstable offset, published together: a reader of committed records
@@ -64,6 +67,7 @@ class LogState:
         self._lock = threading.RLock()
         self._failed: DiskError | None = None
         self._closed = False
+        self._refusal: Callable[[], LogClosedError] | None = None  # why nothing is changed here any more
         self._begin()
 
     def _begin(self) -> None:
@@ -87,7 +91,7 @@ class LogState:
         """Run a task every so often, for as long as the log is open and well."""
 
         def run() -> None:
-            if not self._closed and self._failed is None:
+            if not self._closed and self._failed is None and self._refusal is None:
                 task()
                 self._scheduler.schedule(name, run, every_ms)
 
@@ -96,7 +100,7 @@ class LogState:
     @contextmanager
     def _changing(self) -> Iterator[None]:
         with self._lock:
-            self._check_usable()
+            self._check_changeable()
             with self._failing():
                 yield
 
@@ -129,3 +133,9 @@ class LogState:
             raise DiskError(self._directory, f"the log has failed before: {self._failed}", self._failed.errno)
         if self._closed:
             raise LogClosedError(self._directory)
+
+    def _check_changeable(self) -> None:
+        """As `_check_usable`; and not one that was moved or deleted, which can only be read."""
+        self._check_usable()
+        if self._refusal is not None:
+            raise self._refusal()

@@ -15,6 +15,7 @@ from stratalog.errors import (
     DiskError,
     IndexFullError,
     LogClosedError,
+    LogMovedError,
     RecordBatchTooLargeError,
     SegmentOffsetOverflowError,
     UnexpectedAppendOffsetError,
@@ -82,8 +83,8 @@ class WrittenLog(FlushedLog):
             return info
         # What `_changing` and `_writing` do for others, spelt out: generators take as long as the write.
         with self._lock:
-            if self._failed is not None or self._closed:
-                self._check_usable()
+            if self._failed is not None or self._closed or self._refusal is not None:
+                self._check_changeable()
             try:
                 info = self._append_locked(info, origin, leader_epoch, transaction_version, guard)
             except DiskError as error:
@@ -93,6 +94,8 @@ class WrittenLog(FlushedLog):
         if is_due:
             try:
                 self.flush()
+            except LogMovedError:
+                pass  # moved in between: what took its place was flushed with this set in it
             except LogClosedError:
                 # Closed in between, which flushes; unless it was only let go of.
                 if self.recovery_point <= info.last_offset:
@@ -301,7 +304,7 @@ class WrittenLog(FlushedLog):
     def _flush_rolled(self, base_offset: int) -> None:
         """In the background: an append does not wait for the device."""
         with self._flush_lock, self._failing():
-            if self._closed or self._failed is not None:
+            if self._closed or self._failed is not None or self._refusal is not None:
                 return
             self._flush_up_to(base_offset)
 

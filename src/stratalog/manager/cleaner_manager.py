@@ -191,14 +191,20 @@ class LogCleanerManager:
             self._write(directory, {}, without=topic_partition)
 
     def move(self, topic_partition: TopicPartition, source: str, target: str) -> None:
-        """The log is in another directory now, and as clean as it was."""
+        """The log is in another directory now, and as clean as it was.
+
+        That holds because cleaning was paused from before its copy was begun. An entry that another stay in
+        that directory has left, and that a crash kept there, says nothing about this copy.
+        """
         with self._changed:
             offset = self.clean_offsets(source).get(topic_partition)
             since = self._uncleanable.pop((source, topic_partition), None)
             if since is not None:
                 self._uncleanable[target, topic_partition] = since
-            if offset is not None:
-                self._write(source, {}, without=topic_partition)
+            self._write(source, {}, without=topic_partition)
+            if offset is None:
+                self._write(target, {}, without=topic_partition)
+            else:
                 self._write(target, {topic_partition: offset})
 
     def take_failures(self) -> list[tuple[str, DiskError]]:

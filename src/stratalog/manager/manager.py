@@ -23,7 +23,14 @@ from uuid import UUID
 from stratalog.clock import Clock, system_clock
 from stratalog.config import LogConfig, ManagerConfig, ServerConfig
 from stratalog.config.keys import Value
-from stratalog.errors import DiskError, StratalogError, UsageError
+from stratalog.errors import (
+    DiskError,
+    LogClosedError,
+    LogDeletedError,
+    LogMovedError,
+    StratalogError,
+    UsageError,
+)
 from stratalog.files.disk import Disk
 from stratalog.files.entries import Path
 from stratalog.files.lock import DirectoryLock
@@ -37,7 +44,7 @@ from stratalog.manager.housekeeping import Housekeeping
 from stratalog.manager.layout import Problem
 from stratalog.manager.loading import Loading, Opening, topic_id_of
 from stratalog.manager.log_directory import LogDirectory, MakeLock
-from stratalog.manager.moving import catch_up, take_place_of
+from stratalog.manager.moving import agreement, catch_up, take_marks_of, take_name
 from stratalog.manager.progress import OnProgress, RecoveryProgress
 from stratalog.manager.registry import LogRegistry, home_of
 from stratalog.manager.removal import DelayedRemoval
@@ -48,6 +55,8 @@ from stratalog.manager.topics import ClusterMetadata
 
 Metrics = dict[str, int | dict[str, int]]
 Result = TypeVar("Result")
+_MOST_ROUNDS = 10  # of copying what was appended meanwhile, before appends must wait for the rest
+_MOST_LEFT_SIZE = 1 << 20  # of what is copied while they wait
 # Compacted by settings of their own, which only the cluster's metadata has.
 INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 
@@ -95,6 +104,8 @@ class LogManager:
         )
         self._removal = DelayedRemoval(disk, self._schedule, self.handle_log_dir_failure)
         self._preferred: dict[TopicPartition, str] = {}
+        self._moving: set[TopicPartition] = set()  # the cleaner keeps off as long as there is a copy
+        self._unproven: set[TopicPartition] = set()  # copies that another run has begun
         self._before_shutdown: list[Task] = []
         self._lock = threading.RLock()
         self._is_open = False
@@ -120,6 +131,9 @@ class LogManager:
                 raise
             for directory in failed:
                 self._drop(directory)
+            for topic_partition in self._logs.future:
+                self._pause_cleaning(topic_partition)
+                self._unproven.add(topic_partition)
             self._is_open = True
             self._remove_leftovers()
         self._housekeeping.begin(self._schedule, self.config)
@@ -257,17 +271,23 @@ class LogManager:
             if not is_new:
                 for lost in self.directories:
                     lost.check()
-            for home in self._homes_for(topic_partition, directory, is_future=is_future):
-                try:
-                    log = create_log(
-                        self._opening, home, topic_partition, is_future=is_future, topic_id=topic_id
-                    )
-                except DiskError as error:
-                    self.handle_log_dir_failure(home.path, error)
-                    continue
-                self._logs.add(log, is_future=is_future)
-                self._preferred.pop(topic_partition, None)
-                return log
+            homes = self._homes_for(topic_partition, directory, is_future=is_future)
+            if is_future:
+                self._pause_cleaning(topic_partition)
+            try:
+                for home in homes:
+                    try:
+                        log = create_log(
+                            self._opening, home, topic_partition, is_future=is_future, topic_id=topic_id
+                        )
+                    except DiskError as error:
+                        self.handle_log_dir_failure(home.path, error)
+                        continue
+                    self._logs.add(log, is_future=is_future)
+                    self._preferred.pop(topic_partition, None)
+                    return log
+            finally:
+                self._resume_cleaning()
             raise DiskError(home.path, f"{topic_partition} could not be created: {home.failure}")
 
     def set_preferred_log_dir(self, topic_partition: TopicPartition, directory: Path) -> None:
@@ -353,29 +373,40 @@ class LogManager:
                 home = home_of(log)
                 if not is_future:
                     self.cleaner.manager.abort(topic_partition)
-                self._retire(log)
+                self._retire(log, partial(LogDeletedError, log.directory))
                 self._logs.remove(topic_partition, is_future=is_future)
+                self._resume_cleaning()
                 self._checkpoint(self._directories[home])
                 self.cleaner.manager.forget(home, topic_partition)
             return log
 
     def replace_current_with_future_log(self, topic_partition: TopicPartition) -> Log:
-        """Let the copy of a log, which must have all of it, take its place; the old one is deleted."""
+        """Let the copy of a log, which must have all of it, take its place; the old one is deleted.
+
+        Appends wait meanwhile, and are then refused with a LogMovedError: none is lost between the two.
+        """
         with self._lock:
             self._check_open()
             source = self.get_log(topic_partition)
             copy = self.get_log(topic_partition, is_future=True)
-            if source is None or copy is None or copy.log_end_offset != source.log_end_offset:
-                raise UsageError(f"{topic_partition} has no copy that is complete and could take its place.")
+            if source is None or copy is None:
+                raise _no_copy(topic_partition)
             home, old_home = self._directories[home_of(copy)], self._directories[home_of(source)]
-            self.cleaner.manager.abort_and_pause(topic_partition)
-            try:
-                self._in(home, lambda: take_place_of(copy, source))
-                self._logs.promote(topic_partition)
-                self.cleaner.manager.move(topic_partition, old_home.path, home.path)
-            finally:
-                self.cleaner.manager.resume([topic_partition])
-            self._retire(source)
+            with source.holding_changes():
+                if copy.log_end_offset != source.log_end_offset:
+                    raise _no_copy(topic_partition)
+                if topic_partition in self._unproven:
+                    self._check_same(source, copy)
+                try:
+                    self._in(home, lambda: take_marks_of(copy, source))
+                    # Before the copy has its name: a crash from then on finds its start and its end.
+                    self._checkpoint(home)
+                    self._in(home, lambda: take_name(copy))
+                    self._logs.promote(topic_partition)
+                    self.cleaner.manager.move(topic_partition, old_home.path, home.path)
+                    self._retire(source, partial(LogMovedError, source.directory, copy.directory))
+                finally:
+                    self._resume_cleaning()
             self._checkpoint(home)
             self._checkpoint(old_home)
             return copy
@@ -383,21 +414,60 @@ class LogManager:
     def move_log(self, topic_partition: TopicPartition, directory: Path) -> Log:
         """Move a log to another directory: copied while it is in use, then swapped. Returns the new one.
 
-        Whoever holds the old one can read from it for a while; appends to it after the swap are lost.
+        It is not cleaned meanwhile. Whoever holds the old one can read from it for a while; whoever changes
+        or flushes it after the swap gets a LogMovedError.
         """
         source = self.get_log(topic_partition)
         if source is None:
             raise UsageError(f"{topic_partition} is not here.")
         topic_id = topic_id_of(self._opening.disk, source.directory)
-        copy = self.get_or_create_log(topic_partition, topic_id=topic_id, is_future=True, directory=directory)
-        catch_up(source, copy)
         with self._lock:
+            other = self.get_log(topic_partition, is_future=True)
+            if other is not None and home_of(other) != self._directory(directory).path:
+                self.async_delete(topic_partition, is_future=True)  # as Kafka does: it was to go elsewhere
+        copy = self.get_or_create_log(topic_partition, topic_id=topic_id, is_future=True, directory=directory)
+        if topic_partition in self._unproven:
+            copy.truncate_to(agreement(source, copy))
+            self._unproven.discard(topic_partition)
+        for _ in range(_MOST_ROUNDS):
+            if catch_up(source, copy) <= _MOST_LEFT_SIZE:
+                break
+        with self._lock, source.holding_changes():
             catch_up(source, copy)
             return self.replace_current_with_future_log(topic_partition)
 
-    def _retire(self, log: Log) -> None:
+    def _pause_cleaning(self, topic_partition: TopicPartition) -> None:
+        """Keep the cleaner off a log, from before its copy is begun until there is no copy any more.
+
+        A copy of which one part is from before a cleaning and another from after it may have a record, and
+        not the tombstone that deleted it. Kafka: abortAndPauseCleaning in ReplicaManager
+        """
+        if topic_partition not in self._moving:
+            self.cleaner.manager.abort_and_pause(topic_partition)
+            self._moving.add(topic_partition)
+
+    def _check_same(self, source: Log, copy: Log) -> None:
+        """UsageError unless a copy that another run has begun has the very batches of the log.
+
+        The log may have been compacted or cut in between, by a broker or by `stratalog compact`.
+        """
+        offset = agreement(source, copy)
+        if offset < copy.log_end_offset:
+            raise UsageError(
+                f"{copy.directory} differs from {source.directory} from offset {offset} on: it was begun "
+                f"before the last start, and the log has changed since. Truncate it there and fill it again."
+            )
+
+    def _resume_cleaning(self) -> None:
+        """Let the cleaner have the logs again that have no copy any more: it took their place, or is gone."""
+        done = self._moving - self._logs.future.keys()
+        self._moving -= done
+        self._unproven -= done
+        self.cleaner.manager.resume(done)
+
+    def _retire(self, log: Log, refusal: Callable[[], LogClosedError]) -> None:
         home = self._directories[home_of(log)]
-        self._in(home, lambda: self._removal.mark(log))
+        self._in(home, lambda: self._removal.mark(log, refusal))
         self._removal.later(home, log.directory, self.topics.defaults.file_delete_delay_ms, log)
 
     def _remove_leftovers(self) -> None:
@@ -447,6 +517,7 @@ class LogManager:
     def _drop(self, directory: LogDirectory) -> None:
         for log in self._logs.drop_directory(directory):
             log.close_handlers()
+        self._resume_cleaning()
 
     def _in(self, directory: LogDirectory, action: Task) -> None:
         """Do something in a directory; if the disk refuses it goes offline, and the DiskError is raised."""
@@ -465,3 +536,7 @@ class LogManager:
     def _check_open(self) -> None:
         if not self._is_open:
             raise UsageError("this log manager is not started, or shut down.")
+
+
+def _no_copy(topic_partition: TopicPartition) -> UsageError:
+    return UsageError(f"{topic_partition} has no copy that is complete and could take its place.")

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import os
 
-from stratalog.errors import UnexpectedAppendOffsetError
+import numpy as np
+
+from stratalog.errors import OffsetOutOfRangeError, UnexpectedAppendOffsetError
 from stratalog.log.log import Log
 from stratalog.log.reading import Isolation
 from stratalog.manager.registry import home_of
+from stratalog.records.kernels.memory import byte_array
+from stratalog.records.walk import walk_batches
 
 _CHUNK_SIZE = 1 << 20
 _ANY_EPOCH = 2**31 - 1  # batches of all leaders are taken: the log that they come from has checked them
@@ -19,14 +23,17 @@ _ANY_EPOCH = 2**31 - 1  # batches of all leaders are taken: the log that they co
 def catch_up(source: Log, copy: Log) -> int:
     """Append to the copy what the log has more, byte for byte; returns how many bytes that were.
 
-    A copy that ends before the log begins, or is ahead of it because the log was cut, is put right first.
+    A copy that ends before the log begins, or has what was cut off the log, is put right first.
     """
-    if copy.log_end_offset < source.log_start_offset:
-        copy.truncate_fully_and_start_at(source.log_start_offset)
-    copy.truncate_to(source.log_end_offset)
+    copy.truncate_to(min(source.take_lowest_end(), source.log_end_offset))
     done = 0
     while copy.log_end_offset < source.log_end_offset:
-        records = source.read(copy.log_end_offset, _CHUNK_SIZE, isolation=Isolation.LOG_END).records
+        if copy.log_end_offset < source.log_start_offset:
+            copy.truncate_fully_and_start_at(source.log_start_offset)
+        try:
+            records = source.read(copy.log_end_offset, _CHUNK_SIZE, isolation=Isolation.LOG_END).records
+        except OffsetOutOfRangeError:
+            continue  # deleted or cut off since the marks were looked at
         if not records:
             break  # nothing is left up to the end, as behind a compaction
         done += _append(copy, records)
@@ -45,10 +52,33 @@ def _append(copy: Log, records: bytes) -> int:
         return copy.append_as_follower(records, leader_epoch=_ANY_EPOCH).size
 
 
-def take_place_of(copy: Log, source: Log) -> None:
-    """Give the copy the name of a live log, and the marks of the one it replaces."""
-    copy.flush()
-    copy.rename_directory(f"{home_of(copy)}{os.sep}{copy.topic_partition}")
+def agreement(source: Log, copy: Log) -> int:
+    """The offset up to which the copy has the very batches of the log; its end if all of them are."""
+    offset = max(source.log_start_offset, copy.log_start_offset)
+    end = min(source.log_end_offset, copy.log_end_offset)
+    while offset < end:
+        ours = byte_array(copy.read(offset, _CHUNK_SIZE, isolation=Isolation.LOG_END).records)
+        theirs = byte_array(source.read(offset, _CHUNK_SIZE, isolation=Isolation.LOG_END).records)
+        headers = walk_batches(ours[: len(theirs)], check_crc=False).headers
+        if not len(headers):
+            return offset if len(ours) else end
+        for row in headers:
+            start, stop = int(row["position"]), int(row["position"] + row["size"])
+            if not np.array_equal(ours[start:stop], theirs[start:stop]):
+                return max(offset, int(row["base_offset"]))
+        offset = int(headers[-1]["last_offset"]) + 1
+    return end
+
+
+def take_marks_of(copy: Log, source: Log) -> None:
+    """Bring the copy to the device, with the marks of the log it replaces."""
     copy.update_high_watermark(source.high_watermark)
     if source.log_start_offset > copy.log_start_offset:
         copy.increment_log_start_offset(source.log_start_offset)
+    copy.take_over_producers(source)
+    copy.flush(force=True)
+
+
+def take_name(copy: Log) -> None:
+    """Give the copy the name of a live log."""
+    copy.rename_directory(f"{home_of(copy)}{os.sep}{copy.topic_partition}")

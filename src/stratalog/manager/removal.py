@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
 from uuid import uuid4
 
-from stratalog.errors import DiskError
+from stratalog.errors import DiskError, LogClosedError
 from stratalog.files.disk import Disk
 from stratalog.files.entries import DirectoryEntry, EntryKind
 from stratalog.files.names import DirectoryState, partition_directory_name
@@ -31,10 +32,10 @@ class DelayedRemoval:
         self._schedule = schedule
         self._on_failure = on_failure
 
-    def mark(self, log: Log) -> None:
-        """Give the directory of a log the name -delete, under which it can still be read."""
+    def mark(self, log: Log, refusal: Callable[[], LogClosedError]) -> None:
+        """Give the directory of a log the name -delete, under which it can still be read, but not changed."""
         name = partition_directory_name(log.topic_partition, DirectoryState.DELETE, uuid4().hex)
-        log.rename_directory(f"{home_of(log)}{os.sep}{name}")
+        log.retire(f"{home_of(log)}{os.sep}{name}", refusal)
         logger.info("%s is to be deleted, as %s", log.topic_partition, log.directory)
 
     def later(self, directory: LogDirectory, path: str, delay_ms: int, log: Log | None = None) -> None:

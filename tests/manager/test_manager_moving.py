@@ -1,0 +1,359 @@
+"""A log that moves to another directory while it is cleaned and appended to; and handles from before."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stratalog.errors import LogClosedError, LogDeletedError, LogMovedError, UsageError
+from stratalog.files.names import TopicPartition
+from stratalog.log.log import Log
+from stratalog.log.reading import Isolation
+from stratalog.manager.manager import LogManager
+from tests.log.model import batch, produced, read_all
+from tests.manager.running import ORDERS, Node, append, checkpoint, values
+
+CLEAN = "cleaner-offset-checkpoint"
+SET_SIZE = len(batch(b"0000", key=b"k"))
+RETENTION_MS = 10_000
+APPENDS = 421
+PATIENCE_S = 60
+
+
+def compacted(*directories: Path, **log: Any) -> Node:
+    """Three records to a segment; tombstones go ten seconds after they were cleaned first."""
+    settings = {
+        "internal_segment_bytes": 3 * SET_SIZE,
+        "segment_index_bytes": 1000,
+        "cleanup_policy": "compact",
+        "delete_retention_ms": RETENTION_MS,
+        "min_cleanable_dirty_ratio": 0.0,
+    }
+    return Node(*directories, log={**settings, **log})
+
+
+def put(log: Log, *pairs: tuple[bytes, bytes | None]) -> None:
+    for key, value in pairs:
+        log.append_as_leader(batch(value, key=key), leader_epoch=0)
+    log.update_high_watermark(log.log_end_offset)
+
+
+def table(log: Log) -> dict[bytes | None, bytes | None]:
+    """What a reader of the whole log takes for the value of each key."""
+    found = {record.key: record.value for record in read_all(log)}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def clean(manager: LogManager) -> bool:
+    return manager.cleaner.clean_once(manager.cleaner.new_map())
+
+
+def copy_some(source: Log, copy: Log, size: int) -> None:
+    """What a move has done when it is a part of the way."""
+    records = source.read(copy.log_end_offset, size, isolation=Isolation.LOG_END).records
+    copy.append_as_follower(records, leader_epoch=9)
+
+
+def two_rounds(node: Node, manager: LogManager) -> None:
+    """Let the cleaner do all it can: what it marks in the first round, it drops in the second."""
+    for _ in range(2):
+        while clean(manager):
+            pass
+        log = manager.get_log(ORDERS)
+        assert log is not None
+        put(log, *[(b"filler", b"0000")] * 4)
+        node.wait(2 * RETENTION_MS)
+
+
+# Cleaning
+
+
+def test_a_key_deleted_while_its_log_was_copied_is_not_back_two_rounds_later(tmp_path: Path) -> None:
+    first, second = tmp_path / "a", tmp_path / "b"
+    node = compacted(first, second)
+    with node.running() as manager:
+        log = manager.get_or_create_log(ORDERS, is_new=True, directory=first)
+        put(log, (b"k", b"0000"), (b"other", b"0000"), (b"other", b"0000"))
+        copy = manager.get_or_create_log(ORDERS, is_future=True, directory=second)
+        copy_some(log, copy, 3 * SET_SIZE)
+        put(log, (b"k", None), *[(b"filler", b"0000")] * 4)
+
+        two_rounds(node, manager)
+        moved = manager.move_log(ORDERS, second)
+        two_rounds(node, manager)
+
+        assert b"k" not in table(moved)
+        assert b"k" not in {record.key for record in read_all(moved)}  # cleaned again, now that it has moved
+
+
+def test_a_log_is_not_cleaned_from_before_its_copy_is_begun_until_the_swap(tmp_path: Path) -> None:
+    first, second = tmp_path / "a", tmp_path / "b"
+    with compacted(first, second).running() as manager:
+        log = manager.get_or_create_log(ORDERS, is_new=True, directory=first)
+        put(log, *[(b"k", b"0000")] * 10)
+        manager.get_or_create_log(ORDERS, is_future=True, directory=second)
+
+        assert not clean(manager)
+
+        moved = manager.move_log(ORDERS, second)
+        assert clean(manager)
+        assert len(read_all(moved)) < 10
+
+
+def test_a_log_is_cleaned_again_when_its_copy_is_given_up(tmp_path: Path) -> None:
+    first, second = tmp_path / "a", tmp_path / "b"
+    with compacted(first, second).running() as manager:
+        log = manager.get_or_create_log(ORDERS, is_new=True, directory=first)
+        put(log, *[(b"k", b"0000")] * 10)
+        manager.get_or_create_log(ORDERS, is_future=True, directory=second)
+        manager.async_delete(ORDERS, is_future=True)
+
+        assert clean(manager)
+
+
+def test_a_log_is_cleaned_again_when_the_directory_of_its_copy_fails(tmp_path: Path) -> None:
+    first, second = tmp_path / "a", tmp_path / "b"
+    with compacted(first, second).running() as manager:
+        log = manager.get_or_create_log(ORDERS, is_new=True, directory=first)
+        put(log, *[(b"k", b"0000")] * 10)
+        manager.get_or_create_log(ORDERS, is_future=True, directory=second)
+        manager.handle_log_dir_failure(second, UsageError("pulled out"))
+
+        assert clean(manager)
+
+
+def test_a_log_whose_copy_was_begun_before_a_restart_is_not_cleaned_either(tmp_path: Path) -> None:
+    first, second = tmp_path / "a", tmp_path / "b"
+    node = compacted(first, second)
+    with node.running() as manager:
+        log = manager.get_or_create_log(ORDERS, is_new=True, directory=first)
+        put(log, *[(b"k", b"0000")] * 10)
+        manager.get_or_create_log(ORDERS, is_future=True, directory=second)
+
+    with node.running() as manager:
+        assert not clean(manager)
+
+
+def compacted_between_two_runs(tmp_path: Path) -> Node:
+    """A copy that has a record, and a log that was cleaned since by somebody who knows of no copy."""
+    first, second = tmp_path / "a", tmp_path / "b"
+    node = compacted(first, second)
+    with node.running() as manager:
+        log = manager.get_or_create_log(ORDERS, is_new=True, directory=first)
+        put(log, (b"k", b"0000"), (b"other", b"0000"), (b"other", b"0000"))
+        copy_some(log, manager.get_or_create_log(ORDERS, is_future=True, directory=second), 3 * SET_SIZE)
+        put(log, (b"k", None), *[(b"filler", b"0000")] * 4)
+    alone = compacted(first)
+    with alone.running() as manager:
+        two_rounds(alone, manager)
+    return node
+
+
+def test_a_copy_begun_before_the_log_was_compacted_brings_no_deleted_key_back(tmp_path: Path) -> None:
+    node = compacted_between_two_runs(tmp_path)
+    with node.running() as manager:
+        moved = manager.move_log(ORDERS, tmp_path / "b")
+
+        assert b"k" not in table(moved)
+
+
+def test_a_copy_begun_before_the_log_was_compacted_is_refused_at_the_swap(tmp_path: Path) -> None:
+    node = compacted_between_two_runs(tmp_path)
+    with node.running() as manager:
+        log, copy = manager.get_log(ORDERS), manager.get_log(ORDERS, is_future=True)
+        assert log is not None
+        assert copy is not None
+        while copy.log_end_offset < log.log_end_offset:
+            copy_some(log, copy, 1 << 20)
+
+        with pytest.raises(UsageError, match=r"differs from .* from offset 0 on"):
+            manager.replace_current_with_future_log(ORDERS)
+
+        assert manager.get_log(ORDERS) is log
+
+
+def test_a_checkpoint_left_in_a_directory_says_nothing_about_the_log_that_comes_back(tmp_path: Path) -> None:
+    first, second = tmp_path / "a", tmp_path / "b"
+    with compacted(first, second).running() as manager:
+        log = manager.get_or_create_log(ORDERS, is_new=True, directory=first)
+        put(log, *[(b"k", b"0000")] * 10)
+        (second / CLEAN).write_text("0\n1\norders 0 9\n")
+
+        manager.move_log(ORDERS, second)
+
+        assert checkpoint(second, CLEAN) == {}
+
+
+# Handles from before
+
+
+def changes(log: Log) -> list[Callable[[], object]]:
+    return [
+        lambda: append(log, b"late"),
+        lambda: log.append_as_follower(batch(b"late"), leader_epoch=0),
+        log.flush,
+        log.roll,
+        log.delete_old_segments,
+        lambda: log.truncate_to(1),
+        lambda: log.truncate_fully_and_start_at(0),
+        lambda: log.delete_records(2),
+        lambda: log.increment_log_start_offset(2),
+        lambda: log.assign_epoch_start_offset(7, 3),
+        lambda: log.rename_directory(f"{log.directory}-again"),
+    ]
+
+
+def contents_of(directory: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted(directory.rglob("*")) if path.is_file()}
+
+
+def test_a_handle_from_before_a_move_refuses_every_change_and_says_where_the_log_is(tmp_path: Path) -> None:
+    first, second = tmp_path / "a", tmp_path / "b"
+    with Node(first, second).running(high_watermark_follows_end=True) as manager:
+        old = manager.get_or_create_log(ORDERS, is_new=True, directory=first)
+        append(old, b"a", b"b", b"c")
+        moved = manager.move_log(ORDERS, second)
+        before = contents_of(first)
+
+        for change in changes(old):
+            with pytest.raises(LogMovedError, match="was moved to") as caught:
+                change()
+            assert caught.value.directory == moved.directory
+
+        assert contents_of(first) == before
+        assert values(old) == values(moved) == [b"a", b"b", b"c"]
+        old.close()
+        assert contents_of(first) == before
+        with pytest.raises(LogClosedError):
+            values(old)
+
+
+def test_a_handle_of_a_deleted_log_refuses_every_change(tmp_path: Path) -> None:
+    with Node(tmp_path).running(high_watermark_follows_end=True) as manager:
+        old = manager.get_or_create_log(ORDERS, is_new=True)
+        append(old, b"a", b"b", b"c")
+        manager.async_delete(ORDERS)
+        before = contents_of(tmp_path)
+
+        for change in changes(old):
+            with pytest.raises(LogDeletedError, match="was deleted"):
+                change()
+
+        assert contents_of(tmp_path) == before
+        assert values(old) == [b"a", b"b", b"c"]
+
+
+def test_no_append_is_lost_while_a_log_moves_to_and_fro(tmp_path: Path) -> None:
+    """Each of 421 appends is in the log that is there at the end, or was refused and made again."""
+    homes = [tmp_path / "a", tmp_path / "b"]
+    node = Node(*homes, log={"internal_segment_bytes": 2000, "flush_messages": 7})
+    written: list[bytes] = []
+    refused: list[int] = []
+    moves_count = 0
+    with node.running(high_watermark_follows_end=True) as manager:
+        log = manager.get_or_create_log(ORDERS, is_new=True, directory=homes[0])
+
+        def write() -> None:
+            handle = log
+            for number in range(APPENDS):
+                while True:
+                    try:
+                        append(handle, b"%d" % number)
+                        break
+                    except LogMovedError:
+                        refused.append(number)
+                        found = manager.get_log(ORDERS)
+                        assert found is not None
+                        handle = found
+                written.append(b"%d" % number)
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        while writer.is_alive():
+            moves_count += 1
+            manager.move_log(ORDERS, homes[moves_count % 2])
+        writer.join(PATIENCE_S)
+
+        last = manager.get_log(ORDERS)
+        assert last is not None
+        assert len(written) == APPENDS
+        assert values(last) == written
+        if moves_count > 1:
+            assert refused
+
+
+def test_an_append_that_waits_for_the_swap_is_refused(tmp_path: Path) -> None:
+    """The one that would have been acknowledged, and only be in the -delete directory."""
+    first, second = tmp_path / "a", tmp_path / "b"
+    with Node(first, second).running() as manager:
+        log = manager.get_or_create_log(ORDERS, is_new=True, directory=first)
+        append(log, b"a")
+        outcomes: list[object] = []
+
+        def late() -> None:
+            try:
+                outcomes.append(append(log, b"late"))
+            except LogMovedError as error:
+                outcomes.append(error.directory)
+
+        writer = threading.Thread(target=late)
+        with log.holding_changes():
+            writer.start()
+            moved = manager.move_log(ORDERS, second)
+        writer.join(PATIENCE_S)
+
+        assert outcomes == [moved.directory]
+        assert values(moved) == [b"a"]
+
+
+def test_records_cut_off_during_a_move_are_not_in_the_copy(tmp_path: Path) -> None:
+    """The log is as long as before when the move ends, with other records."""
+    first, second = tmp_path / "a", tmp_path / "b"
+    with Node(first, second).running() as manager:
+        log = manager.get_or_create_log(ORDERS, is_new=True, directory=first)
+        append(log, b"a", b"b", b"c", b"d")
+        copy = manager.get_or_create_log(ORDERS, is_future=True, directory=second)
+        copy_some(log, copy, 1 << 20)
+        log.truncate_to(2)
+        append(log, b"C", b"D", b"E")
+
+        moved = manager.move_log(ORDERS, second)
+
+        assert values(moved) == [b"a", b"b", b"C", b"D", b"E"]
+
+
+def test_a_retry_is_recognised_after_a_move_though_the_records_of_its_producer_are_deleted(
+    tmp_path: Path,
+) -> None:
+    first, second = tmp_path / "a", tmp_path / "b"
+    node = Node(first, second, log={"internal_segment_bytes": 200})
+    with node.running(high_watermark_follows_end=True) as manager:
+        log = manager.get_or_create_log(ORDERS, is_new=True, directory=first)
+        log.append_as_leader(produced(7, 0, b"once"), leader_epoch=0)
+        append(log, *[b"filler"] * 9)
+        log.delete_records(8)
+        log.delete_old_segments()
+
+        moved = manager.move_log(ORDERS, second)
+        end = moved.log_end_offset
+        again = moved.append_as_leader(produced(7, 0, b"once"), leader_epoch=0)
+
+        assert (again.first_offset, moved.log_end_offset) == (0, end)
+
+
+def test_a_copy_on_its_way_to_another_directory_gives_way(tmp_path: Path) -> None:
+    homes = [tmp_path / name for name in "abc"]
+    with Node(*homes).running() as manager:
+        log = manager.get_or_create_log(ORDERS, is_new=True, directory=homes[0])
+        append(log, b"a")
+        manager.get_or_create_log(ORDERS, is_future=True, directory=homes[1])
+
+        moved = manager.move_log(ORDERS, homes[2])
+
+        assert moved.directory == str(homes[2] / "orders-0")
+        assert values(moved) == [b"a"]
+        assert manager.get_log(TopicPartition("orders", 0), is_future=True) is None
