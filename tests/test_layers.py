@@ -18,6 +18,7 @@ ORDER = [
     "buffers",
     "config",
     "files",
+    "signals",
     "records",
     "segment",
     "log",

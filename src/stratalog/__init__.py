@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from stratalog.log.embedded import PartitionLog, open_log
     from stratalog.log.new_records import NewRecord
     from stratalog.manager.manager import LogManager
+    from stratalog.signals import graceful_stop
 
 __all__ = [
     "ConsumerRecord",
@@ -36,6 +37,7 @@ __all__ = [
     "PartitionLog",
     "StratalogError",
     "__version__",
+    "graceful_stop",
     "open_log",
 ]
 
@@ -44,6 +46,7 @@ _LAZY = {
     "LogManager": "stratalog.manager.manager",
     "NewRecord": "stratalog.log.new_records",
     "PartitionLog": "stratalog.log.embedded",
+    "graceful_stop": "stratalog.signals",
     "open_log": "stratalog.log.embedded",
 }
 

@@ -40,6 +40,7 @@ StratalogError
 │   └── QuarantineFullError          no room for what is to be cut off, so nothing was; .needed, .free
 ├── SegmentOffsetOverflowError       an offset too far from its segment's base; .base_offset, .offset
 ├── UnusableSegmentError             a .log file that no broker could load; .path, .reason
+├── WrongProcessError                a forked child changes what its parent has open; .path, .opener, .pid
 ├── MissingDependencyError           an optional part (pyspark, Java) is not here, and how to get it
 └── UsageError                       arguments that contradict each other or name nothing
 
@@ -501,6 +502,23 @@ class UnusableSegmentError(StratalogError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.path, self.reason)
+
+
+class WrongProcessError(StratalogError):
+    """A forked child would change what its parent has open; `opener` is the parent's process id."""
+
+    def __init__(self, path: str | os.PathLike[str], opener: int, pid: int) -> None:
+        self.path = os.fspath(path)
+        self.opener = opener
+        self.pid = pid
+        super().__init__(
+            f"{self.path}: process {opener} has this open, and process {pid}, which was forked from it, may "
+            "not change it: they would overwrite each other's records. Reading works. Let the process write "
+            "that opened the log, or open it after the fork, in the one process that writes."
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.path, self.opener, self.pid)
 
 
 class MissingDependencyError(StratalogError):

@@ -6,12 +6,13 @@ import os
 import stat
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from stratalog.errors import DiskError, LogDirLockedError, UsageError
-from stratalog.files.lock import DirectoryLock, is_locked
+from stratalog.files.lock import DirectoryLock, check_unlocked, is_locked
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the lock is Linux's")
 
@@ -19,13 +20,45 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the lock is Lin
 def test_a_lock_is_held_once(tmp_path: Path) -> None:
     with DirectoryLock(tmp_path) as first:
         first.check()
-        with pytest.raises(LogDirLockedError, match="stop it, then run again") as caught:
+        with pytest.raises(LogDirLockedError, match="this process has it open") as caught:
             DirectoryLock(tmp_path).acquire()
         assert is_locked(tmp_path)
 
     assert caught.value.path == str(tmp_path)
     assert not is_locked(tmp_path)
+
+
+def test_a_lock_that_is_collected_is_free(tmp_path: Path) -> None:
     DirectoryLock(tmp_path).acquire()
+
+    assert not is_locked(tmp_path)
+
+
+def test_who_looks_waits_for_the_end_of_a_trial(tmp_path: Path) -> None:
+    given_up, taken = DirectoryLock(tmp_path), DirectoryLock(tmp_path)
+    with ThreadPoolExecutor(1) as pool:
+        given_up.acquire(is_trial=True)
+        look = pool.submit(check_unlocked, tmp_path)
+        given_up.release()
+        look.result(timeout=60)
+
+        taken.acquire(is_trial=True)
+        look = pool.submit(check_unlocked, tmp_path)
+        taken.confirm()
+        with pytest.raises(LogDirLockedError):
+            look.result(timeout=60)
+    taken.release()
+
+
+def test_a_trial_counts_for_whoever_wants_the_same_lock(tmp_path: Path) -> None:
+    first = DirectoryLock(tmp_path)
+    first.acquire(is_trial=True)
+
+    for is_trial in (False, True):
+        with pytest.raises(LogDirLockedError):
+            DirectoryLock(tmp_path).acquire(is_trial=is_trial)
+
+    first.release()
 
 
 def test_another_process_is_refused(tmp_path: Path) -> None:
@@ -42,6 +75,7 @@ def test_another_process_is_refused(tmp_path: Path) -> None:
 
     assert done.stdout == "True\n"
     assert "LogDirLockedError" in done.stderr
+    assert "stop it, then run again" in done.stderr
 
 
 def test_closing_another_descriptor_of_the_file_does_not_lose_the_lock(tmp_path: Path) -> None:

@@ -7,6 +7,14 @@ closed in it; flock does not conflict with them at all. So this is a lock of the
 A broker that stops unlocks the file, then deletes it. Whoever opened it before would lock a file that nobody
 finds any more: so the inode is compared after locking, and again before the first change. The file is never
 deleted from here. What only reads takes no lock, as even a moment's would kill a starting broker.
+
+Such a lock falls when the last copy of its descriptor is closed. A forked child has a copy, with which it
+would keep the lock after its parent's death: so a child closes it at the fork, which takes nothing from the
+parent.
+
+Two who lock different files and then look at each other's, a log by itself and the log directory that it is
+in, could both find the other's lock and both give up. So the first of them begins with a *trial*: it locks
+the first byte only, looks, and then locks the rest or gives up. The other one waits for the end of a trial.
 """
 
 from __future__ import annotations
@@ -15,50 +23,90 @@ import errno
 import os
 import struct
 import sys
+import time
+from enum import Enum
 from types import TracebackType
 from typing import Self
+from weakref import WeakValueDictionary
 
 from stratalog.errors import LogDirLockedError, UsageError
+from stratalog.files import processes
 from stratalog.files.entries import Path
 from stratalog.files.names import LOCK
 from stratalog.files.ownership import hand_over, ownership_for_file
-from stratalog.files.refusals import Refusing
+from stratalog.files.refusals import Refusing, refused
 
 # struct flock on 64-bit Linux: type, whence, start, length (0: to the end, however long), process.
 _FLOCK = struct.Struct("@hhqqi4x")
 _ATTEMPTS = 100
+_TRIAL_SIZE = 1  # bytes; 0 would be the whole file
+_TRIAL_SECONDS = 10  # a trial is three calls long, on a machine that is not too busy for them
+_POLL_SECONDS = 0.005
+_IN_THIS_PROCESS = "this process has it open already: use that one, or close it first."
+_LOOKING = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)
 _FLAGS = os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
+class Holding(Enum):
+    """Who holds a lock now."""
+
+    NOBODY = "nobody"
+    TRIAL = "somebody who may give up at once"
+    SOMEBODY = "somebody"
+
+
 class DirectoryLock:
-    """The lock of one log directory: `acquire`, `check` before the first change, `release`; or a `with`."""
+    """The lock of one log directory: `acquire`, `check` before the first change, `release`; or a `with`.
+
+    One that is collected unreleased is released.
+    """
+
+    _descriptor = -1  # for all, as one whose making failed is collected too
+    _identity = (-1, -1)
 
     def __init__(self, directory: Path) -> None:
         self.directory = os.fspath(directory)
         self.path = os.path.join(self.directory, LOCK)  # noqa: PTH118
-        self._descriptor = -1
 
     @property
     def is_held(self) -> bool:
         """Whether it was acquired here, and not released since."""
         return self._descriptor >= 0
 
-    def acquire(self) -> None:
+    def acquire(self, *, is_trial: bool = False) -> None:
         """Take the lock, at once or not at all: LogDirLockedError if another process, or another lock of
-        this one, has it. The file is created if need be, for the owner of the directory."""
+        this one, has it. The file is created if need be, for the owner of the directory.
+
+        `is_trial`: it counts as taken when `confirm` is called; until then the others wait.
+        """
         if self.is_held:
             raise UsageError(f"{self.directory}: this lock is held already.")
         for _ in range(_ATTEMPTS):
             descriptor = self._open()
             try:
-                self._lock(descriptor)
+                self._lock(descriptor, _TRIAL_SIZE if is_trial else 0)
                 if _same_file(descriptor, self.path):
+                    self._identity = _identity_of(descriptor)
                     self._descriptor, descriptor = descriptor, -1
+                    _held[self._identity] = self
+                    processes.tell_in_child(self)
                     return
             finally:
                 if descriptor >= 0:
                     os.close(descriptor)
         raise LogDirLockedError(self.directory, f"{LOCK} is deleted again and again: look for what does it.")
+
+    def acquire_after_trial(self) -> None:
+        """As `acquire`, but waits for somebody who may give up at once."""
+        while not self.is_held:
+            try:
+                self.acquire()
+            except LogDirLockedError:
+                check_unlocked(self.directory)
+
+    def confirm(self) -> None:
+        """End a trial: the lock is taken now."""
+        self._lock(self._descriptor, 0)
 
     def check(self) -> None:
         """LogDirLockedError unless the lock is held, on the file that has its name now."""
@@ -72,7 +120,18 @@ class DirectoryLock:
         """Give the lock back; may be called twice. The file stays."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
+            processes.forget(self)
+            if _held.get(self._identity) is self:
+                del _held[self._identity]
             os.close(descriptor)
+
+    def start_over_in_child(self) -> None:
+        """After a fork: the lock is the parent's, with this descriptor or without."""
+        self.release()
+
+    def __del__(self) -> None:
+        if self._descriptor >= 0 and not sys.is_finalizing():
+            self.release()
 
     def __enter__(self) -> Self:
         self.acquire()
@@ -96,28 +155,62 @@ class DirectoryLock:
             hand_over(descriptor, ownership_for_file(os.path.join(self.directory, "new")), required=False)  # noqa: PTH118
             return descriptor
 
-    def _lock(self, descriptor: int) -> None:
+    def _lock(self, descriptor: int, size: int) -> None:
         with Refusing("lock", self.path):
             try:
-                _lock_whole_file(descriptor)
+                _lock_file(descriptor, size)
             except OSError as error:
                 if error.errno in (errno.EAGAIN, errno.EACCES):
-                    raise LogDirLockedError(self.directory) from error
+                    raise _locked(self.directory, _identity_of(descriptor)) from error
                 raise
+
+
+# The locks that this process holds, by device and inode of their files.
+_held: WeakValueDictionary[tuple[int, int], DirectoryLock] = WeakValueDictionary()
 
 
 def is_locked(directory: Path) -> bool:
     """Whether somebody holds the lock of this log directory now. Creates, locks and changes nothing."""
-    path = os.path.join(os.fspath(directory), LOCK)  # noqa: PTH118
-    with Refusing("look at the lock of", path):
-        try:
-            descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-        except FileNotFoundError:
-            return False
-        try:
-            return _is_locked(descriptor)
-        finally:
-            os.close(descriptor)
+    return _look(directory)[0] is not Holding.NOBODY
+
+
+def check_unlocked(directory: Path) -> None:
+    """LogDirLockedError if somebody holds the lock of this directory now; waits for the end of a trial.
+
+    Creates, locks and changes nothing. For whoever holds a lock that the one on trial will see.
+    """
+    until = time.monotonic() + _TRIAL_SECONDS
+    while True:
+        holding, identity = _look(directory)
+        if holding is Holding.NOBODY:
+            return
+        if holding is Holding.SOMEBODY or time.monotonic() > until:
+            raise _locked(os.fspath(directory), identity)
+        time.sleep(_POLL_SECONDS)
+
+
+def _look(directory: Path) -> tuple[Holding, tuple[int, int]]:
+    path = f"{os.fspath(directory)}{os.sep}{LOCK}"
+    try:
+        descriptor = os.open(path, _LOOKING)
+    except (FileNotFoundError, NotADirectoryError):  # nearly always, and there may be thousands
+        return Holding.NOBODY, (-1, -1)
+    except OSError as error:
+        raise refused("look at the lock of", path, error) from error
+    try:
+        with Refusing("look at the lock of", path):
+            return _holding(descriptor), _identity_of(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _locked(directory: str, identity: tuple[int, int]) -> LogDirLockedError:
+    return LogDirLockedError(directory, _IN_THIS_PROCESS if identity in _held else "")
+
+
+def _identity_of(descriptor: int) -> tuple[int, int]:
+    status = os.fstat(descriptor)
+    return status.st_dev, status.st_ino
 
 
 def _same_file(descriptor: int, path: str) -> bool:
@@ -126,27 +219,32 @@ def _same_file(descriptor: int, path: str) -> bool:
             named = os.stat(path)  # noqa: PTH116
         except FileNotFoundError:
             return False
-        held = os.fstat(descriptor)
-        return (named.st_dev, named.st_ino) == (held.st_dev, held.st_ino)
+        return (named.st_dev, named.st_ino) == _identity_of(descriptor)
 
 
 if sys.platform == "linux":
     import fcntl
 
-    def _lock_whole_file(descriptor: int) -> None:
-        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+    def _lock_file(descriptor: int, size: int) -> None:
+        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, size, 0))
 
-    def _is_locked(descriptor: int) -> bool:
-        wanted = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    def _holding(descriptor: int) -> Holding:
+        if _is_locked(descriptor, _TRIAL_SIZE):
+            return Holding.SOMEBODY
+        return Holding.TRIAL if _is_locked(descriptor, 0) else Holding.NOBODY
+
+    def _is_locked(descriptor: int, position: int) -> bool:
+        """Whether something from a position on is locked."""
+        wanted = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, position, 0, 0)
         answer = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, wanted)
         return bool(_FLOCK.unpack(answer)[0] != fcntl.F_UNLCK)
 
 else:
 
-    def _lock_whole_file(descriptor: int) -> None:  # noqa: ARG001 (as on Linux)
+    def _lock_file(descriptor: int, size: int) -> None:  # noqa: ARG001 (as on Linux)
         raise UsageError(
             f"{sys.platform}: a log directory is locked here in a way that only Linux has. Reading works."
         )
 
-    def _is_locked(descriptor: int) -> bool:  # noqa: ARG001
+    def _holding(descriptor: int) -> Holding:  # noqa: ARG001
         raise UsageError(f"{sys.platform}: whether a log directory is locked can be told on Linux only.")

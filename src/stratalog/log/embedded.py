@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -25,6 +26,7 @@ from stratalog.config import LogConfig
 from stratalog.config.keys import Value
 from stratalog.errors import DiskError, LogClosedError, UsageError
 from stratalog.files.disk import Disk
+from stratalog.files.processes import Opener
 from stratalog.log.consume import ConsumerRecord, consume, consume_columns, end_of, isolation_of
 from stratalog.log.home import Home
 from stratalog.log.log import Log
@@ -113,6 +115,7 @@ class PartitionLog:
         self._codec = codec
         self._lock = threading.Lock()
         self._is_closed = False
+        self._opener = Opener()
 
     def __enter__(self) -> Self:
         return self
@@ -121,6 +124,22 @@ class PartitionLog:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def __del__(self) -> None:
+        """Tell of a log that nobody can close any more, and let its thread end. Writes nothing.
+
+        The lock goes with the last reference to the log below, which may still be in use.
+        """
+        if getattr(self, "_is_closed", True) or not self._opener.is_here or isinstance(self._log, LogView):
+            return
+        warnings.warn(
+            f"{self._log.directory} was never closed: it is recovered when it is opened next.",
+            ResourceWarning,
+            source=self,
+            stacklevel=1,
+        )
+        if self._scheduler is not None:
+            self._scheduler.abandon()
 
     def __repr__(self) -> str:
         state = "closed" if self._is_closed else f"{self.start_offset} to {self.end_offset}"
@@ -173,7 +192,7 @@ class PartitionLog:
     @property
     def log(self) -> Log:
         """The log below, with all that a broker does to it: markers, epochs, rolls. Not for read_only."""
-        return self._writable()
+        return self._not_a_view()
 
     def metrics(self) -> dict[str, int]:
         """Kafka's gauges of a log: NumLogSegments, LogStartOffset, LogEndOffset, Size."""
@@ -366,8 +385,13 @@ class PartitionLog:
     def close(self) -> None:
         """Bring everything to the device, leave the mark of a clean close, let go of the lock. Twice is once.
 
-        A log that failed to write is let go of without the mark: it must be recovered.
+        A log that failed to write is let go of without the mark: it must be recovered. In a forked child this
+        writes nothing, and the log stays open in its parent.
         """
+        if not self._opener.is_here:  # nor is the thread that may hold the lock
+            self._is_closed = True
+            self._log.close()
+            return
         with self._lock:
             if self._is_closed:
                 return
@@ -397,6 +421,11 @@ class PartitionLog:
     # Helpers
 
     def _writable(self) -> Log:
+        log = self._not_a_view()
+        self._opener.check(log.directory)
+        return log
+
+    def _not_a_view(self) -> Log:
         self._check_open()
         if isinstance(self._log, LogView):
             raise UsageError(f"{self._log.directory} is opened read_only; open it without to change it.")

@@ -45,7 +45,7 @@ class FlushedLog(LogMarks):
         """Flush, leave a snapshot at the end, cut the indexes, as a clean shutdown does. Twice is once.
 
         A log that has failed is let go of as it is, and its failure raised: it was not closed cleanly. One
-        that was moved or deleted is only let go of.
+        that was moved or deleted, or that the parent of this process has open, is only let go of.
         """
         with self._flush_lock, self._lock:
             if self._closed:

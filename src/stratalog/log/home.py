@@ -127,7 +127,7 @@ class Home:
                 self._metadata.flush()
 
         def open_log() -> Log:
-            return load(
+            log = load(
                 disk=self._disk,
                 clock=clock,
                 scheduler=scheduler,
@@ -138,6 +138,8 @@ class Home:
                 high_watermark_follows_end=True,
                 before_change=before_change,
             )
+            log.kept_alive = self
+            return log
 
         try:
             self._lock.acquire()

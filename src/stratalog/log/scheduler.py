@@ -62,6 +62,13 @@ class BackgroundScheduler:
         if thread is not None and thread is not threading.current_thread():
             thread.join()
 
+    def abandon(self) -> None:
+        """End the thread when it is done with what it does now; nothing else is run, and nobody waits."""
+        with self._changed:
+            self._closed = True
+            self._tasks.clear()
+            self._changed.notify()
+
     def _run(self) -> None:
         try:
             while (found := self._next()) is not None:

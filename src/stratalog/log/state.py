@@ -6,15 +6,18 @@ subject to the one before.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from stratalog.clock import Clock
 from stratalog.config import LogConfig
-from stratalog.errors import DiskError, LogClosedError
+from stratalog.errors import DiskError, LogClosedError, StratalogError, WrongProcessError
 from stratalog.files.disk import Disk
 from stratalog.files.names import TopicPartition
+from stratalog.files.processes import Opener, tell_in_child
 from stratalog.log.epochs import LeaderEpochFileCache
 from stratalog.log.offsets import OffsetMetadata
 from stratalog.log.producers import ProducerStateManager
@@ -52,6 +55,7 @@ class LogState:
         self.log_start_offset = log_start_offset
         self.recovery_point = recovery_point
         self.last_flushed_ms = clock()
+        self.kept_alive: object = None  # as long as this log is: whatever releases its lock when collected
         self._disk, self._clock, self._scheduler = disk, clock, scheduler
         self._directory = directory
         self._end = end
@@ -67,7 +71,9 @@ class LogState:
         self._lock = threading.RLock()
         self._failed: DiskError | None = None
         self._closed = False
-        self._refusal: Callable[[], LogClosedError] | None = None  # why nothing is changed here any more
+        self._refusal: Callable[[], StratalogError] | None = None  # why nothing is changed here any more
+        self._opener = Opener()
+        tell_in_child(self)
         self._begin()
 
     def _begin(self) -> None:
@@ -96,6 +102,13 @@ class LogState:
                 self._scheduler.schedule(name, run, every_ms)
 
         self._scheduler.schedule(name, run, every_ms)
+
+    def start_over_in_child(self) -> None:
+        """After a fork: this process may only read, and the threads that hold locks are not here."""
+        self._refusal = partial(WrongProcessError, self._directory, self._opener.pid, os.getpid())
+        self._flush_lock, self._lock = threading.RLock(), threading.RLock()
+        for segment in self.segments:
+            segment.start_over_in_child()
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
@@ -135,7 +148,7 @@ class LogState:
             raise LogClosedError(self._directory)
 
     def _check_changeable(self) -> None:
-        """As `_check_usable`; and not one that was moved or deleted, which can only be read."""
+        """As `_check_usable`; and not one that was moved, deleted or inherited, which can only be read."""
         self._check_usable()
         if self._refusal is not None:
             raise self._refusal()

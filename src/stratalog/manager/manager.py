@@ -35,6 +35,7 @@ from stratalog.files.disk import Disk
 from stratalog.files.entries import Path
 from stratalog.files.lock import DirectoryLock
 from stratalog.files.names import TopicPartition
+from stratalog.files.processes import Opener, tell_in_child
 from stratalog.log.log import Log
 from stratalog.log.scheduler import BackgroundScheduler, Scheduler
 from stratalog.manager.cleaner import LogCleaner
@@ -109,6 +110,8 @@ class LogManager:
         self._before_shutdown: list[Task] = []
         self._lock = threading.RLock()
         self._is_open = False
+        self._opener = Opener()
+        tell_in_child(self)
 
     # Start and end
 
@@ -120,7 +123,9 @@ class LogManager:
         """
         with self._lock:
             if self._is_open:
+                self._check_opener()
                 raise UsageError("this log manager is started already.")
+            self._opener = Opener()
             try:
                 topics, metadata = open_directories(self._starting, self.directories)
                 self._opening = self._opening._replace(topics=topics)
@@ -142,12 +147,16 @@ class LogManager:
     def shutdown(self, broker_epoch: int | None = None) -> None:
         """Close all logs and leave the markers; twice is once. Raises the first failure of closing itself.
 
-        `broker_epoch` goes into the markers, in place of that which each directory was opened with.
+        `broker_epoch` goes into the markers, in place of that which each directory was opened with. In a
+        forked child this writes nothing, and the logs stay open in its parent.
         """
         with self._lock:
             if not self._is_open:
                 return
             self._is_open = False
+        if not self._opener.is_here:
+            self._let_go()
+            return
         for stop in self._before_shutdown:
             stop()
         self._schedule.stop()
@@ -192,6 +201,7 @@ class LogManager:
 
         Begins after log.initial.task.delay.ms. `stop` is called first of all at shutdown, and waited for.
         """
+        self._check_opener()
         if stop is not None:
             self._before_shutdown.append(stop)
         self._schedule.add(name, task, every_ms=every_ms, delay_ms=self.config.log_initial_task_delay_ms)
@@ -332,6 +342,7 @@ class LogManager:
 
     def truncate_to(self, offsets: Mapping[TopicPartition, int], *, is_future: bool = False) -> None:
         """Cut logs to offsets, and write down the recovery points of the directories concerned."""
+        self._check_opener()
         affected: dict[str, LogDirectory] = {}
         for topic_partition, offset in offsets.items():
             log = self.get_log(topic_partition, is_future=is_future)
@@ -343,6 +354,7 @@ class LogManager:
         self, topic_partition: TopicPartition, offset: int, *, is_future: bool = False
     ) -> None:
         """Empty a log, which goes on at an offset."""
+        self._check_opener()
         log = self.get_log(topic_partition, is_future=is_future)
         if log is not None:
             self._without_cleaner(log, partial(log.truncate_fully_and_start_at, offset))
@@ -417,6 +429,7 @@ class LogManager:
         It is not cleaned meanwhile. Whoever holds the old one can read from it for a while; whoever changes
         or flushes it after the swap gets a LogMovedError.
         """
+        self._check_opener()
         source = self.get_log(topic_partition)
         if source is None:
             raise UsageError(f"{topic_partition} is not here.")
@@ -488,18 +501,22 @@ class LogManager:
 
     def flush_dirty_logs(self) -> None:
         """Flush the logs that were not flushed for their flush.ms."""
+        self._check_opener()
         self._housekeeping.flush_dirty_logs()
 
     def checkpoint_log_recovery_offsets(self, directories: Iterable[LogDirectory] | None = None) -> None:
         """Write recovery-point-offset-checkpoint, of all directories or some."""
+        self._check_opener()
         self._housekeeping.checkpoint_log_recovery_offsets(directories)
 
     def checkpoint_log_start_offsets(self, directories: Iterable[LogDirectory] | None = None) -> None:
         """Write log-start-offset-checkpoint, of all directories or some."""
+        self._check_opener()
         self._housekeeping.checkpoint_log_start_offsets(directories)
 
     def checkpoint_high_watermarks(self, directories: Iterable[LogDirectory] | None = None) -> None:
         """Write replication-offset-checkpoint, of all directories or some."""
+        self._check_opener()
         self._housekeeping.checkpoint_high_watermarks(directories)
 
     def handle_log_dir_failure(self, directory: Path, error: StratalogError) -> None:
@@ -536,6 +553,14 @@ class LogManager:
     def _check_open(self) -> None:
         if not self._is_open:
             raise UsageError("this log manager is not started, or shut down.")
+        self._check_opener()
+
+    def _check_opener(self) -> None:
+        self._opener.check(self.directories[0].path)
+
+    def start_over_in_child(self) -> None:
+        """After a fork: this process may only read, and the manager's threads are not here."""
+        self._lock = threading.RLock()
 
 
 def _no_copy(topic_partition: TopicPartition) -> UsageError:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import threading
 from typing import Protocol
 
+from stratalog.files.processes import tell_in_child
+
 DEFAULT_MAX_BYTES = 128 << 20
 _OVERHEAD = 1024  # of an index with hardly any entries: the arrays themselves, their views, its place here
 
@@ -53,8 +55,13 @@ class IndexCache:
         with self._lock:
             self.used_bytes -= self._sizes.pop(index, 0)
 
+    def start_over_in_child(self) -> None:
+        """After a fork: the thread that may have held the lock is not here."""
+        self._lock = threading.Lock()
+
     def __len__(self) -> int:
         return len(self._sizes)
 
 
 shared = IndexCache()
+tell_in_child(shared)

@@ -85,6 +85,10 @@ class IndexFile:
         self.was_used = False  # since the cache last looked
         self._synced = False
 
+    def share_lock(self, lock: Any) -> None:
+        """Use this lock from now on, as after a fork nobody may be here to release the one before."""
+        self._lock = lock
+
     @property
     def entry_count(self) -> int:
         """How many entries there are; zeros behind them are none."""

@@ -136,6 +136,13 @@ class SegmentFiles:
         """Held by whoever renames the directory, until `update_directory`: readers wait for that."""
         return self._lock
 
+    def start_over_in_child(self) -> None:
+        """After a fork: the thread that may have held the lock is not here."""
+        self._lock = threading.RLock()
+        for index in (self._offset_index, self._time_index, self._txn_index):
+            if index is not None:
+                index.share_lock(self._lock)
+
     @property
     def modified_ms(self) -> int:
         status = self._disk.status(self.log_path)

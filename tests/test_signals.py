@@ -1,0 +1,224 @@
+"""What signals and exits leave behind of an open log and of a running manager; and the graceful stop."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import stratalog
+from stratalog.errors import UsageError
+from stratalog.files.lock import is_locked
+from tests.programs import Program
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the lock is Linux's")
+
+MARK = ".kafka_cleanshutdown"
+
+# Each says when a record is in, and then waits for a line.
+LOG = """
+import signal, sys
+import stratalog
+with stratalog.open_log(sys.argv[1] + "/orders-0", create=True) as log:
+    log.append(b"acknowledged")
+    print("ready", flush=True)
+    said = sys.stdin.readline()
+    if said == "exit\\n":
+        sys.exit(3)
+    if said == "fail\\n":
+        raise RuntimeError
+"""
+MANAGER = """
+import signal, sys
+import stratalog
+from stratalog.files.names import TopicPartition
+from stratalog.records.build import Record, build_batch
+with stratalog.LogManager([sys.argv[1]], high_watermark_follows_end=True) as manager:
+    log = manager.get_or_create_log(TopicPartition("orders", 0), is_new=True)
+    log.append_as_leader(build_batch([Record(0, 1, None, b"acknowledged")]), leader_epoch=0)
+    print("ready", flush=True)
+    said = sys.stdin.readline()
+    if said == "exit\\n":
+        sys.exit(3)
+    if said == "fail\\n":
+        raise RuntimeError
+"""
+PROGRAMS = pytest.mark.parametrize(
+    ("text", "home"), [(LOG, "orders-0"), (MANAGER, ".")], ids=["open_log", "LogManager"]
+)
+
+
+def records(directory: Path) -> list[bytes | None]:
+    with stratalog.open_log(directory / "orders-0", read_only=True) as view:
+        return [record.value for record in view.records()]
+
+
+@PROGRAMS
+def test_sigterm_leaves_an_unclosed_log_with_every_record(tmp_path: Path, text: str, home: str) -> None:
+    with Program(text, tmp_path) as running:
+        running.line()
+        running.send(signal.SIGTERM)
+        assert running.end()[0] == -signal.SIGTERM
+
+    assert not (tmp_path / home / MARK).exists()
+    assert not is_locked(tmp_path / home)
+    assert records(tmp_path) == [b"acknowledged"]
+
+
+@PROGRAMS
+def test_sigint_closes_cleanly_at_the_end_of_the_with(tmp_path: Path, text: str, home: str) -> None:
+    with Program(text, tmp_path) as running:
+        running.line()
+        running.send(signal.SIGINT)
+        code, _, words = running.end()
+
+    assert (code, words) == (-signal.SIGINT, "KeyboardInterrupt")
+    assert (tmp_path / home / MARK).exists()
+    assert records(tmp_path) == [b"acknowledged"]
+
+
+@PROGRAMS
+@pytest.mark.parametrize(("said", "code"), [("exit", 3), ("fail", 1), ("go on", 0)])
+def test_every_other_end_of_the_with_closes_cleanly(
+    tmp_path: Path, text: str, home: str, said: str, code: int
+) -> None:
+    with Program(text, tmp_path) as running:
+        running.line()
+        running.tell(said)
+        assert running.end()[0] == code
+
+    assert (tmp_path / home / MARK).exists()
+    assert records(tmp_path) == [b"acknowledged"]
+
+
+def test_a_log_without_a_with_is_left_unclosed_by_an_exit(tmp_path: Path) -> None:
+    program = """
+import sys
+import stratalog
+log = stratalog.open_log(sys.argv[1] + "/orders-0", create=True)
+log.append(b"acknowledged")
+sys.exit(3)
+"""
+    with Program(program, tmp_path) as running:
+        assert running.end()[0] == 3
+
+    assert not (tmp_path / "orders-0" / MARK).exists()
+    assert records(tmp_path) == [b"acknowledged"]
+
+
+# A graceful stop
+
+
+GRACEFUL = """
+import sys
+import stratalog
+with stratalog.graceful_stop() as stop, stratalog.open_log(sys.argv[1] + "/orders-0", create=True) as log:
+    log.append(b"acknowledged")
+    print("ready", flush=True)
+    if sys.argv[2] == "tail":
+        for record in log.tail(0, stop=stop):
+            print(record.value, flush=True)
+    elif sys.argv[2] == "wait":
+        stop.wait()
+    else:
+        stop.wait()
+        print("stuck", flush=True)
+        while True:
+            sys.stdin.readline()
+    log.append(b"what was begun")
+print(stop.signal.name)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("how", ["tail", "wait"])
+def test_the_first_signal_lets_a_program_finish(tmp_path: Path, how: str, number: signal.Signals) -> None:
+    with Program(GRACEFUL, tmp_path, how) as running:
+        running.line()
+        if how == "tail":
+            running.line()
+        running.send(number)
+        assert running.end() == (0, [number.name], "")
+
+    assert (tmp_path / "orders-0" / MARK).exists()
+    assert records(tmp_path) == [b"acknowledged", b"what was begun"]
+
+
+def test_a_second_signal_ends_a_program_that_does_not_stop(tmp_path: Path) -> None:
+    with Program(GRACEFUL, tmp_path, "stuck") as running:
+        running.line()
+        running.send(signal.SIGTERM)
+        assert running.line() == "stuck"
+        running.send(signal.SIGTERM)
+        assert running.end()[0] == -signal.SIGTERM
+
+    assert not (tmp_path / "orders-0" / MARK).exists()
+    assert records(tmp_path) == [b"acknowledged"]
+
+
+def test_a_signal_to_a_forked_child_does_not_stop_its_parent() -> None:
+    program = """
+import os, signal, stratalog
+with stratalog.graceful_stop() as stop:
+    child = os.fork()
+    if not child:
+        stop.set()
+        os.kill(os.getpid(), signal.SIGTERM)
+        stop.wait()
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), stop.wait(0.001), stop.is_set())
+"""
+    with Program(program) as running:
+        assert running.end() == (0, [f"{-signal.SIGTERM} False False"], "")
+
+
+def test_the_handlers_of_before_are_there_again() -> None:
+    before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
+
+    with stratalog.graceful_stop() as stop:
+        during = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
+        assert not stop.wait(0)
+
+    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == before
+    assert during != before
+
+
+def test_a_signal_that_is_ignored_stays_ignored() -> None:
+    before = signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    try:
+        with stratalog.graceful_stop([signal.SIGUSR1]) as stop:
+            os.kill(os.getpid(), signal.SIGUSR1)
+            assert not stop.is_set()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_a_stop_wakes_every_thread_that_waits_for_it() -> None:
+    with stratalog.graceful_stop() as stop, ThreadPoolExecutor(3) as pool:
+        waiting = [pool.submit(stop.wait, 60) for _ in range(3)]
+        stop.set()
+
+        assert [each.result() for each in waiting] == [True, True, True]
+    assert stop.wait()
+    assert stop.signal is None
+
+
+def test_a_graceful_stop_outside_of_the_main_thread_is_refused() -> None:
+    caught: list[UsageError] = []
+
+    def enter() -> None:
+        try:
+            with stratalog.graceful_stop():
+                pass
+        except UsageError as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=enter)
+    thread.start()
+    thread.join()
+
+    assert "main thread" in str(caught[0])
