@@ -1,0 +1,695 @@
+"""The programs that are killed: a writer of three topics with a cleaner beside it, and a reader.
+
+Both note what they do in a journal (`acknowledged.py`), one `write` a line, so that a line is there or not.
+The writer opens two log directories, says what it found in them, sends again what its predecessor may not
+have got an answer to, and then works until it is killed: threads append, one more flushes, rolls, truncates
+and deletes, retention and the cleaner run as in any log manager, and logs are moved if the plan says so.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import os
+import random
+import re
+import signal
+import threading
+import time
+import traceback
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import stratalog
+from stratalog.config import LogConfig, ManagerConfig, ServerConfig
+from stratalog.errors import DiskError, LogClosedError, OffsetOutOfRangeError, StratalogError, UsageError
+from stratalog.files.disk import Disk
+from stratalog.files.entries import Path as AnyPath
+from stratalog.files.names import CLEAN_SHUTDOWN, TopicPartition
+from stratalog.log.consume import consume
+from stratalog.log.log import Log
+from stratalog.log.origin import AppendOrigin
+from stratalog.log.reading import Isolation
+from stratalog.log.scheduler import BackgroundScheduler, Task
+from stratalog.manager.manager import LogManager
+from stratalog.manager.topic_configs import TopicConfigs
+from stratalog.records.build import BatchOptions, Record, build_batch
+from stratalog.records.compression import Codec
+from stratalog.records.control import ControlType, EndTxnMarker
+from stratalog.records.reader import read_batches
+from tests.lives.acknowledged import Acknowledged, Attempt, Found, LogState, Policy
+
+if TYPE_CHECKING:
+    from stratalog.files.disk import Data
+
+LEDGER, QUEUE, TRADES = "ledger", "queue", "trades"
+RETENTION_SIZE = 16_384
+POLICIES = {
+    LEDGER: Policy(is_compacted=True),
+    QUEUE: Policy(retention_size=RETENTION_SIZE),
+    TRADES: Policy(is_compacted=True, retention_size=4 * RETENTION_SIZE),
+}
+_SMALL = {
+    "internal.segment.bytes": 4096,
+    "segment.index.bytes": 4096,
+    "index.interval.bytes": 256,
+    "file.delete.delay.ms": 5,
+    "min.cleanable.dirty.ratio": 0.05,
+    "delete.retention.ms": 0,
+    "retention.ms": -1,
+    "transaction.partition.verification.enable": "false",  # there is no coordinator to ask
+}
+_TOPICS = {
+    LEDGER: {"cleanup.policy": "compact"},
+    QUEUE: {"cleanup.policy": "delete", "retention.bytes": RETENTION_SIZE},
+    TRADES: {"cleanup.policy": "compact,delete", "retention.bytes": 4 * RETENTION_SIZE},
+}
+_KEYS_COUNT = 12
+_LONGEST_S = 60  # that a life lasts when nobody ends it
+_LOG_END = Isolation.LOG_END
+
+
+class Trap(NamedTuple):
+    """Where a writer kills itself: at the n-th change of a file whose name has `pattern` in it, or that is
+    made by the thread that does what is called so ("cutting").
+
+    `when`: before the change, after it, or after half of it where it is a write.
+    """
+
+    pattern: str
+    count: int
+    when: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """One life of a writer. `has_moves`: logs are moved meanwhile. `is_last`: it only opens and closes."""
+
+    number: int
+    seed: int
+    directories: Sequence[str]
+    journal: str
+    trap: Trap | None = None
+    has_moves: bool = False
+    is_last: bool = False
+
+
+class Journal:
+    """Lines that are in the file when `note` returns, whatever happens to the process."""
+
+    def __init__(self, path: str) -> None:
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+    def note(self, *line: Any) -> None:
+        os.write(self._descriptor, json.dumps(line, separators=(",", ":")).encode() + b"\n")
+
+
+def read_journal(path: str) -> list[list[Any]]:
+    """The lines; what follows the last line end was being written when the process died."""
+    *lines, _ = Path(path).read_bytes().split(b"\n")
+    return [json.loads(line) for line in lines]
+
+
+class KillingDisk(Disk):
+    """The disk of this machine, at a change of which the process is killed."""
+
+    def __init__(self, trap: Trap | None) -> None:
+        super().__init__()
+        self._trap = trap
+        self._left = -1 if trap is None else trap.count
+        self._lock = threading.Lock()
+        self._doing: dict[int, str] = {}
+
+    @contextmanager
+    def doing(self, what: str) -> Iterator[None]:
+        """What this thread does; a trap may wait for it."""
+        self._doing[threading.get_ident()] = what
+        try:
+            yield
+        finally:
+            del self._doing[threading.get_ident()]
+
+    def _is_meant(self, paths: Sequence[AnyPath]) -> bool:
+        if self._trap is None:
+            return False
+        is_named_so = any(self._trap.pattern in os.fspath(path) for path in paths)
+        return is_named_so or self._doing.get(threading.get_ident()) == self._trap.pattern
+
+    def _change(
+        self, change: Callable[[], Any], *paths: AnyPath, half: Callable[[], Any] | None = None
+    ) -> Any:
+        if self._trap is None or not self._is_meant(paths):
+            return change()
+        with self._lock:
+            self._left -= 1
+            is_now = self._left == 0
+        if not is_now:
+            return change()
+        if self._trap.when == "after":
+            change()
+        elif self._trap.when == "half" and half is not None:
+            half()
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError("a process goes on after SIGKILL")
+
+    def append(self, path: AnyPath, data: Data) -> int:
+        halved = bytes(memoryview(data).cast("B")[: memoryview(data).nbytes // 2])
+        found: int = self._change(
+            lambda: super(KillingDisk, self).append(path, data),
+            path,
+            half=lambda: super(KillingDisk, self).append(path, halved),
+        )
+        return found
+
+    def write_at(self, path: AnyPath, data: Data, position: int) -> None:
+        view = memoryview(data).cast("B")
+        self._change(
+            lambda: super(KillingDisk, self).write_at(path, data, position),
+            path,
+            half=lambda: super(KillingDisk, self).write_at(path, view[: len(view) // 2], position),
+        )
+
+    def create(self, path: AnyPath, size: int = 0) -> None:
+        self._change(lambda: super(KillingDisk, self).create(path, size), path)
+
+    def truncate(self, path: AnyPath, size: int) -> None:
+        self._change(lambda: super(KillingDisk, self).truncate(path, size), path)
+
+    def rename(self, source: AnyPath, target: AnyPath) -> None:
+        self._change(lambda: super(KillingDisk, self).rename(source, target), source, target)
+
+    def delete(self, path: AnyPath) -> bool:
+        found: bool = self._change(lambda: super(KillingDisk, self).delete(path), path)
+        return found
+
+    def make_directory(self, path: AnyPath) -> bool:
+        found: bool = self._change(lambda: super(KillingDisk, self).make_directory(path), path)
+        return found
+
+    def remove_directory(self, path: AnyPath) -> bool:
+        found: bool = self._change(lambda: super(KillingDisk, self).remove_directory(path), path)
+        return found
+
+
+# What is counted, by the words of the log.
+_DONE = [
+    ("stratalog.manager.cleaner", re.compile("is clean up to"), "cleanings"),
+    ("stratalog.log.writing", re.compile("is rolled"), "rolls"),
+    ("stratalog.log.deletion", re.compile("are deleted: by retention"), "deletions by retention"),
+]
+
+
+class _Counting(logging.Handler):
+    def __init__(self, journal: Journal) -> None:
+        super().__init__()
+        self._journal = journal
+
+    def emit(self, record: logging.LogRecord) -> None:
+        words = record.getMessage()
+        if record.levelno >= logging.ERROR:
+            self._journal.note("error", words)
+        for name, pattern, kind in _DONE:
+            if record.name == name and pattern.search(words):
+                self._journal.note("did", kind)
+
+
+class HeldScheduler(BackgroundScheduler):
+    """Runs nothing before `let_go`, so that what a process finds can be looked at while it stands still."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._held: list[tuple[str, Task, int]] | None = []
+        self._hold = threading.Lock()
+
+    def schedule(self, name: str, task: Task, delay_ms: int = 0) -> None:
+        with self._hold:
+            if self._held is not None:
+                self._held.append((name, task, delay_ms))
+                return
+        super().schedule(name, task, delay_ms)
+
+    def let_go(self) -> None:
+        with self._hold:
+            held, self._held = self._held, None
+        for name, task, delay_ms in held or []:
+            super().schedule(name, task, delay_ms)
+
+
+def manager_of(plan: Plan, disk: Disk, scheduler: BackgroundScheduler) -> LogManager:
+    """The log manager of a life, in which everything happens all the time."""
+    settings = ManagerConfig(
+        log_retention_check_interval_ms=15,
+        log_flush_offset_checkpoint_interval_ms=20,
+        log_flush_start_offset_checkpoint_interval_ms=35,
+        replica_high_watermark_checkpoint_interval_ms=50,
+        log_initial_task_delay_ms=0,
+        log_cleaner_backoff_ms=3,
+        log_cleaner_dedupe_buffer_size=1 << 18,
+    )
+    log = LogConfig.of(_SMALL)
+    return LogManager(
+        plan.directories,
+        server=ServerConfig(settings, log, ()),
+        topics=TopicConfigs(log, _TOPICS),
+        high_watermark_follows_end=True,
+        disk=disk,
+        scheduler=scheduler,
+    )
+
+
+def write(plan: Plan, known: Acknowledged, on_open: Callable[[], object]) -> None:
+    """Live, until killed. `known` is what the parent knows of the lives before."""
+    journal = Journal(plan.journal)
+    logging.getLogger("stratalog").addHandler(_Counting(journal))
+    logging.getLogger("stratalog").setLevel(logging.DEBUG)
+    try:
+        disk, scheduler = KillingDisk(plan.trap), HeldScheduler()
+        manager = manager_of(plan, disk, scheduler)
+        manager.startup()
+        for topic in POLICIES:
+            manager.get_or_create_log(_partition(topic), is_new=True)
+        for topic in POLICIES:
+            facts = _facts(_log_of(manager, topic))
+            journal.note("state", topic, *facts)
+            known.compare(topic, state_of(facts))  # in this process's copy: what there is to send again
+        scheduler.let_go()
+        journal.note("opened")
+        on_open()
+        if plan.is_last:
+            manager.shutdown()
+            scheduler.close()
+            return
+        _Life(plan, journal, manager, disk, known).run()
+    except BaseException:  # whatever it is, the judge must hear of it
+        journal.note("error", traceback.format_exc())
+
+
+def warm(directory: Path) -> None:
+    """Have every kernel compiled or loaded in this process, whose forks then have them; no thread is left."""
+    directories = [str(directory / "one"), str(directory / "two")]
+    plan = Plan(number=0, seed=0, directories=directories, journal=str(directory / "journal"))
+    disk = KillingDisk(None)
+    with manager_of(plan, disk, HeldScheduler()) as manager:
+        life = _Life(plan, Journal(plan.journal), manager, disk, Acknowledged(POLICIES))
+        for topic in POLICIES:
+            manager.get_or_create_log(_partition(topic), is_new=True, directory=directories[0])
+            appender = _Appender(life, topic, topic, is_idempotent=True)
+            for number in range(60):
+                appender.append(f"{topic} {number // 10}" if topic == TRADES else None)
+                if topic == TRADES and number % 10 == 9:
+                    appender.end(f"{topic} {number // 10}", "commit")
+            _facts(_log_of(manager, topic))
+        manager.cleaner.clean_once(manager.cleaner.new_map())
+    Path(directories[0], CLEAN_SHUTDOWN).unlink()
+    with manager_of(plan, disk, HeldScheduler()):
+        pass  # recovered, as nothing says that it was closed
+
+
+def state_of(fields: Sequence[Any]) -> LogState:
+    """The state of a log in a line of the journal."""
+    start, end, stable, records, committed = fields
+    found = [Found(*record) for record in records]
+    return LogState(start=start, end=end, stable=stable, records=found, committed=committed)
+
+
+def _facts(log: Log) -> tuple[int, int, int, list[Found], list[int]]:
+    start, end, stable = log.log_start_offset, log.log_end_offset, log.last_stable_offset
+    records: list[Found] = []
+    offset = start
+    while offset < end:
+        data = log.read(offset, 1 << 20, isolation=_LOG_END).records
+        batches = [*read_batches(data)]
+        for batch in batches:
+            for record in batch:
+                if record.offset >= start:
+                    records.append(_found(record, batch.facts.producer_id, is_control=batch.is_control))
+        if not batches:
+            break
+        offset = batches[-1].facts.last_offset + 1
+    committed = [found.offset for found in consume(log, start, max(stable, start), Isolation.TXN_COMMITTED)]
+    return start, end, stable, records, committed
+
+
+def _found(record: Any, producer: int | None, *, is_control: bool = False) -> Found:
+    if is_control:
+        return Found(record.offset, _marker_kind(record), None, None, producer)
+    (_, identity), *_ = record.headers
+    key = None if record.key is None else record.key.decode()
+    return Found(record.offset, identity.decode(), key, crc_of(record.value), producer)
+
+
+def _marker_kind(record: Record) -> str:
+    kind = EndTxnMarker.parse(record.key, record.value).control_type
+    return "commit" if kind is ControlType.COMMIT else "abort"
+
+
+def crc_of(value: bytes | None) -> int | None:
+    return None if value is None else zlib.crc32(value)
+
+
+def _partition(topic: str) -> TopicPartition:
+    return TopicPartition(topic, 0)
+
+
+def _log_of(manager: LogManager, topic: str) -> Log:
+    log = manager.get_log(_partition(topic))
+    assert log is not None
+    return log
+
+
+class _Life:
+    """The work of a writer between its start and its end."""
+
+    def __init__(
+        self, plan: Plan, journal: Journal, manager: LogManager, disk: KillingDisk, known: Acknowledged
+    ) -> None:
+        self.plan = plan
+        self.journal = journal
+        self.manager = manager
+        self._disk = disk
+        self._known = known
+        # Held by a thread while it appends, and all of a topic's by whoever truncates it.
+        self.gates: dict[str, list[threading.Lock]] = {topic: [] for topic in POLICIES}
+        self.generations = dict.fromkeys(POLICIES, 0)
+        self._producers = iter(range(plan.number * 1000, plan.number * 1000 + 1000))
+
+    def run(self) -> None:
+        self._finish_what_was_begun()
+        work: list[Callable[[], object]] = [
+            _Appender(self, LEDGER, "a", is_idempotent=True).run,
+            _Appender(self, QUEUE, "b", is_idempotent=True).run,
+            _Appender(self, QUEUE, "c", is_idempotent=False).run,
+            _Appender(self, TRADES, "d", is_idempotent=True).run_transactions,
+            self._keep,
+        ]
+        if self.plan.has_moves:
+            work.append(self._move)
+        for each in work:
+            threading.Thread(target=self._guarded, args=(each,), daemon=True).start()
+        time.sleep(_LONGEST_S)
+
+    def draw(self, name: str) -> random.Random:
+        return random.Random(f"{self.plan.seed} {self.plan.number} {name}")
+
+    def new_producer(self) -> int:
+        return next(self._producers)
+
+    def _guarded(self, work: Callable[[], object]) -> None:
+        try:
+            work()
+        except BaseException:  # whatever it is, the judge must hear of it
+            self.journal.note("error", traceback.format_exc())
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    # Append
+
+    def append(self, attempt: Attempt, data: bytes) -> tuple[int, int]:
+        """Append and note it. A log that was moved meanwhile refuses, and its successor is asked."""
+        self.journal.note(
+            "try",
+            attempt.topic,
+            attempt.name,
+            attempt.producer,
+            attempt.sequence,
+            attempt.transaction,
+            len(data),
+            attempt.records,
+        )
+        info = self.with_log(attempt.topic, lambda log: log.append_as_leader(data, leader_epoch=0))
+        self.journal.note("ack", attempt.topic, attempt.name, info.first_offset, info.last_offset)
+        return info.first_offset, info.last_offset
+
+    def end(self, topic: str, name: str, producer: int, transaction: str, decision: str) -> None:
+        """Write the marker of a transaction."""
+        kind = ControlType.COMMIT if decision == "commit" else ControlType.ABORT
+        marker = EndTxnMarker(kind, 0)
+        data = build_batch(
+            [Record(0, int(time.time() * 1000), marker.key_bytes(), marker.value_bytes())],
+            BatchOptions(producer_id=producer, producer_epoch=0, is_transactional=True, is_control=True),
+        )
+        self.journal.note("end", topic, name, producer, transaction, decision)
+        info = self.with_log(
+            topic,
+            lambda log: log.append_as_leader(
+                data, leader_epoch=0, origin=AppendOrigin.COORDINATOR, transaction_version=1
+            ),
+        )
+        self.journal.note("ack", topic, name, info.first_offset, info.last_offset)
+
+    def with_log(self, topic: str, use: Callable[[Log], Any]) -> Any:
+        """Do something to a log, and to the one that took its place if it was moved meanwhile."""
+        while True:
+            log = _log_of(self.manager, topic)
+            try:
+                return use(log)
+            except StratalogError:
+                if self.manager.get_log(_partition(topic)) is log:
+                    raise
+                self.journal.note("did", "appends to a log that had moved")
+
+    def _finish_what_was_begun(self) -> None:
+        """Send each producer's last batch again, and end the transactions that are open."""
+        draw = self.draw("finish")
+        for topic in POLICIES:
+            for attempt in [*self._known.topics[topic].last.values()]:
+                self.append(attempt, _batch_of(attempt, Codec.NONE))
+        for number, (name, transaction) in enumerate(self._known.transactions.items()):
+            if not transaction.is_ended:
+                decision = transaction.decision or draw.choice(["commit", "abort"])
+                marker = f"{self.plan.number}.e.{number}"
+                self.end(transaction.topic, marker, transaction.producer, name, decision)
+
+    # Change
+
+    def _keep(self) -> None:
+        """Flush, roll, truncate and delete, in an order that the seed says."""
+        draw = self.draw("keep")
+        while True:
+            topic = draw.choice([*POLICIES])
+            match draw.choice(["flush", "roll", "cut", "delete", "checkpoint", "wait", "wait"]):
+                case "flush":
+                    self.with_log(topic, lambda log: log.flush())
+                    self.journal.note("did", "flushes")
+                case "roll":
+                    self.with_log(topic, lambda log: log.roll())
+                case "cut" if topic != TRADES:
+                    self._cut(topic, draw)
+                case "delete" if topic != LEDGER:
+                    self._delete(topic, draw)
+                case "checkpoint":
+                    self.manager.checkpoint_log_recovery_offsets()
+                case _:
+                    time.sleep(draw.random() / 50)
+
+    def _cut(self, topic: str, draw: random.Random) -> None:
+        for gate in self.gates[topic]:
+            gate.acquire()
+        log = _log_of(self.manager, topic)
+        first = max(log.log_start_offset, log.log_end_offset - draw.choice([1, 3, 10, 60, 200]))
+        offset = _batch_start(log, first)
+        if offset is not None and log.log_start_offset < offset < log.log_end_offset:
+            self.journal.note("cutting", topic, offset)
+            with self._disk.doing("cutting"):
+                self.manager.truncate_to({_partition(topic): offset})
+            self.journal.note("cut", topic, offset)
+            self.generations[topic] += 1
+        for gate in self.gates[topic]:
+            gate.release()
+
+    def _delete(self, topic: str, draw: random.Random) -> None:
+        for gate in self.gates[topic]:  # so that no truncation comes in between
+            gate.acquire()
+        log = _log_of(self.manager, topic)
+        start, end = log.log_start_offset, log.log_end_offset
+        offset = start + draw.randrange(max(1, (end - start) // 2))
+        self.journal.note("deleting", topic, offset)
+        try:
+            self.with_log(topic, lambda log: log.delete_records(offset))
+        except OffsetOutOfRangeError:
+            pass
+        else:
+            self.manager.checkpoint_log_start_offsets()
+            self.journal.note("deleted", topic, offset)
+        for gate in self.gates[topic]:
+            gate.release()
+
+    def _move(self) -> None:
+        draw = self.draw("move")
+        while True:
+            topic = draw.choice([*POLICIES])
+            home = str(Path(_log_of(self.manager, topic).directory).parent)
+            (target,) = (path for path in self.plan.directories if path != home)
+            self.journal.note("did", "moves begun")
+            with self._disk.doing("moving"):
+                self.manager.move_log(_partition(topic), target)
+            self.journal.note("did", "moves done")
+
+
+class _Appender:
+    """One thread that appends to one topic, batch after batch, each record with a number of its own."""
+
+    def __init__(self, life: _Life, topic: str, name: str, *, is_idempotent: bool) -> None:
+        self._life, self._topic = life, topic
+        self._thread = f"{life.plan.number}.{name}"
+        self._draw = life.draw(name)
+        self._is_idempotent = is_idempotent
+        self._gate = threading.Lock()
+        life.gates[topic].append(self._gate)
+        self._number = 0
+        self._generation = -1
+        self._producer, self._sequence = -1, -1
+
+    def run(self) -> None:
+        while True:
+            with self._gate:
+                self.append(None)
+            if self._draw.random() < 0.1:
+                time.sleep(self._draw.random() / 300)
+
+    def run_transactions(self) -> None:
+        number = 0
+        while True:
+            transaction = f"{self._thread}.{number}"
+            number += 1
+            for _ in range(self._draw.randint(1, 5)):
+                with self._gate:
+                    self.append(transaction)
+            decision = self._draw.choice(["commit", "commit", "abort"])
+            with self._gate:
+                self.end(transaction, decision)
+            if self._draw.random() < 0.2:
+                time.sleep(self._draw.random() / 300)
+
+    def end(self, transaction: str, decision: str) -> None:
+        self._life.end(self._topic, f"{transaction}.end", self._producer, transaction, decision)
+
+    def append(self, transaction: str | None) -> None:
+        draw = self._draw
+        generation = self._life.generations[self._topic]
+        if self._is_idempotent and generation != self._generation:
+            # What was cut off may have been the end of this producer's sequence.
+            self._generation, self._producer, self._sequence = generation, self._life.new_producer(), 0
+        records: list[tuple[str, str | None, int | None]] = []
+        for _ in range(draw.randint(1, 4)):
+            identity = f"{self._thread}.{self._number}"
+            self._number += 1
+            key = None if self._topic == QUEUE else f"key {draw.randrange(_KEYS_COUNT)}"
+            is_tombstone = key is not None and draw.random() < 0.2
+            records.append((identity, key, None if is_tombstone else crc_of(_value_of(identity))))
+        attempt = Attempt(
+            name=f"{records[0][0]}.t",
+            topic=self._topic,
+            producer=self._producer,
+            sequence=self._sequence,
+            transaction=transaction,
+            size=0,
+            records=records,
+        )
+        self._life.append(attempt, _batch_of(attempt, draw.choice([Codec.NONE, Codec.NONE, Codec.LZ4])))
+        if self._is_idempotent:
+            self._sequence += len(records)
+
+
+def _batch_of(attempt: Attempt, codec: Codec) -> bytes:
+    """The bytes of an attempt, the same records whenever it is sent."""
+    now = int(time.time() * 1000)
+    records = [
+        Record(
+            index,
+            now,
+            None if key is None else key.encode(),
+            None if crc is None else _value_of(identity),
+            (("id", identity.encode()),),
+        )
+        for index, (identity, key, crc) in enumerate(attempt.records)
+    ]
+    if attempt.producer < 0:
+        return build_batch(records, BatchOptions(codec=codec))
+    options = BatchOptions(
+        codec=codec,
+        producer_id=attempt.producer,
+        producer_epoch=0,
+        base_sequence=attempt.sequence,
+        is_transactional=attempt.transaction is not None,
+    )
+    return build_batch(records, options)
+
+
+def _value_of(identity: str) -> bytes:
+    draw = random.Random(identity)
+    return identity.encode() + draw.randbytes(draw.randint(10, 120))
+
+
+def _batch_start(log: Log, offset: int) -> int | None:
+    """Where the batch begins that holds an offset, or the next one."""
+    data = log.read(offset, 1, isolation=_LOG_END).records
+    for batch in read_batches(data):
+        return batch.facts.base_offset
+    return None
+
+
+# The reader
+
+_NOT_THERE = (errno.ENOENT, errno.ENOTDIR)
+
+
+def read(plan: Plan) -> None:
+    """Follow all three topics by a view of their files, until killed; note what comes, and in which run."""
+    journal = Journal(plan.journal)
+    try:
+        readers = [_Following(plan, journal, topic) for topic in POLICIES]
+        ends = time.monotonic() + _LONGEST_S
+        while time.monotonic() < ends:
+            for reader in readers:
+                reader.look()
+    except BaseException:  # whatever it is, the judge must hear of it
+        journal.note("error", traceback.format_exc())
+
+
+class _Following:
+    """One topic, read from where the look before ended; where that is gone a new run begins."""
+
+    def __init__(self, plan: Plan, journal: Journal, topic: str) -> None:
+        self._plan, self._journal, self._topic = plan, journal, topic
+        self._run, self._position = 0, -1
+
+    def look(self) -> None:
+        for directory in self._plan.directories:
+            path = Path(directory, f"{self._topic}-0")
+            try:
+                with stratalog.open_log(path, read_only=True, config=_SMALL) as view:
+                    self._read(view)
+            except OffsetOutOfRangeError:
+                self._run, self._position = self._run + 1, -1
+            except UsageError:
+                continue  # it is in the other directory
+            except DiskError as error:
+                if error.errno not in _NOT_THERE:
+                    raise
+            except LogClosedError:
+                continue
+
+    def _read(self, view: stratalog.log.embedded.PartitionLog) -> None:
+        if self._position > view.end_offset:
+            self._run, self._position = self._run + 1, -1
+        start = view.start_offset if self._position < 0 else self._position
+        for record in view.records(start):
+            found = _found(record, None)
+            self._journal.note("saw", self._topic, self._run, found)
+            self._position = record.offset + 1
+
+
+def runs_of(lines: Sequence[Sequence[Any]]) -> Iterator[tuple[str, list[Found]]]:
+    """What a reader saw, run by run."""
+    runs: dict[tuple[str, int], list[Found]] = {}
+    for kind, *fields in lines:
+        if kind == "saw":
+            topic, run, found = fields
+            runs.setdefault((topic, run), []).append(Found(*found))
+    for (topic, _), found in runs.items():
+        yield topic, found
