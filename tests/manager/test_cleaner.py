@@ -362,12 +362,77 @@ def test_threads_clean_several_logs_and_end_with_the_manager(tmp_path: Path) -> 
     assert not [thread for thread in threading.enumerate() if "log-cleaner" in thread.name]
 
 
+@pytest.mark.parametrize("fault", [KeyError("a mistake"), MemoryError()])
+def test_an_error_that_is_not_ours_costs_one_log_and_not_the_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, fault: Exception
+) -> None:
+    check = LogCleaner._check
+
+    def fail(cleaner: LogCleaner, log: Log) -> None:
+        if log.topic_partition == A:
+            raise fault
+        check(cleaner, log)
+
+    monkeypatch.setattr(LogCleaner, "_check", fail)
+    own = Node(tmp_path, log_cleaner_enable=True, log={**SEGMENT, "cleanup_policy": "compact"})
+    done = threading.Event()
+    with own.running() as manager:
+        dirtier = new_log(manager, A, 30)
+        new_log(manager, B)
+        own.wait(30_000)
+        for _ in range(400):
+            if (tmp_path / CLEAN).exists() and checkpoint(tmp_path, CLEAN).get("b-0") == 10:
+                break
+            done.wait(0.05)
+
+        assert checkpoint(tmp_path, CLEAN)["b-0"] == 10
+        metrics = manager.cleaner.metrics()
+        assert metrics["DeadThreadCount"] == 0
+        assert metrics["uncleanable-partitions-count"] == 1
+        assert metrics["uncleanable-bytes"] == dirtier.size
+        assert f"a-0 cannot be cleaned, and is tried again in an hour: {type(fault).__name__}" in caplog.text
+        assert manager.cleaner.manager.state(A) is None
+
+        monkeypatch.setattr(LogCleaner, "_check", check)
+        own.clock.sleep(3_600_000)
+        assert clean(manager)
+        assert len(offsets(dirtier)) < 30
+
+
+def test_an_error_that_is_not_ours_in_deleting_old_segments_costs_one_log_and_not_the_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with node(tmp_path, policy="compact,delete", retention_ms=1000).running() as manager:
+        bad, good = new_log(manager, A), new_log(manager, B, timestamp=NOW - 5000)
+        monkeypatch.setattr(bad, "delete_old_segments", lambda: {}["a mistake"])
+
+        clean(manager)
+
+        assert good.log_start_offset > 0
+        assert manager.cleaner.metrics()["uncleanable-partitions-count"] == 1
+        assert manager.cleaner.manager.state(A) is None
+
+
+def test_an_error_that_is_not_ours_in_choosing_costs_one_log_and_not_the_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with node(tmp_path).running() as manager:
+        bad, good = new_log(manager, A), new_log(manager, B)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(bad, "segments", ())
+            assert clean(manager)
+
+        assert len(offsets(good)) < 11
+        assert manager.cleaner.manager.is_uncleanable(bad)
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_thread_that_a_fault_has_ended_is_counted_and_its_log_is_given_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fault(*_: object) -> None:
-        raise ZeroDivisionError
+        raise SystemExit
 
     monkeypatch.setattr(LogCleaner, "_check", fault)
     own = Node(tmp_path, log_cleaner_enable=True, log={**SEGMENT, "cleanup_policy": "compact"})

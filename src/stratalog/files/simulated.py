@@ -50,8 +50,8 @@ _WORDS = {
 }
 
 
-class PowerCut(Exception):  # noqa: N818 (it is no error of the program that meets it)
-    """The simulated machine is off. No StratalogError, so that nothing in Stratalog handles it."""
+class PowerCut(BaseException):
+    """The simulated machine is off. Not even an Exception, so that nothing in Stratalog handles it."""
 
 
 class Loss(NamedTuple):

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 
 from stratalog.clock import Clock
 from stratalog.config import ManagerConfig
-from stratalog.errors import DiskError, LogClosedError, StratalogError
+from stratalog.errors import DiskError, LogClosedError
 from stratalog.log.cleaning.offset_map import OffsetMap
 from stratalog.log.log import Log
 from stratalog.manager.cleaner_manager import CleaningAborted, LogCleanerManager
@@ -72,6 +72,7 @@ class LogCleaner:
         return {
             "DeadThreadCount": sum(not thread.is_alive() for thread in self._threads),
             "uncleanable-bytes": self.manager.uncleanable_size(),
+            "uncleanable-partitions-count": len(self.manager.uncleanable_logs()),
         }
 
     # Clean
@@ -90,8 +91,8 @@ class LogCleaner:
         if found is not None:
             self._clean(*found, offset_map)
         self._delete_of_compacted()
-        for directory, error in self.manager.take_failures():
-            self._on_failure(directory, error)
+        for directory, failure in self.manager.take_failures():
+            self._on_failure(directory, failure)
         return found is not None
 
     def _run(self) -> None:
@@ -102,7 +103,7 @@ class LogCleaner:
 
     def _clean(self, log: Log, found: LogToClean, offset_map: OffsetMap) -> None:
         end_offset = found.first_dirty  # what is written down again if it fails
-        failure: StratalogError | None = None
+        failure: Exception | None = None
         try:
             end_offset = log.clean(
                 found.first_dirty,
@@ -114,14 +115,21 @@ class LogCleaner:
             logger.info("%s is clean up to offset %d", log.topic_partition, end_offset)
         except (CleaningAborted, LogClosedError):
             logger.info("the cleaning of %s was stopped", log.topic_partition)
-        except StratalogError as error:
+        except Exception as error:
+            # Whatever it is, a lack of memory or a mistake of ours: this is where a thread of the cleaner
+            # ends if nobody catches it, and all compaction with it. One log is given up, with the reason
+            # logged and its bytes in the metrics; the others are cleaned. Kafka: LogCleaningException
             failure = error
         finally:
             # Before anybody is told: who waits for the log may hold the lock that telling needs.
             self.manager.done_cleaning(log, end_offset)
+        if failure is not None:
+            self._give_up(log, failure)
+
+    def _give_up(self, log: Log, failure: Exception) -> None:
         if isinstance(failure, DiskError):
             self._on_failure(home_of(log), failure)
-        elif failure is not None:
+        else:
             self.manager.mark_uncleanable(log, failure)
 
     def _check(self, log: Log) -> None:
@@ -135,32 +143,33 @@ class LogCleaner:
         """Delete old segments of all logs that are not compacted; returns how many segments went."""
         paused = self.manager.pause_not_compacted()
         try:
-            futures = [log for log in [*self._logs.future.values()] if not log.config.compact]
-            logs = [*paused, *futures]
-            return self._delete([log for log in logs if log.topic_partition.topic not in self._spared])
+            return self._delete([log for log in paused if log.topic_partition.topic not in self._spared])
         finally:
             self.manager.resume(log.topic_partition for log in paused)
 
     def _delete_of_compacted(self) -> None:
         logs = self.manager.grab_deletable()
-        failures: list[tuple[str, DiskError]] = []
+        failures: list[tuple[Log, Exception]] = []
         try:
-            self._delete(logs, failures)
+            for log in logs:
+                try:
+                    log.delete_old_segments()
+                except LogClosedError:
+                    pass  # deleted meanwhile
+                except Exception as error:  # as in `_clean`: the thread goes on
+                    failures.append((log, error))
         finally:
             self.manager.done_deleting(logs)
-        for directory, error in failures:
-            self._on_failure(directory, error)
+        for log, failure in failures:
+            self._give_up(log, failure)
 
-    def _delete(self, logs: Sequence[Log], failures: list[tuple[str, DiskError]] | None = None) -> int:
+    def _delete(self, logs: Sequence[Log]) -> int:
         count = 0
         for log in logs:
             try:
                 count += len(log.delete_old_segments())
             except DiskError as error:
-                if failures is None:
-                    self._on_failure(home_of(log), error)
-                else:
-                    failures.append((home_of(log), error))
+                self._on_failure(home_of(log), error)
             except LogClosedError:
                 pass  # deleted meanwhile
         return count

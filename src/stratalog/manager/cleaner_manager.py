@@ -74,7 +74,7 @@ class LogCleanerManager:
                     found[log.topic_partition] = log_to_clean(
                         facts_of_log(log), offsets.get(log.topic_partition), now
                     )
-                except StratalogError as error:
+                except Exception as error:  # as in LogCleaner._clean: the thread goes on with the others
                     self._give_up(log, error)
                     continue
                 if found[log.topic_partition].resets_checkpoint:
@@ -165,16 +165,27 @@ class LogCleanerManager:
         since = self._uncleanable.get((home_of(log), log.topic_partition))
         return since is not None and self._clock() - since < TRY_AGAIN_MS
 
-    def mark_uncleanable(self, log: Log, error: StratalogError) -> None:
+    def mark_uncleanable(self, log: Log, error: Exception) -> None:
+        """Leave the log alone for an hour, and say why."""
         with self._changed:
             self._give_up(log, error)
 
     def uncleanable_size(self) -> int:
         """Bytes of logs that cannot be cleaned. Kafka: uncleanable-bytes"""
-        return sum(log.size for log in [*self._logs.current.values()] if self.is_uncleanable(log))
+        return sum(log.size for log in self.uncleanable_logs())
 
-    def _give_up(self, log: Log, error: StratalogError) -> None:
-        logger.error("%s cannot be cleaned, and is tried again in an hour: %s", log.topic_partition, error)
+    def uncleanable_logs(self) -> list[Log]:
+        """Those that could not be cleaned, not long ago. Kafka: uncleanable-partitions-count"""
+        return [log for log in [*self._logs.current.values()] if self.is_uncleanable(log)]
+
+    def _give_up(self, log: Log, error: Exception) -> None:
+        is_ours = isinstance(error, StratalogError)
+        logger.error(
+            "%s cannot be cleaned, and is tried again in an hour: %s",
+            log.topic_partition,
+            error if is_ours else f"{type(error).__name__}: {error}",
+            exc_info=None if is_ours else error,
+        )
         self._uncleanable[home_of(log), log.topic_partition] = self._clock()
 
     # Checkpoints
