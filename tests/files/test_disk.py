@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
 import threading
@@ -219,3 +220,28 @@ def test_a_small_file_that_was_replaced_by_another_process_is_read_as_it_is_now(
     assert disk.read_file(path) == b"newer"
     assert disk.read_file(tmp_path / "none") is None
     assert disk.read_file(path / "below a file") is None
+
+
+def test_a_pipe_under_the_name_of_a_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "leader-epoch-checkpoint")
+
+    assert Disk().read_file(tmp_path / "leader-epoch-checkpoint") == b""
+    with pytest.raises(DiskError):
+        Disk().read_at(tmp_path / "leader-epoch-checkpoint", 10, 0)
+
+
+def test_a_sparse_file_that_claims_a_terabyte_is_not_read_whole(tmp_path: Path) -> None:
+    path = tmp_path / "leader-epoch-checkpoint"
+    path.touch()
+    os.truncate(path, 1 << 40)
+
+    with pytest.raises(DiskError, match="1099511627776 bytes") as caught:
+        Disk().read_file(path)
+
+    assert caught.value.errno == errno.EFBIG
+
+
+def test_a_size_that_a_damaged_length_asks_for_takes_no_memory(file: Path) -> None:
+    """The system would be asked for all of it before a byte is read."""
+    assert Disk().read_at(file, 1 << 62, 3) == file.read_bytes()[3:]
+    assert Disk().read_at(file, 1 << 62, 1 << 40) == b""

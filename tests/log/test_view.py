@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -21,6 +22,7 @@ from stratalog.log.view import LogView
 from stratalog.records.control import ControlType
 from tests.fixtures.catalog import Partition, partitions
 from tests.log.model import ORDERS, append_marker, produced
+from tests.log.model import batch as batch_of
 
 if TYPE_CHECKING:
     from stratalog.files.disk import Target
@@ -333,3 +335,33 @@ def test_a_view_follows_the_start_of_the_log(tmp_path: Path) -> None:
 
             assert [record.value for record in view.records()] == [b"c"]
             assert view.start_offset == 2
+
+
+def test_a_view_of_a_directory_without_segments_has_no_newest_record(tmp_path: Path) -> None:
+    (tmp_path / "orders-0").mkdir()
+
+    with open_log(tmp_path / "orders-0", read_only=True) as view:
+        assert view.offset_of_newest() is None
+
+
+def test_a_reader_of_a_log_whose_offsets_go_back_comes_to_an_end(tmp_path: Path) -> None:
+    """It went by the last batch of a fetch, and fetched the same one for ever."""
+    log = tmp_path / "orders-0" / f"{0:020d}.log"
+    log.parent.mkdir()
+    log.write_bytes(batch_of(b"a", b"b", b"c") + batch_of(b"back"))
+    (log.parent / f"{40:020d}.log").write_bytes(batch_of(b"behind", base_offset=40))
+
+    with open_log(log.parent, read_only=True) as view:
+        found = [record.offset for record in islice(view.records(), 20)]
+
+    assert found == [0, 1, 2, 0, 40]
+
+
+def test_a_record_at_the_largest_offset_there_is_ends_a_view(tmp_path: Path) -> None:
+    last = 2**63 - 1
+    log = tmp_path / "orders-0" / f"{last:020d}.log"
+    log.parent.mkdir()
+    log.write_bytes(batch_of(b"a", base_offset=last))
+
+    with open_log(log.parent, read_only=True) as view:
+        assert (view.end_offset, view.last_stable_offset, list(view.records())) == (last, last, [])

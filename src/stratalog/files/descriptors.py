@@ -18,8 +18,10 @@ from types import TracebackType
 
 MAX_OPEN = 256
 
-_READ_FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-_WRITE_FLAGS = os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+# A pipe that somebody left under the name of a file would be waited for; a file is opened at once anyway.
+_FLAGS: int = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+_READ_FLAGS = os.O_RDONLY | _FLAGS
+_WRITE_FLAGS = os.O_RDWR | _FLAGS
 
 
 class OpenFile:

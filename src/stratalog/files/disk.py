@@ -46,6 +46,10 @@ __all__ = [
 
 _PLAIN = (bytes, bytearray, memoryview)  # not as a union, which would be made anew for each call
 _FLAGS: int = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+# A pipe under the name of a file would be waited for until somebody writes to it.
+_NO_WAITING: int = getattr(os, "O_NONBLOCK", 0)
+_LARGE = 1 << 20  # a read for which it is worth asking first whether the file has as much
+LARGEST_SMALL_FILE = 64 << 20  # checkpoints of 100,000 partitions have a tenth of that
 # Never through a link: root repairs directories in which another user may have planted one.
 _CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | _FLAGS
 
@@ -63,7 +67,7 @@ class Disk:
         """Open a file for reading, which creates, locks and changes nothing."""
         name = os.fspath(path)
         with Refusing("open", name):
-            return ReadFile(name, os.open(name, os.O_RDONLY | _FLAGS))
+            return ReadFile(name, os.open(name, os.O_RDONLY | _NO_WAITING | _FLAGS))
 
     def read_into(self, source: ReadFile | Path, buffer: Target, position: int) -> int:
         """Fill `buffer` with the bytes from `position` on; returns how many there were.
@@ -89,8 +93,11 @@ class Disk:
         """At most `size` bytes from `position` on; fewer where the file ends."""
         name = os.fspath(path)
         with self._use(name) as descriptor:
-            # One call for what is nearly always there in one piece, and without a second copy.
+            # One call for what is nearly always there in one piece, and without a second copy. Memory for all
+            # of it is taken before, so a size that a damaged length asks for is not believed.
             try:
+                if size > _LARGE:
+                    size = min(size, max(0, os.fstat(descriptor).st_size - position))
                 data = _read_bytes(descriptor, size, position)
             except OSError as error:
                 raise refused(f"read at byte {position} of", name, error) from error
@@ -102,7 +109,8 @@ class Disk:
 
     def read_file(self, path: Path) -> bytes | None:
         """All of a small file; None where there is none. Opened anew: one that was replaced by another
-        process, which a kept descriptor would not show, is read as it is now."""
+        process, which a kept descriptor would not show, is read as it is now. One that is not small is a
+        DiskError with EFBIG: a sparse file can claim more bytes than there is memory."""
         try:
             file = self.open_read(path)
         except DiskError as error:
@@ -110,7 +118,15 @@ class Disk:
                 return None
             raise
         with file:
-            data = memoryview(bytearray(self.size(file)))
+            size = self.size(file)
+            if size > LARGEST_SMALL_FILE:
+                raise DiskError(
+                    path,
+                    f"it has {size} bytes, and a file of its kind has at most {LARGEST_SMALL_FILE}. Move it "
+                    "away, and look at what it is.",
+                    errno.EFBIG,
+                )
+            data = memoryview(bytearray(size))
             return bytes(data[: self.read_into(file, data, 0)])
 
     def size(self, source: ReadFile | Path) -> int:

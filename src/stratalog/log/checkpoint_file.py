@@ -30,6 +30,7 @@ ParseFields = Callable[[list[str]], Entry | None]
 # Java's \s and BufferedReader.readLine; Python's own know more white space and line ends.
 _BLANKS = re.compile(r"[ \t\n\x0b\f\r]+")
 _LINE_END = re.compile(r"\r\n|\r|\n")
+_LONGEST_QUOTE = 200
 
 
 def read_checkpoint(disk: Disk, path: Path, parse: ParseFields[Entry]) -> list[Entry]:
@@ -64,12 +65,12 @@ def parse_checkpoint(data: bytes, parse: ParseFields[Entry], path: Path) -> list
         return []
     version = parse_number(lines[0], -INT32_MAX - 1, INT32_MAX)
     if version != VERSION:
-        raise CorruptCheckpointError(path, 1, f"the version is {lines[0]!r}, only {VERSION} is known.")
+        raise CorruptCheckpointError(path, 1, f"the version is {quoted(lines[0])}, only {VERSION} is known.")
     if len(lines) == 1:
         return []
     count = parse_number(lines[1], 0, INT32_MAX)
     if count is None:
-        raise CorruptCheckpointError(path, 2, f"{lines[1]!r} is no number of entries.")
+        raise CorruptCheckpointError(path, 2, f"{quoted(lines[1])} is no number of entries.")
     entries = [_parse_line(path, number, line, parse) for number, line in enumerate(lines[2:], 3)]
     if len(entries) != count:
         raise CorruptCheckpointError(path, 2, f"{count} entries are announced, {len(entries)} are there.")
@@ -83,10 +84,15 @@ def _parse_line(path: Path, number: int, line: str, parse: ParseFields[Entry]) -
     try:
         entry = parse(fields)
     except ValueError as error:
-        raise CheckpointNumberError(path, number, f"{line!r}: {error}") from error
+        raise CheckpointNumberError(path, number, f"{quoted(line)}: {error}") from error
     if entry is None:
-        raise CorruptCheckpointError(path, number, f"{line!r} has not the fields it should have.")
+        raise CorruptCheckpointError(path, number, f"{quoted(line)} has not the fields it should have.")
     return entry
+
+
+def quoted(text: str) -> str:
+    """Text of a file as a message shows it: a damaged line can be as long as its file."""
+    return repr(text) if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]!r}..."
 
 
 def int32_field(text: str) -> int:
@@ -102,7 +108,7 @@ def int64_field(text: str) -> int:
 def _number_field(text: str, lowest: int, highest: int) -> int:
     number = parse_number(text, lowest, highest)
     if number is None:
-        raise ValueError(f"{text!r} is no number from {lowest} to {highest}.")
+        raise ValueError(f"{quoted(text)} is no number from {lowest} to {highest}.")
     return number
 
 

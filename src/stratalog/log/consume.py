@@ -160,7 +160,8 @@ def _fetch(log: Readable, offset: int, end: int, isolation: Isolation) -> Fetch 
         walk = walk_batches(data, start=at, table=table, check_crc=False)
         filter_.add(walk.headers)
         if len(walk.headers):
-            next_offset = max(next_offset, int(walk.headers[-1]["last_offset"]) + 1)
+            # Of all: in a damaged log the last one may go back, and the same would be fetched for ever.
+            next_offset = max(next_offset, int(walk.headers["last_offset"].max()) + 1)
         at, stop = walk.next_position, walk.stop
     if stop not in (Stop.END, Stop.TORN_TAIL) and not at:
         # Batches before the damage are given out first; the next fetch then begins with it.

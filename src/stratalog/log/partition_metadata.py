@@ -18,6 +18,7 @@ import uuid
 from stratalog.errors import CorruptCheckpointError, UsageError
 from stratalog.files.disk import Disk, Path
 from stratalog.files.names import INT32_MAX, parse_number
+from stratalog.log.checkpoint_file import quoted
 
 VERSION = 0
 ZERO_ID = uuid.UUID(int=0)
@@ -36,7 +37,7 @@ def topic_id_to_text(topic_id: uuid.UUID) -> str:
 def topic_id_from_text(text: str) -> uuid.UUID:
     """The id that Kafka reads in this text; ValueError if it reads none."""
     if not _ID.fullmatch(text):
-        raise ValueError(f"{text!r} is no id: 22 letters, digits, '-' and '_'")
+        raise ValueError(f"{quoted(text)} is no id: 22 letters, digits, '-' and '_'")
     data = base64.urlsafe_b64decode(text[:_ID_LENGTH] + "==")
     return uuid.UUID(bytes=data)
 
@@ -54,7 +55,7 @@ def parse_partition_metadata(data: bytes, path: Path) -> uuid.UUID:
         raise CorruptCheckpointError(path, 0, "it is not UTF-8.") from error
     version = parse_number(_field(path, lines, 0, "version"), -INT32_MAX - 1, INT32_MAX)
     if version is None or version < VERSION:
-        raise CorruptCheckpointError(path, 1, f"{lines[0]!r} says no version that there is.")
+        raise CorruptCheckpointError(path, 1, f"{quoted(lines[0])} says no version that there is.")
     text = _field(path, lines, 1, "topic_id")
     try:
         topic_id = topic_id_from_text(text)
@@ -70,7 +71,7 @@ def _field(path: Path, lines: list[str], at: int, name: str) -> str:
         raise CorruptCheckpointError(path, at + 1, f"it ends before {name}.")
     parts = _SEPARATOR.split(lines[at])
     if len(parts) != 2:
-        raise CorruptCheckpointError(path, at + 1, f"{lines[at]!r} is not '{name}: value'.")
+        raise CorruptCheckpointError(path, at + 1, f"{quoted(lines[at])} is not '{name}: value'.")
     return parts[1]
 
 

@@ -19,6 +19,8 @@ from stratalog.files.names import FileKind, FileState, parse_segment_file, segme
 from stratalog.log.producer_entry import ProducerStateEntry
 from stratalog.log.producer_snapshot import build_snapshot, parse_snapshot
 
+LARGEST_SNAPSHOT = 256 << 20  # more than five million producers
+
 
 def snapshot_offsets(disk: Disk, directory: str | os.PathLike[str]) -> list[int]:
     """The offsets of the snapshots in a partition's directory, ascending."""
@@ -28,6 +30,13 @@ def snapshot_offsets(disk: Disk, directory: str | os.PathLike[str]) -> list[int]
         if entry.kind is EntryKind.FILE and entry.name.endswith(FileKind.PRODUCER_SNAPSHOT.value)
     )
     return sorted(file.offset for file in found if file is not None and file.state is FileState.LIVE)
+
+
+def read_snapshot(disk: Disk, path: str, size: int) -> bytes:
+    """The bytes of a snapshot, which has `size`; a CorruptSnapshotError if those are more than one has."""
+    if size > LARGEST_SNAPSHOT:
+        raise CorruptSnapshotError(f"it has {size} bytes, and no snapshot has more than {LARGEST_SNAPSHOT}.")
+    return disk.read_at(path, size, 0)
 
 
 class SnapshotFiles:
@@ -64,7 +73,7 @@ class SnapshotFiles:
         """The producers in it; a CorruptSnapshotError if it is torn or damaged."""
         path = self.path(offset)
         try:
-            return parse_snapshot(self._disk.read_at(path, self._disk.size(path), 0))
+            return parse_snapshot(read_snapshot(self._disk, path, self._disk.size(path)))
         except CorruptSnapshotError as error:
             raise CorruptSnapshotError(error.reason, path) from None
 

@@ -48,6 +48,8 @@ def find_offset(
     if timestamp in (SpecialTimestamp.LATEST_TIERED, SpecialTimestamp.EARLIEST_PENDING_UPLOAD):
         return TimestampAndOffset(NO_TIMESTAMP, NO_OFFSET, -1)
     if timestamp == SpecialTimestamp.MAX_TIMESTAMP:
+        if not len(segments):  # a view of a directory without any
+            return None
         newest = max(segments, key=lambda segment: segment.max_timestamp)  # the first of equals
         return newest.find_max_timestamp()
     raise UsageError(

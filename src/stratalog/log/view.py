@@ -46,6 +46,7 @@ logger = logging.getLogger(__name__)
 
 _ATTEMPTS = 5  # at a listing in which a file is gone before it is opened
 _TAIL_SIZE = 1 << 20  # of what is read at once to see whether it is zeros
+INT64_MAX = 2**63 - 1
 _MOST_REPLAYS = 2  # from the newest snapshot, and from one that is known to be on the device
 
 
@@ -338,7 +339,8 @@ class LogView:
             for chunk in active.batches(start):
                 last = chunk.headers[-1]
                 position = chunk.position + int(last["position"]) + int(last["size"])
-                found = int(last["last_offset"]) + 1, position
+                # A damaged offset may be the largest there is, behind which there is none.
+                found = min(int(last["last_offset"]) + 1, INT64_MAX), position
         except CorruptRecordError as error:
             logger.info("%s is read up to what is no batch: %s", active.log_path, error)
         return found

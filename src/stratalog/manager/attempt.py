@@ -94,7 +94,7 @@ def _parse(data: bytes) -> Note:
     worst = Note(has_cut=True)
     try:
         found = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):  # as deep as no note of ours is
         return worst
     if not isinstance(found, dict) or found.get("version") != _VERSION:
         return worst

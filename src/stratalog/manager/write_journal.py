@@ -29,9 +29,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from stratalog.errors import CorruptCheckpointError
+from stratalog.errors import CorruptCheckpointError, InvalidNameError
 from stratalog.files.disk import Disk
-from stratalog.files.names import TopicPartition
+from stratalog.files.names import INT64_MAX, TopicPartition, parse_partition_directory
 from stratalog.log.partition_metadata import topic_id_from_text, topic_id_to_text
 
 JOURNAL = "stratalog-write.json"
@@ -166,7 +166,15 @@ def parse_journal(data: bytes, path: str) -> Journal:
             waiting=tuple(_partition_of(each) for each in found["waiting"]),
             committed={str(query): int(batch) for query, batch in found["committed"].items()},
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+        InvalidNameError,
+    ) as error:
         raise CorruptCheckpointError(
             path,
             0,
@@ -197,18 +205,39 @@ def _document_of(write: PartitionWrite) -> dict[str, object]:
 def _partition_of(document: dict[str, Any]) -> PartitionWrite:  # Any: checked by whoever calls this
     previous = document["previous"]
     topic_id = document["topic_id"]
+    topic, partition = document["topic"], int(document["partition"])
+    parse_partition_directory(_plain_name(f"{topic}-{partition}"))
     return PartitionWrite(
-        topic_partition=TopicPartition(document["topic"], int(document["partition"])),
+        topic_partition=TopicPartition(str(topic), partition),
         topic_id=None if topic_id is None else topic_id_from_text(topic_id),
         is_new=bool(document["is_new"]),
         previous=None if previous is None else (int(previous[0]), int(previous[1])),
         segments=tuple(
             StagedSegment(
-                staged=str(each["staged"]),
-                base_offset=int(each["base_offset"]),
+                staged=_staged_name(str(each["staged"])),
+                base_offset=_offset(int(each["base_offset"])),
                 size=int(each["size"]),
                 records_count=int(each["records_count"]),
             )
             for each in document["segments"]
         ),
     )
+
+
+def _plain_name(name: str) -> str:
+    """The name, unless it leads out of the directory that it is in: what it names is renamed and created."""
+    if os.path.basename(name) != name or "\0" in name:  # noqa: PTH119
+        raise ValueError(f"{name[:100]!r} is not the name of a file")
+    return name
+
+
+def _staged_name(name: str) -> str:
+    if not _plain_name(name).startswith(STAGED_PREFIX):
+        raise ValueError(f"{name[:100]!r} is not the name of a staged segment")
+    return name
+
+
+def _offset(number: int) -> int:
+    if not 0 <= number <= INT64_MAX:
+        raise ValueError(f"{number} is not an offset")
+    return number

@@ -28,6 +28,8 @@ from stratalog.segment.index_cache import IndexCache
 
 _UNOPENED = -1
 _SMALLEST_CAPACITY = 64
+# A segment of 2 GiB in which every other batch is the marker of an abort, and each is as small as can be.
+LARGEST_INDEX = 512 << 20
 _READ_WHOLE = 64 << 10  # up to this size one read of the file costs less than looking for its last entry
 
 
@@ -308,6 +310,10 @@ class IndexFile:
                 self._length, count = self.max_size // self.entry_size * self.entry_size, 0
             else:
                 self._exists = True
+                if status.size > LARGEST_INDEX:
+                    raise CorruptIndexError(
+                        self.path, f"{status.size} bytes are more than the index of any segment has."
+                    )
                 self._length = status.size
                 count = self._count_entries()
             self._last = None

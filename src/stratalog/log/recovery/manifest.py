@@ -66,7 +66,7 @@ def parse_line(line: bytes) -> Kept | None:
         fields = json.loads(line.strip(b"\0"))
         parts = tuple(KeptPart(**part) for part in fields.pop("parts"))
         kept = Kept(**fields, parts=parts)
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
     origin = (kept.directory, kept.partition, kept.file)
     if not all(isinstance(name, str) for name in origin) or not all(_is_sound(part) for part in parts):

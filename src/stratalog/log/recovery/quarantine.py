@@ -48,6 +48,7 @@ from stratalog.log.recovery.manifest import (
 ZERO_BLOCK_SIZE = 4096
 _CHUNK_SIZE = 1 << 20  # a multiple of the block
 _LONGEST_NAME = 255  # bytes, on common file systems
+_LARGEST_MANIFEST = 256 << 20  # a line for each of a million things that were kept
 _MOST_PARTS = 4096  # a line of the manifest stays readable
 
 
@@ -343,6 +344,8 @@ class Quarantine:
             if any(entry.name == MANIFEST and entry.is_symlink for entry in self._listing()):
                 raise QuarantineError(path, "it is a symbolic link, which is not written through.")
             status = self._disk.status(path)
+            if status is not None and status.size > _LARGEST_MANIFEST:
+                raise QuarantineError(path, f"it has {status.size} bytes, which no manifest has.")
             data = b"" if status is None else self._disk.read_at(path, status.size, 0)
             found = (parse_line(line) for line in data.split(b"\n"))
             self._lines, self._by_source, self._taken = [], {}, set()

@@ -21,6 +21,7 @@ from stratalog.log.recovery.survey import Survey
 from stratalog.log.recovery.task import ScanResult, ScanTask, result_of
 from stratalog.segment.scan import ScanStop, SegmentScan, scan_reader
 
+INT64_MAX = 2**63 - 1
 WIDEST = 2**31  # no offset of a segment is so far from its base
 
 
@@ -123,7 +124,7 @@ class _Salvaging:
         return max([*known, *before], default=-1)
 
     def _next_base(self, number: int, task: ScanTask) -> int:
-        widest = task.base_offset + WIDEST
+        widest = min(task.base_offset + WIDEST, INT64_MAX)
         if number + 1 < len(self._states):
             return min(widest, self._states[number + 1].base_offset)
         return widest

@@ -20,7 +20,8 @@ from stratalog.files.names import LEADER_EPOCH_CHECKPOINT, TopicPartition
 from stratalog.log.epochs import EpochEntry, LeaderEpochFileCache
 from stratalog.log.producer_entry import ProducerStateEntry
 from stratalog.log.producer_snapshot import ENTRY_SIZE, HEADER_SIZE, parse_snapshot
-from stratalog.log.recovery.facts import Finding, FindingKind, missing_snapshot
+from stratalog.log.producer_snapshot_files import read_snapshot
+from stratalog.log.recovery.facts import FileFact, Finding, FindingKind, missing_snapshot
 from stratalog.log.recovery.index_checks import IndexCheck, IndexState, check_indexes
 from stratalog.log.recovery.inventory import Inventory, SegmentFiles, take_inventory
 from stratalog.log.recovery.sequence import RecoverySequence, SegmentState, SequenceSettings, floor_segment
@@ -30,10 +31,12 @@ from stratalog.records.kernels import index as kernel
 from stratalog.records.kernels.memory import Bytes
 from stratalog.records.reader import BatchRow
 from stratalog.segment.headers import find_batch
+from stratalog.segment.index_file import LARGEST_INDEX
 from stratalog.segment.offset_index import OffsetIndex
 from stratalog.segment.scan import ScanStop, SegmentScan
 
 INT64_MAX = 2**63 - 1
+_DAMAGED = b"damaged"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,7 +247,7 @@ class _Surveyor:
         fact = self._inventory.snapshots[offset]
         entries: list[ProducerStateEntry] | None = None
         try:
-            entries = parse_snapshot(self._disk.read_at(self._path(fact.name), fact.size, 0))
+            entries = parse_snapshot(read_snapshot(self._disk, self._path(fact.name), fact.size))
         except CorruptSnapshotError as error:
             self._findings.append(
                 Finding(
@@ -260,15 +263,24 @@ class _Surveyor:
     def _digests(self, first_offset: int) -> dict[int, bytes]:
         """What is in the snapshots from an offset on, to tell which of those taken anew are the same."""
         return {
-            offset: snapshot_digest(self._disk.read_at(self._path(fact.name), fact.size, 0))
+            offset: self._digest(fact)
             for offset, fact in self._inventory.snapshots.items()
             if offset >= first_offset
         }
 
+    def _digest(self, fact: FileFact) -> bytes:
+        try:
+            return snapshot_digest(read_snapshot(self._disk, self._path(fact.name), fact.size))
+        except CorruptSnapshotError:
+            return _DAMAGED
+
     def _read_txn_indexes(self, recovered: set[int]) -> dict[int, bytes]:
         facts = {base: self._files[base].txn_index for base in recovered}
         return {
+            # One that is too large is not as it should be, whatever is in it.
             base: self._disk.read_at(self._path(fact.name), fact.size, 0)
+            if fact.size <= LARGEST_INDEX
+            else _DAMAGED
             for base, fact in facts.items()
             if fact is not None
         }
@@ -380,7 +392,7 @@ def snapshot_digest(data: bytes) -> bytes:
     try:
         parse_snapshot(data)
     except CorruptSnapshotError:
-        return b"damaged"
+        return _DAMAGED
     entries = [data[at : at + ENTRY_SIZE] for at in range(HEADER_SIZE, len(data), ENTRY_SIZE)]
     return blake2b(b"".join(sorted(entries)), digest_size=16).digest()
 
