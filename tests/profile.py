@@ -20,12 +20,12 @@ def current() -> str:
     return name
 
 
-def examples(deep: int, *, quick: int = HANDFUL) -> int:
-    """How many cases to run where the full count is `deep`: all, a tenth, or `quick` of them."""
+def examples(deep: int, *, quick: int = HANDFUL, ci: int | None = None) -> int:
+    """How many cases to run where the full count is `deep`: all, a tenth (or `ci`), or `quick` of them."""
     match current():
         case "deep":
             return deep
         case "ci":
-            return max(min(quick, deep), deep // 10)
+            return max(min(quick, deep), deep // 10) if ci is None else ci
         case _:
             return min(quick, deep)

@@ -25,7 +25,7 @@ SECONDS = 10  # that a case may take; it takes a few thousandths of one
 MEMORY = 256 << 20  # that all cases together may add to the process
 
 
-def _address_space() -> int:
+def address_space() -> int:
     return int(Path("/proc/self/statm").read_text().split()[0]) * mmap.PAGESIZE
 
 
@@ -50,7 +50,7 @@ def main(seed: int, first: int, count: int, progress_file: str) -> None:
                 )
             )
         readers.outcomes.clear()
-        resource.setrlimit(resource.RLIMIT_AS, (_address_space() + MEMORY,) * 2)
+        resource.setrlimit(resource.RLIMIT_AS, (address_space() + MEMORY,) * 2)
         slowest = 0.0
         for number in range(first, first + count):
             struct.pack_into("<q", progress, 0, number)

@@ -13,40 +13,20 @@ from dataclasses import dataclass
 
 from tests import naive
 from tests.properties.corpus import Seed, corpus, set_crc, set_length
+from tests.properties.damage import (
+    INT32_EDGES,
+    INT64_EDGES,
+    cut,
+    cut_out,
+    flip_bits,
+    insert,
+    overwrite,
+    repeat,
+    with_int32_anywhere,
+)
 from tests.properties.fields import records, sizes, varints, with_right_checksums
 
 INT16_EDGES = (0, 1, -1, 2**15 - 1, -(2**15), 0x07, 0x08, 0x10, 0x20, 0x38, 0x40)
-INT32_EDGES = (
-    0,
-    1,
-    -1,
-    -2,
-    2,
-    13,
-    14,
-    22,
-    49,
-    2**16,
-    2**24,
-    2**30,
-    2**31 - 1,
-    2**31 - 2,
-    -(2**31),
-    -(2**31) + 1,
-)
-INT64_EDGES = (
-    *INT32_EDGES,
-    2**31,
-    -(2**31) - 1,
-    2**53,
-    2**62,
-    2**63 - 1,
-    2**63 - 2,
-    2**63 - 2**31,
-    -(2**63),
-    -(2**63) + 1,
-)
-BYTES = (0x00, 0x01, 0x02, 0x7F, 0x80, 0x81, 0xFE, 0xFF)
 # Zigzag numbers that never end, end one byte late, are longer than they need to be, or hold more than fits.
 ODD_VARINTS = (
     b"\x80",
@@ -61,6 +41,7 @@ ODD_VARINTS = (
     b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f",
     b"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x00",
 )
+INT16_EDGES = (0, 1, -1, 2**15 - 1, -(2**15), 0x07, 0x08, 0x10, 0x20, 0x38, 0x40)
 INT16_FIELDS = (21, 51)
 INT32_FIELDS = (8, 8, 12, 17, 23, 53, 57, 57)  # the lengths twice: they lead the furthest
 INT64_FIELDS = (0, 27, 35, 43)
@@ -76,6 +57,7 @@ class Case:
     head: bytes
     magic: int
     plain: bytes
+    codec: str = "none"
 
 
 def mutated(seed: int, number: int) -> Case:
@@ -99,7 +81,15 @@ def mutated(seed: int, number: int) -> Case:
         data += rng.choice(corpus()).raw[: rng.randrange(75)]
     if rng.random() < 0.01:  # more than one table of the walk holds
         data = next(seed for seed in corpus() if seed.name == "smallest").raw * 70 + data
-    return Case(number=number, name=victim.name, data=data, head=head, magic=victim.magic, plain=plain)
+    return Case(
+        number=number,
+        name=victim.name,
+        data=data,
+        head=head,
+        magic=victim.magic,
+        plain=plain,
+        codec=victim.codec.kafka_name,
+    )
 
 
 def _damaged_batch(rng: random.Random, victim: Seed) -> bytearray:
@@ -135,43 +125,9 @@ def _damaged_records(rng: random.Random, victim: Seed) -> bytes:
     return bytes(section)
 
 
-def _flip_bits(rng: random.Random, data: bytearray) -> bytearray:
-    for _ in range(rng.choice((1, 1, 2, 4, 16))):
-        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-    return data
-
-
-def _overwrite(rng: random.Random, data: bytearray) -> bytearray:
-    start = rng.randrange(len(data))
-    size = min(rng.choice((1, 1, 2, 4, 8, 40)), len(data) - start)
-    data[start : start + size] = _filling(rng, size)
-    return data
-
-
-def _cut(rng: random.Random, data: bytearray) -> bytearray:
-    return data[: rng.randrange(len(data))]
-
-
-def _cut_out(rng: random.Random, data: bytearray) -> bytearray:
-    start = rng.randrange(len(data))
-    del data[start : start + rng.choice((1, 1, 2, 5, 30))]
-    return data
-
-
-def _insert(rng: random.Random, data: bytearray) -> bytearray:
-    start = rng.randrange(len(data) + 1)
-    data[start:start] = _filling(rng, rng.choice((1, 1, 2, 8, 61, 300)))
-    return data
-
-
 def _splice(rng: random.Random, data: bytearray) -> bytearray:
     other = rng.choice(corpus()).raw
     return data[: rng.randrange(len(data))] + other[rng.randrange(len(other)) :]
-
-
-def _repeat(rng: random.Random, data: bytearray) -> bytearray:
-    start, end = sorted((rng.randrange(len(data)), rng.randrange(len(data))))
-    return data[:end] + data[start:]
 
 
 def _with_edge_in_header(rng: random.Random, data: bytearray) -> bytearray:
@@ -188,13 +144,6 @@ def _with_edge_in_header(rng: random.Random, data: bytearray) -> bytearray:
     return data
 
 
-def _with_int32_anywhere(rng: random.Random, data: bytearray) -> bytearray:
-    edge = struct.pack(">i", rng.choice(INT32_EDGES))
-    start = rng.randrange(len(data))
-    data[start : start + 4] = edge[: len(data) - start]
-    return data
-
-
 def _with_other_magic_or_codec(rng: random.Random, data: bytearray) -> bytearray:
     if len(data) > 22:
         if rng.random() < 0.4:
@@ -205,24 +154,18 @@ def _with_other_magic_or_codec(rng: random.Random, data: bytearray) -> bytearray
 
 
 _DAMAGES: tuple[Callable[[random.Random, bytearray], bytearray], ...] = (
-    _flip_bits,
-    _overwrite,
-    _cut,
-    _cut_out,
-    _insert,
+    flip_bits,
+    overwrite,
+    cut,
+    cut_out,
+    insert,
     _splice,
-    _repeat,
+    repeat,
     _with_edge_in_header,
     _with_edge_in_header,
-    _with_int32_anywhere,
+    with_int32_anywhere,
     _with_other_magic_or_codec,
 )
-
-
-def _filling(rng: random.Random, size: int) -> bytes:
-    if rng.random() < 0.5:
-        return rng.randbytes(size)
-    return bytes([rng.choice(BYTES)]) * size
 
 
 def _with_edge_at(rng: random.Random, data: bytearray, field: tuple[int, int], magic: int) -> bytearray:

@@ -32,7 +32,8 @@ from stratalog.records.unpack import PROBLEMS, next_run
 from stratalog.records.walk import Stop, walk_batches
 from tests import naive
 from tests.properties.arena import Arena, Bytes
-from tests.properties.mutate import INT64_EDGES, Case
+from tests.properties.damage import INT64_EDGES
+from tests.properties.mutate import Case
 
 LIMIT = 32 << 10  # of what a batch may unpack to: bombs must cost no more than this and a constant
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1

@@ -21,17 +21,18 @@ from stratalog.records.compression import decompress
 from stratalog.records.reader import read_batches
 from stratalog.records.unpack import PROBLEMS
 from tests import naive, profile
+from tests.counting import Count
 from tests.properties.corpus import corpus
 from tests.properties.mutate import mutated
 
 ROOT = Path(__file__).parents[2]
 SEED = 20_000
-CASES = profile.examples(200_000, quick=1000)
+CASES = profile.examples(200_000, quick=1000, ci=3000)
 BLOCK = 5000
 BLOCKS = range(0, CASES, BLOCK)
 
 
-def attack(work: Path, first: int, count: int, **environment: str) -> dict[str, int]:
+def attack(work: Path, first: int, count: int, counts: Count, **environment: str) -> dict[str, int]:
     """Run these cases, fail with the number of the one that went wrong, return the outcomes."""
     progress = work / "progress"
     progress.write_bytes(struct.pack("<q", -1))  # healthy batches come first
@@ -51,13 +52,14 @@ def attack(work: Path, first: int, count: int, **environment: str) -> dict[str, 
         pytest.fail(
             f"case {number} of seed {SEED}: {how} (exit {run.returncode})\n{run.stderr}", pytrace=False
         )
+    counts("mutated files", {"record batches in memory": count})
     outcomes: dict[str, int] = json.loads(run.stdout)["outcomes"]
     return outcomes
 
 
 @pytest.mark.parametrize("first", BLOCKS)
-def test_damaged_batches_are_read_or_refused(first: int, tmp_path: Path) -> None:
-    outcomes = attack(tmp_path, first, min(BLOCK, CASES - first))
+def test_damaged_batches_are_read_or_refused(first: int, tmp_path: Path, counts: Count) -> None:
+    outcomes = attack(tmp_path, first, min(BLOCK, CASES - first), counts)
 
     # Damage that is turned away at the door would prove nothing: all rules of all formats must have been met.
     for rule in PROBLEMS.values():
@@ -72,12 +74,14 @@ def test_damaged_batches_are_read_or_refused(first: int, tmp_path: Path) -> None
 
 
 @pytest.mark.skipif(profile.current() == profile.QUICK, reason="compiles every kernel anew")
-def test_no_kernel_indexes_outside_an_array(tmp_path: Path) -> None:
+def test_no_kernel_indexes_outside_an_array(tmp_path: Path, counts: Count) -> None:
     # Numba takes a cached kernel without the checks for one with them, hence a cache of its own. What goes
     # through the intrinsics is not checked by this: that is what the forbidden pages are for.
     count = profile.examples(10_000)
 
-    outcomes = attack(tmp_path, CASES, count, NUMBA_BOUNDSCHECK="1", NUMBA_CACHE_DIR=str(tmp_path / "numba"))
+    outcomes = attack(
+        tmp_path, CASES, count, counts, NUMBA_BOUNDSCHECK="1", NUMBA_CACHE_DIR=str(tmp_path / "numba")
+    )
 
     assert list((tmp_path / "numba").rglob("*.nbi"))
     assert outcomes["columns: fine"] > 0

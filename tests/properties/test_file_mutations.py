@@ -1,0 +1,149 @@
+"""Damaged files of every kind, and whole damaged directories, through all that reads and recovers them.
+
+Only our own errors come out, nothing outside a buffer is read, memory is bounded, and every case ends. Each
+block of cases runs in a process of its own (tests/properties/attack_files.py). With the batches of
+test_mutations.py these are a million cases in `make test-deep`; the end of a run says how many of each kind.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import profile
+from tests.counting import Count
+
+ROOT = Path(__file__).parents[2]
+SEED = 14
+# Cases in `make test-deep`, in `make test`, in `make quick`; and how many a process runs.
+GROUPS = {
+    "files": (730_000, 6_000, 600, 20_000),
+    "segments": (40_000, 300, 60, 4_000),
+    "directories": (28_000, 300, 60, 4_000),
+    "links": (2_000, 60, 20, 500),
+}
+MET = {
+    "files": [
+        "index: CorruptIndexError",
+        "time index: CorruptIndexError",
+        "transaction index: CorruptIndexError",
+        "snapshot: CorruptSnapshotError",
+        "snapshot: fine",
+        "epochs: CorruptCheckpointError",
+        "epochs: CheckpointNumberError",
+        "partition.metadata: CorruptCheckpointError",
+        "meta.properties: CorruptCheckpointError",
+        "checkpoint: CorruptCheckpointError",
+        "journal: CorruptCheckpointError",
+        "journal: fine",
+        "manifest: restore: QuarantineError",
+        "metadata snapshot: a problem",
+        "metadata snapshot: fine",
+        "record of __consumer_offsets: InvalidRecordError",
+        "record of __cluster_metadata: fine",
+    ],
+    "segments": ["scan: END", "scan: TORN_TAIL", "view: fine", "recovery: fine", "recovery: load: fine"],
+    "directories": ["view: fine", "recovery: fine", "recovery: load: fine", "recovery: read: fine"],
+    "links": ["view: fine", "recovery: fine", "recovery: DiskError"],
+}
+
+
+def blocks() -> list[tuple[str, int, int]]:
+    """(group, first case, how many) of each process."""
+    found = []
+    for group, (deep, ci, quick, size) in GROUPS.items():
+        count = profile.examples(deep, quick=quick, ci=ci)
+        found += [(group, first, min(size, count - first)) for first in range(0, count, size)]
+    return found
+
+
+def attack(work: Path, group: str, first: int, count: int) -> dict[str, dict[str, int]]:
+    """Run these cases; fail with the number of the one that went wrong, or return what came of them."""
+    progress = work / "progress"
+    progress.write_bytes(struct.pack("<q", -1))  # healthy ones come first
+    arguments = ["-m", "tests.properties.attack_files", group, str(SEED), str(first), str(count)]
+    run = subprocess.run(
+        [sys.executable, *arguments, str(progress)],
+        cwd=ROOT,
+        # One arena, or every thread would reserve 64 MiB of addresses.
+        env={**os.environ, "MALLOC_ARENA_MAX": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if run.returncode != 0:
+        (number,) = struct.unpack("<q", progress.read_bytes())
+        how = {-signal.SIGSEGV: "a read outside the buffer", -signal.SIGALRM: "a hang"}.get(
+            run.returncode, "an error"
+        )
+        pytest.fail(
+            f"case {number} of {group}, seed {SEED}: {how} (exit {run.returncode})\n{run.stderr}",
+            pytrace=False,
+        )
+    found: dict[str, dict[str, int]] = json.loads(run.stdout)
+    return found
+
+
+@pytest.mark.parametrize(("group", "first", "count"), blocks())
+def test_damaged_files_are_read_or_refused(
+    group: str, first: int, count: int, tmp_path: Path, counts: Count
+) -> None:
+    found = attack(tmp_path, group, first, count)
+
+    counts("mutated files", found["kinds"])
+    assert sum(found["kinds"].values()) == count
+    if profile.current() != profile.QUICK:  # damage that is turned away at the door would prove nothing
+        assert [met for met in MET[group] if not found["outcomes"].get(met)] == []
+
+
+PLANTED = """
+import sys
+from tests.properties import attack_files
+from stratalog.files.disk import Disk
+
+
+def run(rng):
+    {what}
+
+
+attack_files.runner = lambda group, work: (run, lambda: {{"outcomes": {{}}, "kinds": {{}}}})
+attack_files.SECONDS = 1
+attack_files.main("files", 1, 5, 1, sys.argv[1])
+print("not caught")
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "exit_code", "words"),
+    [
+        ("bytearray(2 << 30)", 1, "MemoryError"),
+        ("attack_files.guarded_buffer(10).base[4096 + 4096]", -signal.SIGSEGV, "Segmentation fault"),
+        ("__import__('time').sleep(60)", -signal.SIGALRM, "most recent call first"),
+        ("{}['no error of ours']", 1, "KeyError"),
+    ],
+    ids=["2 GiB of memory", "a read outside", "a hang", "an error that is not ours"],
+)
+def test_what_is_looked_for_is_caught_where_it_is_planted(
+    what: str, exit_code: int, words: str, tmp_path: Path
+) -> None:
+    progress = tmp_path / "progress"
+    progress.write_bytes(struct.pack("<q", -1))
+
+    run = subprocess.run(
+        [sys.executable, "-c", PLANTED.format(what=what), str(progress)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (run.returncode, run.stdout) == (exit_code, "")
+    assert words in run.stderr
+    assert struct.unpack("<q", progress.read_bytes()) == (5,)
