@@ -46,6 +46,7 @@ from stratalog.manager.layout import Problem
 from stratalog.manager.loading import Loading, Opening, topic_id_of
 from stratalog.manager.log_directory import LogDirectory, MakeLock
 from stratalog.manager.moving import agreement, catch_up, take_marks_of, take_name
+from stratalog.manager.pending_move import PendingMove, forget_move, note_move
 from stratalog.manager.progress import OnProgress, RecoveryProgress
 from stratalog.manager.registry import LogRegistry, home_of
 from stratalog.manager.removal import DelayedRemoval
@@ -413,10 +414,13 @@ class LogManager:
                     self._in(home, lambda: take_marks_of(copy, source))
                     # Before the copy has its name: a crash from then on finds its start and its end.
                     self._checkpoint(home)
+                    move = PendingMove(topic_partition, old_home.path)
+                    self._in(home, lambda: note_move(self._opening.disk, home.path, move))
                     self._in(home, lambda: take_name(copy))
                     self._logs.promote(topic_partition)
                     self.cleaner.manager.move(topic_partition, old_home.path, home.path)
                     self._retire(source, partial(LogMovedError, source.directory, copy.directory))
+                    self._in(home, lambda: forget_move(self._opening.disk, home.path))
                 finally:
                     self._resume_cleaning()
             self._checkpoint(home)

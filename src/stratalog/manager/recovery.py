@@ -38,6 +38,7 @@ from stratalog.manager.marking import (
     missing_directories,
 )
 from stratalog.manager.owners import current_user
+from stratalog.manager.pending_move import finish_pending_move
 from stratalog.manager.progress import (
     DeviceProgress,
     DirectoryProgress,
@@ -181,6 +182,11 @@ class _Recovery:
             locked = [directory for directory in self._alive() if not directory.is_left_alone]
             for directory in locked:
                 self._guarded(directory, self._disk.resume, [directory.path])
+        if not self._options.dry_run:
+            locked_paths = {found.path for found in self._alive() if not found.is_left_alone}
+            for directory in self._alive():
+                if directory.path in locked_paths:
+                    self._guarded(directory, finish_pending_move, self._disk, directory.path, locked_paths)
         for directory in self._alive():
             self._guarded(directory, directory.look)
             self._devices[directory.path] = device_of(self._disk, directory.path)

@@ -1,0 +1,94 @@
+"""`stratalog-move.json`: a log that is just changing places with its copy in another log directory.
+
+{"version": 0, "topic": "orders", "partition": 0, "from": "/disk-1"}
+
+The copy gets the log's name in its own directory, and the old log the name -delete in the other. No file
+system does both at once. A crash in between leaves the partition in both directories, and Kafka then refuses
+to start until somebody removes one of them. So this note is written first, to the copy's directory, when the
+copy has everything and is on the device; it is removed last. Recovery that finds the note, and the partition
+in both directories, retires the old log. In any other state the note means nothing: the names say how far the
+swap came.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Collection
+from typing import NamedTuple
+from uuid import uuid4
+
+from stratalog.errors import InvalidNameError
+from stratalog.files.disk import Disk
+from stratalog.files.names import DirectoryState, TopicPartition, check_topic_name, partition_directory_name
+
+logger = logging.getLogger(__name__)
+
+NOTE = "stratalog-move.json"
+_VERSION = 0
+
+
+class PendingMove(NamedTuple):
+    """The partition, and the log directory that it leaves."""
+
+    topic_partition: TopicPartition
+    source: str
+
+
+def note_move(disk: Disk, directory: str, move: PendingMove) -> None:
+    """Remember, on the device when this returns, that the copy in this directory is the one that counts."""
+    document = {
+        "version": _VERSION,
+        "topic": move.topic_partition.topic,
+        "partition": move.topic_partition.partition,
+        "from": move.source,
+    }
+    disk.replace(_path(directory), json.dumps(document).encode())
+
+
+def forget_move(disk: Disk, directory: str) -> None:
+    """The old log is gone, and the note worthless."""
+    disk.delete(_path(directory))
+
+
+def finish_pending_move(disk: Disk, directory: str, others: Collection[str]) -> None:
+    """Retire the old log if it and its copy here both have the partition's name.
+
+    Needs the locks of this directory and of `others`; nothing is done to a directory that is none of them.
+    """
+    data = disk.read_file(_path(directory))
+    if data is None:
+        return
+    move = _parse(data)
+    if move is not None:
+        name = str(move.topic_partition)
+        old = f"{move.source}{os.sep}{name}"
+        if disk.exists(f"{directory}{os.sep}{name}") and disk.exists(old):
+            if move.source not in others:
+                return
+            retired = partition_directory_name(move.topic_partition, DirectoryState.DELETE, uuid4().hex)
+            logger.warning("%s has moved to %s, and is now %s", old, directory, retired)
+            disk.release(old)
+            disk.rename(old, f"{move.source}{os.sep}{retired}")
+            disk.sync_directory(move.source)
+    forget_move(disk, directory)
+
+
+def _path(directory: str) -> str:
+    return f"{directory}{os.sep}{NOTE}"
+
+
+def _parse(data: bytes) -> PendingMove | None:
+    """What a note says; None for one that says nothing, as then no directory is touched."""
+    try:
+        found = json.loads(data)
+        if found["version"] != _VERSION:
+            return None
+        topic, partition, source = found["topic"], found["partition"], found["from"]
+        check_topic_name(topic)
+    except (ValueError, KeyError, TypeError, InvalidNameError):
+        return None
+    if not isinstance(partition, int) or not isinstance(source, str):
+        return None
+    return PendingMove(TopicPartition(topic, partition), source)

@@ -1,0 +1,105 @@
+"""A power cut at any step of a move: the next start finds the log, once, with all that was flushed."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from stratalog.files.names import TopicPartition
+from stratalog.files.simulated import PowerCut, SimulatedDisk
+from stratalog.manager.manager import LogManager
+from stratalog.manager.pending_move import NOTE, PendingMove, finish_pending_move, note_move
+from tests import profile
+from tests.log.model import ManualClock, ManualScheduler
+from tests.manager.running import append, values
+from tests.manager.test_manager_crashes import NoLock
+
+ORDERS = TopicPartition("orders", 0)
+PLACES = ("/disk-1", "/disk-2")
+VALUES = [b"a", b"b", b"c"]
+MOST = 12  # images of a step
+
+
+def manager_on(disk: SimulatedDisk) -> LogManager:
+    clock = ManualClock()
+    return LogManager(
+        PLACES,
+        disk=disk,
+        clock=clock,
+        scheduler=ManualScheduler(clock),
+        make_lock=NoLock,
+        high_watermark_follows_end=True,
+    )
+
+
+def written(disk: SimulatedDisk) -> LogManager:
+    """A manager with a log whose records are flushed."""
+    manager = manager_on(disk)
+    manager.startup()
+    log = manager.get_or_create_log(ORDERS, is_new=True, directory=PLACES[0])
+    append(log, *VALUES)
+    log.flush()
+    return manager
+
+
+def move(manager: LogManager) -> None:
+    """The log moves to the other directory, and is written to there."""
+    append(manager.move_log(ORDERS, PLACES[1]), b"d")
+
+
+def new_disk() -> SimulatedDisk:
+    disk = SimulatedDisk()
+    for place in PLACES:
+        disk.make_directories(place)
+    disk.sync_everything()
+    return disk
+
+
+def steps_of_a_move() -> list[int]:
+    disk = new_disk()
+    manager = written(disk)
+    before = disk.steps
+    move(manager)
+    steps = range(1, disk.steps - before + 1)
+    return sorted(random.Random(3).sample(steps, profile.examples(len(steps), quick=12)))
+
+
+@pytest.mark.parametrize("step", steps_of_a_move())
+def test_a_power_cut_in_a_move_does_not_leave_a_log_in_two_directories(step: int) -> None:
+    disk = new_disk()
+    manager = written(disk)
+    disk.crash_at(disk.steps + step)
+    with pytest.raises(PowerCut):
+        move(manager)
+
+    for found in disk.crash(MOST):
+        manager = manager_on(found)
+        manager.startup()
+
+        (log,) = [log for log in manager.all_logs() if not log.directory.endswith("-future")]
+        assert values(log)[: len(VALUES)] == VALUES
+        manager.shutdown()
+        assert not found.exists(f"{PLACES[1]}/{NOTE}")
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"{}", b"[]", b'{"version": 0, "topic": "..", "partition": 0, "from": "/"}']
+)
+def test_a_note_of_a_move_that_says_nothing_touches_no_directory(data: bytes) -> None:
+    files = {f"/disk-1/{ORDERS}/x": b"", f"/disk-2/{ORDERS}/x": b""}
+    disk = SimulatedDisk.of({**files, f"/disk-2/{NOTE}": data})
+
+    finish_pending_move(disk, "/disk-2", ["/disk-1", "/disk-2"])
+
+    assert disk.contents() == files
+
+
+def test_a_note_of_a_move_from_a_directory_that_is_not_here_is_kept() -> None:
+    disk = SimulatedDisk.of({f"/disk-1/{ORDERS}/x": b"", f"/disk-2/{ORDERS}/x": b""})
+    note_move(disk, "/disk-2", PendingMove(ORDERS, "/disk-1"))
+    before = disk.contents()
+
+    finish_pending_move(disk, "/disk-2", ["/disk-2"])
+
+    assert disk.contents() == before
