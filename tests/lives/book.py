@@ -48,18 +48,24 @@ class Book:
     leaving: list[ModelBatch] = field(default_factory=list)
     # Of operations that are over:
     truncated: set[bytes | None] = field(default_factory=set)
-    sent: dict[int, Sent] = field(default_factory=dict)
+    sent: dict[int, list[Sent]] = field(default_factory=dict)  # by producer, the last one last
     is_created: bool = False
 
     # What the caller does
 
-    def begin_append(self, batch: ModelBatch) -> None:
-        """Noted before the append: when it is cut off, the batch may be there or not."""
+    def begin_append(self, batch: ModelBatch, data: bytes | None = None) -> None:
+        """Noted before the append: when it is cut off, the batch may be there or not.
+
+        With `data` it is one that an idempotent producer may send again.
+        """
         self.batches.append(batch)
+        if data is not None:
+            self.sent.setdefault(batch.producer_id, []).append(Sent(data, batch))
 
     def refuse_append(self) -> None:
         """The append raised an error before anything was written."""
         self.batches.pop()
+        self._forget_senders()
 
     def end_append(self) -> None:
         self.end = self.batches[-1].last_offset + 1
@@ -87,6 +93,7 @@ class Book:
     def end_delete(self, offset: int) -> None:
         self.start = self.kept_start = max(self.start, offset)
         self.start_limit = max(self.start_limit, self.start)
+        self._forget_senders()
 
     def found(self, log: Log) -> None:
         """Another process goes on after a crash: what recovery found is there for good, the rest for none."""
@@ -114,8 +121,12 @@ class Book:
         return [record for batch in [*self.batches, *self.leaving] for record in batch.records]
 
     def _forget_senders(self) -> None:
-        kept = {id(batch) for batch in self.batches}
-        self.sent = {number: sent for number, sent in self.sent.items() if id(sent.batch) in kept}
+        kept = {id(batch) for batch in self.batches if batch.first_offset >= self.start}
+        left = {
+            producer_id: [one for one in sent if id(one.batch) in kept]
+            for producer_id, sent in self.sent.items()
+        }
+        self.sent = {producer_id: sent for producer_id, sent in left.items() if sent}
 
     # What a reader must get
 
@@ -160,20 +171,21 @@ class Book:
         self._judge_records(found, log, where)
         self._judge_holes(found, log, where)
         if self.is_compacted:
-            self._judge_keys(found, where)
+            self._judge_keys(found, log.log_start_offset, where)
         else:
             self._judge_transactions(found, log, where)
 
     def judge_retries(self, log: Log) -> None:
-        """Raises Lost unless each producer's last batch, if it is there, is recognised when sent again."""
+        """Raises Lost unless the last batch of each producer is recognised when it is sent again."""
         there = {record.offset for record in read_all(log)}
-        for producer_id, sent in self.sent.items():
-            if sent.batch.last_offset in there:
-                self.judge_retry(log, producer_id)
+        for sent in self.sent.values():
+            present = [one for one in sent if one.batch.first_offset in there]
+            if present:
+                self.judge_retry(log, present[-1])
 
-    def judge_retry(self, log: Log, producer_id: int) -> None:
+    def judge_retry(self, log: Log, sent: Sent) -> None:
         """A batch that is sent again is not written again."""
-        sent, end = self.sent[producer_id], log.log_end_offset
+        end = log.log_end_offset
         info = log.append_as_leader(sent.data, leader_epoch=0)
         if (info.first_offset, info.last_offset) != (sent.batch.first_offset, sent.batch.last_offset):
             raise Lost(f"{log.directory}: {sent.batch} was appended again at {info.first_offset}")
@@ -227,11 +239,11 @@ class Book:
             or any(other.key == record.key and other.offset > record.offset for other in self.records())
         )
 
-    def _judge_keys(self, found: list[Record], where: str) -> None:
+    def _judge_keys(self, found: list[Record], start: int, where: str) -> None:
         """The newest record of each key is at least as new as the newest flushed one."""
         newest = {record.key: record for record in found}
         for key, versions in self._versions().items():
-            flushed = [record for record in versions if record.offset < self.flushed_end]
+            flushed = [record for record in versions if start <= record.offset < self.flushed_end]
             there = newest.get(key)
             if not flushed:
                 continue
@@ -252,14 +264,18 @@ class Book:
         return versions
 
     def _judge_transactions(self, found: list[Record], log: Log, where: str) -> None:
+        """What was deleted of a transaction may be known, by a snapshot, or not."""
         there = {record.offset for record in found}
-        model = LogModel()
-        for batch in [*self.batches, *self.leaving]:
-            if batch.last_offset in there or batch.last_offset < log.log_start_offset:
-                model.append(batch)
-        model.start, model.end = log.log_start_offset, log.log_end_offset
-        if committed(log) != [record for record in model.committed() if record.offset in there]:
-            raise Lost(f"{where}: readers of committed records get {committed(log)}, not {model.committed()}")
+        expected = []
+        for first in (0, log.log_start_offset):
+            model = LogModel()
+            for batch in [*self.batches, *self.leaving]:
+                if batch.last_offset in there or first <= batch.last_offset < log.log_start_offset:
+                    model.append(batch)
+            model.start, model.end = log.log_start_offset, log.log_end_offset
+            expected.append([record for record in model.committed() if record.offset in there])
+        if committed(log) not in expected:
+            raise Lost(f"{where}: readers of committed records get {committed(log)}, not {expected[0]}")
 
 
 def _values(batches: list[ModelBatch]) -> set[bytes | None]:

@@ -26,7 +26,7 @@ from stratalog.files.simulated import SimulatedDisk
 from stratalog.log.log import Log
 from stratalog.records.build import BatchOptions, Record, build_batch
 from stratalog.records.control import ControlType, EndTxnMarker
-from tests.lives.book import Book, Lost, Sent
+from tests.lives.book import Book, Lost
 from tests.log.model import ManualClock, ManualScheduler, ModelBatch, append_marker, read_all
 
 KEYS = [b"k%d" % number for number in range(5)]
@@ -206,7 +206,8 @@ class Life(ABC):
         """A producer sends its last batch once more."""
         sent = self.books[key].sent
         if sent:
-            self.books[key].judge_retry(self.logs[key], self.random.choice(list(sent)))
+            last = self.random.choice(list(sent.values()))[-1]
+            self.books[key].judge_retry(self.logs[key], last)
 
     def _append(
         self,
@@ -230,18 +231,15 @@ class Life(ABC):
         rows = tuple(record._replace(offset=book.end + number) for number, record in enumerate(records))
         batch = ModelBatch(records=rows, producer_id=producer_id, is_transactional=transactional)
         before = book.end
-        with self._appending(book, batch):
+        is_retried = producer_id >= 0 and not transactional
+        with self._appending(book, batch, data if is_retried else None):
             info = self.logs[key].append_as_leader(data, leader_epoch=0)
             assert info.first_offset == before
-        if book.end == before:
-            return False
-        if producer_id >= 0 and not transactional:
-            book.sent[producer_id] = Sent(data, batch)
-        return True
+        return book.end > before
 
     @contextmanager
-    def _appending(self, book: Book, batch: ModelBatch) -> Iterator[None]:
-        book.begin_append(batch)
+    def _appending(self, book: Book, batch: ModelBatch, data: bytes | None = None) -> Iterator[None]:
+        book.begin_append(batch, data)
         try:
             yield
         except LogClosedError:
