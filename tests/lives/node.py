@@ -78,6 +78,7 @@ class NodeLife(Life):
         }
 
     def begin(self) -> None:
+        self._topics = TopicConfigs(None, {key.topic: found for key, found in self.settings.items()})
         for directory in DIRECTORIES:
             self.disk.make_directories(directory)
         self.disk.sync_everything()
@@ -112,7 +113,7 @@ class NodeLife(Life):
         return LogManager(
             DIRECTORIES,
             server=ServerConfig(config, LogConfig(), ()),
-            topics=TopicConfigs(None, {key.topic: found for key, found in self.settings.items()}),
+            topics=self._topics,
             disk=disk,
             clock=self.clock,
             scheduler=scheduler,

@@ -34,7 +34,7 @@ from stratalog.files.disk import Disk, byte_view
 from stratalog.files.entries import DirectoryEntry, EntryKind, FileStatus, Path, ReadFile
 from stratalog.files.names import TEMPORARY_SUFFIX
 from stratalog.files.refusals import refused
-from stratalog.files.simulated_files import Change, SimulatedFile, Survival
+from stratalog.files.simulated_files import Change, SimulatedFile, Survival, normal_name, parent_of
 
 if TYPE_CHECKING:
     from stratalog.errors import DiskError
@@ -100,7 +100,7 @@ class SimulatedDisk(Disk):
         disk = cls(clock)
         for path, data in contents.items():
             name = os.path.abspath(path)  # noqa: PTH100
-            disk.make_directories(os.path.dirname(name))  # noqa: PTH120
+            disk.make_directories(parent_of(name))
             disk.create(name)
             disk.write_at(name, data, 0)
         disk.sync_everything()
@@ -116,7 +116,7 @@ class SimulatedDisk(Disk):
         """Make a directory and those above it, to begin a test with."""
         name = self._path(path)
         if name not in self._files:
-            self.make_directories(os.path.dirname(name))  # noqa: PTH120
+            self.make_directories(parent_of(name))
             self.make_directory(name)
 
     def sync_everything(self) -> None:
@@ -204,7 +204,7 @@ class SimulatedDisk(Disk):
                 file.mtime_ms,
             )
             for other, file in list(self._files.items())  # another thread may add to them
-            if other != os.sep and os.path.dirname(other) == name  # noqa: PTH120
+            if other != os.sep and parent_of(other) == name
         )
 
     def list_sizes(self, path: Path, suffix: str) -> dict[str, int]:
@@ -227,7 +227,7 @@ class SimulatedDisk(Disk):
     def create(self, path: Path, size: int = 0) -> None:
         if self._path(path) in self._files:
             raise self._refusal("create", path, errno.EEXIST)
-        self._directory("create", os.path.dirname(self._path(path)))  # noqa: PTH120
+        self._directory("create", parent_of(self._path(path)))
         with self._changing("create", path):
             file = self._new_file(EntryKind.FILE)
             self._change_name(Change(None, self._path(path), file))
@@ -259,7 +259,7 @@ class SimulatedDisk(Disk):
     def rename(self, source: Path, target: Path) -> None:
         old, new = self._path(source), self._path(target)
         file = self._named("rename", source)
-        self._directory("rename", os.path.dirname(new))  # noqa: PTH120
+        self._directory("rename", parent_of(new))
         with self._changing("rename", source):
             if old != new:
                 self._change_name(Change(old, new, file))
@@ -280,7 +280,7 @@ class SimulatedDisk(Disk):
         self.write_at(temporary, data, 0)
         self.sync(temporary)
         self.rename(temporary, path)
-        self.sync_directory(os.path.dirname(self._path(path)))  # noqa: PTH120
+        self.sync_directory(parent_of(self._path(path)))
 
     def make_directory(self, path: Path) -> bool:
         name = self._path(path)
@@ -288,7 +288,7 @@ class SimulatedDisk(Disk):
             self._step("create the directory", path)
             self._directory("create the directory", path)
             return False
-        self._directory("create the directory", os.path.dirname(name))  # noqa: PTH120
+        self._directory("create the directory", parent_of(name))
         with self._changing("create the directory", path):
             self._change_name(Change(None, name, self._new_file(EntryKind.DIRECTORY)))
         return True
@@ -299,7 +299,7 @@ class SimulatedDisk(Disk):
             self._step("remove the directory", path)
             return False
         self._directory("remove the directory", path)
-        if any(os.path.dirname(other) == name for other in self._files if other != os.sep):  # noqa: PTH120
+        if any(parent_of(other) == name for other in self._files if other != os.sep):
             raise self._refusal("remove the directory", path, errno.ENOTEMPTY)
         with self._changing("remove the directory", path):
             self._change_name(Change(name, None, self._files[name]))
@@ -321,7 +321,8 @@ class SimulatedDisk(Disk):
     def _path(self, path: Path) -> str:
         if self._is_off:
             raise PowerCut
-        return os.path.abspath(path)  # noqa: PTH100
+        name = os.fspath(path)
+        return normal_name(name if name.startswith(os.sep) else os.path.abspath(name))  # noqa: PTH100
 
     def _step(self, action: str, path: Path) -> None:
         """A step that changes nothing a crash could take away: with the power cut it is not done."""

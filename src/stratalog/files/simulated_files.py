@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import os
 from enum import Enum
+from functools import lru_cache
 from typing import NamedTuple
 
 from stratalog.files.entries import EntryKind, FileStatus
 
 SECTOR_SIZE = 512
+
+
+@lru_cache(1 << 16)  # the same few names again and again, which is most of what a simulated disk does
+def parent_of(name: str) -> str:
+    """The directory that a name is in."""
+    return os.path.dirname(name)  # noqa: PTH120
+
+
+@lru_cache(1 << 16)
+def normal_name(name: str) -> str:
+    """An absolute path in its one spelling."""
+    return os.path.normpath(name)
 
 
 class Survival(Enum):
@@ -114,16 +127,13 @@ class Change(NamedTuple):
 
     def touches(self, directory: str) -> bool:
         """Whether syncing this directory puts the change on the device."""
-        return any(
-            name is not None and os.path.dirname(name) == directory  # noqa: PTH120
-            for name in (self.old, self.new)
-        )
+        return any(name is not None and parent_of(name) == directory for name in (self.old, self.new))
 
     def apply(self, names: dict[str, SimulatedFile]) -> bool:
         """Do it to these names; False, and nothing done, where what it needs is not there."""
         if self.old is not None and names.get(self.old) is not self.file:
             return False
-        if self.new is not None and os.path.dirname(self.new) not in names:  # noqa: PTH120
+        if self.new is not None and parent_of(self.new) not in names:
             return False
         moved = {}
         if self.old is not None:
