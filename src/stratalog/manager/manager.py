@@ -411,8 +411,6 @@ class LogManager:
                 if topic_partition in self._unproven:
                     self._check_same(source, copy)
                 try:
-                    # Both on the device: what a crash between the two renames leaves is the same twice.
-                    self._in(old_home, source.flush)
                     self._in(home, lambda: take_marks_of(copy, source))
                     # Before the copy has its name: a crash from then on finds its start and its end.
                     self._checkpoint(home)

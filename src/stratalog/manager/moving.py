@@ -12,7 +12,6 @@ import numpy as np
 from stratalog.errors import OffsetOutOfRangeError, UnexpectedAppendOffsetError
 from stratalog.log.log import Log
 from stratalog.log.reading import Isolation
-from stratalog.log.view import LogView
 from stratalog.manager.registry import home_of
 from stratalog.records.kernels.memory import byte_array
 from stratalog.records.walk import walk_batches
@@ -53,7 +52,7 @@ def _append(copy: Log, records: bytes) -> int:
         return copy.append_as_follower(records, leader_epoch=_ANY_EPOCH).size
 
 
-def agreement(source: Log | LogView, copy: Log | LogView) -> int:
+def agreement(source: Log, copy: Log) -> int:
     """The offset up to which the copy has the very batches of the log; its end if all of them are."""
     offset = max(source.log_start_offset, copy.log_start_offset)
     end = min(source.log_end_offset, copy.log_end_offset)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import NamedTuple
 
 from stratalog.clock import Clock
@@ -18,7 +17,6 @@ from stratalog.config import ServerConfig
 from stratalog.errors import DiskError, LogDirLockedError, StratalogError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.entries import Path
-from stratalog.manager.half_moved import HalfMoved, find_half_moved, finish_move
 from stratalog.manager.layout import find_duplicates
 from stratalog.manager.log_directory import LogDirectory, MakeLock
 from stratalog.manager.progress import OnProgress
@@ -69,9 +67,7 @@ def open_directories(
     check_any_online(directories)
     online = _online(directories)
     _check_one_node(online)
-    half_moved = _check_no_duplicates(starting, online)
-    for half in half_moved:
-        guarded(half.given_up, partial(finish_move, starting.disk, half))
+    _check_no_duplicates(online)
     return _topics(starting, online)
 
 
@@ -130,19 +126,12 @@ def _check_one_node(directories: Sequence[LogDirectory]) -> None:
             )
 
 
-def _check_no_duplicates(starting: Starting, directories: Sequence[LogDirectory]) -> list[HalfMoved]:
-    """UsageError if a partition is there twice, unless a move has left it so: returns those that one has."""
+def _check_no_duplicates(directories: Sequence[LogDirectory]) -> None:
     problems = find_duplicates(
         (directory.path, entry) for directory in directories for entry in directory.layout.partitions
     )
-    if not problems:
-        return []
-    half_moved = find_half_moved(starting.disk, starting.clock, directories)
-    explained = {path for half in half_moved for path in (half.kept_path, half.given_up_path)}
-    for problem in problems:
-        if problem.name not in explained:
-            raise UsageError(f"{problem.name}: {problem.words}; move one of them away.")
-    return half_moved
+    if problems:
+        raise UsageError(f"{problems[0].name}: {problems[0].words}; move one of them away.")
 
 
 def _topics(
