@@ -52,11 +52,16 @@ class OurLog:
         self._disk = Disk()
         self._scheduler = WhenTold(self._now)
         self._log: Log | None = None
+        self._lifted = 0  # where Kafka has its recovery point because the start of the log was raised
 
     def do(self, step: Step) -> Json | Refusal:
         """What our log answers to a step; our errors are told by Kafka's names."""
         try:
-            return self._answer(step.name, step.arguments)
+            answer = self._answer(step.name, step.arguments)
+            if step.name in ("deleteRecords", "open"):
+                self._lifted = self.log.log_start_offset
+            self._lifted = min(self._lifted, self.log.log_end_offset if self._log else 0)
+            return answer
         except StratalogError as error:
             name = type(error).__name__
             blamed: tuple[RecordError, ...] = getattr(error, "record_errors", ())
@@ -172,7 +177,7 @@ class OurLog:
             "lastStable": log.last_stable_offset,
             "highWatermark": log.high_watermark,
             "logEnd": log.log_end_offset,
-            "recoveryPoint": log.recovery_point,
+            "recoveryPoint": max(log.recovery_point, self._lifted),
             "segments": [[segment.base_offset, segment.size] for segment in log.segments],
             "epochs": [[entry.epoch, entry.start_offset] for entry in log.epochs.entries],
             "producers": {

@@ -23,6 +23,8 @@ from stratalog.files.names import INT32_MAX, INT64_MAX, INT64_MIN, TopicPartitio
 
 VERSION = 0
 
+Offsets = dict[TopicPartition, int]
+
 Entry = TypeVar("Entry")
 # The fields of one line to its entry; None for a wrong number of fields, ValueError for what is no number.
 ParseFields = Callable[[list[str]], Entry | None]
@@ -118,7 +120,7 @@ class OffsetCheckpointFile:
     def __init__(self, disk: Disk, path: Path) -> None:
         self.path = path
         self._disk = disk
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def read(self) -> dict[TopicPartition, int]:
         """The offset of each partition; of two lines for one partition the later one."""
@@ -130,6 +132,26 @@ class OffsetCheckpointFile:
         lines = [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]
         with self._lock:
             write_checkpoint(self._disk, self.path, lines)
+
+    def write_latest(self, make: Callable[[], Mapping[TopicPartition, int]]) -> None:
+        """As `write`, with offsets that are taken when nobody else writes: older ones never replace newer."""
+        with self._lock:
+            self.write(make())
+
+    def update(
+        self, change: Callable[[Offsets], Offsets], *, read: Callable[[], Offsets] | None = None
+    ) -> bool:
+        """Replace the file by what `change` makes of it, unless that is the same; True if it was written.
+
+        Nobody else writes meanwhile. `read` takes the place of `read`, for who forgives a damaged file.
+        """
+        with self._lock:
+            known = self.read() if read is None else read()
+            wanted = change(known)
+            if wanted == known:
+                return False
+            self.write(wanted)
+            return True
 
     def write_if_directory_exists(self, offsets: Mapping[TopicPartition, int]) -> None:
         """As `write`, but a directory that was removed meanwhile is no error."""

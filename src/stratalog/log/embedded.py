@@ -365,18 +365,11 @@ class PartitionLog:
 
     def truncate_to(self, offset: int) -> None:
         """Remove the record at an offset, the others of its batch, and all behind. The next one gets it."""
-        log = self._writable()
-        with self._lock:
-            log.truncate_to(offset)
-            self._home.keep_start_offset(log)
+        self._writable().truncate_to(offset)
 
     def delete_records(self, before_offset: int) -> int:
         """Give up the records below an offset; returns where the log starts now. The files stay for now."""
-        log = self._writable()
-        with self._lock:
-            log.delete_records(before_offset)
-            self._home.keep_start_offset(log)
-        return log.log_start_offset
+        return self._writable().delete_records(before_offset)
 
     def flush(self) -> None:
         """Return when every record is on the device."""
@@ -405,7 +398,7 @@ class PartitionLog:
                 # Work in the background may have failed as late as that.
                 if self._log.failure is not None:
                     raise self._log.failure
-                self._home.keep_start_offset(self._log)
+                self._log.keep_start()
                 self._home.mark_clean()
             except DiskError:
                 self._log.close_handlers()

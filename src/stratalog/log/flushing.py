@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Sequence
 
 from stratalog.errors import DiskError
 from stratalog.log.marks import LogMarks
+from stratalog.segment.segment import LogSegment
 
 
 class FlushedLog(LogMarks):
-    """A log that can be flushed and closed: up to `recovery_point` it need not be looked at after a crash."""
+    """A log that can be flushed and closed.
+
+    Below `recovery_point` everything is on the device, bytes and names, also of segments that lie below the
+    start of the log: a crash leaves that part as it is. Nothing but a flush moves the point forwards. (Kafka
+    lifts it with the start of the log, past what was never synced.)
+    """
 
     def flush(self, *, force: bool = False) -> None:
         """Return when all records are on the device; with `force` an empty active segment's files too."""
@@ -34,12 +41,29 @@ class FlushedLog(LogMarks):
                     is_there = self.segments.get(segment.base_offset) is segment
                 if is_there or segment.size or error.errno != errno.ENOENT:
                     raise
-        if any(segment.base_offset >= self.recovery_point for segment in flushed):
-            self._disk.sync_directory(self._directory)
+        self._sync_names(flushed)
         with self._lock:
             if recovery_point > self.recovery_point:
                 self.recovery_point = recovery_point
                 self.last_flushed_ms = self._clock()
+
+    def _sync_names(self, segments: Sequence[LogSegment]) -> None:
+        """Return when the names of these segments' files are on the device, and all that was renamed.
+
+        A file without its name is lost, and one that gets its old name back may stand before others: a torn
+        one that retention had given up would end the log there. Appends go on, so each count is read first.
+        """
+        names_count = self._names_count + self.producers.snapshots.names_count
+        counts = [segment.names_count for segment in segments]
+        is_due = names_count != self._names_synced_count or any(
+            count != segment.names_synced_count for segment, count in zip(segments, counts, strict=True)
+        )
+        if not is_due:
+            return
+        self._disk.sync_directory(self._directory)
+        self._names_synced_count = names_count
+        for segment, count in zip(segments, counts, strict=True):
+            segment.names_synced_count = count
 
     def close(self) -> None:
         """Flush, leave a snapshot at the end, cut the indexes, as a clean shutdown does. Twice is once.

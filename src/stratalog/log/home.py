@@ -42,6 +42,7 @@ from stratalog.files.names import (
 )
 from stratalog.log.checkpoint_file import OffsetCheckpointFile
 from stratalog.log.clean_shutdown import UNKNOWN_EPOCH, CleanShutdownFile
+from stratalog.log.kept_marks import KeptMarks
 from stratalog.log.loader import load
 from stratalog.log.log import Log
 from stratalog.log.partition_metadata import PartitionMetadataFile, topic_id_from_text
@@ -58,6 +59,7 @@ _SIGNS_OF_A_LOG_DIRECTORY = (
     REPLICATION_OFFSET_CHECKPOINT,
     CLEANER_OFFSET_CHECKPOINT,
 )
+_MARKS_OF_THE_END = (RECOVERY_POINT_CHECKPOINT, REPLICATION_OFFSET_CHECKPOINT, CLEANER_OFFSET_CHECKPOINT)
 
 
 class Home:
@@ -70,6 +72,9 @@ class Home:
         self._home = home
         self._mark = CleanShutdownFile(disk, home)
         self._start_offsets = OffsetCheckpointFile(disk, PurePath(home, LOG_START_OFFSET_CHECKPOINT))
+        # In a log directory of a broker its own marks speak of this log too.
+        ends = [OffsetCheckpointFile(disk, PurePath(home, name)) for name in _MARKS_OF_THE_END]
+        self._kept_marks = KeptMarks(topic_partition, starts=self._start_offsets, ends=ends)
         self._metadata = PartitionMetadataFile(disk, PurePath(directory, PARTITION_METADATA))
         self._lock = DirectoryLock(home)
         self._was_clean = False
@@ -137,6 +142,7 @@ class Home:
                 log_start_offset=self.start_offset(),
                 high_watermark_follows_end=True,
                 before_change=before_change,
+                kept_marks=self._kept_marks,
             )
             log.kept_alive = self
             return log
@@ -163,16 +169,6 @@ class Home:
     def start_offset(self) -> int:
         """Where the log starts, as its last writer noted it; 0 where the first segment says it."""
         return self._start_offsets.read().get(self.topic_partition, 0)
-
-    def keep_start_offset(self, log: Log) -> None:
-        """Note where the log starts if its first segment does not say so."""
-        offsets = self._start_offsets.read()
-        if log.log_start_offset > log.segments.first.base_offset:
-            wanted = {**offsets, self.topic_partition: log.log_start_offset}
-        else:
-            wanted = {key: offset for key, offset in offsets.items() if key != self.topic_partition}
-        if wanted != offsets:
-            self._start_offsets.write(wanted)
 
     def mark_clean(self) -> None:
         """The last thing that is written: all before it is on the device."""

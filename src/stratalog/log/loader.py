@@ -33,6 +33,7 @@ from stratalog.files.names import (
 )
 from stratalog.log.deletion import delete_segments
 from stratalog.log.epochs import LeaderEpochFileCache
+from stratalog.log.kept_marks import KeptMarks
 from stratalog.log.log import Log
 from stratalog.log.offsets import OffsetMetadata
 from stratalog.log.producer_rebuild import rebuild_producer_state
@@ -73,12 +74,14 @@ def load(
     high_watermark_follows_end: bool = False,
     before_change: Callable[[], object] | None = None,
     keeps_deleted: bool = False,
+    kept_marks: KeptMarks | None = None,
 ) -> Log:
     """The log in this directory, which was closed cleanly or is empty.
 
     `before_change` is called when nothing speaks against opening it any more, and no file is changed yet.
     Files that wait for their deletion are deleted, as no reader of theirs has outlived its process, unless
-    the caller `keeps_deleted` for some time.
+    the caller `keeps_deleted` for some time. `kept_marks` is where the log's owner keeps its marks, which the
+    log changes before its files.
     """
     name = os.fspath(directory)
     disk.release(name)
@@ -113,7 +116,10 @@ def load(
         segments.replace(())
         epochs.clear_and_flush()
         producers.truncate_fully_and_start_at(log_start_offset)
+        disk.sync_directory(name)  # the new segment's name will say where the log starts, and no other
     if not len(segments):
+        # It may be new, and whoever made the directory may have died before its name was on the device.
+        disk.sync_directory(os.path.dirname(os.path.abspath(name)))  # noqa: PTH100, PTH120
         segments.add(
             LogSegment.create(disk, name, log_start_offset, config, clock, size=config.initial_file_size)
         )
@@ -147,6 +153,7 @@ def load(
         recovery_point=end.offset,
         end=end,
         high_watermark_follows_end=high_watermark_follows_end,
+        kept_marks=kept_marks,
     )
 
 

@@ -105,14 +105,33 @@ class Log(WrittenLog):
     # Where it starts
 
     def increment_log_start_offset(self, offset: int) -> bool:
-        """Give up the records below an offset; their files go with retention. True if that was news."""
+        """Give up the records below an offset; their files go with retention. True if that was news.
+
+        The start is on the device when this returns, where the log's owner keeps it.
+        """
+        is_news = self._raise_start(offset)
+        if is_news:
+            self.keep_start()  # without the lock: appends do not wait for the device
+        return is_news
+
+    @property
+    def start_to_keep(self) -> int | None:
+        """Where the log starts, if the names of the segments on the device do not say so."""
+        return self.log_start_offset if self.log_start_offset > self._first_named else None
+
+    def keep_start(self) -> None:
+        """Bring the start of the log to the device. That of a tiered topic is kept elsewhere."""
+        if self._kept_marks is not None and not self.config.remote_storage_enable:
+            with self._failing():
+                self._kept_marks.keep_start(lambda: self.start_to_keep)
+
+    def _raise_start(self, offset: int) -> bool:
         with self._changing():
             if offset > self._high_watermark.offset:
                 raise out_of_range(offset, self.log_start_offset, self._high_watermark.offset)
             if offset <= self.log_start_offset:
                 return False
             self.log_start_offset = offset
-            self.recovery_point = max(self.recovery_point, offset)
             self.epochs.truncate_from_start(offset)
             self.producers.on_log_start_offset_incremented(offset)
             self._update_first_unstable()
@@ -139,23 +158,30 @@ class Log(WrittenLog):
         """Delete the segments that the topic's limits do not keep; returns them, with the rule of each.
 
         The files are renamed, and deleted after file.delete.delay.ms. Kafka: UnifiedLog.deleteOldSegments
+
+        The start goes first. A reader that comes now is told that these offsets are gone; and after a power
+        cut, which may leave any of the old names, nothing below the start counts.
         """
-        with self._flush_lock, self._changing():
-            gone = [found for found in self.retention() if found.is_deleted]
-            if not gone:
-                return ()
-            with self._writing():
+        with self._flush_lock:  # no other segment goes meanwhile
+            with self._changing():
+                gone = [found for found in self.retention() if found.is_deleted]
+                if not gone:
+                    return ()
                 if len(gone) == len(self.segments):
                     self.roll()  # a log is never without a segment
                 segments = tuple(self.segments)
-                # The start first: a reader that comes now is told that these offsets are gone.
-                self.increment_log_start_offset(segments[len(gone)].base_offset)
+                self._raise_start(segments[len(gone)].base_offset)
+            self.keep_start()
+            with self._changing(), self._writing():
                 self.segments.remove(segments[: len(gone)])
                 for rule in Rule:
                     going = [
                         segment for segment, found in zip(segments, gone, strict=False) if found.rule is rule
                     ]
                     self._delete(going, f"by {rule.value}")
+            with self._failing():
+                self._sync_names(())
+            self._first_named = segments[len(gone)].base_offset
             return tuple(gone)
 
     def clean(
@@ -235,39 +261,78 @@ class Log(WrittenLog):
     # Truncate
 
     def truncate_to(self, offset: int) -> bool:
-        """Remove the record at an offset, the others of its batch and all behind; False if there is none."""
+        """Remove the record at an offset, the others of its batch and all behind; False if there is none.
+
+        They are gone for good when this returns. A crash meanwhile leaves a beginning of the log that has at
+        least all that stays: no mark vouches any more for what goes, and it goes from the end.
+        """
         if offset < 0:
             raise UsageError(f"truncation to {offset}: an offset is not negative.")
-        with self._flush_lock, self._changing(), self._writing():
+        with self._flush_lock, self._changing():
             if offset >= self._end.offset:
                 self.epochs.truncate_from_end(self._end.offset)
                 return False
             if self.segments.first.base_offset > offset:
                 self.truncate_fully_and_start_at(offset)
                 return True
-            dropped = self.segments.above(offset)
-            self.segments.remove(dropped)
-            self._delete(dropped, "the log is truncated")
-            active = self.segments.active
-            active.truncate_to(offset)
-            self._set_end(OffsetMetadata(offset, active.base_offset, active.size))
-            self.epochs.truncate_from_end(offset)
-            self.log_start_offset = min(offset, self.log_start_offset)
-            self._rebuild_producers(offset)
+            self._lower_marks(offset)
+            with self._writing():
+                dropped = self.segments.above(offset)
+                self.segments.remove(dropped)
+                self._drop(dropped, "the log is truncated")
+                active = self.segments.active
+                active.truncate_to(offset)
+                active.sync_log()
+                self._set_end(OffsetMetadata(offset, active.base_offset, active.size))
+                self.epochs.truncate_from_end(offset)
+                self.log_start_offset = min(offset, self.log_start_offset)
+                self._rebuild_producers(offset)
+                self._settle(offset)
             return True
 
     def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
-        """Remove everything; the log goes on at an offset."""
-        with self._flush_lock, self._changing(), self._writing():
-            self._delete(tuple(self.segments), "the log begins anew")
-            segment = self._create_segment(offset)
-            self.segments.replace([segment])
-            self._set_end(OffsetMetadata(offset, segment.base_offset, 0))
-            self.epochs.clear_and_flush()
-            self.producers.truncate_fully_and_start_at(offset)
-            self.log_start_offset = offset if log_start_offset is None else log_start_offset
-            self._rebuild_producers(offset)
-            self._set_high_watermark(self._end)
+        """Remove everything; the log goes on at an offset. What is gone does not come back, as above."""
+        with self._flush_lock, self._changing():
+            self._lower_marks(offset)
+            with self._writing():
+                self._drop(tuple(self.segments), "the log begins anew")
+                self.log_start_offset = offset if log_start_offset is None else log_start_offset
+                # With no segment left the note alone says where the log goes on.
+                self._first_named = -1
+                self.keep_start()
+                segment = self._create_segment(offset)
+                self.segments.replace([segment])
+                self._set_end(OffsetMetadata(offset, segment.base_offset, 0))
+                self.epochs.clear()
+                self.producers.truncate_fully_and_start_at(offset)
+                self._rebuild_producers(offset)
+                self._set_high_watermark(self._end)
+                self._settle(offset)
+
+    def _lower_marks(self, offset: int) -> None:
+        """Before a record is cut off: nothing vouches for it any more, in memory or on the device."""
+        self.recovery_point = min(self.recovery_point, offset)
+        if self._kept_marks is not None:
+            self._kept_marks.lower(offset)
+
+    def _drop(self, segments: Sequence[LogSegment], reason: str) -> None:
+        """Give up segments at the end of the log, the last one first.
+
+        Each is gone on the device before the next one goes: else a later one could outlive it, and stand
+        behind a hole that nothing tells from a gap that compaction left.
+        """
+        for segment in reversed(segments):
+            self._delete([segment], reason)
+            self._sync_names(())
+
+    def _settle(self, offset: int) -> None:
+        """Bring to the device what tells of a truncation, before a record can take the place of another."""
+        self.epochs.flush()
+        self._sync_names([self.segments.active])
+        self._first_named = self.segments.first.base_offset
+        self.keep_start()
+        if self._kept_marks is not None:
+            self._kept_marks.lower(offset)  # the high watermark may have been written down meanwhile
 
     def _rebuild_producers(self, end_offset: int) -> None:
         rebuild_producer_state(

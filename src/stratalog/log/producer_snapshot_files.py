@@ -51,6 +51,7 @@ class SnapshotFiles:
         self._disk = disk
         self._directory = os.fspath(directory)
         self.offsets = snapshot_offsets(disk, directory) if offsets is None else sorted(offsets)
+        self.names_count = 0  # how often a name was changed here: the directory must be synced for that
         self._unsynced: set[int] = set()
 
     @property
@@ -85,6 +86,7 @@ class SnapshotFiles:
             self._disk.truncate(path, 0)
         else:
             self._disk.create(path)
+            self.names_count += 1
         self._disk.write_at(path, build_snapshot(entries), 0)
         self._unsynced.add(offset)
         if sync:
@@ -107,6 +109,7 @@ class SnapshotFiles:
         if offset in self:
             self.offsets.remove(offset)
             self._disk.delete(self.path(offset))
+            self.names_count += 1
 
     def mark_deleted(self, offset: int) -> str | None:
         """Rename it to .deleted, to be removed later; its new path, or None if there was none."""
@@ -120,6 +123,7 @@ class SnapshotFiles:
             if error.errno != errno.ENOENT:
                 raise
             return None  # loading a log may have deleted it through another list of the same files
+        self.names_count += 1
         return path
 
     def remove_strays(self, segment_bases: Iterable[int]) -> None:

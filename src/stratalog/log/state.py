@@ -19,6 +19,7 @@ from stratalog.files.disk import Disk
 from stratalog.files.names import TopicPartition
 from stratalog.files.processes import Opener, tell_in_child
 from stratalog.log.epochs import LeaderEpochFileCache
+from stratalog.log.kept_marks import KeptMarks
 from stratalog.log.offsets import OffsetMetadata
 from stratalog.log.producers import ProducerStateManager
 from stratalog.log.scheduler import Scheduler
@@ -46,6 +47,7 @@ class LogState:
         recovery_point: int,
         end: OffsetMetadata,
         high_watermark_follows_end: bool = False,
+        kept_marks: KeptMarks | None = None,
     ) -> None:
         self.topic_partition = topic_partition
         self.config = config
@@ -60,6 +62,13 @@ class LogState:
         self._directory = directory
         self._end = end
         self._lowest_end = INT64_MAX  # that truncations have left since it was last asked for
+        self._kept_marks = kept_marks
+        # The lowest base that a segment on the device may have: what retention renames is there until its
+        # directory is synced.
+        self._first_named = segments.first.base_offset
+        # How often names were changed in the directory, and how many of that were done when it was last
+        # synced; -1 is not yet. Segments count those of their own files.
+        self._names_count, self._names_synced_count = 0, -1
         self._follows_end = high_watermark_follows_end
         high_watermark = end if high_watermark_follows_end else OffsetMetadata(log_start_offset)
         # The high watermark and the first unstable offset, published together: a reader of committed records

@@ -320,6 +320,12 @@ class WrittenLog(FlushedLog):
         )
 
     def _delete(self, segments: Sequence[LogSegment], reason: str, *, with_snapshots: bool = True) -> None:
+        try:
+            self._rename_deleted(segments, reason, with_snapshots=with_snapshots)
+        finally:
+            self._names_count += 1
+
+    def _rename_deleted(self, segments: Sequence[LogSegment], reason: str, *, with_snapshots: bool) -> None:
         delete_segments(
             self._disk,
             self._scheduler,

@@ -13,7 +13,7 @@ needed. Kafka: LogManager, ReplicaManager, OffsetCheckpointFile
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from stratalog.errors import CheckpointNumberError, CorruptCheckpointError
 from stratalog.files.disk import Disk, Path
@@ -25,6 +25,7 @@ from stratalog.files.names import (
     TopicPartition,
 )
 from stratalog.log.checkpoint_file import OffsetCheckpointFile
+from stratalog.log.kept_marks import KeptMarks
 from stratalog.manager.layout import Problem
 
 Offsets = Mapping[TopicPartition, int]
@@ -61,6 +62,14 @@ class Checkpoint:
         """Replace the file by these offsets; on the device when this returns."""
         self._file.write(offsets)
 
+    def write_latest(self, make: Callable[[], Offsets]) -> None:
+        """As `write`, with offsets that are taken when nobody else writes: older ones never replace newer."""
+        self._file.write_latest(make)
+
+    def update(self, change: Callable[[dict[TopicPartition, int]], dict[TopicPartition, int]]) -> bool:
+        """Replace the file by what `change` makes of it, unless that is the same; True if it was written."""
+        return self._file.update(change, read=self.read)
+
     def write_changes(self, offsets: Offsets) -> bool:
         """As `write`, unless the file says the same already; True if it was written."""
         known = self.read()
@@ -79,6 +88,11 @@ class DirectoryCheckpoints:
         self.log_start_offsets = Checkpoint(disk, self.directory, LOG_START_OFFSET_CHECKPOINT)
         self.high_watermarks = Checkpoint(disk, self.directory, REPLICATION_OFFSET_CHECKPOINT)
         self.cleaner_offsets = Checkpoint(disk, self.directory, CLEANER_OFFSET_CHECKPOINT)
+
+    def marks_of(self, topic_partition: TopicPartition) -> KeptMarks:
+        """What they say of one log, to be changed by that log. The cleaner has its own offsets in hand."""
+        ends = (self.recovery_points, self.high_watermarks)
+        return KeptMarks(topic_partition, starts=self.log_start_offsets, ends=ends)
 
     @property
     def problems(self) -> tuple[Problem, ...]:

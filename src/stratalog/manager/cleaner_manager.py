@@ -224,12 +224,13 @@ class LogCleanerManager:
             failures, self._failures = self._failures, []
             return failures
 
-    def truncate_checkpoint(self, log: Log) -> None:
-        """The log was cut: what it gets from now on is dirty, even below the checkpoint."""
+    def truncate_checkpoint(self, log: Log, offset: int) -> None:
+        """The log will be cut at an offset: what it gets from then on is dirty, even below the checkpoint."""
         with self._changed:
             if not log.config.compact:
                 return
-            offset = log.segments.active.base_offset
+            last = log.segments.floor(offset)
+            offset = offset if last is None else last.base_offset
             if self.clean_offsets(home_of(log)).get(log.topic_partition, 0) > offset:
                 self._write(home_of(log), {log.topic_partition: offset})
 

@@ -82,6 +82,6 @@ def log_start_offsets(directory: LogDirectory, logs: Sequence[Log]) -> dict[Topi
         key = log.topic_partition
         if log.config.remote_storage_enable and key in directory.log_start_entries:
             offsets[key] = directory.log_start_entries[key]
-        elif log.log_start_offset > log.segments.first.base_offset:
-            offsets[key] = log.log_start_offset
+        elif log.start_to_keep is not None:
+            offsets[key] = log.start_to_keep
     return offsets

@@ -58,5 +58,4 @@ def create_log(
         metadata = PartitionMetadataFile(opening.disk, f"{path}{os.sep}{PARTITION_METADATA}")
         metadata.record(topic_id)
         metadata.flush()
-    opening.disk.sync_directory(directory.path)
     return opening.open(directory, name, topic_partition, log_start_offset=log_start_offset)

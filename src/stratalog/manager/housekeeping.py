@@ -6,6 +6,7 @@ Kafka: LogManager.startup, LogManager.checkpointLogRecoveryOffsets, ReplicaManag
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 from stratalog.clock import Clock
 from stratalog.config import ManagerConfig
@@ -84,20 +85,28 @@ class Housekeeping:
     def checkpoint_log_recovery_offsets(self, directories: Iterable[LogDirectory] | None = None) -> None:
         """Write down below which offset each log is on the device, so that a crash costs little."""
         self._write(
-            directories, lambda found, logs: found.checkpoints.recovery_points.write(recovery_points(logs))
+            directories,
+            lambda found, logs: found.checkpoints.recovery_points.write_latest(
+                lambda: recovery_points(logs())
+            ),
         )
 
     def checkpoint_log_start_offsets(self, directories: Iterable[LogDirectory] | None = None) -> None:
         """Write down where the logs start that start inside a segment."""
         self._write(
             directories,
-            lambda found, logs: found.checkpoints.log_start_offsets.write(log_start_offsets(found, logs)),
+            lambda found, logs: found.checkpoints.log_start_offsets.write_latest(
+                lambda: log_start_offsets(found, logs())
+            ),
         )
 
     def checkpoint_high_watermarks(self, directories: Iterable[LogDirectory] | None = None) -> None:
         """Write down the high watermark of each log."""
         self._write(
-            directories, lambda found, logs: found.checkpoints.high_watermarks.write(high_watermarks(logs))
+            directories,
+            lambda found, logs: found.checkpoints.high_watermarks.write_latest(
+                lambda: high_watermarks(logs())
+            ),
         )
 
     def remove_expired_producers(self) -> None:
@@ -108,13 +117,13 @@ class Housekeeping:
     def _write(
         self,
         directories: Iterable[LogDirectory] | None,
-        write: Callable[[LogDirectory, list[Log]], object],
+        write: Callable[[LogDirectory, Callable[[], list[Log]]], object],
     ) -> None:
         self.notice_failures()
         for directory in self._directories if directories is None else directories:
             if not directory.is_online:
                 continue
             try:
-                write(directory, self._logs.in_directory(directory.path))
+                write(directory, partial(self._logs.in_directory, directory.path))
             except DiskError as error:
                 self._on_failure(directory.path, error)

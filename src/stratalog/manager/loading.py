@@ -66,6 +66,7 @@ class Opening(NamedTuple):
             log_start_offset=log_start_offset,
             high_watermark_follows_end=self.high_watermark_follows_end,
             before_change=directory.before_change,
+            kept_marks=directory.checkpoints.marks_of(topic_partition),
         )
 
 

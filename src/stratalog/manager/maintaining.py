@@ -278,8 +278,8 @@ class _Doing:
             log.close_handlers()
         self._recovery_points[key] = log.recovery_point
         self._starts.pop(key, None)
-        if log.log_start_offset > log.segments.first.base_offset:
-            self._starts[key] = log.log_start_offset
+        if log.start_to_keep is not None:
+            self._starts[key] = log.start_to_keep
 
     def _load(self, name: str, key: TopicPartition) -> Log:
         return load(
@@ -292,6 +292,7 @@ class _Doing:
             log_start_offset=max(0, self._starts.get(key, 0)),
             before_change=self._directory.before_change,
             keeps_deleted=True,
+            kept_marks=self._directory.checkpoints.marks_of(key),
         )
 
     def write_checkpoints(self) -> None:

@@ -347,7 +347,7 @@ class LogManager:
         affected: dict[str, LogDirectory] = {}
         for topic_partition, offset in offsets.items():
             log = self.get_log(topic_partition, is_future=is_future)
-            if log is not None and self._without_cleaner(log, partial(log.truncate_to, offset)):
+            if log is not None and self._without_cleaner(log, offset, partial(log.truncate_to, offset)):
                 affected[home_of(log)] = self._directories[home_of(log)]
         self.checkpoint_log_recovery_offsets(affected.values())
 
@@ -358,17 +358,17 @@ class LogManager:
         self._check_opener()
         log = self.get_log(topic_partition, is_future=is_future)
         if log is not None:
-            self._without_cleaner(log, partial(log.truncate_fully_and_start_at, offset))
+            self._without_cleaner(log, offset, partial(log.truncate_fully_and_start_at, offset))
             self.checkpoint_log_recovery_offsets([self._directories[home_of(log)]])
 
-    def _without_cleaner(self, log: Log, cut: Callable[[], Result]) -> Result:
-        """Cut a log while the cleaner keeps off; what it gets from then on is dirty."""
+    def _without_cleaner(self, log: Log, offset: int, cut: Callable[[], Result]) -> Result:
+        """Cut a log at an offset while the cleaner keeps off; what it gets from then on is dirty."""
         cleaner = self.cleaner.manager
         cleaner.abort_and_pause(log.topic_partition)
         try:
-            done = cut()
-            cleaner.truncate_checkpoint(log)
-            return done
+            if offset < log.log_end_offset:
+                cleaner.truncate_checkpoint(log, offset)
+            return cut()
         finally:
             cleaner.resume([log.topic_partition])
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import struct
 import threading
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -71,6 +72,7 @@ class IndexFile:
         exists: bool | None = None,
         lock: Any = None,  # Any: a threading.RLock, which is a function up to Python 3.12
         cache: IndexCache | None = None,
+        on_create: Callable[[], object] | None = None,
     ) -> None:
         self.path = str(path)
         self.base_offset = base_offset
@@ -80,6 +82,7 @@ class IndexFile:
         self._exists = exists
         self._lock: Any = threading.RLock() if lock is None else lock
         self._cache = index_cache.shared if cache is None else cache
+        self._on_create = on_create
         self._count = _UNOPENED
         self._length = 0  # of the file in bytes, used or not
         self._last: tuple[int, ...] | None = None
@@ -128,7 +131,7 @@ class IndexFile:
         with self._lock:
             self._open()
             if not self._exists:
-                self._disk.create(self.path, self._length)
+                self._create(self._length)
                 self._exists = True
                 self._synced = False
 
@@ -151,7 +154,7 @@ class IndexFile:
             if self._exists:
                 self.resize(self._count * self.entry_size)
             else:
-                self._disk.create(self.path)
+                self._create(0)
                 self._exists, self._length, self._synced = True, 0, False
 
     def close(self) -> None:
@@ -263,6 +266,11 @@ class IndexFile:
                 self._cache.keep(self, entries.size)
             self._count = count
             self._last = last
+
+    def _create(self, size: int) -> None:
+        self._disk.create(self.path, size)
+        if self._on_create is not None:
+            self._on_create()
 
     def _truncate_to_entries(self, count: int) -> None:
         with self._lock:

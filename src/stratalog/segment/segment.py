@@ -107,6 +107,7 @@ class LogSegment(ReadableSegment):
             roll_jitter_ms=roll_jitter_ms,
         )
         disk.create(segment.log_path, size)
+        segment._note_name()
         segment._is_padded = size > 0
         segment._changes_count = 1
         return segment
@@ -256,7 +257,7 @@ class LogSegment(ReadableSegment):
     def flush(self) -> None:
         """Return when everything is on the device, the log first. Creates the indexes, as Kafka does."""
         if self._synced_count != self._changes_count:
-            self._sync_log()
+            self.sync_log()
         self.offset_index.flush()
         self.time_index.flush()
         self.txn_index.flush()
@@ -337,9 +338,10 @@ class LogSegment(ReadableSegment):
     def _close_log(self) -> None:
         self._trim_log()
         if self._changes_count > max(self._synced_count, 0):  # what was only read is left alone
-            self._sync_log()
+            self.sync_log()
 
-    def _sync_log(self) -> None:
+    def sync_log(self) -> None:
+        """Return when the batches are on the device, as far as they were written when this was called."""
         changes_count = self._changes_count  # before: what is written meanwhile may come too late for it
         self._disk.sync(self.log_path)
         self._synced_count = changes_count

@@ -31,7 +31,9 @@ _SUFFIXES = {kind: kind.value for kind in _FILES}  # an Enum's value costs more 
 class SegmentFiles:
     """Where the files of one base offset are, and what is in three of them.
 
-    `size` is how much of the log is known to be whole sets; nothing behind it is read.
+    `size` is how much of the log is known to be whole sets; nothing behind it is read. `names_count` is how
+    many files were created here, `names_synced_count` how many of those are in a directory that was synced
+    since, as its owner says.
     """
 
     __slots__ = (
@@ -45,6 +47,8 @@ class SegmentFiles:
         "base_offset",
         "config",
         "directory",
+        "names_count",
+        "names_synced_count",
         "size",
         "suffix",
     )
@@ -66,6 +70,7 @@ class SegmentFiles:
         self.config = config
         self.suffix = suffix
         self.size = size
+        self.names_count = self.names_synced_count = 0
         self._has = has
         self._lock = threading.RLock()
         self._log_path: str | None = None
@@ -95,6 +100,7 @@ class SegmentFiles:
                         max_size=self.config.segment_index_bytes,
                         exists=self._has[0],
                         lock=self._lock,
+                        on_create=self._note_name,
                     )
         return index
 
@@ -112,6 +118,7 @@ class SegmentFiles:
                         max_size=self.config.segment_index_bytes,
                         exists=self._has[1],
                         lock=self._lock,
+                        on_create=self._note_name,
                     )
         return index
 
@@ -128,6 +135,7 @@ class SegmentFiles:
                         self.base_offset,
                         exists=self._has[2],
                         lock=self._lock,
+                        on_create=self._note_name,
                     )
         return index
 
@@ -193,6 +201,9 @@ class SegmentFiles:
 
     def _path_in(self, directory: str, kind: FileKind, suffix: str) -> str:
         return f"{directory}{os.sep}{self.base_offset:020d}{_SUFFIXES[kind]}{suffix}"
+
+    def _note_name(self) -> None:
+        self.names_count += 1
 
     def _reading(self, read: Callable[[str, _A, int], _T], what: _A, position: int) -> _T:
         """Read the log, again if it got another name meanwhile: what is deleted is renamed first."""

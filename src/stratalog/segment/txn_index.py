@@ -14,6 +14,7 @@ entry, and no preallocation. Kafka: TransactionIndex.java, AbortedTxn.java
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,8 +69,18 @@ class TransactionIndex(IndexFile):
         exists: bool | None = None,
         lock: Any = None,  # Any: as in IndexFile
         cache: IndexCache | None = None,
+        on_create: Callable[[], object] | None = None,
     ) -> None:
-        super().__init__(disk, path, base_offset, max_size=0, exists=exists, lock=lock, cache=cache)
+        super().__init__(
+            disk,
+            path,
+            base_offset,
+            max_size=0,
+            exists=exists,
+            lock=lock,
+            cache=cache,
+            on_create=on_create,
+        )
 
     @property
     def is_empty(self) -> bool:

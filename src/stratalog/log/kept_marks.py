@@ -1,0 +1,56 @@
+"""The marks of one log in the checkpoints beside it: told before its files change, so that a crash in between
+never finds a mark that says more than the files hold.
+
+log-start-offset-checkpoint        is written before the records below the start may go
+recovery-point-offset-checkpoint   is lowered before a record below it is cut off; so are the high watermark
+                                   and the cleaner's offset
+
+Kafka writes all four by the clock only, and lowers the recovery point after a truncation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from stratalog.files.names import TopicPartition
+from stratalog.log.checkpoint_file import Offsets
+
+
+class MarkFile(Protocol):
+    """An offset checkpoint that can be changed while others write to it too."""
+
+    def update(self, change: Callable[[Offsets], Offsets]) -> bool: ...
+
+
+class KeptMarks:
+    """What the checkpoints say of one log. Everything is on the device when a method returns."""
+
+    def __init__(
+        self, topic_partition: TopicPartition, *, starts: MarkFile, ends: Sequence[MarkFile]
+    ) -> None:
+        self._key = topic_partition
+        self._starts = starts
+        self._ends = ends
+
+    def keep_start(self, start: Callable[[], int | None]) -> None:
+        """Note where the log starts; None: the name of its first segment says so.
+
+        It is asked when nobody else writes, so that an older answer never replaces a newer one.
+        """
+
+        def kept(known: Offsets) -> Offsets:
+            offset = start()
+            others = {key: known[key] for key in known if key != self._key}
+            return others if offset is None else {**known, self._key: offset}
+
+        self._starts.update(kept)
+
+    def lower(self, offset: int) -> None:
+        """Let none of the marks that follow the end be above this offset."""
+
+        def lowered(known: Offsets) -> Offsets:
+            return {**known, self._key: min(known[self._key], offset)} if self._key in known else known
+
+        for file in self._ends:
+            file.update(lowered)
