@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from stratalog.files.entries import Path
 from stratalog.files.names import TopicPartition
 from stratalog.files.simulated import PowerCut, SimulatedDisk
 from stratalog.manager.manager import LogManager
@@ -19,6 +20,7 @@ ORDERS = TopicPartition("orders", 0)
 PLACES = ("/disk-1", "/disk-2")
 VALUES = [b"a", b"b", b"c"]
 MOST = 12  # images of a step
+STALE = f"{PLACES[1]}/cleaner-offset-checkpoint"
 
 
 def manager_on(disk: SimulatedDisk) -> LogManager:
@@ -48,8 +50,8 @@ def move(manager: LogManager) -> None:
     append(manager.move_log(ORDERS, PLACES[1]), b"d")
 
 
-def new_disk() -> SimulatedDisk:
-    disk = SimulatedDisk()
+def new_disk(disk: SimulatedDisk | None = None) -> SimulatedDisk:
+    disk = SimulatedDisk() if disk is None else disk
     for place in PLACES:
         disk.make_directories(place)
     disk.sync_everything()
@@ -81,6 +83,26 @@ def test_a_power_cut_in_a_move_does_not_leave_a_log_in_two_directories(step: int
         assert values(log)[: len(VALUES)] == VALUES
         manager.shutdown()
         assert not found.exists(f"{PLACES[1]}/{NOTE}")
+
+
+class CutAtItsName(SimulatedDisk):
+    """Loses its power when a copy has just got the name of its log."""
+
+    def rename(self, source: Path, target: Path) -> None:
+        super().rename(source, target)
+        if target == f"{PLACES[1]}/{ORDERS}":
+            self.crash_at(self.steps + 1)
+
+
+def test_a_crash_when_the_copy_has_its_name_leaves_no_word_on_how_clean_an_earlier_log_was() -> None:
+    disk = new_disk(CutAtItsName())
+    manager = written(disk)
+    disk.replace(STALE, b"0\n1\norders 0 3\n")
+
+    with pytest.raises(PowerCut):
+        move(manager)
+
+    assert disk.contents()[STALE] == b"0\n0\n"
 
 
 @pytest.mark.parametrize(

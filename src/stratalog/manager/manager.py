@@ -412,8 +412,10 @@ class LogManager:
                     self._check_same(source, copy)
                 try:
                     self._in(home, lambda: take_marks_of(copy, source))
-                    # Before the copy has its name: a crash from then on finds its start and its end.
+                    # Before the copy has its name: a crash from then on finds its start and its end, and no
+                    # word on how clean a log was that had this name here before.
                     self._checkpoint(home)
+                    self.cleaner.manager.forget(home.path, topic_partition)
                     move = PendingMove(topic_partition, old_home.path)
                     self._in(home, lambda: note_move(self._opening.disk, home.path, move))
                     self._in(home, lambda: take_name(copy))
