@@ -63,6 +63,7 @@ class LeaderEpochFileCache:
         self._changing = threading.Lock()
         self._writing = threading.Lock()
         self._stale = False
+        self._is_given_up = False
         self._entries = _in_order(read_checkpoint(disk, path, _parse_entry))
 
     @property
@@ -208,13 +209,17 @@ class LeaderEpochFileCache:
 
     def flush(self) -> None:
         """Write the file if it is behind; a log directory that was removed meanwhile is no error."""
-        if not self._stale:
+        if not self._stale or self._is_given_up:
             return
         try:
             self._write()
         except DiskError:
             if directory_exists(self._disk, self._path):
                 raise
+
+    def give_up(self) -> None:
+        """Let the file be as it is: the log is let go of, and somebody else may have it by now."""
+        self._is_given_up = True
 
     def _assign(self, entry: EpochEntry) -> None:
         entries = self._entries

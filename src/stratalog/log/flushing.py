@@ -95,6 +95,7 @@ class FlushedLog(LogMarks):
         """Let go without writing anything: the disk has failed."""
         with self._lock:
             self._closed = True
+            self.epochs.give_up()  # a flush of them may be scheduled
             for segment in self.segments:
                 segment.close_handlers()
             self._disk.release(self._directory)

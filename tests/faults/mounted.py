@@ -1,0 +1,224 @@
+"""Small file systems of our own, really full, read-only or failing: `python -m tests.faults.mounted SCENARIO
+WORK`, in a mount namespace of its own (`in_namespace`), so that nothing of it is left when the process ends.
+
+Prints as JSON what was refused and what came of it. The first directory is on the small file system, the
+second one beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from stratalog.config import LogConfig, ManagerConfig, ServerConfig
+from stratalog.errors import DiskError
+from stratalog.files import descriptors
+from stratalog.files.names import TopicPartition
+from stratalog.log.log import Log
+from stratalog.log.reading import Isolation
+from stratalog.manager.manager import LogManager
+from tests.log.model import batch, read_all
+
+ONE, TWO = TopicPartition("orders", 0), TopicPartition("orders", 1)
+VALUE_SIZE = 50_000
+MOST = 2000  # appends; 100 MB, more than any of the file systems holds
+SERVER = ServerConfig(ManagerConfig(log_cleaner_enable=False), LogConfig.of({"segment.bytes": 1 << 20}), ())
+
+
+def in_namespace(scenario: str, work: Path) -> list[str]:
+    """The command that runs a scenario: as root in a mount namespace, else in a user's of its own too."""
+    unshare = (
+        ["unshare", "--mount"] if os.getuid() == 0 else ["unshare", "--user", "--map-root-user", "--mount"]
+    )
+    return [*unshare, sys.executable, "-m", "tests.faults.mounted", scenario, str(work)]
+
+
+def why_not(scenario: str, work: Path) -> str | None:
+    """Why the scenario's file systems cannot be had here, in words; None if they can."""
+    tools = ["unshare", "mount", "umount", *([] if scenario.startswith("tmpfs") else ["mkfs.ext4", "e2fsck"])]
+    for tool in tools:
+        if shutil.which(tool, path=_PATH) is None:
+            return f"{tool} is not installed"
+    tried = subprocess.run(
+        in_namespace(f"try {scenario}", work), capture_output=True, text=True, check=False, env=environment()
+    )
+    if tried.returncode != 0:
+        return f"this machine does not let us mount: {tried.stderr.strip().splitlines()[-1:]}"
+    return None
+
+
+_PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PATH": _PATH}
+
+
+def run(*command: str) -> None:
+    subprocess.run(command, check=True, capture_output=True, text=True)
+
+
+class SmallDisk:
+    """A tmpfs or an ext4 in a file, mounted at `place`."""
+
+    def __init__(self, work: Path, kind: str, size: str, *, backed_by: str | None = None) -> None:
+        self.kind, self.size = kind, size
+        self.place, self.back = work / "mounted", work / "back"
+        self.image = self.back / "image"
+        for path in (self.place, self.back):
+            path.mkdir()
+        if backed_by is not None:  # less than the image claims to have
+            run("mount", "-t", "tmpfs", "-o", f"size={backed_by}", "tmpfs", str(self.back))
+        if kind == "ext4":
+            run("truncate", "-s", size, str(self.image))
+            run("mkfs.ext4", "-q", "-F", "-m", "0", str(self.image))
+        self.mount()
+
+    def mount(self) -> None:
+        if self.kind == "tmpfs":
+            run("mount", "-t", "tmpfs", "-o", f"size={self.size}", "tmpfs", str(self.place))
+        else:
+            run("mount", "-o", "loop,errors=remount-ro", str(self.image), str(self.place))
+
+    def mount_again(self) -> None:
+        """After a repair of the file system itself, as a machine does it that starts again."""
+        run("umount", str(self.place))
+        repaired = subprocess.run(["e2fsck", "-fy", str(self.image)], capture_output=True, check=False)
+        assert repaired.returncode < 4, repaired.stdout
+        self.mount()
+
+    def make_read_only(self) -> None:
+        """As an error of the file system does it. By hand it is refused while a file is open for writing."""
+        device = next(
+            line.split()[0]
+            for line in Path("/proc/mounts").read_text().splitlines()
+            if str(self.place) in line
+        )
+        Path(f"/sys/fs/ext4/{Path(device).name}/trigger_fs_error").write_text("1")
+
+
+class Writer:
+    """A manager with a log on the small disk and one beside it, and what was flushed of each."""
+
+    def __init__(self, small: Path, beside: Path) -> None:
+        self.directories = [str(small), str(beside)]
+        self.flushed: dict[TopicPartition, int] = {ONE: 0, TWO: 0}
+        self.manager = self.started()
+        self.manager.get_or_create_log(ONE, is_new=True, directory=small)
+        self.manager.get_or_create_log(TWO, is_new=True, directory=beside)
+
+    def started(self) -> LogManager:
+        manager = LogManager(self.directories, server=SERVER, high_watermark_follows_end=True)
+        manager.startup()
+        return manager
+
+    def log(self, key: TopicPartition) -> Log:
+        log = self.manager.get_log(key)
+        assert log is not None
+        return log
+
+    def write(self, key: TopicPartition, count: int, *, flush_every: int = 5) -> None:
+        log = self.log(key)
+        for _ in range(count):
+            log.append_as_leader(batch(_value(log.log_end_offset)), leader_epoch=0)
+            if log.log_end_offset % flush_every == 0:
+                log.flush()
+                self.flushed[key] = log.log_end_offset
+
+    def report(self, error: DiskError) -> dict[str, object]:
+        """What the failure came to; then everything is closed."""
+        self.manager.checkpoint_log_recovery_offsets()  # as it does every minute: failures are noticed
+        (small, _) = self.manager.directories
+        self.write(TWO, 20)
+        report = {
+            "errno": error.errno,
+            "offline": self.manager.metrics()["LogDirectoryOffline"][self.directories[0]],  # type: ignore[index]
+            "reason": str(small.failure),
+            "served": self.flushed[TWO],
+        }
+        self.manager.shutdown()
+        descriptors.shared.close()
+        return report
+
+    def check_restart(self) -> dict[str, int]:
+        """All that was flushed is there, and both logs take more."""
+        self.manager = self.started()
+        assert self.manager.metrics()["OfflineLogDirectoryCount"] == 0
+        for key, count in self.flushed.items():
+            records = read_all(self.log(key), isolation=Isolation.LOG_END)
+            assert [record.value for record in records[:count]] == [_value(offset) for offset in range(count)]
+            self.write(key, 5)
+        self.manager.shutdown()
+        descriptors.shared.close()
+        return {str(key): count for key, count in self.flushed.items()}
+
+
+def _value(offset: int) -> bytes:
+    return offset.to_bytes(8, "big") * (VALUE_SIZE // 8)
+
+
+def _until_refused(writer: Writer) -> DiskError:
+    try:
+        writer.write(ONE, MOST)
+    except DiskError as error:
+        return error
+    raise AssertionError("the disk took everything")
+
+
+def full(work: Path, kind: str) -> dict[str, object]:
+    """No room, until somebody deletes a file."""
+    disk = SmallDisk(work, kind, "32M")
+    ballast = disk.place / "ballast"
+    ballast.write_bytes(bytes(8 << 20))
+    writer = Writer(disk.place / "data", work / "beside")
+    report = writer.report(_until_refused(writer))
+    ballast.unlink()
+    return {**report, "flushed": writer.check_restart()}
+
+
+def read_only(work: Path, kind: str) -> dict[str, object]:
+    """The file system becomes read-only under a writer, and is mounted again later."""
+    disk = SmallDisk(work, kind, "64M")
+    writer = Writer(disk.place / "data", work / "beside")
+    writer.write(ONE, 53)
+    disk.make_read_only()
+    report = writer.report(_until_refused(writer))
+    disk.mount_again()
+    return {**report, "flushed": writer.check_restart()}
+
+
+def failing(work: Path, kind: str) -> dict[str, object]:
+    """The device takes no more of what the file system has promised: an fsync fails with EIO."""
+    disk = SmallDisk(work, kind, "96M", backed_by="24M")
+    writer = Writer(disk.place / "data", work / "beside")
+    report = writer.report(_until_refused(writer))
+    run("mount", "-o", "remount,size=192M", str(disk.back))
+    disk.mount_again()
+    return {**report, "flushed": writer.check_restart()}
+
+
+SCENARIOS: dict[str, tuple[Callable[[Path, str], dict[str, object]], str]] = {
+    "tmpfs full": (full, "tmpfs"),
+    "ext4 full": (full, "ext4"),
+    "ext4 read-only": (read_only, "ext4"),
+    "ext4 failing": (failing, "ext4"),
+}
+
+
+def main(scenario: str, work: Path) -> None:
+    run("mount", "--make-rprivate", "/")
+    if scenario.startswith("try "):
+        _, kind = SCENARIOS[scenario.removeprefix("try ")]
+        SmallDisk(work, kind, "32M", backed_by="64M")
+        return
+    act, kind = SCENARIOS[scenario]
+    print(json.dumps(act(work, kind)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))

@@ -1,0 +1,53 @@
+"""Real small file systems: full, made read-only under a writer, and on a device that fails.
+
+Skipped, in words, where the machine does not let us mount.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.faults import mounted
+
+ROOT = Path(__file__).parents[2]
+EXPECTED = {
+    "tmpfs full": {errno.ENOSPC},
+    "ext4 full": {errno.ENOSPC},
+    # The first call after the error may be an fsync, which says what happened to the bytes.
+    "ext4 read-only": {errno.EROFS, errno.EIO},
+    "ext4 failing": {errno.EIO, errno.EROFS},
+}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="mounts are made as Linux makes them")
+@pytest.mark.parametrize("scenario", mounted.SCENARIOS)
+def test_what_was_flushed_is_there_when_the_file_system_is_well_again(scenario: str, tmp_path: Path) -> None:
+    tried, work = tmp_path / "tried", tmp_path / "work"
+    tried.mkdir()
+    work.mkdir()
+    reason = mounted.why_not(scenario, tried)
+    if reason is not None:
+        pytest.skip(reason)
+
+    run = subprocess.run(
+        mounted.in_namespace(scenario, work),
+        cwd=ROOT,
+        env=mounted.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert run.returncode == 0, run.stderr
+    report = json.loads(run.stdout)
+    assert report["errno"] in EXPECTED[scenario]
+    assert report["offline"] == 1
+    assert report["reason"] not in ("None", "")
+    assert report["served"] == 20
+    assert report["flushed"]["orders-0"] >= 50
