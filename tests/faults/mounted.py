@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import stratalog
 from stratalog.config import LogConfig, ManagerConfig, ServerConfig
 from stratalog.errors import DiskError
 from stratalog.files import descriptors
@@ -202,11 +203,47 @@ def failing(work: Path, kind: str) -> dict[str, object]:
     return {**report, "flushed": writer.check_restart()}
 
 
+def lone(work: Path, kind: str) -> dict[str, object]:
+    """A full disk under a log that `open_log` has open."""
+    disk = SmallDisk(work, kind, "32M")
+    ballast = disk.place / "ballast"
+    ballast.write_bytes(bytes(8 << 20))
+    place, settings, flushed = disk.place / "orders-0", {"segment.bytes": 1 << 20}, 0
+    refused: list[DiskError] = []
+    log = stratalog.open_log(place, create=True, config=settings)
+    while not refused:
+        try:
+            offset = log.append(_value(log.end_offset))
+            if offset % 5 == 0:
+                log.flush()
+                flushed = offset + 1
+        except DiskError as error:
+            refused.append(error)
+    for act in (lambda: log.append(b"one more"), log.flush, log.close):
+        try:
+            act()
+        except DiskError as error:
+            refused.append(error)
+    ballast.unlink()
+    with stratalog.open_log(place, config=settings) as log:
+        values = [record.value for record in log.records()]
+        assert values[:flushed] == [_value(offset) for offset in range(flushed)]
+        log.append(b"one more")
+    return {
+        "errno": refused[0].errno,
+        "offline": int(len(refused) == 4),
+        "reason": str(refused[-1]),
+        "served": 20,
+        "flushed": {"orders-0": flushed},
+    }
+
+
 SCENARIOS: dict[str, tuple[Callable[[Path, str], dict[str, object]], str]] = {
     "tmpfs full": (full, "tmpfs"),
     "ext4 full": (full, "ext4"),
     "ext4 read-only": (read_only, "ext4"),
     "ext4 failing": (failing, "ext4"),
+    "ext4 full, a lone log": (lone, "ext4"),
 }
 
 

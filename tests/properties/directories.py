@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from stratalog.config import LogConfig
+from stratalog.config import LogConfig, ManagerConfig, ServerConfig
 from stratalog.files.disk import Disk
 from stratalog.files.names import TopicPartition
 from stratalog.files.simulated import SimulatedDisk
@@ -33,6 +33,7 @@ from tests.properties.mutate import mutated
 from tests.properties.victims import FIXTURES, PARTITION, ROOT, Outcomes, files_of, read_segment
 
 ORDERS = TopicPartition("orders", 0)
+SMALL = LogConfig.of({"segment.index.bytes": 1200})  # zeros take room on a simulated disk
 Files = dict[str, bytes]
 KINDS = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 STATES = ("", "", ".deleted", ".cleaned", ".swap")
@@ -140,7 +141,12 @@ def _attack_node(outcomes: Outcomes, rng: random.Random) -> None:
         disk.sync_everything()
     clock = ManualClock()
     manager = LogManager(
-        [ROOT, "/spare"], disk=disk, clock=clock, scheduler=ManualScheduler(clock), make_lock=NoLock
+        [ROOT, "/spare"],
+        server=ServerConfig(ManagerConfig(log_cleaner_enable=False), SMALL, ()),
+        disk=disk,
+        clock=clock,
+        scheduler=ManualScheduler(clock),
+        make_lock=NoLock,
     )
     if outcomes.of(lambda: (manager.startup(), True), "manager: start") is None:
         return
@@ -246,7 +252,7 @@ def _recover(
             scheduler=ManualScheduler(clock),
             directory=directory,
             topic_partition=ORDERS,
-            config=LogConfig(),
+            config=SMALL,
             high_watermark_follows_end=True,
         ),
         "recovery: load",
