@@ -98,9 +98,9 @@ class DirectoryLock:
 
     def acquire_after_trial(self) -> None:
         """As `acquire`, but waits for somebody who may give up at once."""
-        while not self.is_held:
+        while True:
             try:
-                self.acquire()
+                return self.acquire()
             except LogDirLockedError:
                 check_unlocked(self.directory)
 
@@ -174,10 +174,10 @@ def is_locked(directory: Path) -> bool:
     return _look(directory)[0] is not Holding.NOBODY
 
 
-def check_unlocked(directory: Path) -> None:
+def check_unlocked(directory: Path, reason: str = "") -> None:
     """LogDirLockedError if somebody holds the lock of this directory now; waits for the end of a trial.
 
-    Creates, locks and changes nothing. For whoever holds a lock that the one on trial will see.
+    Creates, locks and changes nothing. `reason` is what the error says, unless it is this process.
     """
     until = time.monotonic() + _TRIAL_SECONDS
     while True:
@@ -185,7 +185,7 @@ def check_unlocked(directory: Path) -> None:
         if holding is Holding.NOBODY:
             return
         if holding is Holding.SOMEBODY or time.monotonic() > until:
-            raise _locked(os.fspath(directory), identity)
+            raise _locked(os.fspath(directory), identity, reason)
         time.sleep(_POLL_SECONDS)
 
 
@@ -204,8 +204,8 @@ def _look(directory: Path) -> tuple[Holding, tuple[int, int]]:
         os.close(descriptor)
 
 
-def _locked(directory: str, identity: tuple[int, int]) -> LogDirLockedError:
-    return LogDirLockedError(directory, _IN_THIS_PROCESS if identity in _held else "")
+def _locked(directory: str, identity: tuple[int, int], reason: str = "") -> LogDirLockedError:
+    return LogDirLockedError(directory, _IN_THIS_PROCESS if identity in _held else reason)
 
 
 def _identity_of(descriptor: int) -> tuple[int, int]:

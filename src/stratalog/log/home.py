@@ -10,13 +10,21 @@ orders-0/                   data/
 A broker ignores the first three inside a partition's directory, and would go on trusting a mark of its own
 beside a log that was broken meanwhile: so in its directory the one mark of all logs is taken away and put
 back, with the epoch that stood in it. Kafka: LogManager
+
+A lone log may be looked for through the directory that it is in, by a manager, and that directory may become
+a log directory at any time. So the log is locked, then its parent is looked at: by the name that was given,
+and where that is a link by the real one too. Whoever has the parent has looked at the log after locking it
+(`manager/lone_logs.py`), so one of the two sees the other. In a log directory the parent's lock is taken as
+well, which is the only one that a broker looks at.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path, PurePath
 from uuid import UUID
 
@@ -25,9 +33,10 @@ from stratalog.config import LogConfig
 from stratalog.errors import DiskError, NeedsRecoveryError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.entries import EntryKind
-from stratalog.files.lock import DirectoryLock, is_locked
+from stratalog.files.lock import DirectoryLock, check_unlocked
 from stratalog.files.names import (
     CLEANER_OFFSET_CHECKPOINT,
+    LOCK,
     LOG_START_OFFSET_CHECKPOINT,
     META_PROPERTIES,
     PARTITION_METADATA,
@@ -45,6 +54,7 @@ from stratalog.log.clean_shutdown import UNKNOWN_EPOCH, CleanShutdownFile
 from stratalog.log.kept_marks import KeptMarks
 from stratalog.log.loader import load
 from stratalog.log.log import Log
+from stratalog.log.lone_files import LoneFiles
 from stratalog.log.partition_metadata import PartitionMetadataFile, topic_id_from_text
 from stratalog.log.scheduler import Scheduler
 from stratalog.log.view import LogView
@@ -69,22 +79,29 @@ class Home:
         self.directory = directory
         self.topic_partition = topic_partition
         self._disk = disk
-        self._home = home
-        self._mark = CleanShutdownFile(disk, home)
-        self._start_offsets = OffsetCheckpointFile(disk, PurePath(home, LOG_START_OFFSET_CHECKPOINT))
-        # In a log directory of a broker its own marks speak of this log too.
-        ends = [OffsetCheckpointFile(disk, PurePath(home, name)) for name in _MARKS_OF_THE_END]
-        self._kept_marks = KeptMarks(topic_partition, starts=self._start_offsets, ends=ends)
         self._metadata = PartitionMetadataFile(disk, PurePath(directory, PARTITION_METADATA))
-        self._lock = DirectoryLock(home)
+        self._lone = LoneFiles(disk, directory, topic_partition)
+        self._locks: list[DirectoryLock] = []
         self._was_clean = False
         self._broker_epoch = UNKNOWN_EPOCH
+        self._settle(home)
+
+    def _settle(self, home: str) -> None:
+        self._home = home
+        self._mark = CleanShutdownFile(self._disk, home)
+        self._start_offsets = OffsetCheckpointFile(self._disk, PurePath(home, LOG_START_OFFSET_CHECKPOINT))
+        # In a log directory of a broker its own marks speak of this log too.
+        ends = [OffsetCheckpointFile(self._disk, PurePath(home, name)) for name in _MARKS_OF_THE_END]
+        self._kept_marks = KeptMarks(self.topic_partition, starts=self._start_offsets, ends=ends)
+
+    @property
+    def _is_lone(self) -> bool:
+        return self._home == self.directory
 
     @classmethod
     def of(cls, disk: Disk, path: str, *, create: bool) -> Home:
         """The home of this directory, which `create` makes if need be; anything else changes nothing."""
         directory = Path(path).absolute()
-        parent = directory.parent
         found = parse_partition_directory(directory.name)
         if found.state is not DirectoryState.LIVE:
             raise UsageError(f"{path} is a directory that a broker has given up: {found.state.value[1:]}.")
@@ -96,8 +113,8 @@ class Home:
             _make_directories(disk, directory)
         elif status.kind is not EntryKind.DIRECTORY:
             raise UsageError(f"{path} is no directory.")
-        home = parent if _is_log_directory(disk, parent) else directory
-        return cls(disk, str(directory), found.topic_partition, str(home))
+        home = _log_directory_of(disk, str(directory))
+        return cls(disk, str(directory), found.topic_partition, str(directory) if home is None else home)
 
     def topic_id(self) -> UUID | None:
         return self._metadata.read()
@@ -124,8 +141,11 @@ class Home:
         wanted = None if topic_id is None else _topic_id_of(topic_id)
 
         def before_change() -> None:
-            self._lock.check()
+            for lock in self._locks:
+                lock.check()
             # First of all: a crash while the log is loaded must not look like a clean close.
+            if self._is_lone:
+                self._lone.note_opened()
             self._take_mark_away()
             if is_new_id and wanted is not None:
                 self._metadata.record(wanted)
@@ -148,7 +168,7 @@ class Home:
             return log
 
         try:
-            self._lock.acquire()
+            self._lock()
             is_clean = self._check_clean()
             is_new_id = wanted is not None and self._check_topic_id(wanted)
             try:
@@ -156,7 +176,7 @@ class Home:
                     raise NeedsRecoveryError(self.directory, f"{self._mark.path} is missing")
                 return open_log()
             except NeedsRecoveryError as error:
-                if self._home != self.directory:
+                if not self._is_lone:
                     raise
                 logger.warning("%s is recovered: %s.", self.directory, error.finding)
             # What a mark speaks for is on the device: only the end of the log is looked at then.
@@ -167,17 +187,64 @@ class Home:
             raise
 
     def start_offset(self) -> int:
-        """Where the log starts, as its last writer noted it; 0 where the first segment says it."""
-        return self._start_offsets.read().get(self.topic_partition, 0)
+        """Where the log starts, as its last writer noted it; 0 where the first segment says it.
+
+        A log directory that takes over a lone log has its start before the log's own note of it goes.
+        """
+        if not self._locks:  # a reader's, whose log may be taken over meanwhile
+            self._settle(_log_directory_of(self._disk, self.directory) or self.directory)
+        start = self._start_offsets.read().get(self.topic_partition, 0)
+        return start if self._is_lone else max(start, self._lone.start_offset())
 
     def mark_clean(self) -> None:
         """The last thing that is written: all before it is on the device."""
         if self._was_clean:
             self._mark.write(self._broker_epoch)
+            if self._is_lone:
+                self._lone.note_closed()
 
     def release(self) -> None:
-        """Let go of the lock."""
-        self._lock.release()
+        """Let go of the locks."""
+        for lock in self._locks:
+            lock.release()
+
+    def _lock(self) -> None:
+        """Lock the log, and the log directory that it is in, if it is in one now."""
+        parents = _parents_of(self.directory)
+        home = _log_directory_of(self._disk, self.directory)
+        if home is None:
+            self._take(self.directory, is_trial=True)
+            for parent in parents:
+                _check_unlocked(parent)
+            # Asked again, as whoever has let go of the parent in between has made it one.
+            home = _log_directory_of(self._disk, self.directory)
+            if home is None:
+                self._locks[0].confirm()
+                self._settle(self.directory)
+                return
+            self.release()
+            self._locks.clear()
+        self._take(home)
+        for parent in parents:
+            if parent != home:
+                if _has_signs(self._disk, parent):
+                    raise UsageError(
+                        f"{self.directory} is a link from one log directory to another, {parent}: open the "
+                        "log by its own path, and remove the link."
+                    )
+                _check_unlocked(parent)
+        # Such a log may be found by its other name, and one that was lone before may still be open.
+        if len(parents) > 1 or self._disk.exists(PurePath(self.directory, LOCK)):
+            self._take(self.directory)
+        self._settle(home)
+
+    def _take(self, directory: str, *, is_trial: bool = False) -> None:
+        lock = DirectoryLock(directory)
+        if is_trial:
+            lock.acquire(is_trial=True)
+        else:
+            lock.acquire_after_trial()
+        self._locks.append(lock)
 
     def _recover(
         self, config: LogConfig, clock: Clock, recovery_point: int, before_change: Callable[[], None]
@@ -201,6 +268,10 @@ class Home:
 
     def _check_clean(self) -> bool:
         """Whether the last writer closed the log, or there was none."""
+        if not self._is_lone and self._lone.exist():
+            raise NeedsRecoveryError(
+                self.directory, f"it was open by itself before, and {self._home} has not taken it over yet"
+            )
         entries = self._disk.list_directory(self.directory)
         files = [parse_segment_file(entry.name) for entry in entries]
         has_segments = any(file is not None and file.kind is FileKind.LOG for file in files)
@@ -210,7 +281,7 @@ class Home:
             return False
         else:
             # A broker's directory with other logs in it is not made clean by a new one.
-            self._was_clean = self._home == self.directory or not self._has_others()
+            self._was_clean = self._is_lone or not self._has_others()
         return True
 
     def _has_others(self) -> bool:
@@ -237,15 +308,29 @@ class Home:
         return known is None
 
 
-def _is_log_directory(disk: Disk, directory: Path) -> bool:
-    """Whether a broker, or a manager, has its logs here, or is just about to."""
-    if any(disk.exists(directory / sign) for sign in _SIGNS_OF_A_LOG_DIRECTORY):
-        return True
-    # Many programs leave a `.lock`; before the first checkpoint only one that is held tells.
-    try:
-        return sys.platform == "linux" and is_locked(directory)
-    except DiskError:  # that of somebody who does not let us look
-        return False
+def _parents_of(directory: str) -> list[str]:
+    """The directory that a partition is in, by its name; and if that is a link, the one it really is in."""
+    named, real = os.path.dirname(directory), os.path.dirname(os.path.realpath(directory))  # noqa: PTH120
+    return [named] if os.path.realpath(named) == real else [named, real]
+
+
+def _log_directory_of(disk: Disk, directory: str) -> str | None:
+    """The log directory of a broker or of a manager that a partition is in, by either name."""
+    return next((parent for parent in _parents_of(directory) if _has_signs(disk, parent)), None)
+
+
+def _has_signs(disk: Disk, directory: str) -> bool:
+    return any(disk.exists(f"{directory}{os.sep}{sign}") for sign in _SIGNS_OF_A_LOG_DIRECTORY)
+
+
+def _check_unlocked(directory: str) -> None:
+    """LogDirLockedError if somebody has the directory open: before its first checkpoint only the lock tells.
+
+    Many programs leave a `.lock`, and one may not let us look.
+    """
+    with suppress(DiskError):
+        if sys.platform == "linux":
+            check_unlocked(directory)
 
 
 def _topic_id_of(topic_id: UUID | str) -> UUID:

@@ -16,12 +16,13 @@ import os
 from collections.abc import Callable
 from uuid import UUID
 
-from stratalog.errors import CorruptCheckpointError, DiskError, LogDirLockedError
+from stratalog.errors import CorruptCheckpointError, DiskError
 from stratalog.files.disk import Disk
 from stratalog.files.entries import EntryKind
-from stratalog.files.lock import DirectoryLock, is_locked
-from stratalog.files.names import PARTITION_METADATA, TopicPartition
+from stratalog.files.lock import DirectoryLock
+from stratalog.files.names import PARTITION_METADATA, DirectoryState, TopicPartition
 from stratalog.log.clean_shutdown import UNKNOWN_EPOCH
+from stratalog.log.lone_files import LoneFiles
 from stratalog.log.partition_metadata import PartitionMetadataFile
 from stratalog.manager.attempt import Attempt
 from stratalog.manager.checkpoints import DirectoryCheckpoints, clamp
@@ -32,6 +33,13 @@ from stratalog.manager.layout import (
     classify,
     stray_problem,
     without_metadata,
+)
+from stratalog.manager.lone_logs import (
+    check_lone_logs,
+    check_not_in_use,
+    has_lone_logs,
+    lock_links,
+    lone_files,
 )
 from stratalog.manager.meta_properties import MetaProperties, read_meta_properties
 from stratalog.manager.owners import check_owners
@@ -51,6 +59,10 @@ class DirectoryRecovery:
         self.error: str | None = None
         self.attempt = Attempt(disk, path)
         self.lock = make_lock(path)
+        self._make_lock = make_lock
+        self._links: list[DirectoryLock] = []
+        self._lone: list[LoneFiles] = []
+        self._lone_starts: dict[TopicPartition, int] = {}
         self.layout = Layout(path, (), (), (), (), ())
         self.meta: MetaProperties | None = None
         self.is_left_alone = False
@@ -78,15 +90,27 @@ class DirectoryRecovery:
         self.is_left_alone = self._may_be_left_alone(scan_all)
         if self.is_left_alone or self._dry_run:
             # Not even for a moment: a lock of ours would keep a broker from starting.
-            if is_locked(self.path):
-                raise LogDirLockedError(self.path)
+            check_not_in_use(self._disk, self.path)
         else:
             self.lock.acquire()
+            layout = classify(self._disk, self.path)
+            check_lone_logs(layout)
+            self._links = lock_links(layout, self._make_lock)
             # A broker may have stopped in order just before.
             self.is_left_alone = self._may_be_left_alone(scan_all)
 
+    def release(self) -> None:
+        """Give the locks back."""
+        for lock in (self.lock, *self._links):
+            lock.release()
+
     def _may_be_left_alone(self, scan_all: bool) -> bool:
-        return self.attempt.marker.exists() and not scan_all and not has_pending_write(self._disk, self.path)
+        return (
+            self.attempt.marker.exists()
+            and not scan_all
+            and not has_pending_write(self._disk, self.path)
+            and not has_lone_logs(self._disk, classify(self._disk, self.path))
+        )
 
     def check_owners(self, user: int) -> None:
         """FileOwnerError unless all that may be changed keeps its owner; before anything is."""
@@ -111,6 +135,22 @@ class DirectoryRecovery:
         self._checkpoints.high_watermarks.read()
         self._checkpoints.cleaner_offsets.read()
         self.problems += self._checkpoints.problems
+        if not self.is_left_alone:
+            for entry in self.layout.partitions:
+                self._look_at_lone_log(entry)
+
+    def _look_at_lone_log(self, entry: PartitionEntry) -> None:
+        """Let the files of a log count that was open by itself: the directory's checkpoints are older."""
+        files = lone_files(self._disk, self.layout, entry)
+        if entry.state is not DirectoryState.LIVE or not files.exist():
+            return
+        self._lone.append(files)
+        key, start = entry.topic_partition, files.start_offset()
+        known = self.recovery_points.pop(key, None)
+        # Of a log that the directory knows they may be from before that, and it may have begun anew since:
+        # what is not even there is not believed.
+        if start > self.log_start_offsets.get(key, 0) and (known is None or start <= known):
+            self.log_start_offsets[key] = self._lone_starts[key] = start
 
     def look_for_topic_ids(self, metadata: ClusterMetadata | None) -> None:
         """Find out which partitions lack their topic's id, and whether it is known."""
@@ -169,10 +209,12 @@ class DirectoryRecovery:
             self._checkpoints.high_watermarks.write_changes(watermarks)
         if self._checkpoints.cleaner_offsets.problem is not None:
             self._checkpoints.cleaner_offsets.write({})
-        # Last: from here on a start that fails does not pay for the scan again.
+        # From here on a start that fails does not pay for the scan again.
         self._checkpoints.recovery_points.write_changes(
             {key: found.log_end_offset or 0 for key, found in ends.items()}
         )
+        for files in self._lone:
+            files.hand_over()
 
     def end(self, broker_epoch: int | None) -> None:
         """Write the marker; None for one that says no epoch."""
@@ -233,7 +275,7 @@ class DirectoryRecovery:
     ) -> None:
         """As a broker does: only logs that begin inside their first segment. Tiered ones stay as they are."""
         starts = {}
-        for key, offset in self._checkpoints.log_start_offsets.read().items():
+        for key, offset in {**self._checkpoints.log_start_offsets.read(), **self._lone_starts}.items():
             found = ends.get(key)
             if found is None:
                 continue  # of a log that is not here any more

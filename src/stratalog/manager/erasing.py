@@ -19,15 +19,16 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from stratalog.clock import Clock, system_clock
-from stratalog.errors import LogDirLockedError, PolicyViolationError, UsageError
+from stratalog.errors import PolicyViolationError, UsageError
 from stratalog.files.disk import Disk
-from stratalog.files.lock import DirectoryLock, is_locked
+from stratalog.files.lock import DirectoryLock
 from stratalog.files.names import CLUSTER_METADATA_TOPIC
 from stratalog.log.cleaning.erase_selection import Selection
 from stratalog.manager.erase_directory import DirectoryEraser
 from stratalog.manager.erase_report import ErasureReport
 from stratalog.manager.known_topics import KnownTopics, TopicSources
 from stratalog.manager.log_directory import LogDirectory, MakeLock
+from stratalog.manager.lone_logs import check_not_in_use
 from stratalog.manager.maintaining import Maintenance
 from stratalog.manager.read_progress import OnRead, ReadProgress, nobody
 from stratalog.manager.starting import unique_paths
@@ -69,8 +70,7 @@ class Erasure:
         fixed = replace(self, clock=lambda: now)
         if self.dry_run:
             for path in paths:
-                if is_locked(path):
-                    raise LogDirLockedError(path)
+                check_not_in_use(self.disk, path)
             return fixed._in_all(paths, None, on_look, on_erase)
         with ExitStack() as held:
             maintenance = Maintenance(

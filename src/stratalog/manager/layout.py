@@ -56,7 +56,8 @@ class Problem(NamedTuple):
 class Layout(NamedTuple):
     """The sub-directories of a log directory, sorted by what is done with them; each tuple by name.
 
-    `waiting` are those marked -delete, `strays` those marked -stray; both are in `left_alone` too.
+    `waiting` are those marked -delete, `strays` those marked -stray; both are in `left_alone` too. `links`
+    are the partitions that are links to other places.
     """
 
     directory: str
@@ -65,6 +66,7 @@ class Layout(NamedTuple):
     strays: tuple[str, ...]
     left_alone: tuple[str, ...]
     problems: tuple[Problem, ...]
+    links: tuple[str, ...] = ()
 
     def path(self, entry: PartitionEntry) -> str:
         return f"{self.directory}{os.sep}{entry.name}"
@@ -77,6 +79,7 @@ def classify(disk: Disk, directory: Path) -> Layout:
     marked: dict[DirectoryState, list[str]] = {DirectoryState.DELETE: [], DirectoryState.STRAY: []}
     left_alone: list[str] = []
     problems: list[Problem] = []
+    links: list[str] = []
     for entry in disk.list_directory(root):
         if entry.kind is not EntryKind.DIRECTORY:
             continue
@@ -93,6 +96,8 @@ def classify(disk: Disk, directory: Path) -> Layout:
             left_alone.append(entry.name)
         elif found.state in _LOADED:
             partitions.append(PartitionEntry(entry.name, found.topic_partition, found.state))
+            if entry.is_symlink:
+                links.append(entry.name)
         else:
             marked[found.state].append(entry.name)
             left_alone.append(entry.name)
@@ -104,6 +109,7 @@ def classify(disk: Disk, directory: Path) -> Layout:
         tuple(marked[DirectoryState.STRAY]),
         tuple(left_alone),
         tuple(problems),
+        tuple(links),
     )
 
 

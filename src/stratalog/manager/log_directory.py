@@ -21,6 +21,7 @@ from stratalog.files.names import META_PROPERTIES, TopicPartition
 from stratalog.log.clean_shutdown import UNKNOWN_EPOCH, CleanShutdownFile
 from stratalog.manager.checkpoints import DirectoryCheckpoints
 from stratalog.manager.layout import Layout, Problem, classify
+from stratalog.manager.lone_logs import check_lone_logs, has_lone_logs, lock_links
 from stratalog.manager.meta_properties import MetaProperties, read_meta_properties
 from stratalog.manager.write_journal import has_pending_write
 
@@ -46,7 +47,9 @@ class LogDirectory:
         self.is_loaded = False
         self.log_start_entries: dict[TopicPartition, int] = {}  # as the checkpoint had them
         self._disk = disk
+        self._make_lock = make_lock
         self._lock = make_lock(path)
+        self._links: list[DirectoryLock] = []
         self._marker = CleanShutdownFile(disk, path)
         self._epoch: int | None = UNKNOWN_EPOCH
         self._is_marked = False
@@ -72,10 +75,15 @@ class LogDirectory:
         return not self._marker.exists() and bool(classify(self._disk, self.path).partitions)
 
     def open(self) -> None:
-        """Lock it and read what it says of itself; LogDirLockedError if it is somebody else's now."""
+        """Lock it and read what it says of itself; LogDirLockedError if it, or a log in it, is in use.
+
+        Afterwards `must_be_recovered` says whether somebody was here since `needs_recovery`.
+        """
         self._lock.acquire()
         self.layout = classify(self._disk, self.path)
-        self.problems += self.layout.problems
+        check_lone_logs(self.layout)
+        self._links = lock_links(self.layout, self._make_lock)
+        self.problems = [*self.layout.problems]
         self._is_marked = self._marker.exists()
         self._epoch = self._marker.read() if self._is_marked else UNKNOWN_EPOCH
         try:
@@ -83,6 +91,11 @@ class LogDirectory:
         except CorruptCheckpointError as error:
             words = error.reason.rstrip(".")
             self.problems.append(Problem(META_PROPERTIES, words, "a broker does not start with it"))
+
+    def must_be_recovered(self) -> bool:
+        """Whether it is open, and has logs that were not closed in order, or by themselves."""
+        is_unclean = not self._is_marked and bool(self.layout.partitions)
+        return is_unclean or has_lone_logs(self._disk, self.layout)
 
     def before_change(self) -> None:
         """Called before anything in it is changed: a crash from here on must not look like a clean close."""
@@ -129,6 +142,9 @@ class LogDirectory:
     def release(self) -> None:
         """Give the lock back."""
         self._lock.release()
+        for lock in self._links:
+            lock.release()
+        self._links = []
         self._disk.release(self.path)
 
 

@@ -21,9 +21,9 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from stratalog.clock import Clock, system_clock
-from stratalog.errors import DiskError, LogDirLockedError, NeedsRecoveryError, StratalogError
+from stratalog.errors import DiskError, NeedsRecoveryError, StratalogError
 from stratalog.files.disk import Disk
-from stratalog.files.lock import DirectoryLock, is_locked
+from stratalog.files.lock import DirectoryLock
 from stratalog.files.names import TopicPartition
 from stratalog.log.loader import load
 from stratalog.log.log import Log
@@ -32,6 +32,7 @@ from stratalog.manager.checkpoints import Checkpoint
 from stratalog.manager.known_topics import KnownTopics, TopicSources
 from stratalog.manager.layout import classify
 from stratalog.manager.log_directory import LogDirectory, MakeLock
+from stratalog.manager.lone_logs import check_not_in_use
 from stratalog.manager.looking import (
     Partition,
     UnreadablePartition,
@@ -42,7 +43,7 @@ from stratalog.manager.looking import (
 )
 from stratalog.manager.read_progress import CountRead, OnRead, ReadProgress, logs_size, nobody
 from stratalog.manager.repairing import repair_partition
-from stratalog.manager.starting import unique_paths
+from stratalog.manager.starting import open_recovered, unique_paths
 from stratalog.manager.work_report import DirectoryWork, PartitionWork, WorkReport
 
 
@@ -87,8 +88,7 @@ class Maintenance:
         fixed = replace(self, clock=lambda: now)
         if self.dry_run:
             for path in paths:
-                if is_locked(path):
-                    raise LogDirLockedError(path)
+                check_not_in_use(self.disk, path)
             return fixed._plan_all(paths, work, now, on_read)
         with ExitStack() as held:
             directories = fixed.open_directories(paths, held)
@@ -162,7 +162,7 @@ class Maintenance:
             self._recover(unclean)
         for directory in directories:
             held.callback(directory.release)
-            directory.open()
+        open_recovered(directories, self._recover, lambda _, action: action())
         return directories
 
     def _recover(self, directories: Sequence[LogDirectory]) -> None:

@@ -154,7 +154,7 @@ class _Recovery:
             for directory in self._directories:
                 # From now on the files may be a broker's again: none stays open here.
                 self._disk.release(directory.path)
-                directory.lock.release()
+                directory.release()
             for lock in self._place_locks:
                 lock.release()
         self._tell(Phase.DONE)

@@ -62,13 +62,36 @@ def open_directories(
             unclean.append(directory)
     if unclean:
         _recover(starting, unclean)
-    for directory in _online(directories):
-        guarded(directory, directory.open)
+    open_recovered(_online(directories), lambda late: _recover(starting, late), guarded)
     check_any_online(directories)
     online = _online(directories)
     _check_one_node(online)
     _check_no_duplicates(online)
     return _topics(starting, online)
+
+
+def open_recovered(
+    directories: Sequence[LogDirectory],
+    recover: Callable[[Sequence[LogDirectory]], object],
+    do: Callable[[LogDirectory, Callable[[], object]], object],
+) -> None:
+    """Lock the directories, which need no recovery, and read what they say of themselves.
+
+    Only who holds the lock knows that for certain: where somebody was here since, or where a log is found
+    that was open by itself before, it is recovered all the same. `do` does something in one directory.
+    """
+    for directory in directories:
+        do(directory, directory.open)
+    late = [found for found in _online(directories) if do(found, found.must_be_recovered)]
+    if not late:
+        return
+    for directory in late:
+        directory.release()
+    recover(late)
+    for directory in _online(late):
+        do(directory, directory.open)
+        if directory.is_online and directory.must_be_recovered():
+            raise LogDirLockedError(directory.path, "somebody else uses it just now: run again.")
 
 
 def check_any_online(directories: Sequence[LogDirectory]) -> None:

@@ -112,7 +112,7 @@ def partitions_in(disk: Disk, path: str, *, may_be_empty: bool = False) -> Itera
         return
     starts, points = _start_offsets(disk, path), _recovery_points(disk, path)
     closed = _was_closed(disk, path)
-    # Logs in a directory that is no broker's keep their start themselves, as `open_log` leaves them.
+    # Logs that were open by themselves keep their start themselves, until a log directory takes them over.
     are_lone = not any(entry.name in _OF_LOG_DIRECTORIES for entry in entries)
     is_empty = not may_be_empty
     for entry in entries:
@@ -123,8 +123,10 @@ def partitions_in(disk: Disk, path: str, *, may_be_empty: bool = False) -> Itera
             yield FoundPartition(
                 topic_partition=topic_partition,
                 directory=directory,
-                log_start_offset=(_start_offsets(disk, directory) if are_lone else starts).get(
-                    topic_partition, 0
+                log_start_offset=starts.get(topic_partition, 0)
+                if topic_partition in points
+                else max(
+                    starts.get(topic_partition, 0), _start_offsets(disk, directory).get(topic_partition, 0)
                 ),
                 recovery_point=None
                 if closed or (are_lone and _was_closed(disk, directory))

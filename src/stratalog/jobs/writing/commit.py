@@ -38,7 +38,7 @@ from stratalog.files.names import (
 )
 from stratalog.jobs.writing.patch import patch_segment
 from stratalog.jobs.writing.stage import Staged, discard_abandoned, discard_write, has_staged
-from stratalog.jobs.writing.target import WriteTarget, check_lone_logs, has_other_writes
+from stratalog.jobs.writing.target import WriteTarget, has_other_writes
 from stratalog.log.clean_shutdown import UNKNOWN_EPOCH
 from stratalog.log.epochs import LeaderEpochFileCache
 from stratalog.log.loader import load
@@ -49,6 +49,7 @@ from stratalog.log.view import LogView
 from stratalog.manager.attempt import Attempt
 from stratalog.manager.checkpoints import DirectoryCheckpoints
 from stratalog.manager.layout import classify
+from stratalog.manager.lone_logs import check_lone_logs, has_lone_logs, lock_links
 from stratalog.manager.pending_write import finish_pending_write, is_of_another_topic, staged_path
 from stratalog.manager.recovery import recover_directories
 from stratalog.manager.write_journal import (
@@ -142,17 +143,19 @@ class Committer:
     def _commit(self, staged: Sequence[Staged], query: str | None, batch: int) -> WriteReport:
         check_lone_logs(classify(self._disk, self._directory))
         self._recover_if_needed()
-        lock = self._make_lock(self._directory)
-        lock.acquire()
+        locks = [self._make_lock(self._directory)]
+        locks[0].acquire()
         try:
-            check_lone_logs(classify(self._disk, self._directory))  # whoever opens one now sees this lock
+            layout = classify(self._disk, self._directory)
+            check_lone_logs(layout)  # whoever opens one now sees this lock
+            locks += lock_links(layout, self._make_lock)
             journal = read_journal(self._disk, self._directory)
             if journal.pending is not None or self._is_unclean():
                 raise NeedsRecoveryError(self._directory, "somebody used it and did not close it, just now")
             if journal.has(query, batch):
                 return WriteReport(ends={}, records_count=0, was_there=True)
             writes = self._plan(journal, staged)
-            lock.check()
+            locks[0].check()
             ends = self._do(
                 journal, PendingWrite(write=self._write, partitions=writes, query=query, batch=batch)
             )
@@ -160,7 +163,8 @@ class Committer:
         finally:
             # From now on the files may be a broker's again: none stays open here.
             self._disk.release(self._directory)
-            lock.release()
+            for lock in locks:
+                lock.release()
 
     def discard(self) -> None:
         """Delete what was staged and is not, or will not be, part of a log. May be called at any time."""
@@ -202,8 +206,9 @@ class Committer:
                 )
 
     def _is_unclean(self) -> bool:
-        has_logs = bool(classify(self._disk, self._directory).partitions)
-        return has_logs and not Attempt(self._disk, self._directory).marker.exists()
+        layout = classify(self._disk, self._directory)
+        is_marked = Attempt(self._disk, self._directory).marker.exists()
+        return bool(layout.partitions) and (not is_marked or has_lone_logs(self._disk, layout))
 
     def _plan(self, journal: Journal, staged: Sequence[Staged]) -> tuple[PartitionWrite, ...]:
         """Where each staged segment goes, base offsets and epochs set; what has waited comes first."""

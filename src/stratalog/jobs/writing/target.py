@@ -22,6 +22,7 @@ from stratalog.jobs.reading.catalog import INTERNAL_TOPICS
 from stratalog.jobs.writing.options import WriteOptions
 from stratalog.manager.layout import Layout, classify
 from stratalog.manager.loading import topic_id_of
+from stratalog.manager.lone_logs import check_lone_logs
 from stratalog.manager.meta_properties import MetaProperties, read_meta_properties
 from stratalog.manager.topic_configs import TopicConfigs
 from stratalog.manager.topics import ClusterMetadata, Topic, find_cluster_metadata, read_cluster_metadata
@@ -157,13 +158,6 @@ def find_target(disk: Disk, options: WriteOptions) -> WriteTarget:
     if options.topic is not None:
         target.topic(options.topic)
     return target
-
-
-def check_lone_logs(layout: Layout) -> None:
-    """LogDirLockedError if a log is open that is by itself, with a lock of its own (`open_log`)."""
-    for entry in layout.partitions:
-        if is_locked(layout.path(entry)):
-            raise LogDirLockedError(layout.path(entry))
 
 
 def has_other_writes(disk: Disk, directory: str, own: str | None = None) -> bool:
