@@ -413,18 +413,25 @@ class QuarantineError(StratalogError):
 class QuarantineFullError(QuarantineError):
     """No room to keep what is to be cut off. Raised before the cut."""
 
-    def __init__(self, path: str | os.PathLike[str], needed: int, free: int) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        needed: int,
+        free: int,
+        advice: str = "name a directory on another disk with --quarantine, or give up these bytes with "
+        "--no-quarantine.",
+    ) -> None:
         self.needed = needed
         self.free = free
+        self.advice = advice
         super().__init__(
             path,
             f"{needed} bytes are to be kept in quarantine before they are cut off, and {free} are free here. "
-            "Nothing was cut. Free some space, name a directory on another disk with --quarantine, or give "
-            "up these bytes with --no-quarantine.",
+            f"Nothing was cut. Free some space, {advice}",
         )
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.path, self.needed, self.free)
+        return type(self), (self.path, self.needed, self.free, self.advice)
 
 
 class SegmentOffsetOverflowError(StratalogError):

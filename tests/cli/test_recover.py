@@ -94,7 +94,7 @@ def test_a_directory_in_use_is_refused_with_3(
     with DirectoryLock(killed):
         assert run("--config", properties) == 3
 
-    assert "stop it, then run again" in capsys.readouterr().err
+    assert f"{killed}: this process has it open" in capsys.readouterr().err
     assert not (killed / MARKER).exists()
 
 

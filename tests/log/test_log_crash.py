@@ -266,9 +266,10 @@ def whole_records(data: bytes) -> Iterator[tuple[int, bytes | None]]:
 
 
 def chosen_steps(count: int) -> list[int]:
-    """Every step in deep, a seeded part of them otherwise."""
+    """Every step in deep, a seeded part of them otherwise; the last one, behind the mark, in any case."""
     steps = range(1, count + 1)
-    return sorted(random.Random(4).sample(steps, min(count, profile.examples(count, quick=6))))
+    some = random.Random(4).sample(steps, min(count, profile.examples(count, quick=6)))
+    return sorted({*some, count})
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from stratalog.files.simulated import PowerCut, SimulatedDisk
 from stratalog.manager.maintaining import Maintenance, Retention
 from stratalog.manager.recovery import RecoverOptions, recover_directories
 from tests.jobs.writing.sinking import NoLock, Writing
-from tests.log.model import batch
+from tests.log.model import ManualClock, ManualScheduler, batch
 from tests.manager.running import Node, checkpoint, values
 from tests.programs import Program
 
@@ -59,7 +59,8 @@ def lone(directory: Path, *records: bytes, start: int = 0) -> None:
 def left_open(directory: Path, *records: bytes, start: int = 0) -> None:
     """The same, but its writer was killed."""
     lone(directory, *records, start=start)
-    with open_log(directory):
+    # A scheduler that does nothing by itself, or files would come and go while they are copied.
+    with open_log(directory, scheduler=ManualScheduler(ManualClock())):
         copy = shutil.copytree(directory, directory.parent / "copy")
     shutil.rmtree(directory)
     copy.rename(directory)
@@ -71,6 +72,17 @@ def start_manager(directory: Path) -> None:
 
 def recover(directory: Path) -> None:
     recover_directories([str(directory)])
+
+
+def start_and_stop(directory: Path) -> None:
+    with Node(directory).running():
+        pass
+
+
+def write_a_row(directory: Path) -> None:
+    writing = Writing(str(directory), topic="orders", partitions="1")
+    writing.task({"value": [b"c"]})
+    writing.commit()
 
 
 def plan_recovery(directory: Path) -> None:
@@ -259,24 +271,17 @@ def started_at(directory: Path) -> tuple[int, list[bytes | None]]:
 def test_deleted_records_do_not_come_back_when_a_manager_takes_the_directory(
     tmp_path: Path, make: Callable[..., None]
 ) -> None:
-    with open_log(tmp_path / "orders-0", create=True) as log:
-        log.append_many([b"%d" % number for number in range(80)])
-        log.delete_records(50)
-    if make is left_open:
-        with open_log(tmp_path / "orders-0"):
-            shutil.copytree(tmp_path / "orders-0", tmp_path / "killed" / "orders-0")
-        shutil.rmtree(tmp_path / "orders-0")
-        (tmp_path / "killed").rename(tmp_path / "data")
-    else:
-        (tmp_path / "data").mkdir()
-        (tmp_path / "orders-0").rename(tmp_path / "data" / "orders-0")
+    log_directory = tmp_path / "orders-0"
+    with open_log(log_directory, create=True) as log:
+        log.append_many([b"%d" % number for number in range(80)])  # one batch: no file tells where it starts
+    make(log_directory, start=50)
 
-    assert started_at(tmp_path / "data")[0] == 50
-    assert checkpoint(tmp_path / "data", STARTS) == {"orders-0": 50}
-    assert started_at(tmp_path / "data")[0] == 50
-    assert not (tmp_path / "data" / "orders-0" / STARTS).exists()
-    assert not (tmp_path / "data" / "orders-0" / MARK).exists()
-    with open_log(tmp_path / "data" / "orders-0") as log:
+    assert started_at(tmp_path)[0] == 50
+    assert checkpoint(tmp_path, STARTS) == {"orders-0": 50}
+    assert started_at(tmp_path)[0] == 50
+    assert not (log_directory / STARTS).exists()
+    assert not (log_directory / MARK).exists()
+    with open_log(log_directory) as log:
         assert (log.start_offset, log.end_offset) == (50, 80)
 
 
@@ -374,3 +379,20 @@ def test_a_crash_while_a_log_is_taken_over_loses_no_start(tmp_path: Path) -> Non
             assert f"/data/orders-0/{STARTS}" not in contents
             assert f"/data/orders-0/{MARK}" not in contents
     assert images > 100
+
+
+@pytest.mark.parametrize("do", [start_and_stop, recover, write_a_row])
+def test_a_link_to_a_log_that_was_copied_there_is_taken_over(
+    tmp_path: Path, do: Callable[[Path], None]
+) -> None:
+    """Its lock is held by whoever takes it over, who does not stumble over it."""
+    with LogManager([tmp_path / "data"]):
+        pass
+    lone(tmp_path / "disk" / "orders-0", b"a", b"b", start=1)
+    (tmp_path / "data" / "orders-0").symlink_to(tmp_path / "disk" / "orders-0")
+
+    do(tmp_path / "data")
+
+    assert checkpoint(tmp_path / "data", STARTS) == {"orders-0": 1}
+    assert not (tmp_path / "disk" / "orders-0" / STARTS).exists()
+    assert (tmp_path / "data" / MARK).exists()

@@ -161,6 +161,10 @@ class Disk:
             found = os.statvfs(name)
         return found.f_bavail * found.f_frsize
 
+    def may_create_in(self, path: Path) -> bool:
+        """Whether this user can create files in a directory; False where there is none."""
+        return os.access(path, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids)
+
     def is_same_device(self, path: Path, other: Path) -> bool:
         """Whether a file can be renamed from the one directory to the other."""
         one, two = self.status(path), self.status(other)

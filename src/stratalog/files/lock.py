@@ -39,6 +39,7 @@ from stratalog.files.refusals import Refusing, refused
 # struct flock on 64-bit Linux: type, whence, start, length (0: to the end, however long), process.
 _FLOCK = struct.Struct("@hhqqi4x")
 _ATTEMPTS = 100
+_NO_FILE = (-1, -1)
 _TRIAL_SIZE = 1  # bytes; 0 would be the whole file
 _TRIAL_SECONDS = 10  # a trial is three calls long, on a machine that is not too busy for them
 _POLL_SECONDS = 0.005
@@ -62,7 +63,7 @@ class DirectoryLock:
     """
 
     _descriptor = -1  # for all, as one whose making failed is collected too
-    _identity = (-1, -1)
+    _identity = _NO_FILE
 
     def __init__(self, directory: Path) -> None:
         self.directory = os.fspath(directory)
@@ -174,16 +175,17 @@ def is_locked(directory: Path) -> bool:
     return _look(directory)[0] is not Holding.NOBODY
 
 
-def check_unlocked(directory: Path, reason: str = "") -> None:
+def check_unlocked(directory: Path, reason: str = "") -> bool:
     """LogDirLockedError if somebody holds the lock of this directory now; waits for the end of a trial.
 
-    Creates, locks and changes nothing. `reason` is what the error says, unless it is this process.
+    Creates, locks and changes nothing. `reason` is what the error says, unless it is this process. Returns
+    whether there is a lock file at all.
     """
     until = time.monotonic() + _TRIAL_SECONDS
     while True:
         holding, identity = _look(directory)
         if holding is Holding.NOBODY:
-            return
+            return identity != _NO_FILE
         if holding is Holding.SOMEBODY or time.monotonic() > until:
             raise _locked(os.fspath(directory), identity, reason)
         time.sleep(_POLL_SECONDS)
@@ -194,7 +196,7 @@ def _look(directory: Path) -> tuple[Holding, tuple[int, int]]:
     try:
         descriptor = os.open(path, _LOOKING)
     except (FileNotFoundError, NotADirectoryError):  # nearly always, and there may be thousands
-        return Holding.NOBODY, (-1, -1)
+        return Holding.NOBODY, _NO_FILE
     except OSError as error:
         raise refused("look at the lock of", path, error) from error
     try:

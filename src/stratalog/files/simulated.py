@@ -183,6 +183,9 @@ class SimulatedDisk(Disk):
         file = self._files.get(self._path(path))
         return None if file is None else file.status()
 
+    def may_create_in(self, path: Path) -> bool:
+        return self.exists(path)
+
     def free_size(self, path: Path) -> int:
         self._step("get the free space of", path)
         self._named("get the free space of", path)

@@ -11,6 +11,7 @@ writing and written last when it is closed: where it is missing, the last writer
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import warnings
@@ -34,13 +35,15 @@ from stratalog.log.new_records import AppendableRecord, NewRecord, to_millisecon
 from stratalog.log.reading import out_of_range
 from stratalog.log.scheduler import BackgroundScheduler, Scheduler
 from stratalog.log.timestamps import SpecialTimestamp
-from stratalog.log.view import LogView
+from stratalog.log.view import HiddenTail, LogView
 from stratalog.records.build import BatchOptions, Header, build_batch, build_batches
 from stratalog.records.columns import KAFKA_COLUMNS, arrow_schema
 from stratalog.records.compression import Codec
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+logger = logging.getLogger(__name__)
 
 DEFAULT_POLL_MS = 100
 _BASE_OFFSET_SIZE = 8
@@ -61,6 +64,7 @@ def open_log(
     config: Mapping[str, Value] | LogConfig | None = None,
     topic_id: UUID | str | None = None,
     codec: str = "none",
+    quarantine: str | os.PathLike[str] | None = None,
     disk: Disk | None = None,
     clock: Clock = system_clock,
     scheduler: Scheduler | None = None,
@@ -71,22 +75,32 @@ def open_log(
     log does not remember them. `codec` is what `append` compresses with: none, gzip, snappy, lz4 or zstd.
 
     A log that another process has open is a LogDirLockedError. One that was not closed cleanly is recovered
-    first: an incomplete or damaged end is cut off, and kept beside the directory; in a broker's log directory
-    it is a NeedsRecoveryError. `read_only` opens all of these: it takes no lock and changes nothing.
+    first: an incomplete or damaged end is cut off, and kept beside the directory, or in the directory
+    `quarantine`; in a broker's log directory it is a NeedsRecoveryError. `read_only` opens all of these: it
+    takes no lock and changes nothing, and `hidden` says what it does not show.
     `disk`, `clock` and `scheduler` take the place of this machine's, for tests.
     """
     if read_only and (create or topic_id is not None):
         raise UsageError(f"{directory}: a log that is opened read_only is not created, nor given a topic id.")
+    if read_only and quarantine is not None:
+        raise UsageError(
+            f"{directory}: a log that is opened read_only is not cut, so that it needs no quarantine."
+        )
     settings = config if isinstance(config, LogConfig) else LogConfig.of(config or {})
     compression = _codec_of(codec)
     home = Home.of(disk or Disk(), os.fspath(directory), create=create)
     if read_only:
-        return PartitionLog(home, home.view(settings, clock), None, clock, compression)
+        view = home.view(settings, clock)
+        if (hidden := view.hidden_tail()) is not None:
+            logger.warning("%s", hidden)
+        return PartitionLog(home, view, None, clock, compression)
     own = None
     if scheduler is None:
         scheduler = own = BackgroundScheduler(clock)
     try:
-        log = home.load(settings, clock, scheduler, topic_id)
+        log = home.load(
+            settings, clock, scheduler, topic_id, None if quarantine is None else os.fspath(quarantine)
+        )
     except BaseException:  # an interrupt too: the thread would go on
         if own is not None:
             own.close()
@@ -167,6 +181,15 @@ class PartitionLog:
     @property
     def is_read_only(self) -> bool:
         return isinstance(self._log, LogView)
+
+    @property
+    def hidden(self) -> HiddenTail | None:
+        """What stands behind the last whole batch of a log that is opened read_only, and is not shown.
+
+        A write that goes on leaves such bytes for a moment, a crash or damage until the log is recovered.
+        """
+        self._refresh()
+        return self._log.hidden_tail() if isinstance(self._log, LogView) else None
 
     @property
     def start_offset(self) -> int:

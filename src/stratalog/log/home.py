@@ -24,7 +24,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path, PurePath
 from uuid import UUID
 
@@ -62,6 +62,10 @@ from stratalog.log.view import LogView
 logger = logging.getLogger(__name__)
 
 INT64_MAX = 2**63 - 1
+_ADVICE = (
+    "let open_log keep these bytes on another disk with quarantine=DIR, or open the log with read_only=True, "
+    "which reads everything before them."
+)
 _SIGNS_OF_A_LOG_DIRECTORY = (
     META_PROPERTIES,
     RECOVERY_POINT_CHECKPOINT,
@@ -130,7 +134,14 @@ class Home:
             log_start_offset=self.start_offset(),
         )
 
-    def load(self, config: LogConfig, clock: Clock, scheduler: Scheduler, topic_id: UUID | str | None) -> Log:
+    def load(
+        self,
+        config: LogConfig,
+        clock: Clock,
+        scheduler: Scheduler,
+        topic_id: UUID | str | None,
+        quarantine: str | None = None,
+    ) -> Log:
         """The log for writing: locked, the mark of its clean close taken away.
 
         A lone log that its last writer did not close is recovered first. One among others in a log directory
@@ -180,7 +191,7 @@ class Home:
                     raise
                 logger.warning("%s is recovered: %s.", self.directory, error.finding)
             # What a mark speaks for is on the device: only the end of the log is looked at then.
-            self._recover(config, clock, INT64_MAX if is_clean else 0, before_change)
+            self._recover(config, clock, INT64_MAX if is_clean else 0, before_change, quarantine)
             return open_log()
         except BaseException:  # an interrupt too: nobody else could let go of the lock
             self.release()
@@ -247,23 +258,36 @@ class Home:
         self._locks.append(lock)
 
     def _recover(
-        self, config: LogConfig, clock: Clock, recovery_point: int, before_change: Callable[[], None]
+        self,
+        config: LogConfig,
+        clock: Clock,
+        recovery_point: int,
+        before_change: Callable[[], None],
+        quarantine: str | None,
     ) -> None:
-        """Bring a lone log to what a clean close leaves; what is cut off is kept beside its directory."""
+        """Bring a lone log to what a clean close leaves; what is cut off is kept in `quarantine`, or else
+        beside its directory."""
         from stratalog.log.recovery.quarantine import Quarantine  # only for those who need it
         from stratalog.log.recovery.run import recover_partition
 
-        recover_partition(
-            self._disk,
-            self.directory,
-            topic_partition=self.topic_partition,
-            config=config,
-            now_ms=clock(),
-            quarantine=Quarantine(self._disk, PurePath(self.directory).parent, clock=clock),
-            recovery_point=recovery_point,
-            log_start_offset=self.start_offset(),
-            before_change=before_change,
-        )
+        beside = os.path.dirname(self.directory)  # noqa: PTH120
+        place = beside if quarantine is None else os.path.abspath(quarantine)  # noqa: PTH100
+        with ExitStack() as held:
+            if place != beside:
+                _make_directories(self._disk, Path(place))
+                # Others may keep something there as well, of a partition that has the same name.
+                held.enter_context(DirectoryLock(place))
+            recover_partition(
+                self._disk,
+                self.directory,
+                topic_partition=self.topic_partition,
+                config=config,
+                now_ms=clock(),
+                quarantine=Quarantine(self._disk, place, clock=clock, advice=_ADVICE),
+                recovery_point=recovery_point,
+                log_start_offset=self.start_offset(),
+                before_change=before_change,
+            )
         self._was_clean = True
 
     def _check_clean(self) -> bool:
@@ -343,6 +367,8 @@ def _topic_id_of(topic_id: UUID | str) -> UUID:
 
 
 def _make_directories(disk: Disk, directory: Path) -> None:
+    if disk.exists(directory):
+        return
     parent = directory.parent
     if parent != directory and not disk.exists(parent):
         _make_directories(disk, parent)

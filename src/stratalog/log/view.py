@@ -39,12 +39,15 @@ from stratalog.log.reading import AbortedTransaction, FetchedData, Isolation, re
 from stratalog.log.replay import Replay, ReplayedProducers
 from stratalog.log.segments import LogSegments
 from stratalog.log.timestamps import SpecialTimestamp, find_offset, first_not_before
+from stratalog.records.kernels.memory import byte_array
+from stratalog.records.walk import Stop, explain_stop, walk_batches
 from stratalog.segment.search import TimestampAndOffset
 from stratalog.segment.segment import LogSegment
 
 logger = logging.getLogger(__name__)
 
 _ATTEMPTS = 5  # at a listing in which a file is gone before it is opened
+_EXPLAINED_SIZE = 1 << 16  # of what is no batch, to say why not
 _TAIL_SIZE = 1 << 20  # of what is read at once to see whether it is zeros
 INT64_MAX = 2**63 - 1
 _MOST_REPLAYS = 2  # from the newest snapshot, and from one that is known to be on the device
@@ -79,6 +82,21 @@ class _Files(NamedTuple):
     log_inode: int
     txn_index_size: int
     txn_index_inode: int
+
+
+class HiddenTail(NamedTuple):
+    """Bytes behind the last whole batch of a log, which are not read, and why not."""
+
+    path: str
+    position: int
+    size: int
+    reason: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path}: the {self.size} bytes from byte {self.position} on are not shown: {self.reason} "
+            "Opening the log for writing cuts them off, and keeps them in quarantine."
+        )
 
 
 class LogView:
@@ -210,6 +228,18 @@ class LogView:
             if self._disk.read_at(active.log_path, min(size - position, _TAIL_SIZE), position).strip(b"\0"):
                 return active.size, size
         return None
+
+    def hidden_tail(self) -> HiddenTail | None:
+        """The same, with what the reader stumbles over; None where there are no such bytes, or only zeros."""
+        found = self.strange_tail()
+        if found is None:
+            return None
+        path, position, size = self.segments.active.log_path, found[0], found[1] - found[0]
+        data = self._disk.read_at(path, min(size, _EXPLAINED_SIZE), position)
+        stop = walk_batches(data, check_crc=False).stop
+        if stop not in (Stop.BAD_LENGTH, Stop.BAD_MAGIC):
+            stop = Stop.TORN_TAIL
+        return HiddenTail(path, position, size, explain_stop(byte_array(data), 0, size, stop))
 
     def undecided(self) -> list[AbortedTransaction]:
         """The transactions that no marker has ended: what a reader leaves out who goes past them."""

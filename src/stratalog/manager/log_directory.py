@@ -50,6 +50,7 @@ class LogDirectory:
         self._make_lock = make_lock
         self._lock = make_lock(path)
         self._links: list[DirectoryLock] = []
+        self._with_locks: set[str] = set()  # names of partitions
         self._marker = CleanShutdownFile(disk, path)
         self._epoch: int | None = UNKNOWN_EPOCH
         self._is_marked = False
@@ -81,7 +82,7 @@ class LogDirectory:
         """
         self._lock.acquire()
         self.layout = classify(self._disk, self.path)
-        check_lone_logs(self.layout)
+        self._with_locks = check_lone_logs(self.layout)
         self._links = lock_links(self.layout, self._make_lock)
         self.problems = [*self.layout.problems]
         self._is_marked = self._marker.exists()
@@ -95,7 +96,7 @@ class LogDirectory:
     def must_be_recovered(self) -> bool:
         """Whether it is open, and has logs that were not closed in order, or by themselves."""
         is_unclean = not self._is_marked and bool(self.layout.partitions)
-        return is_unclean or has_lone_logs(self._disk, self.layout)
+        return is_unclean or has_lone_logs(self._disk, self.layout, self._with_locks)
 
     def before_change(self) -> None:
         """Called before anything in it is changed: a crash from here on must not look like a clean close."""

@@ -11,12 +11,12 @@ directory: the lock of such a one is held as well.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from stratalog.errors import StratalogError
 from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock, check_unlocked
-from stratalog.files.names import LOCK, RECOVERY_POINT_CHECKPOINT, DirectoryState
+from stratalog.files.names import RECOVERY_POINT_CHECKPOINT, DirectoryState
 from stratalog.log.checkpoint_file import OffsetCheckpointFile
 from stratalog.log.lone_files import LoneFiles
 from stratalog.manager.layout import Layout, PartitionEntry, classify
@@ -32,10 +32,12 @@ def check_not_in_use(disk: Disk, directory: str) -> None:
     check_lone_logs(classify(disk, directory))
 
 
-def check_lone_logs(layout: Layout) -> None:
-    """LogDirLockedError if a log of this directory, which is locked, is open by itself."""
-    for entry in layout.partitions:
-        check_unlocked(layout.path(entry), _OPEN_BY_ITSELF)
+def check_lone_logs(layout: Layout) -> set[str]:
+    """LogDirLockedError if a log of this directory, which is locked, is open by itself.
+
+    Returns the names of the partitions with a lock file: only those may have been open by themselves.
+    """
+    return {entry.name for entry in layout.partitions if check_unlocked(layout.path(entry), _OPEN_BY_ITSELF)}
 
 
 def lock_links(layout: Layout, make_lock: MakeLock) -> list[DirectoryLock]:
@@ -58,12 +60,12 @@ def lone_files(disk: Disk, layout: Layout, entry: PartitionEntry) -> LoneFiles:
     return LoneFiles(disk, layout.path(entry), entry.topic_partition)
 
 
-def has_lone_logs(disk: Disk, layout: Layout) -> bool:
+def has_lone_logs(disk: Disk, layout: Layout, with_locks: Collection[str] | None = None) -> bool:
     """Whether a log here was by itself, and the directory has not taken it over since.
 
-    One look at each partition: whoever opens a log by itself leaves a lock. Only of a log that the
-    directory's checkpoint does not know, as it came here by itself, are all files looked for: not everybody
-    copies those whose names begin with a dot.
+    `with_locks` are the partitions that `check_lone_logs` has found, or all may be. Besides them only those
+    are looked at that the directory's checkpoint does not know: they were copied here, and not everybody
+    copies files whose names begin with a dot.
     """
     path = f"{layout.directory}{os.sep}{RECOVERY_POINT_CHECKPOINT}"
     try:
@@ -71,7 +73,7 @@ def has_lone_logs(disk: Disk, layout: Layout) -> bool:
     except StratalogError:  # told of by whoever loads the directory
         known = {}.keys()
     return any(
-        (entry.topic_partition not in known or disk.exists(f"{layout.path(entry)}{os.sep}{LOCK}"))
+        (with_locks is None or entry.name in with_locks or entry.topic_partition not in known)
         and lone_files(disk, layout, entry).exist()
         for entry in layout.partitions
         if entry.state is DirectoryState.LIVE

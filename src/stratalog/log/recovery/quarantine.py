@@ -52,11 +52,17 @@ _LARGEST_MANIFEST = 256 << 20  # a line for each of a million things that were k
 _MOST_PARTS = 4096  # a line of the manifest stays readable
 
 
+_ADVICE = "name a directory on another disk with --quarantine, or give up these bytes with --no-quarantine."
+
+
 class Quarantine:
     """The quarantine in one directory; one object serves all threads that cut partitions of it."""
 
-    def __init__(self, disk: Disk, directory: Path, *, clock: Clock = system_clock) -> None:
+    def __init__(
+        self, disk: Disk, directory: Path, *, clock: Clock = system_clock, advice: str = _ADVICE
+    ) -> None:
         self.directory = os.fspath(directory)
+        self._advice = advice  # what can be done where nothing can be kept
         self._disk = disk
         self._clock = clock
         self._lock = threading.Lock()
@@ -71,6 +77,15 @@ class Quarantine:
             self._lines = None  # another process may have written since
             return tuple(kept for kept in self._read() if self._has_files(kept))
 
+    def require_writable(self) -> None:
+        """QuarantineError unless something can be kept in here."""
+        if not self._disk.may_create_in(self.directory):
+            raise QuarantineError(
+                self.directory,
+                "what is to be cut off cannot be kept here, as this user cannot create files in it. Nothing "
+                f"was cut. Make it writable, {self._advice}",
+            )
+
     def require_room(self, ranges: Iterable[tuple[Path, int, int]]) -> None:
         """QuarantineFullError unless these ranges (path, position, size) fit in here, their zeros apart."""
         wanted = list(ranges)
@@ -83,7 +98,7 @@ class Quarantine:
             parts, _ = _survey(self._disk, path, position, size)
             needed += sum(length for length, is_zero in parts if not is_zero)
         if needed > free:
-            raise QuarantineFullError(self.directory, needed, free)
+            raise QuarantineFullError(self.directory, needed, free, self._advice)
 
     def keep_range(
         self,
@@ -291,7 +306,7 @@ class Quarantine:
         self._disk.delete(path)
         free = self._disk.free_size(self.directory)
         if free < needed:
-            raise QuarantineFullError(self.directory, needed, free)
+            raise QuarantineFullError(self.directory, needed, free, self._advice)
         buffer = aligned_buffer(_CHUNK_SIZE)
         try:
             self._disk.create(path)
@@ -311,7 +326,7 @@ class Quarantine:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
             self._disk.delete(path)
-            raise QuarantineFullError(self.directory, needed, free) from error
+            raise QuarantineFullError(self.directory, needed, free, self._advice) from error
         self._disk.sync_directory(self.directory)
 
     def _write_pieces(self, name: str, pieces: Iterable[NDArray[np.uint8]]) -> tuple[int, str]:
@@ -380,7 +395,7 @@ class Quarantine:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
             free = self._disk.free_size(self.directory)
-            raise QuarantineFullError(self.directory, len(line), free) from error
+            raise QuarantineFullError(self.directory, len(line), free, self._advice) from error
         self._read()
         self._note(kept)
 

@@ -163,12 +163,14 @@ class _Run:
         if quarantine is None:
             return
         can_move = self._disk.is_same_device(self._directory, quarantine.directory)
-        ranges = []
-        for step in steps:
+        todo, ranges = [*steps], []
+        for step in todo:
             if isinstance(step, KeepRange):
                 ranges.append((self._path(step.file.name), step.position, step.size))
             elif isinstance(step, KeepFile) and not can_move and step.file.size:
                 ranges.append((self._path(step.file.name), 0, step.file.size))
+        if any(isinstance(step, KeepRange | KeepFile) for step in todo):
+            quarantine.require_writable()
         if ranges:
             quarantine.require_room(ranges)
 
