@@ -92,3 +92,31 @@ def test_a_worked_example_is_what_kafka_writes(page: str, message: bytes) -> Non
     lines = [line.strip().partition("  ")[0] for line in example.splitlines() if line.startswith("    ")]
 
     assert bytes.fromhex("".join(lines)) == message
+
+
+NAMED_TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+
+
+def test_each_promise_of_durability_names_a_test_that_exists() -> None:
+    text = (ROOT / "docs" / "durability.md").read_text("utf-8")
+    missing = [
+        f"{path}::{name}"
+        for path, name in NAMED_TEST.findall(text)
+        if f"def {name}(" not in ((ROOT / path).read_text("utf-8") if (ROOT / path).exists() else "")
+    ]
+    assert missing == []
+    assert len(NAMED_TEST.findall(text)) > 40
+
+
+def test_no_promise_of_durability_is_without_a_test() -> None:
+    text = (ROOT / "docs" / "durability.md").read_text("utf-8")
+    proven = [
+        table
+        for table in text.split("\n\n")
+        if table.startswith("|") and "| shown by |" in table.splitlines()[0]
+    ]
+
+    assert len(proven) == 3
+    for table in proven:
+        for row in table.splitlines()[2:]:
+            assert NAMED_TEST.search(row), row
