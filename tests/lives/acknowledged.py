@@ -17,7 +17,7 @@ The journal's lines, each a JSON list:
 ["end", topic, attempt, producer, transaction, "commit" or "abort"]
 ["ack", topic, attempt, first offset, last offset]
 ["cutting", topic, offset]     ["cut", topic, offset]      truncate_to
-["deleting", topic, offset]    ["deleted", topic, offset]  delete_records, with its checkpoint written
+["deleting", topic, offset]    ["deleted", topic, offset]  delete_records
 ["opened"]    ["did", kind]    ["error", traceback]
 
 A `crc` of None is a tombstone. Nothing here opens a file of a log.

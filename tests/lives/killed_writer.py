@@ -22,6 +22,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -69,6 +70,7 @@ _TOPICS = {
     QUEUE: {"cleanup.policy": "delete", "retention.bytes": RETENTION_SIZE},
     TRADES: {"cleanup.policy": "compact,delete", "retention.bytes": 4 * RETENTION_SIZE},
 }
+OPEN, FAR = b"o", b"f"  # what a writer tells: its logs are open, and it is as far as its plan says
 _KEYS_COUNT = 12
 _LONGEST_S = 60  # that a life lasts when nobody ends it
 _LOG_END = Isolation.LOG_END
@@ -88,25 +90,35 @@ class Trap(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One life of a writer. `has_moves`: logs are moved meanwhile. `is_last`: it only opens and closes."""
+    """One life of a writer. Its parent is told when it has written `lines` lines of its journal: time says
+    little of how far it is on a machine with other work. `has_moves`: logs are moved meanwhile. `is_last`: it
+    only opens and closes.
+    """
 
     number: int
     seed: int
     directories: Sequence[str]
     journal: str
+    lines: int = 0
     trap: Trap | None = None
     has_moves: bool = False
     is_last: bool = False
 
 
 class Journal:
-    """Lines that are in the file when `note` returns, whatever happens to the process."""
+    """Lines that are in the file when `note` returns, whatever happens to the process.
 
-    def __init__(self, path: str) -> None:
+    `on_line` is called after each of them with its number.
+    """
+
+    def __init__(self, path: str, on_line: Callable[[int], object] = lambda _: None) -> None:
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self._numbers = count()
+        self._on_line = on_line
 
     def note(self, *line: Any) -> None:
         os.write(self._descriptor, json.dumps(line, separators=(",", ":")).encode() + b"\n")
+        self._on_line(next(self._numbers))
 
 
 def read_journal(path: str) -> list[list[Any]]:
@@ -262,9 +274,9 @@ def manager_of(plan: Plan, disk: Disk, scheduler: BackgroundScheduler) -> LogMan
     )
 
 
-def write(plan: Plan, known: Acknowledged, on_open: Callable[[], object]) -> None:
-    """Live, until killed. `known` is what the parent knows of the lives before."""
-    journal = Journal(plan.journal)
+def write(plan: Plan, known: Acknowledged, tell: Callable[[bytes], object]) -> None:
+    """Live, until killed. `known` is what the parent knows of the lives before; it is told OPEN and FAR."""
+    journal = Journal(plan.journal, lambda number: tell(FAR) if number == plan.lines else None)
     logging.getLogger("stratalog").addHandler(_Counting(journal))
     logging.getLogger("stratalog").setLevel(logging.DEBUG)
     try:
@@ -279,7 +291,7 @@ def write(plan: Plan, known: Acknowledged, on_open: Callable[[], object]) -> Non
             known.compare(topic, state_of(facts))  # in this process's copy: what there is to send again
         scheduler.let_go()
         journal.note("opened")
-        on_open()
+        tell(OPEN)
         if plan.is_last:
             manager.shutdown()
             scheduler.close()
@@ -450,7 +462,7 @@ class _Life:
             except StratalogError:
                 if self.manager.get_log(_partition(topic)) is log:
                     raise
-                self.journal.note("did", "appends to a log that had moved")
+                self.journal.note("did", "changes of a log that had moved")
 
     def _finish_what_was_begun(self) -> None:
         """Send each producer's last batch again, and end the transactions that are open."""
@@ -495,7 +507,7 @@ class _Life:
         if offset is not None and log.log_start_offset < offset < log.log_end_offset:
             self.journal.note("cutting", topic, offset)
             with self._disk.doing("cutting"):
-                self.manager.truncate_to({_partition(topic): offset})
+                self.with_log(topic, lambda _: self.manager.truncate_to({_partition(topic): offset}))
             self.journal.note("cut", topic, offset)
             self.generations[topic] += 1
         for gate in self.gates[topic]:
@@ -513,7 +525,6 @@ class _Life:
         except OffsetOutOfRangeError:
             pass
         else:
-            self.manager.checkpoint_log_start_offsets()
             self.journal.note("deleted", topic, offset)
         for gate in self.gates[topic]:
             gate.release()

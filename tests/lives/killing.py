@@ -24,10 +24,13 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from tests.lives.acknowledged import Acknowledged
 from tests.lives.killed_writer import (
+    FAR,
+    OPEN,
     POLICIES,
     Plan,
     Trap,
@@ -40,8 +43,9 @@ from tests.lives.killed_writer import (
 )
 
 CHAIN = 10  # kills in the same directories
-_OPENS_IN_S = 120  # on a machine with other work
-_TRAPPED_S = 1.0  # after which a writer that has not come to its trap is killed from outside
+_PATIENCE_S = 120  # with a writer that does not go on, on a machine with other work
+_MOST_LINES = 800  # of the journal of one that is killed from outside
+_TRAPPED_LINES = 1500  # with which one that has not come to its trap is killed from outside
 # Over which files, or in the middle of what, a writer is killed, and at which change at the latest.
 _PATTERNS = [
     ("", 400),
@@ -59,9 +63,10 @@ _MOVING_PATTERNS = [("-future", 150), ("moving", 150), ("-delete", 20)]
 
 
 class Campaign:
-    """A number of kills, from one seed. `counts` and `findings` are of all of it."""
+    """A number of kills, from one seed. `kills` counts them by kind, `counts` what else happened."""
 
     def __init__(self, home: Path, seed: int, *, has_moves: bool, keeps_copies: bool = False) -> None:
+        self.kills: Counter[str] = Counter()
         self.counts: Counter[str] = Counter()
         self.findings: list[str] = []
         self._home = home
@@ -72,6 +77,7 @@ class Campaign:
         self._chain = 0
         self._number = 0
         self._trap_before: Trap | None = None
+        self._stop = threading.Event()
 
     def run(self, kills: int) -> None:
         """Kill so often, with a move under way each time if there are moves; stops at the first finding."""
@@ -114,24 +120,27 @@ class Campaign:
         if self._keeps_copies:
             for directory in self.directories:
                 shutil.copytree(directory, f"{directory}-{self._number}")
-        reading, opened = os.pipe()
-        writer = _fork(lambda: write(plan, self._known, lambda: os.write(opened, b"o")), closing=reading)
-        os.close(opened)
+        reading, telling = os.pipe()
+        writer = _fork(lambda: write(plan, self._known, partial(os.write, telling)), closing=reading)
+        os.close(telling)
         reader_plan = self._plan(f"{self._number}.reader", None)
         reader = None
         if self._has_moves and not is_last:
             reader = _fork(lambda: read(reader_plan), closing=reading)
         try:
-            is_open = _wait_for(reading, _OPENS_IN_S) == b"o"
-            if is_open and not is_last:
-                _wait_for(reading, _TRAPPED_S if plan.trap else draw.random() ** 2 / 2)
-            if is_last:
-                _wait_for(reading, _OPENS_IN_S)
+            is_open = (told := self._wait_for(reading)) == OPEN
+            while told and (told != FAR or is_last):
+                told = self._wait_for(reading)
+            is_trapped = told == b""
+            if not is_trapped:
+                self._stop.wait(draw.random() / 50)
         finally:
             os.close(reading)
             status = _end(writer, has_to_end=is_last)
             if reader is not None:
                 _end(reader)
+        if not is_last:
+            self.kills[_words_for(plan.trap) if is_trapped else "from outside, at any moment"] += 1
         if not is_open and not is_last:
             self.counts["kills before the logs were open"] += 1
         self._judge(plan, reader_plan if reader is not None else None, is_open=is_open)
@@ -139,12 +148,21 @@ class Campaign:
         if os.waitstatus_to_exitcode(status) != expected:
             self.findings.append(f"life {self._number} ended with status {status}, not as it should.")
 
+    def _wait_for(self, descriptor: int) -> bytes | None:
+        """What a writer tells: b"" if it is dead, None if it does not go on."""
+        ready, _, _ = select.select([descriptor], [], [], _PATIENCE_S)
+        if ready:
+            return os.read(descriptor, 1)
+        self.findings.append(f"life {self._number} did not go on for {_PATIENCE_S} s.")
+        return None
+
     def _plan(self, name: str, trap: Trap | None, *, is_last: bool = False) -> Plan:
         return Plan(
             number=self._number,
             seed=self._draw.getrandbits(32),
             directories=[str(directory) for directory in self.directories],
             journal=str(self._home / f"chain-{self._chain}" / f"{name}.journal"),
+            lines=int(_MOST_LINES * self._draw.random() ** 2) if trap is None else _TRAPPED_LINES,
             trap=trap,
             has_moves=self._has_moves,
             is_last=is_last,
@@ -152,6 +170,8 @@ class Campaign:
 
     def _trap(self) -> Trap | None:
         draw = self._draw
+        if self._number == 2:
+            return Trap(".cleaned", draw.randint(1, 10), "after")  # in each chain: a cleaning under way
         if draw.random() < 0.4:
             return None
         pattern, most = draw.choice(_PATTERNS + 4 * _MOVING_PATTERNS if self._has_moves else _PATTERNS)
@@ -180,6 +200,18 @@ class Campaign:
         self._trap_before = plan.trap
 
 
+def _words_for(trap: Trap | None) -> str:
+    """What a writer did when it killed itself."""
+    match trap:
+        case None:
+            return "by an error of its own"
+        case Trap(pattern="cutting" | "moving"):
+            return f"while {trap.pattern} a log"
+        case Trap(pattern=""):
+            return "at a change of any file"
+    return f"at a change of a file with {trap.pattern} in its name"
+
+
 def _names_below(directory: Path) -> list[str]:
     return [path.name for path in directory.glob("*/*")]
 
@@ -200,12 +232,6 @@ def _fork(work: Callable[[], object], *, closing: int | None) -> int:
         os._exit(code)
 
 
-def _wait_for(descriptor: int, seconds: float) -> bytes | None:
-    """What comes through a pipe: b"" if its other end is gone, None if nothing came in time."""
-    ready, _, _ = select.select([descriptor], [], [], seconds)
-    return os.read(descriptor, 1) if ready else None
-
-
 def _end(pid: int, *, has_to_end: bool = False) -> int:
     """Kill a child unless it ends by itself; its status."""
     if not has_to_end:
@@ -224,7 +250,11 @@ def main() -> int:
     warm(options.home / "warm")
     campaign = Campaign(options.home, options.seed, has_moves=options.moves, keeps_copies=options.keep)
     campaign.run(options.kills)
-    print(json.dumps({"counts": campaign.counts, "findings": campaign.findings[:20]}, indent=1))
+    print(
+        json.dumps(
+            {"kills": campaign.kills, "counts": campaign.counts, "findings": campaign.findings[:20]}, indent=1
+        )
+    )
     return 1 if campaign.findings else 0
 
 
