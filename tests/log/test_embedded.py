@@ -645,6 +645,8 @@ def test_a_directory_whose_lock_is_held_is_somebody_s_log_directory(tmp_path: Pa
     with DirectoryLock(tmp_path), pytest.raises(LogDirLockedError):
         open_log(tmp_path / "orders-0", create=True)
 
+    assert [path.name for path in tmp_path.iterdir()] == [LOCK]
+
 
 def test_without_the_broker_s_mark_its_partitions_need_recovery(log_dir: Path) -> None:
     (log_dir / CLEAN).unlink()

@@ -127,14 +127,17 @@ def test_a_log_that_is_open_by_itself_is_not_overwritten(tmp_path: Path, is_log_
         assert [record.value for record in log.records()] == [b"theirs"]
 
 
-def test_recover_says_which_log_is_open_and_exits_3(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("dry_run", [[], ["--dry-run"]])
+@pytest.mark.parametrize("command", ["recover", "retain", "compact", "erase orders --key k"])
+def test_a_command_says_which_log_is_open_and_exits_3(
+    tmp_path: Path, command: str, dry_run: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with open_log(tmp_path / "orders-0", create=True):
-        assert main.run(["recover", str(tmp_path)]) == 3
+    name, *arguments = command.split()
+    with open_log(tmp_path / "orders-0", create=True) as log:
+        log.append(b"a", key=b"k")
+        assert main.run([name, str(tmp_path), *arguments, *dry_run]) == 3
 
-    words = capsys.readouterr().err
-    assert f"{tmp_path}/orders-0: this process has it open" in words
+    assert f"{tmp_path}/orders-0: this process has it open" in capsys.readouterr().err
 
 
 def test_a_log_is_not_opened_by_itself_in_a_directory_that_a_manager_has(tmp_path: Path) -> None:

@@ -114,6 +114,8 @@ class Home:
             if not create:
                 raise UsageError(f"{path} is not there; open it with create=True to make it.")
             check_topic_name(found.topic_partition.topic)
+            # Before anything is made there: a broker would take the directory for a partition.
+            _check_unlocked(os.path.dirname(directory))  # noqa: PTH120
             _make_directories(disk, directory)
         elif status.kind is not EntryKind.DIRECTORY:
             raise UsageError(f"{path} is no directory.")
