@@ -103,6 +103,24 @@ def test_a_segment_that_somebody_holds_follows_its_directory() -> None:
     assert segment.read_bytes(0, 100)
 
 
+def test_what_waits_for_its_deletion_follows_its_directory() -> None:
+    machine = small()
+    log = machine.open()
+    for number in range(7):
+        log.append_as_leader(produced(1, number, b"%d" % number), leader_epoch=0)
+    log.delete_records(6)
+    first = log.segments.first
+    log.delete_old_segments()
+
+    log.rename_directory(MARKED)
+    assert first.read_bytes(0, 100)
+    machine.clock.sleep(machine.config.file_delete_delay_ms)
+    machine.scheduler.run_due()
+
+    machine.directory = MARKED
+    assert [name for name in machine.files(".deleted") if "snapshot" not in name] == []
+
+
 def test_readers_do_not_notice(tmp_path: Path) -> None:
     directory = f"{tmp_path}/orders-0"
     disk = Disk()

@@ -15,8 +15,8 @@ from stratalog.clock import system_clock
 from stratalog.config import LogConfig
 from stratalog.errors import CorruptRecordError, DiskError, UsageError
 from stratalog.files.disk import Disk
+from stratalog.files.entries import FileIdentity, ReadFile
 from stratalog.files.entries import Path as FilePath
-from stratalog.files.entries import ReadFile
 from stratalog.files.lock import DirectoryLock
 from stratalog.log.view import LogView
 from stratalog.records.control import ControlType
@@ -134,8 +134,10 @@ class CountingDisk(Disk):
         super().__init__()
         self.read_size = 0
 
-    def read_into(self, source: ReadFile | FilePath, buffer: Target, position: int) -> int:
-        filled = super().read_into(source, buffer, position)
+    def read_into(
+        self, source: ReadFile | FilePath, buffer: Target, position: int, identity: FileIdentity | None = None
+    ) -> int:
+        filled = super().read_into(source, buffer, position, identity)
         self.read_size += filled
         return filled
 

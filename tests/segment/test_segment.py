@@ -335,19 +335,6 @@ def test_a_segment_is_found_where_its_directory_was_moved(segment: LogSegment, t
     Disk().rename(new, old)
 
 
-def test_what_waits_for_deletion_in_a_promoted_directory_is_deleted(tmp_path: Path) -> None:
-    future, plain = tmp_path / f"topic-3.{'a' * 32}-future", tmp_path / "topic-3"
-    future.mkdir()
-    segment = new_segment(future)
-    append(segment, records(0, "hello"))
-    segment.change_suffixes("", ".deleted")
-    Disk().rename(future, plain)
-
-    segment.delete()
-
-    assert list(plain.iterdir()) == []
-
-
 def test_a_preallocated_log_is_cut_when_it_is_closed(tmp_path: Path) -> None:
     segment = LogSegment.create(Disk(), tmp_path, 40, config_of(), ManualClock(), size=512 * 1024)
     append(segment, records(50, "hello", "there"))

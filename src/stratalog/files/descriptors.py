@@ -16,6 +16,8 @@ import os
 import threading
 from types import TracebackType
 
+from stratalog.files.entries import FileIdentity
+
 MAX_OPEN = 256
 
 # A pipe that somebody left under the name of a file would be waited for; a file is opened at once anyway.
@@ -27,7 +29,7 @@ _WRITE_FLAGS = os.O_RDWR | _FLAGS
 class OpenFile:
     """A descriptor in the cache, and how many use it now. Used in a `with`, which gives the descriptor."""
 
-    __slots__ = ("cached", "descriptor", "owner", "users", "writable")
+    __slots__ = ("cached", "descriptor", "identity", "owner", "users", "writable")
 
     def __init__(self, owner: DescriptorCache, descriptor: int, writable: bool) -> None:
         self.owner = owner
@@ -35,6 +37,7 @@ class OpenFile:
         self.writable = writable
         self.users = 1
         self.cached = False
+        self.identity: FileIdentity | None = None
 
     def __enter__(self) -> int:
         return self.descriptor
@@ -54,16 +57,25 @@ class DescriptorCache:
         self._lock = threading.Lock()
         self._forgotten_count = 0
 
-    def use(self, path: str, *, writable: bool = False) -> OpenFile:
-        """The file at `path`, which exists, open for the length of a `with`. Raises OSError."""
+    def use(self, path: str, *, writable: bool = False, identity: FileIdentity | None = None) -> OpenFile:
+        """The file at `path`, which exists, open for the length of a `with`. Raises OSError.
+
+        With `identity`, that file: FileNotFoundError if the path is another's.
+        """
         with self._lock:
             file = self._files.get(path)
+            if file is not None and identity is not None and not _is(file, identity):
+                self._drop(path)  # somebody else has renamed it, or this one
+                file = None
             if file is not None and (file.writable or not writable):
                 self._files[path] = self._files.pop(path)
                 file.users += 1
                 return file
             before = self._forgotten_count
         file = OpenFile(self, self._open(path, _WRITE_FLAGS if writable else _READ_FLAGS), writable)
+        if identity is not None and not _is(file, identity):
+            os.close(file.descriptor)
+            raise FileNotFoundError(errno.ENOENT, "another file has this name now", path)
         with self._lock:
             # Whoever forgot a path meanwhile may have renamed this file: it then serves this one use only.
             if before == self._forgotten_count:
@@ -133,6 +145,14 @@ class DescriptorCache:
         file.cached = False
         if file.users == 0:
             os.close(file.descriptor)
+
+
+def _is(file: OpenFile, identity: FileIdentity) -> bool:
+    if file.identity != identity:
+        if not identity.is_of(os.fstat(file.descriptor)):
+            return False
+        file.identity = identity  # the next one who asks for the same need not look
+    return True
 
 
 shared = DescriptorCache()

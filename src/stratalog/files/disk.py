@@ -21,7 +21,16 @@ from typing import TYPE_CHECKING
 
 from stratalog.errors import DiskError
 from stratalog.files import descriptors
-from stratalog.files.entries import DirectoryEntry, EntryKind, FileStatus, Path, ReadFile, entry_of, kind_of
+from stratalog.files.entries import (
+    DirectoryEntry,
+    EntryKind,
+    FileIdentity,
+    FileStatus,
+    Path,
+    ReadFile,
+    entry_of,
+    kind_of,
+)
 from stratalog.files.names import TEMPORARY_SUFFIX
 from stratalog.files.ownership import hand_over, ownership_for_directory, ownership_for_file
 from stratalog.files.refusals import Refusing, refused
@@ -37,6 +46,7 @@ __all__ = [
     "DirectoryEntry",
     "Disk",
     "EntryKind",
+    "FileIdentity",
     "FileStatus",
     "Path",
     "ReadFile",
@@ -69,11 +79,13 @@ class Disk:
         with Refusing("open", name):
             return ReadFile(name, os.open(name, os.O_RDONLY | _NO_WAITING | _FLAGS))
 
-    def read_into(self, source: ReadFile | Path, buffer: Target, position: int) -> int:
+    def read_into(
+        self, source: ReadFile | Path, buffer: Target, position: int, identity: FileIdentity | None = None
+    ) -> int:
         """Fill `buffer` with the bytes from `position` on; returns how many there were.
 
         Fewer than the buffer holds means that the file ends there. `position` is no cursor, so threads can
-        share a ReadFile.
+        share a ReadFile. With `identity`, a path that another file has got is a DiskError with ENOENT.
         """
         view = buffer if isinstance(buffer, memoryview) else buffer.data
         if isinstance(source, ReadFile):
@@ -81,7 +93,7 @@ class Disk:
         name = os.fspath(source)
         # No `with`, as in `write_at`: a look-up reads little.
         try:
-            file = descriptors.shared.use(name)
+            file = descriptors.shared.use(name, identity=identity)
         except OSError as error:
             raise refused("open", name, error) from error
         try:
@@ -89,10 +101,10 @@ class Disk:
         finally:
             descriptors.shared.release(file)
 
-    def read_at(self, path: Path, size: int, position: int) -> bytes:
-        """At most `size` bytes from `position` on; fewer where the file ends."""
+    def read_at(self, path: Path, size: int, position: int, identity: FileIdentity | None = None) -> bytes:
+        """At most `size` bytes from `position` on; fewer where it ends. `identity` as in `read_into`."""
         name = os.fspath(path)
-        with self._use(name) as descriptor:
+        with self._use(name, identity=identity) as descriptor:
             # One call for what is nearly always there in one piece, and without a second copy. Memory for all
             # of it is taken before, so a size that a damaged length asks for is not believed.
             try:
@@ -366,9 +378,11 @@ class Disk:
         """Close the files that are kept open; whoever uses one next opens it again."""
         descriptors.shared.close()
 
-    def _use(self, name: str, *, writable: bool = False) -> descriptors.OpenFile:
+    def _use(
+        self, name: str, *, writable: bool = False, identity: FileIdentity | None = None
+    ) -> descriptors.OpenFile:
         try:
-            return descriptors.shared.use(name, writable=writable)
+            return descriptors.shared.use(name, writable=writable, identity=identity)
         except OSError as error:
             raise refused("open", name, error) from error
 

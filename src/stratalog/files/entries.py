@@ -57,6 +57,19 @@ class FileStatus(NamedTuple):
         )
 
 
+class FileIdentity(NamedTuple):
+    """What tells a file from another that has got its name: the inode, and that it has at least this size.
+
+    The number of a file that was deleted may be given to another one, which is shorter after a compaction.
+    """
+
+    inode: int
+    size: int = 0
+
+    def is_of(self, found: os.stat_result) -> bool:
+        return found.st_ino == self.inode and found.st_size >= self.size
+
+
 class ReadFile:
     """A file open for reading; close it, or use it in a `with`. Made by `Disk.open_read`."""
 

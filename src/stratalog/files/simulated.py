@@ -31,7 +31,7 @@ from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 from stratalog.files.disk import Disk, byte_view
-from stratalog.files.entries import DirectoryEntry, EntryKind, FileStatus, Path, ReadFile
+from stratalog.files.entries import DirectoryEntry, EntryKind, FileIdentity, FileStatus, Path, ReadFile
 from stratalog.files.names import TEMPORARY_SUFFIX
 from stratalog.files.refusals import refused
 from stratalog.files.simulated_files import Change, SimulatedFile, Survival, normal_name, parent_of
@@ -155,14 +155,16 @@ class SimulatedDisk(Disk):
         self._step("open", path)
         return SimulatedReadFile(os.fspath(path), self._file("open", path))
 
-    def read_into(self, source: ReadFile | Path, buffer: Target, position: int) -> int:
+    def read_into(
+        self, source: ReadFile | Path, buffer: Target, position: int, identity: FileIdentity | None = None
+    ) -> int:
         view = buffer if isinstance(buffer, memoryview) else buffer.data
-        data = self._read(source, len(view), position)
+        data = self._read(source, len(view), position, identity)
         view[: len(data)] = data
         return len(data)
 
-    def read_at(self, path: Path, size: int, position: int) -> bytes:
-        return self._read(path, size, position)
+    def read_at(self, path: Path, size: int, position: int, identity: FileIdentity | None = None) -> bytes:
+        return self._read(path, size, position, identity)
 
     def read_file(self, path: Path) -> bytes | None:
         return super().read_file(path)  # it is made of the calls here
@@ -387,7 +389,9 @@ class SimulatedDisk(Disk):
         assert done, "the caller has looked"
         self._changes.append(change)
 
-    def _read(self, source: ReadFile | Path, size: int, position: int) -> bytes:
+    def _read(
+        self, source: ReadFile | Path, size: int, position: int, identity: FileIdentity | None
+    ) -> bytes:
         if isinstance(source, SimulatedReadFile):
             self._step("read", source.path)
             file = source.file
@@ -395,6 +399,8 @@ class SimulatedDisk(Disk):
             assert not isinstance(source, ReadFile), "opened by another disk"
             self._step("read", source)
             file = self._file("read", source)
+            if identity is not None and (identity.inode != file.inode or identity.size > len(file.data)):
+                raise self._refusal("open", source, errno.ENOENT)
         return bytes(file.data[position : position + size])
 
     def _write(self, action: str, path: Path, data: Data, position: int) -> None:

@@ -15,8 +15,7 @@ import pyarrow as pa
 from stratalog.errors import CorruptRecordError, UsageError
 from stratalog.files.names import TopicPartition
 from stratalog.log.markers import read_marker
-from stratalog.log.reading import AbortedTransaction, FetchedData, Isolation, check_passed_over
-from stratalog.log.segments import LogSegments
+from stratalog.log.reading import AbortedTransaction, FetchedData, Isolation
 from stratalog.records.batch import Attributes
 from stratalog.records.build import Header, Record
 from stratalog.records.columns import KAFKA_COLUMNS, ColumnReader
@@ -63,9 +62,6 @@ class Readable(Protocol):
     def directory(self) -> str: ...
 
     @property
-    def segments(self) -> LogSegments: ...
-
-    @property
     def high_watermark(self) -> int: ...
 
     @property
@@ -74,6 +70,8 @@ class Readable(Protocol):
     def read(
         self, start_offset: int, max_size: int, *, isolation: Isolation, min_one_message: bool = True
     ) -> FetchedData: ...
+
+    def check_passed_over(self, offset: int, stop_base: int) -> None: ...
 
 
 class Fetch(NamedTuple):
@@ -147,7 +145,7 @@ def fetches(log: Readable, start: int, end: int, isolation: Isolation) -> Iterat
 
 def _fetch(log: Readable, offset: int, end: int, isolation: Isolation) -> Fetch | None:
     found = log.read(offset, FETCH_SIZE, isolation=isolation)
-    check_passed_over(log.segments, offset, found.offset.segment_base if found.records else end)
+    log.check_passed_over(offset, found.offset.segment_base if found.records else end)
     if not found.records:
         return None
     data = byte_array(found.records)

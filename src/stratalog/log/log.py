@@ -14,29 +14,40 @@ Kafka: UnifiedLog, LocalLog
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from stratalog.errors import LogClosedError, PolicyViolationError, SegmentOffsetOverflowError, UsageError
+from stratalog.errors import (
+    DiskError,
+    LogClosedError,
+    PolicyViolationError,
+    SegmentOffsetOverflowError,
+    UsageError,
+)
 from stratalog.files.names import LEADER_EPOCH_CHECKPOINT
 from stratalog.log.cleaning.replace import replace_segments
 from stratalog.log.offsets import OffsetMetadata
 from stratalog.log.producer_rebuild import rebuild_producer_state
-from stratalog.log.reading import FetchedData, Isolation, out_of_range, read
+from stratalog.log.reading import FetchedData, Isolation, check_passed_over, out_of_range, read
 from stratalog.log.retention import Decision, Marks, Rule, decide, facts_of
 from stratalog.log.state import INT64_MAX
 from stratalog.log.timestamps import find_offset, first_not_before
 from stratalog.log.writing import WrittenLog
 from stratalog.segment.search import TimestampAndOffset
+from stratalog.segment.segment_files import waiting_in
 
 if TYPE_CHECKING:
     from stratalog.log.cleaning.clean import CleanResult
     from stratalog.log.cleaning.offset_map import OffsetMap
+    from stratalog.log.segments import LogSegments
     from stratalog.segment.segment import LogSegment
 
 EXPIRATION_CHECK_MS = 600_000  # Kafka: producer.id.expiration.check.interval.ms
+
+_T = TypeVar("_T")
 
 
 class Log(WrittenLog):
@@ -72,35 +83,65 @@ class Log(WrittenLog):
         min_one_message: bool = True,
     ) -> FetchedData:
         """Whole batches from the one that holds start_offset on; max_size may cut the last of them."""
-        self._check_usable()
-        end = self._end
-        if start_offset < self.log_start_offset:
-            raise out_of_range(start_offset, self.log_start_offset, end.offset)  # before any mark is moved
-        if isolation is Isolation.LOG_END:
-            limit = end
-        else:
-            self._resolve_high_watermark()
-            limit = self._high_watermark if isolation is Isolation.HIGH_WATERMARK else self._last_stable()
-        return read(
-            self.segments,
-            start_offset,
-            max_size,
-            log_start_offset=self.log_start_offset,
-            end=end,
-            limit=limit,
-            min_one_message=min_one_message,
-            include_aborted=isolation is Isolation.TXN_COMMITTED,
-        )
+
+        def look(segments: LogSegments) -> FetchedData | None:
+            end, start = self._end, self.log_start_offset
+            if start_offset < start:
+                raise out_of_range(start_offset, start, end.offset)  # before any mark is moved
+            if isolation is Isolation.LOG_END:
+                limit = end
+            else:
+                self._resolve_high_watermark()
+                limit = self._high_watermark if isolation is Isolation.HIGH_WATERMARK else self._last_stable()
+            if not self.segments.is_as(segments):
+                return None  # the marks may have places in others
+            return read(
+                segments,
+                start_offset,
+                max_size,
+                log_start_offset=start,
+                end=end,
+                limit=limit,
+                min_one_message=min_one_message,
+                include_aborted=isolation is Isolation.TXN_COMMITTED,
+            )
+
+        while (found := self._looking(look)) is None:
+            pass
+        return found
 
     def fetch_offset_by_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
         """The first record that is not before the timestamp, or one of Kafka's special values (-1 to -6)."""
-        self._check_usable()
-        return find_offset(self.segments, self.epochs, timestamp, self.log_start_offset, self._end.offset)
+        return self._looking(
+            lambda segments: find_offset(
+                segments, self.epochs, timestamp, self.log_start_offset, self._end.offset
+            )
+        )
 
     def first_not_before(self, timestamp: int) -> TimestampAndOffset | None:
         """The first record that is not before a time, also where Kafka answers that there is none."""
-        self._check_usable()
-        return first_not_before(self.segments, timestamp, self.log_start_offset)
+        return self._looking(lambda segments: first_not_before(segments, timestamp, self.log_start_offset))
+
+    def check_passed_over(self, offset: int, stop_base: int) -> None:
+        """CorruptRecordError if what a read has passed over is no gap (`reading.py`)."""
+        self._looking(lambda segments: check_passed_over(segments, offset, stop_base))
+
+    def _looking(self, look: Callable[[LogSegments], _T]) -> _T:
+        """What is found in the segments of one moment. They stay readable, whatever is done to the log.
+
+        But only for file.delete.delay.ms: whoever was held up for longer looks at those of now.
+        """
+        while True:
+            self._check_usable()
+            segments = self.segments.snapshot()
+            try:
+                return look(segments)
+            except DiskError as error:
+                if error.errno != errno.ENOENT:
+                    raise
+                self._check_usable()
+                if self.segments.is_as(segments):
+                    raise
 
     # Where it starts
 
@@ -374,11 +415,12 @@ class Log(WrittenLog):
     def _rename_directory(self, directory: str) -> None:
         with ExitStack() as held:
             # A reader that finds a file's name gone waits for its segment, and then looks under the new one.
-            for segment in self.segments:
+            segments = [*self.segments, *waiting_in(self._directory)]
+            for segment in segments:
                 held.enter_context(segment.renaming)
             self._disk.rename(self._directory, directory)
             self._directory = directory
-            for segment in self.segments:
+            for segment in segments:
                 segment.update_directory(directory)
             self.producers.snapshots.move(directory)
             self.epochs.move_to(PurePath(directory, LEADER_EPOCH_CHECKPOINT))

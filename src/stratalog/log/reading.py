@@ -1,7 +1,8 @@
 """Reads of one log: which bytes of which segment, up to which mark, and what in them was aborted.
 
-Nothing here takes the log's lock. A read looks at the segments as they were when it began and never past the
-mark it was given, so it never sees half a batch. Kafka: LocalLog.read
+Nothing here takes the log's lock. A read looks at the segments as they were when it began, of which the
+caller brings a snapshot, and never past the mark it was given, so it never sees half a batch. Which
+transactions were aborted it finds in the very segments that it has read. Kafka: LocalLog.read
 """
 
 from __future__ import annotations

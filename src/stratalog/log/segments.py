@@ -57,6 +57,16 @@ class LogSegments:
         ordered = sorted(segments, key=lambda segment: segment.base_offset)
         self._now = _Snapshot(tuple(segment.base_offset for segment in ordered), tuple(ordered), _Peaks())
 
+    def snapshot(self) -> LogSegments:
+        """The segments as they are now, for a reader that looks more than once."""
+        found = LogSegments.__new__(LogSegments)
+        found._now = self._now
+        return found
+
+    def is_as(self, snapshot: LogSegments) -> bool:
+        """Whether nothing was added, replaced or removed since."""
+        return self._now is snapshot._now
+
     def __len__(self) -> int:
         return len(self._now.segments)
 

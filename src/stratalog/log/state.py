@@ -154,7 +154,7 @@ class LogState:
         if self._failed is not None:
             raise DiskError(self._directory, f"the log has failed before: {self._failed}", self._failed.errno)
         if self._closed:
-            raise LogClosedError(self._directory)
+            raise LogClosedError(self._directory) if self._refusal is None else self._refusal()
 
     def _check_changeable(self) -> None:
         """As `_check_usable`; and not one that was moved, deleted or inherited, which can only be read."""

@@ -16,14 +16,16 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from stratalog.clock import Clock
 from stratalog.config import LogConfig
 from stratalog.errors import CorruptIndexError, CorruptRecordError, CorruptSnapshotError, DiskError
 from stratalog.files import descriptors
-from stratalog.files.disk import Disk
+from stratalog.files.disk import Disk, FileIdentity
 from stratalog.files.names import (
     LEADER_EPOCH_CHECKPOINT,
     FileKind,
@@ -35,7 +37,7 @@ from stratalog.log.epochs import LeaderEpochFileCache
 from stratalog.log.listing import SegmentFiles, list_log, offsets_of, whole_swaps
 from stratalog.log.offsets import OffsetMetadata
 from stratalog.log.producer_entry import CompletedTxn
-from stratalog.log.reading import AbortedTransaction, FetchedData, Isolation, read
+from stratalog.log.reading import AbortedTransaction, FetchedData, Isolation, check_passed_over, read
 from stratalog.log.replay import Replay, ReplayedProducers
 from stratalog.log.segments import LogSegments
 from stratalog.log.timestamps import SpecialTimestamp, find_offset, first_not_before
@@ -43,9 +45,11 @@ from stratalog.records.kernels.memory import byte_array
 from stratalog.records.walk import Stop, explain_stop, walk_batches
 from stratalog.segment.search import TimestampAndOffset
 from stratalog.segment.segment import LogSegment
+from stratalog.segment.segment_files import Identities
 
 logger = logging.getLogger(__name__)
 
+_T = TypeVar("_T")
 _ATTEMPTS = 5  # at a listing in which a file is gone before it is opened
 _EXPLAINED_SIZE = 1 << 16  # of what is no batch, to say why not
 _TAIL_SIZE = 1 << 20  # of what is read at once to see whether it is zeros
@@ -75,13 +79,12 @@ class _Decided(NamedTuple):
 
 
 class _Files(NamedTuple):
-    """What tells whether the files of a segment have changed; zeros where there is no transaction index."""
+    """What tells whether the files of a segment have changed; 0 where there is no transaction index."""
 
     log_name: str
     log_size: int
-    log_inode: int
     txn_index_size: int
-    txn_index_inode: int
+    identities: Identities
 
 
 class HiddenTail(NamedTuple):
@@ -119,13 +122,15 @@ class LogView:
         self._given_start = log_start_offset
         self._listed: dict[int, tuple[_Files, LogSegment]] = {}
         self._replays: dict[int, Replay] = {}  # by the offset that each began at
+        self._lock = threading.Lock()
         self._seen = self._look()
 
     def refresh(self, log_start_offset: int | None = None) -> None:
         """See what was appended, rolled and deleted since; `log_start_offset` is where the log starts now."""
-        if log_start_offset is not None:
-            self._given_start = log_start_offset
-        self._seen = self._look()
+        with self._lock:
+            if log_start_offset is not None:
+                self._given_start = log_start_offset
+            self._seen = self._look()
 
     def close(self) -> None:
         """Give back memory and descriptors."""
@@ -180,7 +185,35 @@ class LogView:
         min_one_message: bool = True,
     ) -> FetchedData:
         """As `Log.read`."""
-        seen = self._seen
+        return self._looking(
+            lambda seen: self._read(seen, start_offset, max_size, isolation, min_one_message=min_one_message)
+        )
+
+    def check_passed_over(self, offset: int, stop_base: int) -> None:
+        """As `Log.check_passed_over`."""
+        self._looking(lambda seen: check_passed_over(seen.segments, offset, stop_base))
+
+    def _looking(self, look: Callable[[_Seen], _T]) -> _T:
+        """What is found in the log as it was last seen; as it is now, if files of it are gone or replaced."""
+        for _ in range(_ATTEMPTS):
+            seen = self._seen
+            try:
+                return look(seen)
+            except DiskError as error:
+                if error.errno != errno.ENOENT:
+                    raise
+            self._look_again(seen)
+        return look(self._seen)
+
+    def _look_again(self, seen: _Seen) -> None:
+        """Put what is there now in the place of what was seen, unless another thread has done so."""
+        with self._lock:
+            if self._seen is seen:
+                self._seen = self._look()
+
+    def _read(
+        self, seen: _Seen, start_offset: int, max_size: int, isolation: Isolation, *, min_one_message: bool
+    ) -> FetchedData:
         decided = self._decided(seen) if isolation is Isolation.TXN_COMMITTED else None
         found = read(
             seen.segments,
@@ -247,25 +280,29 @@ class LogView:
 
     def fetch_offset_by_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
         """As `Log.fetch_offset_by_timestamp`."""
-        seen = self._seen
+        return self._looking(lambda seen: self._find_offset(seen, timestamp))
+
+    def _find_offset(self, seen: _Seen, timestamp: int) -> TimestampAndOffset | None:
         if timestamp == SpecialTimestamp.MAX_TIMESTAMP and len(seen.segments):
             seen.segments.active.find_largest_timestamp()
         found = find_offset(seen.segments, seen.epochs, timestamp, seen.log_start_offset, seen.end.offset)
-        return self._first_in_newest(timestamp) if found is None and timestamp >= 0 else found
+        return self._first_in_newest(seen, timestamp) if found is None and timestamp >= 0 else found
 
     def first_not_before(self, timestamp: int) -> TimestampAndOffset | None:
         """As `Log.first_not_before`."""
-        seen = self._seen
-        found = first_not_before(seen.segments, timestamp, seen.log_start_offset)
-        return self._first_in_newest(timestamp) if found is None else found
 
-    def _first_in_newest(self, timestamp: int) -> TimestampAndOffset | None:
+        def look(seen: _Seen) -> TimestampAndOffset | None:
+            found = first_not_before(seen.segments, timestamp, seen.log_start_offset)
+            return self._first_in_newest(seen, timestamp) if found is None else found
+
+        return self._looking(look)
+
+    def _first_in_newest(self, seen: _Seen, timestamp: int) -> TimestampAndOffset | None:
         """The same in the newest segment, whatever its time index says.
 
         Whoever writes it knows its largest timestamp, and notes it with the next entry, or when the segment
         is closed: what came since the last one would seem to be before every later time.
         """
-        seen = self._seen
         if not len(seen.segments):
             return None
         return seen.segments.active.find_offset_by_timestamp(timestamp, seen.log_start_offset)
@@ -328,9 +365,15 @@ class LogView:
         self, log: SegmentFile, files: SegmentFiles, before: dict[int, tuple[_Files, LogSegment]]
     ) -> tuple[_Files, LogSegment]:
         entry, txn_index = files[log], files.get(log._replace(kind=FileKind.TXN_INDEX))
+        index, time_index = (
+            files.get(log._replace(kind=kind)) for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
+        )
+        identities = Identities(
+            FileIdentity(entry.inode, entry.size),
+            *(None if file is None else FileIdentity(file.inode) for file in (index, time_index, txn_index)),
+        )
         # An entry that came after its marker has not made the log any longer.
-        about_txns = (0, 0) if txn_index is None else (txn_index.size, txn_index.inode)
-        found = _Files(entry.name, entry.size, entry.inode, *about_txns)
+        found = _Files(entry.name, entry.size, 0 if txn_index is None else txn_index.size, identities)
         known = before.get(log.offset)
         if known is not None and known[0] == found:
             return known
@@ -342,9 +385,10 @@ class LogView:
             self._clock,
             suffix=log.state.value,
             size=entry.size,
-            has_index=log._replace(kind=FileKind.OFFSET_INDEX) in files,
-            has_time_index=log._replace(kind=FileKind.TIME_INDEX) in files,
+            has_index=index is not None,
+            has_time_index=time_index is not None,
             has_txn_index=txn_index is not None,
+            identities=identities,
         )
         return found, segment
 

@@ -10,7 +10,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from stratalog.files.disk import Disk
-from stratalog.files.entries import DirectoryEntry, FileStatus, Path, ReadFile
+from stratalog.files.entries import DirectoryEntry, FileIdentity, FileStatus, Path, ReadFile
 
 if TYPE_CHECKING:
     from stratalog.files.disk import Target
@@ -60,10 +60,12 @@ class ReadingDisk(Disk):
         _advise(file, 0, 0, "POSIX_FADV_SEQUENTIAL")  # the system then reads ahead in larger pieces
         return file
 
-    def read_into(self, source: ReadFile | Path, buffer: Target, position: int) -> int:
+    def read_into(
+        self, source: ReadFile | Path, buffer: Target, position: int, identity: FileIdentity | None = None
+    ) -> int:
         self.before_read()
         began = perf_counter()
-        count = self._inner.read_into(source, buffer, position)
+        count = self._inner.read_into(source, buffer, position, identity)
         is_cached = count > _CACHED_RATE * (perf_counter() - began)
         if not is_cached and isinstance(source, ReadFile):
             # It came from the device, which is to go on while this piece is looked at.
@@ -71,9 +73,9 @@ class ReadingDisk(Disk):
         self._count(count)
         return count
 
-    def read_at(self, path: Path, size: int, position: int) -> bytes:
+    def read_at(self, path: Path, size: int, position: int, identity: FileIdentity | None = None) -> bytes:
         self.before_read()
-        data = self._inner.read_at(path, size, position)
+        data = self._inner.read_at(path, size, position, identity)
         self._count(len(data))
         return data
 

@@ -29,7 +29,7 @@ from stratalog.clock import system_clock
 from stratalog.config import LogConfig
 from stratalog.errors import CorruptIndexError
 from stratalog.files.disk import Disk
-from stratalog.files.entries import EntryKind, Path, ReadFile
+from stratalog.files.entries import EntryKind, FileIdentity, Path, ReadFile
 from stratalog.files.names import FileKind, FileState, parse_segment_file
 from stratalog.log.clean_shutdown import CleanShutdownFile
 from stratalog.manager.checkpoints import DirectoryCheckpoints
@@ -94,13 +94,15 @@ class CountingDisk(Disk):
         self.log_bytes: Counter[str] = Counter()
         self.bytes_read = 0
 
-    def read_into(self, source: ReadFile | Path, buffer: Target, position: int) -> int:
-        count = super().read_into(source, buffer, position)
+    def read_into(
+        self, source: ReadFile | Path, buffer: Target, position: int, identity: FileIdentity | None = None
+    ) -> int:
+        count = super().read_into(source, buffer, position, identity)
         self._count(source.path if isinstance(source, ReadFile) else os.fspath(source), count)
         return count
 
-    def read_at(self, path: Path, size: int, position: int) -> bytes:
-        data = super().read_at(path, size, position)
+    def read_at(self, path: Path, size: int, position: int, identity: FileIdentity | None = None) -> bytes:
+        data = super().read_at(path, size, position, identity)
         self._count(os.fspath(path), len(data))
         return data
 

@@ -14,6 +14,7 @@ growing writes behind them, truncating starts new ones.
 
 from __future__ import annotations
 
+import errno
 import struct
 import threading
 from collections.abc import Callable
@@ -22,8 +23,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from stratalog.errors import CorruptIndexError, IndexFullError
-from stratalog.files.disk import Disk, Path
+from stratalog.errors import CorruptIndexError, DiskError, IndexFullError
+from stratalog.files.disk import Disk, FileIdentity, Path
 from stratalog.segment import index_cache
 from stratalog.segment.index_cache import IndexCache
 
@@ -73,6 +74,7 @@ class IndexFile:
         lock: Any = None,  # Any: a threading.RLock, which is a function up to Python 3.12
         cache: IndexCache | None = None,
         on_create: Callable[[], object] | None = None,
+        identity: FileIdentity | None = None,
     ) -> None:
         self.path = str(path)
         self.base_offset = base_offset
@@ -83,6 +85,8 @@ class IndexFile:
         self._lock: Any = threading.RLock() if lock is None else lock
         self._cache = index_cache.shared if cache is None else cache
         self._on_create = on_create
+        self._identity = identity
+        self.is_gone = False  # the segment was deleted, and a file of this name is another's
         self._count = _UNOPENED
         self._length = 0  # of the file in bytes, used or not
         self._last: tuple[int, ...] | None = None
@@ -222,7 +226,7 @@ class IndexFile:
             )
         position = self._count * self.entry_size
         while position < size:
-            padding = self._disk.read_at(self.path, min(1 << 20, size - position), position)
+            padding = self._read(min(1 << 20, size - position), position)
             if not padding:
                 break
             if padding.count(0) != len(padding):
@@ -312,7 +316,11 @@ class IndexFile:
         with self._lock:
             if self._count != _UNOPENED:
                 return
+            if self.is_gone:
+                raise DiskError(self.path, "the segment was deleted.", errno.ENOENT)
             status = None if self._exists is False else self._disk.status(self.path)
+            if self._identity is not None and (status is None or status.inode != self._identity.inode):
+                raise DiskError(self.path, "the file was replaced or deleted meanwhile.", errno.ENOENT)
             if status is None:
                 self._exists = False
                 self._length, count = self.max_size // self.entry_size * self.entry_size, 0
@@ -335,7 +343,7 @@ class IndexFile:
         """The first slot of zeros from `start` on, if all behind it are zeros too."""
         slots = self._length // self.entry_size
         if slots * self.entry_size <= _READ_WHOLE:
-            data = self._disk.read_at(self.path, slots * self.entry_size, 0)
+            data = self._read(slots * self.entry_size, 0)
             slots = len(data) // self.entry_size
             used = len(data[: slots * self.entry_size].rstrip(b"\0"))
             return max(start, -(-used // self.entry_size))
@@ -350,12 +358,20 @@ class IndexFile:
                 high = middle
         return low
 
+    def _read(self, size: int, position: int) -> bytes:
+        identity = () if self._identity is None else (self._identity,)
+        while True:
+            path = self.path
+            data = self._disk.read_at(path, size, position, *identity)
+            if self.path is path:
+                return data
+
     def _is_used(self, slot: int) -> bool:
-        data = self._disk.read_at(self.path, self.entry_size, slot * self.entry_size)
+        data = self._read(self.entry_size, slot * self.entry_size)
         return data.count(0) != len(data)
 
     def _slot(self, slot: int) -> tuple[int, ...]:
-        data = self._disk.read_at(self.path, self.entry_size, slot * self.entry_size)
+        data = self._read(self.entry_size, slot * self.entry_size)
         if len(data) < self.entry_size:
             raise self._shrunk()
         fields: tuple[int, ...] = np.frombuffer(data, self.ENTRY)[0].item()
@@ -366,7 +382,7 @@ class IndexFile:
             self._open()
             raw = np.empty(0, self.ENTRY)
             if self._count:
-                data = self._disk.read_at(self.path, self._count * self.entry_size, 0)
+                data = self._read(self._count * self.entry_size, 0)
                 if len(data) < self._count * self.entry_size:
                     raise self._shrunk()
                 raw = np.frombuffer(data, self.ENTRY)

@@ -26,6 +26,7 @@ from stratalog.records.kernels import index as kernel
 from stratalog.records.kernels.walk import BatchTable
 from stratalog.segment.indexing import SegmentIndexer
 from stratalog.segment.search import TimestampAndOffset
+from stratalog.segment.segment_files import Identities
 from stratalog.segment.segment_reading import ReadableSegment
 from stratalog.segment.time_index import NO_TIMESTAMP
 from stratalog.segment.txn_index import AbortedTxn
@@ -67,9 +68,12 @@ class LogSegment(ReadableSegment):
         suffix: str = "",
         size: int = 0,
         has: tuple[bool | None, bool | None, bool | None] = (None, None, None),
+        identities: Identities | None = None,
         roll_jitter_ms: int = 0,
     ) -> None:
-        super().__init__(disk, directory, base_offset, config, suffix=suffix, size=size, has=has)
+        super().__init__(
+            disk, directory, base_offset, config, suffix=suffix, size=size, has=has, identities=identities
+        )
         self.clock = clock
         self.created_ms = clock()
         self.roll_jitter_ms = roll_jitter_ms
@@ -126,9 +130,13 @@ class LogSegment(ReadableSegment):
         has_index: bool | None = None,
         has_time_index: bool | None = None,
         has_txn_index: bool | None = None,
+        identities: Identities | None = None,
         roll_jitter_ms: int = 0,
     ) -> LogSegment:
-        """The segment whose files are there. What a listing said of them saves asking the disk again."""
+        """The segment whose files are there. What a listing said of them saves asking the disk again.
+
+        With `identities`, reading from another file that has got one of the names is a DiskError with ENOENT.
+        """
         segment = cls(
             disk,
             directory,
@@ -137,6 +145,7 @@ class LogSegment(ReadableSegment):
             clock,
             suffix=suffix,
             has=(has_index, has_time_index, has_txn_index),
+            identities=identities,
             roll_jitter_ms=roll_jitter_ms,
         )
         segment.size = disk.size(segment.log_path) if size is None else size

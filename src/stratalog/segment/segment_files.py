@@ -2,6 +2,13 @@
 
 A segment holds no descriptor and, until it is asked something, no index: a directory listing says all that
 is needed to open one.
+
+So each read opens the log by its name, and that may be another's by then: the cleaner has put a new segment
+in the place of this one, or a truncated log goes on at the same offset. Whoever renames the files holds the
+segment's lock and changes the name that it goes by, before another file can get the old one. So a read looks
+at that name again when it is done; if it is another, what was read may be another's too, and it is read again
+under the lock. Indexes are only read under the lock. Files that are deleted for good are gone, whatever has
+their names: reading from them is a DiskError with ENOENT, and a log then looks at its segments anew.
 """
 
 from __future__ import annotations
@@ -9,23 +16,45 @@ from __future__ import annotations
 import errno
 import os
 import threading
+import weakref
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from stratalog.config import LogConfig
 from stratalog.errors import DiskError, UsageError
-from stratalog.files.disk import Disk, Path
-from stratalog.files.names import FileKind, FileState, parse_partition_directory
+from stratalog.files.disk import Disk, FileIdentity, Path
+from stratalog.files.names import FileKind, FileState
 from stratalog.records.kernels.memory import Bytes
 from stratalog.segment.offset_index import OffsetIndex
 from stratalog.segment.time_index import TimeIndex
 from stratalog.segment.txn_index import TransactionIndex
 
-_A = TypeVar("_A")
 _T = TypeVar("_T")
 _FILES = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
+# The segments that wait for their deletion, by the name that their log has until then.
+_going: weakref.WeakValueDictionary[str, SegmentFiles] = weakref.WeakValueDictionary()
 _SUFFIXES = {kind: kind.value for kind in _FILES}  # an Enum's value costs more than the rest of a path
+
+
+class Identities(NamedTuple):
+    """What tells the files of a segment from others that get their names; None where that is not known.
+
+    Needed where somebody else renames the files. What this process renames is seen by the segment itself.
+    """
+
+    log: FileIdentity | None = None
+    offset_index: FileIdentity | None = None
+    time_index: FileIdentity | None = None
+    txn_index: FileIdentity | None = None
+
+
+NO_IDENTITIES = Identities()
+
+
+def waiting_in(directory: str) -> list[SegmentFiles]:
+    """The segments in a directory that wait for their deletion."""
+    return [segment for segment in [*_going.values()] if segment.directory == directory]
 
 
 class SegmentFiles:
@@ -37,8 +66,11 @@ class SegmentFiles:
     """
 
     __slots__ = (
+        "__weakref__",
         "_disk",
         "_has",
+        "_identities",
+        "_is_gone",
         "_lock",
         "_log_path",
         "_offset_index",
@@ -63,6 +95,7 @@ class SegmentFiles:
         suffix: str,
         size: int,
         has: tuple[bool | None, bool | None, bool | None],
+        identities: Identities | None = None,
     ) -> None:
         self._disk = disk
         self.directory = os.fspath(directory)
@@ -72,6 +105,8 @@ class SegmentFiles:
         self.size = size
         self.names_count = self.names_synced_count = 0
         self._has = has
+        self._identities = NO_IDENTITIES if identities is None else identities
+        self._is_gone = False
         self._lock = threading.RLock()
         self._log_path: str | None = None
         self._offset_index: OffsetIndex | None = None
@@ -83,7 +118,11 @@ class SegmentFiles:
         path = self._log_path
         if path is None:
             with self._lock:  # or a rename meanwhile would be followed by the old name, for good
-                path = self._log_path = self._path(FileKind.LOG)
+                path = self._log_path
+                if path is None:
+                    path = self._path(FileKind.LOG)
+                    if not self._is_gone:
+                        self._log_path = path
         return path
 
     @property
@@ -99,9 +138,11 @@ class SegmentFiles:
                         self.base_offset,
                         max_size=self.config.segment_index_bytes,
                         exists=self._has[0],
+                        identity=self._identities.offset_index,
                         lock=self._lock,
                         on_create=self._note_name,
                     )
+                    index.is_gone = self._is_gone
         return index
 
     @property
@@ -117,9 +158,11 @@ class SegmentFiles:
                         self.base_offset,
                         max_size=self.config.segment_index_bytes,
                         exists=self._has[1],
+                        identity=self._identities.time_index,
                         lock=self._lock,
                         on_create=self._note_name,
                     )
+                    index.is_gone = self._is_gone
         return index
 
     @property
@@ -134,9 +177,11 @@ class SegmentFiles:
                         self._path(FileKind.TXN_INDEX),
                         self.base_offset,
                         exists=self._has[2],
+                        identity=self._identities.txn_index,
                         lock=self._lock,
                         on_create=self._note_name,
                     )
+                    index.is_gone = self._is_gone
         return index
 
     @property
@@ -153,10 +198,13 @@ class SegmentFiles:
 
     @property
     def modified_ms(self) -> int:
-        status = self._disk.status(self.log_path)
-        if status is None:
-            raise DiskError(self.log_path, "the file is gone.", errno.ENOENT)
-        return status.mtime_ms
+        def read(path: str, _what: None, _position: int, identity: FileIdentity | None = None) -> int:
+            status = self._disk.status(path)
+            if status is None or (identity is not None and status.inode != identity.inode):
+                raise DiskError(path, "the file is gone.", errno.ENOENT)
+            return status.mtime_ms
+
+        return self._reading(read, None, 0)
 
     def set_modified(self, mtime_ms: int) -> None:
         """Set the time of change of the log and its indexes. Kafka: LogSegment.setLastModified"""
@@ -185,12 +233,18 @@ class SegmentFiles:
         self._move(os.fspath(directory), self.suffix, rename=False)
 
     def delete(self) -> None:
-        """Delete all files that are there."""
+        """Delete all files that are there, for good: what has their names later is not this segment's."""
         with self._lock:
+            if self._is_gone:
+                return
             self._forget_indexes()
             for kind in _FILES:
-                if not self._disk.delete(self._path(kind)):
-                    self._delete_promoted(kind)
+                self._disk.delete(self._path(kind))
+            self._stop_waiting()
+            self._is_gone, self._log_path = True, None
+            for index in (self._offset_index, self._time_index, self._txn_index):
+                if index is not None:
+                    index.is_gone = True
 
     @property
     def exists(self) -> bool:
@@ -205,18 +259,34 @@ class SegmentFiles:
     def _note_name(self) -> None:
         self.names_count += 1
 
-    def _reading(self, read: Callable[[str, _A, int], _T], what: _A, position: int) -> _T:
+    def _reading(self, read: Callable[..., _T], what: object, position: int) -> _T:
         """Read the log, again if it got another name meanwhile: what is deleted is renamed first."""
+        path = self.log_path
+        identity = () if self._identities.log is None else (self._identities.log,)
         try:
-            return read(self.log_path, what, position)
+            found = read(path, what, position, *identity)
+            if self._is_named(path):
+                return found
         except DiskError as error:
             if error.errno != errno.ENOENT:
                 raise
         with self._lock:  # whoever renames the files holds it
-            return read(self.log_path, what, position)
+            while True:
+                if self._is_gone:
+                    raise DiskError(path, "the segment was deleted.", errno.ENOENT)
+                path = self.log_path
+                found = read(path, what, position, *identity)
+                if self._is_named(path):
+                    return found
+
+    def _is_named(self, path: str) -> bool:
+        """Whether the log has had this name all the time since `log_path` gave it."""
+        return self._log_path is path
 
     def _move(self, directory: str, suffix: str, *, rename: bool) -> None:
         with self._lock:
+            if rename and suffix == FileState.DELETED.value:
+                self._give_way_to_this(self._path_in(directory, FileKind.LOG, suffix))
             indexes = (self._offset_index, self._time_index, self._txn_index)
             paths = [self._path(kind) for kind in _FILES]
             for path, index, kind in zip(paths, (None, *indexes), _FILES, strict=True):
@@ -228,16 +298,24 @@ class SegmentFiles:
                         index.path = target
                 elif rename and (kind is FileKind.LOG or self._disk.exists(path)):
                     self._disk.rename(path, target)
+            self._stop_waiting()
             self.directory, self.suffix = directory, suffix
             self._log_path = None
+            if suffix == FileState.DELETED.value:
+                _going[self.log_path] = self
 
-    def _delete_promoted(self, kind: FileKind) -> None:
-        """A future log that was promoted meanwhile: its directory has lost its suffix."""
-        parent, name = os.path.split(self.directory)
-        if self.suffix != FileState.DELETED.value or not name.endswith("-future"):
-            return
-        plain = f"{parent}{os.sep}{parse_partition_directory(name).topic_partition}"
-        self._disk.delete(self._path_in(plain, kind, self.suffix))
+    def _stop_waiting(self) -> None:
+        if self.suffix == FileState.DELETED.value and _going.get(self.log_path) is self:
+            del _going[self.log_path]
+
+    def _give_way_to_this(self, path: str) -> None:
+        """Delete the segment for good that waits under a name for its deletion: this one needs the name.
+
+        Its readers would go on in this one's file, and its deletion would take that away too early.
+        """
+        earlier = _going.get(path)
+        if earlier is not None and earlier is not self:
+            earlier.delete()
 
     def _forget_indexes(self) -> None:
         for index in (self._offset_index, self._time_index, self._txn_index):

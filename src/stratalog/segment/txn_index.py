@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stratalog.errors import CorruptIndexError, InvalidOffsetError
-from stratalog.files.disk import Disk, Path
+from stratalog.files.disk import Disk, FileIdentity, Path
 from stratalog.segment.index_cache import IndexCache
 from stratalog.segment.index_file import Entries, IndexFile
 
@@ -70,6 +70,7 @@ class TransactionIndex(IndexFile):
         lock: Any = None,  # Any: as in IndexFile
         cache: IndexCache | None = None,
         on_create: Callable[[], object] | None = None,
+        identity: FileIdentity | None = None,
     ) -> None:
         super().__init__(
             disk,
@@ -80,6 +81,7 @@ class TransactionIndex(IndexFile):
             lock=lock,
             cache=cache,
             on_create=on_create,
+            identity=identity,
         )
 
     @property
