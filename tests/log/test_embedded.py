@@ -250,8 +250,8 @@ def test_a_flush_that_fails_in_the_background_leaves_no_mark(directory: Path) ->
     disk = FailingDisk()
     log = open_log(directory, create=True, disk=disk)
     log.append(b"a")
+    log.log.roll()  # which flushes the rest in a thread of its own, before or while the log is closed
     disk.failing = "sync"
-    log.log.roll()  # which flushes in a thread of its own, before or while the log is closed
 
     with pytest.raises(DiskError, match="input/output"):
         log.close()

@@ -291,6 +291,12 @@ class WrittenLog(FlushedLog):
             self._delete([previous], "it is empty and rolled again", with_snapshots=False)
         else:
             previous.on_become_inactive()
+        if self._follows_end:
+            # The only copy. A power cut may take the end of it, but a segment that outlived the end of the
+            # one before would leave a hole: records are there that came after some that are not. With
+            # replicas, as in Kafka, the flush in the background is enough.
+            previous.sync_log()
+            self._sync_names([previous])
         segment = self._create_segment(base_offset)
         self.segments.add(segment)
         self._end = OffsetMetadata(self._end.offset, base_offset, 0)
@@ -302,7 +308,7 @@ class WrittenLog(FlushedLog):
         return segment
 
     def _flush_rolled(self, base_offset: int) -> None:
-        """In the background: an append does not wait for the device."""
+        """In the background: what else there is of the segment, and the recovery point."""
         with self._flush_lock, self._failing():
             if self._closed or self._failed is not None or self._refusal is not None:
                 return
