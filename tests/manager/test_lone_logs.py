@@ -204,6 +204,16 @@ def test_a_log_in_two_log_directories_is_not_opened(tmp_path: Path) -> None:
     open_log(tmp_path / "one" / "orders-0").close()
 
 
+def test_a_partition_of_a_log_directory_is_not_opened_by_another_name(tmp_path: Path) -> None:
+    """The directory's checkpoints would not find it."""
+    with LogManager([tmp_path / "data"]) as manager:
+        manager.get_or_create_log(ORDERS, is_new=True)
+    (tmp_path / "payments-3").symlink_to(tmp_path / "data" / "orders-0")
+
+    with pytest.raises(UsageError, match="which has another name"):
+        open_log(tmp_path / "payments-3")
+
+
 def test_a_manager_waits_for_who_may_give_up_at_once(tmp_path: Path) -> None:
     lone(tmp_path / "orders-0", b"ours")
     trial = DirectoryLock(tmp_path / "orders-0")

@@ -99,6 +99,10 @@ class Home:
         self._kept_marks = KeptMarks(self.topic_partition, starts=self._start_offsets, ends=ends)
 
     @property
+    def _name(self) -> str:
+        return os.path.basename(self.directory)  # noqa: PTH119
+
+    @property
     def _is_lone(self) -> bool:
         return self._home == self.directory
 
@@ -237,6 +241,9 @@ class Home:
                 return
             self.release()
             self._locks.clear()
+        real = os.path.realpath(self.directory)
+        if home == os.path.dirname(real) and os.path.basename(real) != self._name:  # noqa: PTH119, PTH120
+            raise UsageError(f"{self.directory} is a link to {real}, which has another name: open that one.")
         self._take(home)
         for parent in parents:
             if parent != home:
@@ -311,9 +318,8 @@ class Home:
         return True
 
     def _has_others(self) -> bool:
-        own = PurePath(self.directory).name
         return any(
-            entry.kind is EntryKind.DIRECTORY and entry.name != own
+            entry.kind is EntryKind.DIRECTORY and entry.name != self._name
             for entry in self._disk.list_directory(self._home)
         )
 
