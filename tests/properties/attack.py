@@ -21,7 +21,7 @@ from tests.properties.corpus import corpus
 from tests.properties.mutate import Case, mutated
 from tests.properties.readers import Readers
 
-SECONDS = 10  # that a case may take; it takes a few thousandths of one
+SECONDS = 60  # that a case may take; it takes a few thousandths of one, unless the machine is busy
 MEMORY = 256 << 20  # that all cases together may add to the process
 
 

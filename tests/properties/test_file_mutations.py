@@ -64,7 +64,7 @@ def blocks() -> list[tuple[str, int, int]]:
     return found
 
 
-def attack(work: Path, group: str, first: int, count: int) -> dict[str, dict[str, int]]:
+def attack(work: Path, group: str, first: int, count: int, **environment: str) -> dict[str, dict[str, int]]:
     """Run these cases; fail with the number of the one that went wrong, or return what came of them."""
     progress = work / "progress"
     progress.write_bytes(struct.pack("<q", -1))  # healthy ones come first
@@ -73,7 +73,7 @@ def attack(work: Path, group: str, first: int, count: int) -> dict[str, dict[str
         [sys.executable, *arguments, str(progress)],
         cwd=ROOT,
         # One arena, or every thread would reserve 64 MiB of addresses.
-        env={**os.environ, "MALLOC_ARENA_MAX": "1"},
+        env={**os.environ, "MALLOC_ARENA_MAX": "1", **environment},
         capture_output=True,
         text=True,
         check=False,
@@ -103,6 +103,24 @@ def test_damaged_files_are_read_or_refused(
         assert [met for met in MET[group] if not found["outcomes"].get(met)] == []
 
 
+@pytest.mark.deep  # it compiles every kernel anew
+@pytest.mark.parametrize("group", ["files", "segments", "directories"])
+def test_no_kernel_of_files_indexes_outside_an_array(group: str, tmp_path: Path, counts: Count) -> None:
+    deep, *_, count = GROUPS[group]
+
+    found = attack(
+        tmp_path,
+        group,
+        deep,
+        count // 4,
+        NUMBA_BOUNDSCHECK="1",
+        NUMBA_CACHE_DIR=str(tmp_path / "numba"),
+    )
+
+    counts("mutated files", found["kinds"])
+    assert list((tmp_path / "numba").rglob("*.nbi"))
+
+
 PLANTED = """
 import sys
 from tests.properties import attack_files
@@ -114,7 +132,7 @@ def run(rng):
 
 
 attack_files.runner = lambda group, work: (run, lambda: {{"outcomes": {{}}, "kinds": {{}}}})
-attack_files.SECONDS = 1
+attack_files.SECONDS = {seconds}
 attack_files.main("files", 1, 5, 1, sys.argv[1])
 print("not caught")
 """
@@ -125,7 +143,7 @@ print("not caught")
     [
         ("bytearray(2 << 30)", 1, "MemoryError"),
         ("attack_files.guarded_buffer(10).base[4096 + 4096]", -signal.SIGSEGV, "Segmentation fault"),
-        ("__import__('time').sleep(60)", -signal.SIGALRM, "most recent call first"),
+        ("__import__('time').sleep(500)", -signal.SIGALRM, "most recent call first"),
         ("{}['no error of ours']", 1, "KeyError"),
     ],
     ids=["2 GiB of memory", "a read outside", "a hang", "an error that is not ours"],
@@ -137,7 +155,12 @@ def test_what_is_looked_for_is_caught_where_it_is_planted(
     progress.write_bytes(struct.pack("<q", -1))
 
     run = subprocess.run(
-        [sys.executable, "-c", PLANTED.format(what=what), str(progress)],
+        [
+            sys.executable,
+            "-c",
+            PLANTED.format(what=what, seconds=1 if exit_code == -signal.SIGALRM else 400),
+            str(progress),
+        ],
         cwd=ROOT,
         capture_output=True,
         text=True,
