@@ -116,7 +116,7 @@ def test_no_promise_of_durability_is_without_a_test() -> None:
         if table.startswith("|") and "| shown by |" in table.splitlines()[0]
     ]
 
-    assert len(proven) == 3
+    assert len(proven) == 4
     for table in proven:
         for row in table.splitlines()[2:]:
             assert NAMED_TEST.search(row), row

@@ -11,7 +11,7 @@ import random
 import struct
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
@@ -27,6 +27,7 @@ from stratalog.jobs.metadata_snapshot import SnapshotTask, read_table_task
 from stratalog.jobs.reading.options import OnCorruption
 from stratalog.log.checkpoint_file import OffsetCheckpointFile
 from stratalog.log.clean_shutdown import CleanShutdownFile
+from stratalog.log.cleaning.erase_audit import AUDIT, Audit, AuditLine
 from stratalog.log.epochs import LeaderEpochFileCache
 from stratalog.log.partition_metadata import PartitionMetadataFile
 from stratalog.log.producer_snapshot import CRC_COVERS_FROM, build_snapshot
@@ -36,6 +37,8 @@ from stratalog.log.recovery.quarantine import Quarantine
 from stratalog.manager.attempt import NOTE, Attempt
 from stratalog.manager.checkpoints import Checkpoint
 from stratalog.manager.meta_properties import read_meta_properties
+from stratalog.manager.pending_move import NOTE as MOVE
+from stratalog.manager.pending_move import finish_pending_move
 from stratalog.manager.pending_write import finish_pending_write
 from stratalog.manager.topics import read_cluster_metadata
 from stratalog.manager.write_journal import (
@@ -453,6 +456,47 @@ def _read_journal(outcomes: Outcomes, _rng: random.Random, data: bytes) -> None:
     assert all(name.startswith((ROOT + "/", "/outside/")) for name in left), "it made a file elsewhere"
 
 
+@cache
+def _moves() -> tuple[bytes, ...]:
+    document = {"version": 0, "topic": "orders", "partition": 0, "from": "/spare"}
+    return (json.dumps(document).encode(), json.dumps({**document, "from": "/outside"}).encode())
+
+
+def _read_move(outcomes: Outcomes, _rng: random.Random, data: bytes) -> None:
+    log = f"orders-0/{0:020d}.log"
+    others = {f"/outside/{log}": b"x", f"/spare/other-0/{0:020d}.log": b"y", f"{ROOT}/{log}": b"z"}
+    disk = SimulatedDisk.of({**others, f"/spare/{log}": b"old", f"{ROOT}/{MOVE}": data})
+    outcomes.of(lambda: finish_pending_move(disk, ROOT, ["/spare"]), "move")
+    left = disk.contents()
+    assert {name: left.get(name) for name in others} == others, "a move reached what is not its own"
+    assert list(left.values()).count(b"old") == 1
+
+
+@cache
+def _audits() -> tuple[bytes, ...]:
+    line = AuditLine(
+        time_ms=17,
+        partition="orders-0",
+        file=f"{0:020d}.log",
+        what="segment",
+        records_count=3,
+        first_offset=4,
+        last_offset=9,
+        key_hashes=["ab", "cd"],
+        size_before=900,
+        size_after=700,
+        sha256_before="e3b0",
+        sha256_after=None,
+    )
+    text = json.dumps(asdict(line)).encode() + b"\n"
+    return (text, text + text, text + text[:40])
+
+
+def _read_audit(outcomes: Outcomes, _rng: random.Random, data: bytes) -> None:
+    audit = Audit(SimulatedDisk.of({f"{ROOT}/{AUDIT}": data}), ROOT)
+    outcomes.of(lambda: [line.subject for line in audit.lines()], "audit")
+
+
 # The records of internal topics, and a snapshot of them
 
 
@@ -591,6 +635,8 @@ VICTIMS = (
     ),
     Victim(name=NOTE, share=30, healthy=_notes, read=_read_note, spoil=damaged_text),
     Victim(name=MANIFEST, share=50, healthy=_manifests, read=_read_manifest, spoil=damaged_text),
+    Victim(name=MOVE, share=30, healthy=_moves, read=_read_move, spoil=damaged_text),
+    Victim(name=AUDIT, share=20, healthy=_audits, read=_read_audit, spoil=damaged_text),
     Victim(name=JOURNAL, share=60, healthy=_journals, read=_read_journal, spoil=damaged_text),
     Victim(
         name="__cluster_metadata .checkpoint",

@@ -87,7 +87,7 @@ def _parse(data: bytes) -> PendingMove | None:
             return None
         topic, partition, source = found["topic"], found["partition"], found["from"]
         check_topic_name(topic)
-    except (ValueError, KeyError, TypeError, InvalidNameError):
+    except (ValueError, KeyError, TypeError, RecursionError, InvalidNameError):
         return None
     if not isinstance(partition, int) or not isinstance(source, str):
         return None

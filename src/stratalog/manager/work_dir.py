@@ -169,7 +169,7 @@ def _parsed(text: bytes) -> _Copy | None:
         found = json.loads(text)
         path, inode = found["path"], found["inode"]
         data = base64.b64decode(found["data"], validate=True)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
     is_path = isinstance(path, str) and os.path.abspath(path) == path  # noqa: PTH100
     return _Copy(path, inode, data) if is_path and isinstance(inode, int | None) else None

@@ -100,5 +100,5 @@ class Audit:
 def _parsed(line: bytes) -> AuditLine | None:
     try:
         return AuditLine(**json.loads(line.strip(b"\0")))
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         return None
