@@ -219,11 +219,17 @@ def lone(work: Path, kind: str) -> dict[str, object]:
                 flushed = offset + 1
         except DiskError as error:
             refused.append(error)
-    for act in (lambda: log.append(b"one more"), log.flush, log.close):
+    appended = log.end_offset
+    for act in (lambda: log.append(b"one more"), log.flush):
         try:
             act()
         except DiskError as error:
             refused.append(error)
+    try:
+        log.close()
+        flushed = appended  # a close that raises nothing has brought every record to the device
+    except DiskError:
+        pass
     ballast.unlink()
     with stratalog.open_log(place, config=settings) as log:
         values = [record.value for record in log.records()]
@@ -231,7 +237,7 @@ def lone(work: Path, kind: str) -> dict[str, object]:
         log.append(b"one more")
     return {
         "errno": refused[0].errno,
-        "offline": int(len(refused) == 4),
+        "offline": int(len(refused) == 3),
         "reason": str(refused[-1]),
         "served": 20,
         "flushed": {"orders-0": flushed},

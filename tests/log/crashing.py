@@ -33,14 +33,20 @@ def new_disk(directory: Path) -> SimulatedDisk:
     return disk
 
 
+def open_on(
+    directory: Path, disk: SimulatedDisk, *, scheduler: ManualScheduler | None = None
+) -> PartitionLog:
+    clock = ManualClock()
+    used = scheduler or ManualScheduler(clock)
+    return open_log(directory, create=True, config=CONFIG, disk=disk, clock=clock, scheduler=used)
+
+
 @contextmanager
 def opened(
     directory: Path, disk: SimulatedDisk, *, scheduler: ManualScheduler | None = None
 ) -> Iterator[PartitionLog]:
     """The log, which is let go of at the end, whatever state the machine is in."""
-    clock = ManualClock()
-    used = scheduler or ManualScheduler(clock)
-    log = open_log(directory, create=True, config=CONFIG, disk=disk, clock=clock, scheduler=used)
+    log = open_on(directory, disk, scheduler=scheduler)
     try:
         yield log
     finally:

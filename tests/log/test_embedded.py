@@ -10,6 +10,7 @@ import shutil
 import threading
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -220,16 +221,18 @@ class FailingDisk(Disk):
 
 
 @pytest.mark.parametrize(
-    ("step", "change"),
+    ("step", "change", "is_raised"),
     [
-        ("write_at", lambda log: log.append(b"d")),
-        ("sync", lambda log: log.flush()),
-        ("truncate", lambda log: log.truncate_to(1)),
+        ("write_at", lambda log: log.append(b"d"), False),
+        ("sync", lambda log: log.flush(), True),
+        ("truncate", lambda log: log.truncate_to(1), False),
     ],
 )
 def test_a_disk_that_fails_once_leaves_no_mark(
-    directory: Path, step: str, change: Callable[[PartitionLog], object]
+    directory: Path, step: str, change: Callable[[PartitionLog], object], is_raised: bool
 ) -> None:
+    """Closing raises what may have cost a record, and nothing else: a sync that failed has lost what it was
+    to write, whatever the next one says."""
     disk = FailingDisk()
     log = open_log(directory, create=True, disk=disk)
     for value in (b"a", b"b", b"c"):
@@ -238,7 +241,7 @@ def test_a_disk_that_fails_once_leaves_no_mark(
 
     with pytest.raises(DiskError, match="input/output"):
         change(log)
-    with pytest.raises(DiskError, match="input/output"):
+    with pytest.raises(DiskError, match="input/output") if is_raised else nullcontext():
         log.close()
 
     assert not (directory / CLEAN).exists()

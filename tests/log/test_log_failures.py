@@ -63,7 +63,9 @@ def test_an_append_that_is_interrupted_fails_the_log(monkeypatch: pytest.MonkeyP
         log.append_as_leader(batch(b"c"), leader_epoch=0)
 
 
-def test_a_roll_that_is_interrupted_fails_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_roll_that_is_interrupted_while_it_is_finished_fails_the_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Its new file is there, and no segment in memory: the next roll would stumble over it."""
     log = Machine().open()
     log.append_as_leader(batch(b"a"), leader_epoch=0)

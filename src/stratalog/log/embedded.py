@@ -401,7 +401,8 @@ class PartitionLog:
     def close(self) -> None:
         """Bring everything to the device, leave the mark of a clean close, let go of the lock. Twice is once.
 
-        A log that failed to write is let go of without the mark: it must be recovered. In a forked child this
+        A log that failed to write is let go of without the mark: it is recovered when it is opened next. Its
+        DiskError is raised only where the device may lack a record that was appended. In a forked child this
         writes nothing, and the log stays open in its parent.
         """
         if not self._opener.is_here:  # nor is the thread that may hold the lock
@@ -423,9 +424,11 @@ class PartitionLog:
                     raise self._log.failure
                 self._log.keep_start()
                 self._home.mark_clean()
-            except DiskError:
+            except DiskError as error:
                 self._log.close_handlers()
-                raise
+                if not self._log.is_saved:
+                    raise
+                logger.warning("%s is not marked as closed cleanly, but has every record: %s", self, error)
             finally:
                 self._stop_scheduler()
                 self._home.release()

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import errno
+import logging
 from collections.abc import Sequence
 
 from stratalog.errors import DiskError
 from stratalog.log.marks import LogMarks
 from stratalog.segment.segment import LogSegment
+
+logger = logging.getLogger(__name__)
 
 
 class FlushedLog(LogMarks):
@@ -68,8 +71,9 @@ class FlushedLog(LogMarks):
     def close(self) -> None:
         """Flush, leave a snapshot at the end, cut the indexes, as a clean shutdown does. Twice is once.
 
-        A log that has failed is let go of as it is, and its failure raised: it was not closed cleanly. One
-        that was moved or deleted, or that the parent of this process has open, is only let go of.
+        A log that has failed brings its records to the device if it can (`is_saved` says whether) and is let
+        go of otherwise as it is; its failure is raised: it was not closed cleanly. One that was moved or
+        deleted, or that the parent of this process has open, is only let go of.
         """
         with self._flush_lock, self._lock:
             if self._closed:
@@ -77,19 +81,49 @@ class FlushedLog(LogMarks):
             if self._refusal is not None:
                 self.close_handlers()
                 return
-            if self._failed is not None:
+            try:
+                if self._failed is not None:
+                    raise self._failed
+                self._close()
+            except DiskError:
+                self._save_records()
                 self.close_handlers()
-                raise self._failed
-            with self._failing():
-                self.flush(force=True)
-                self.epochs.flush()
-                self.producers.take_snapshot()
-                for segment in self.segments:
-                    segment.close()
-                # Whoever writes a mark afterwards vouches for the names in it too.
-                self._disk.sync_directory(self._directory)
-            self._closed = True
-            self._disk.release(self._directory)
+                raise
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether every record that was appended is on the device, though the log may have failed since."""
+        return self._is_saved or self.recovery_point >= self._end.offset
+
+    def _close(self) -> None:
+        with self._failing():
+            self.flush(force=True)
+            self.epochs.flush()
+            self.producers.take_snapshot()
+            for segment in self.segments:
+                segment.close()
+            # Whoever writes a mark afterwards vouches for the names in it too.
+            self._disk.sync_directory(self._directory)
+        self._closed = True
+        self._disk.release(self._directory)
+
+    def _save_records(self) -> None:
+        """After a failure: bring to the device what was appended, if that still can be known to be there.
+
+        A sync that has failed once says nothing when it then succeeds: the system has dropped what it could
+        not write.
+        """
+        unsaved = self.segments.range(self.recovery_point, self._end.offset)
+        if self.is_saved or any(segment.has_failed_sync for segment in unsaved):
+            return
+        try:
+            for segment in unsaved:
+                segment.sync_log()
+            self._disk.sync_directory(self._directory)
+        except DiskError as error:
+            logger.warning("%s is closed, and the device may not have all of it: %s", self._directory, error)
+        else:
+            self._is_saved = True
 
     def close_handlers(self) -> None:
         """Let go without writing anything: the disk has failed."""

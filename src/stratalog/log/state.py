@@ -80,6 +80,7 @@ class LogState:
         self._lock = threading.RLock()
         self._failed: DiskError | None = None
         self._closed = False
+        self._is_saved = False  # after a failure, all of it all the same
         self._refusal: Callable[[], StratalogError] | None = None  # why nothing is changed here any more
         self._opener = Opener()
         tell_in_child(self)

@@ -8,6 +8,7 @@ then written. Kafka: UnifiedLog.append, roll
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from stratalog.errors import (
     UnexpectedAppendOffsetError,
     UsageError,
 )
+from stratalog.files.names import FileKind, segment_file_name
 from stratalog.log.append import AppendInfo, analyze
 from stratalog.log.deletion import delete_segments
 from stratalog.log.flushing import FlushedLog
@@ -145,12 +147,12 @@ class WrittenLog(FlushedLog):
             try:
                 if self._write(info, segment, changes):
                     return info
-                segment = self._roll_for(info)
             except (DiskError, IndexFullError):
                 raise  # of the latter nothing is left in the file
             except BaseException as error:
                 self._fail_over(error)
                 raise
+            segment = self._roll_for(info)
 
     def _write(self, info: AppendInfo, segment: LogSegment, changes: ProducerChanges) -> bool:
         """Put the set into the segment, and all it changes into memory; False if an index is full."""
@@ -282,23 +284,52 @@ class WrittenLog(FlushedLog):
                 raise UsageError(
                     f"{self.topic_partition}: {base_offset} is before the active {previous.base_offset}."
                 )
-            with self._writing():
+            try:
                 return self._begin_segment(base_offset, previous)
+            except DiskError:
+                raise
+            except BaseException as error:
+                self._finish_roll(base_offset, previous, error)
+                raise
+
+    def _finish_roll(self, base_offset: int, previous: LogSegment, error: BaseException) -> None:
+        """Do to its end what Ctrl-C has interrupted, so that file names and memory agree again.
+
+        How far it came is not known: each step is done again, with nothing believed of files that it has
+        changed. The old segment may have lost the room in its indexes already, so there is no way back.
+        """
+        try:
+            if self.segments.active is previous:
+                previous.forget_indexes()
+                if base_offset != previous.base_offset or previous.suffix:
+                    self._disk.delete(
+                        f"{self._directory}{os.sep}{segment_file_name(base_offset, FileKind.LOG)}"
+                    )
+            self._names_count += 1
+            self._begin_segment(base_offset, previous)
+        except DiskError as refusal:
+            self._failed = refusal
+        except BaseException:
+            self._fail_over(error)
+            raise
 
     def _begin_segment(self, base_offset: int, previous: LogSegment) -> LogSegment:
-        if base_offset == previous.base_offset:
-            # An empty one whose indexes count as full can only be cured by making it anew.
-            self._delete([previous], "it is empty and rolled again", with_snapshots=False)
-        else:
-            previous.on_become_inactive()
-        if self._follows_end:
-            # The only copy. A power cut may take the end of it, but a segment that outlived the end of the
-            # one before would leave a hole: records are there that came after some that are not. With
-            # replicas, as in Kafka, the flush in the background is enough.
-            previous.sync_log()
-            self._sync_names([previous])
-        segment = self._create_segment(base_offset)
-        self.segments.add(segment)
+        segment = self.segments.active
+        if segment is previous:  # else this was interrupted when the new one was there already
+            if base_offset == previous.base_offset:
+                # An empty one whose indexes count as full can only be cured by making it anew.
+                if not previous.suffix:
+                    self._delete([previous], "it is empty and rolled again", with_snapshots=False)
+            else:
+                previous.on_become_inactive()
+            if self._follows_end:
+                # The only copy. A power cut may take the end of it, but a segment that outlived the end of
+                # the one before would leave a hole: records are there that came after some that are not. With
+                # replicas, as in Kafka, the flush in the background is enough.
+                previous.sync_log()
+                self._sync_names([previous])
+            segment = self._create_segment(base_offset)
+            self.segments.add(segment)
         self._end = OffsetMetadata(self._end.offset, base_offset, 0)
         self.producers.update_map_end_offset(base_offset)
         self.producers.take_snapshot(sync=False)

@@ -21,20 +21,29 @@ from stratalog.manager.log_directory import LogDirectory
 from stratalog.manager.registry import LogRegistry
 
 
-def close_logs(directories: Sequence[LogDirectory], logs: LogRegistry, *, threads: int) -> None:
-    """Close all logs of these directories, so many at a time in each; one that fails fails its directory."""
+def close_logs(
+    directories: Sequence[LogDirectory], logs: LogRegistry, *, threads: int
+) -> list[StratalogError]:
+    """Close all logs of these directories, so many at a time in each; one that fails fails its directory.
+
+    Returns the errors of those of which the device may lack a record that was appended.
+    """
     work = [(directory, log) for directory in directories for log in logs.in_directory(directory.path)]
     if not work:
-        return
+        return []
     found = [log for _, log in work]
     if threading.main_thread().is_alive():
         with ThreadPoolExecutor(threads * len(directories), "stratalog-close") as pool:
             errors = [*pool.map(_close, found)]
     else:  # what is registered with atexit comes here, when no executor takes work any more
         errors = [*map(_close, found)]
-    for (directory, _), error in zip(work, errors, strict=True):
+    losses = []
+    for (directory, log), error in zip(work, errors, strict=True):
         if error is not None:
             directory.fail(error)
+            if not log.is_saved:
+                losses.append(error)
+    return losses
 
 
 def _close(log: Log) -> StratalogError | None:

@@ -146,7 +146,10 @@ class LogManager:
         self._begin_cleaning(metadata)
 
     def shutdown(self, broker_epoch: int | None = None) -> None:
-        """Close all logs and leave the markers; twice is once. Raises the first failure of closing itself.
+        """Close all logs and leave the markers; twice is once.
+
+        A directory that fails meanwhile goes without its marker, as `directories` says afterwards. An error
+        is raised only where the device may lack a record that was appended.
 
         `broker_epoch` goes into the markers, in place of that which each directory was opened with. In a
         forked child this writes nothing, and the logs stay open in its parent.
@@ -167,15 +170,14 @@ class LogManager:
         online = [directory for directory in self.directories if directory.is_online]
         try:
             self.checkpoint_high_watermarks()
-            close_logs(online, self._logs, threads=self.config.num_recovery_threads_per_data_dir)
+            losses = close_logs(online, self._logs, threads=self.config.num_recovery_threads_per_data_dir)
             self.checkpoint_log_recovery_offsets()
             self.checkpoint_log_start_offsets()
             leave_markers(self.directories, broker_epoch)
         finally:
             self._let_go()
-        for directory in online:
-            if directory.failure is not None:
-                raise directory.failure
+        if losses:
+            raise losses[0]
 
     def _begin_cleaning(self, metadata: ClusterMetadata | None) -> None:
         """Let retention and the cleaner join, unless nobody has said by which settings: defaults erase."""

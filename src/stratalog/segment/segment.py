@@ -54,6 +54,7 @@ class LogSegment(ReadableSegment):
         "_synced_count",
         "clock",
         "created_ms",
+        "has_failed_sync",
         "roll_jitter_ms",
     )
 
@@ -85,6 +86,7 @@ class LogSegment(ReadableSegment):
         # How often the log was changed here, and how many of that were done when a sync of it began; -1 is no
         # sync yet. A change counts when it is done: one that a sync only meets half is not on the device.
         self._changes_count, self._synced_count = 0, -1
+        self.has_failed_sync = False  # some of it may be lost for good, whatever a later sync says
 
     @classmethod
     def create(
@@ -352,7 +354,11 @@ class LogSegment(ReadableSegment):
     def sync_log(self) -> None:
         """Return when the batches are on the device, as far as they were written when this was called."""
         changes_count = self._changes_count  # before: what is written meanwhile may come too late for it
-        self._disk.sync(self.log_path)
+        try:
+            self._disk.sync(self.log_path)
+        except DiskError:
+            self.has_failed_sync = True
+            raise
         self._synced_count = changes_count
 
     def _forget(self) -> None:

@@ -296,13 +296,17 @@ class SegmentFiles:
                         index.rename_to(target)
                     else:
                         index.path = target
-                elif rename and (kind is FileKind.LOG or self._disk.exists(path)):
+                elif rename and (self._disk.exists(path) or self._is_lost(kind, target)):
                     self._disk.rename(path, target)
             self._stop_waiting()
             self.directory, self.suffix = directory, suffix
             self._log_path = None
             if suffix == FileState.DELETED.value:
                 _going[self.log_path] = self
+
+    def _is_lost(self, kind: FileKind, target: str) -> bool:
+        """Whether a log is under neither name; one that an interrupted try has renamed is not."""
+        return kind is FileKind.LOG and not self._disk.exists(target)
 
     def _stop_waiting(self) -> None:
         if self.suffix == FileState.DELETED.value and _going.get(self.log_path) is self:
@@ -316,6 +320,11 @@ class SegmentFiles:
         earlier = _going.get(path)
         if earlier is not None and earlier is not self:
             earlier.delete()
+
+    def forget_indexes(self) -> None:
+        """Drop what is known of the indexes: they are looked at anew when they are used next."""
+        with self._lock:
+            self._forget_indexes()
 
     def _forget_indexes(self) -> None:
         for index in (self._offset_index, self._time_index, self._txn_index):
