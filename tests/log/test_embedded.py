@@ -254,6 +254,7 @@ def test_a_flush_that_fails_in_the_background_leaves_no_mark(directory: Path) ->
     log = open_log(directory, create=True, disk=disk)
     log.append(b"a")
     log.log.roll()  # which flushes the rest in a thread of its own, before or while the log is closed
+    log.append(b"b")  # that is not on the device yet: closing raises
     disk.failing = "sync"
 
     with pytest.raises(DiskError, match="input/output"):
