@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -36,6 +38,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("deep"):
             item.add_marker(pytest.mark.skip(reason="runs in `make test-deep`"))
+
+
+def pytest_collection_finish() -> None:
+    """Keep modules and collected tests out of the collector's sight.
+
+    It goes through the oldest objects only when there are a quarter more of them. The logs and simulated
+    disks of tests that have ended, of megabytes each, would be too few for that, and a worker would grow to
+    gigabytes.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
