@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from tests.waiting import PATIENCE_S
+
 HEAVY = ["numba", "numpy", "pyarrow", "pyspark"]
 REPORT = (
     f"import atexit, sys; atexit.register(lambda: print('heavy:', sorted(set({HEAVY}) & set(sys.modules))))"
@@ -16,7 +18,7 @@ REPORT = (
 def run_and_report(statement: str, *arguments: str) -> str:
     """What a fresh interpreter prints that runs `statement` and then names what heavy modules it has."""
     command = [sys.executable, "-c", f"{REPORT}\n{statement}", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE_S).stdout
 
 
 @pytest.mark.parametrize(

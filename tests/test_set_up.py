@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import PATIENCE_S
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -30,7 +32,9 @@ def program(path: Path, script: str) -> Path:
 def set_up(clone: Path, python: Path | str) -> subprocess.CompletedProcess[str]:
     environ = {"PATH": "/usr/bin:/bin", "PYTHON": str(python)}
     command = ["sh", str(clone / "tools" / "set_up.sh")]
-    return subprocess.run(command, env=environ, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(
+        command, env=environ, capture_output=True, text=True, check=False, timeout=PATIENCE_S
+    )
 
 
 def test_without_a_python_it_says_which_is_needed(clone: Path) -> None:

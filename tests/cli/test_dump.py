@@ -21,6 +21,7 @@ from tests.cli.dumping import (
 )
 from tests.fixtures.catalog import Partition, log_dirs, partitions
 from tests.kafka.tools import dumpable_files
+from tests.waiting import PATIENCE_S
 
 DECODERS = {
     "__consumer_offsets-0": "--offsets-decoder",
@@ -264,7 +265,7 @@ def test_a_reader_that_has_gone_ends_the_dump_quietly() -> None:
         ["bash", "-c", f"set -o pipefail; {command} | head -1; echo ${{PIPESTATUS[0]}}"],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=False,
     )
 

@@ -13,6 +13,7 @@ from stratalog import __version__
 from stratalog.cli import main
 from stratalog.cli.output import Output, json_option
 from stratalog.errors import DiskError, StratalogError, UsageError
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture
@@ -89,7 +90,7 @@ def test_a_reader_that_has_gone_is_no_error() -> None:
         ["bash", "-c", f"set -o pipefail; {command} | true; echo ${{PIPESTATUS[0]}}"],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=False,
     )
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from stratalog.cli import main
+from tests.waiting import PATIENCE_S
 
 
 def test_kernels_are_named(capsys: pytest.CaptureFixture[str]) -> None:
@@ -58,7 +59,7 @@ def test_the_second_process_compiles_nothing(tmp_path: Path) -> None:
             env=environ,
             capture_output=True,
             check=True,
-            timeout=300,
+            timeout=PATIENCE_S,
         )
         kernels: list[dict[str, Any]] = json.loads(done.stdout)["kernels"]
         return sum(kernel["compiled_count"] for kernel in kernels)

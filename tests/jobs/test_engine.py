@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from stratalog.errors import CorruptRecordError
 from stratalog.jobs.engine import Progress, ThreadEngine, pack
+from tests.waiting import PATIENCE_S
 
 
 def test_results_come_in_the_order_of_the_tasks() -> None:
@@ -32,7 +33,7 @@ def test_the_largest_task_starts_first() -> None:
 
 
 def test_tasks_run_side_by_side() -> None:
-    both = threading.Barrier(2, timeout=30)
+    both = threading.Barrier(2, timeout=PATIENCE_S)
 
     assert sorted(ThreadEngine(2).map(lambda _: both.wait(), [0, 1])) == [0, 1]
 
@@ -45,7 +46,7 @@ def test_an_error_is_raised_and_waiting_tasks_are_dropped() -> None:
         started.append(task)
         if task == 0:
             raise CorruptRecordError("planted", position=task)
-        never.wait(0.2)
+        never.wait(0.5)
 
     with pytest.raises(CorruptRecordError, match="planted"):
         ThreadEngine(1).map(fail_first, list(range(1000)))

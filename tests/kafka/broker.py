@@ -27,8 +27,19 @@ from typing import Self
 
 from tests.kafka.jars import KafkaJars
 from tests.kafka.ports import free_ports
-from tests.kafka.tools import FAST_START, KafkaError, java_command, log_flags, properties_text, run_tool
+from tests.kafka.tools import (
+    FAST_START,
+    NO_WORD_OF_ARCHIVES,
+    KafkaError,
+    class_archive,
+    java_command,
+    log_flags,
+    properties_text,
+    run_tool,
+    shared_classes,
+)
 from tests.kafka.zookeeper import ZooKeeper
+from tests.waiting import PATIENCE_S, until
 
 # After a SIGKILL the controller, or ZooKeeper, refuses the same broker id until its former session has run
 # out: 9 s (18 s) by default, a long wait in a test. With less than 4 s a loaded machine loses live sessions.
@@ -80,7 +91,7 @@ class Broker:
         """The only log directory, or the first."""
         return self.log_dirs[0]
 
-    def start(self, timeout_s: float = 300) -> None:
+    def start(self, timeout_s: float = PATIENCE_S) -> None:
         """Format the log directories if they are new, start, and wait until the broker serves."""
         if self._process:
             raise KafkaError("the broker is already running")
@@ -98,15 +109,15 @@ class Broker:
             time.sleep(0.02)
         self.start_s = time.monotonic() - began
 
-    def stop(self, timeout_s: float = 120) -> None:
+    def stop(self, timeout_s: float = PATIENCE_S) -> None:
         """SIGTERM: controlled shutdown, everything flushed, clean-shutdown marker written."""
         self._end(signal.SIGTERM, timeout_s)
         if self._new_archive and self._new_archive.exists():
-            self._new_archive.replace(self._archive)
+            self._new_archive.replace(class_archive(self.jars, self._jvm))
 
     def kill(self) -> None:
         """SIGKILL: nothing is flushed, trimmed or marked."""
-        self._end(signal.SIGKILL, timeout_s=30)
+        self._end(signal.SIGKILL, PATIENCE_S)
         if self._zookeeper:
             # A KRaft broker asks again until it is let in; one that talks to ZooKeeper gives up at once.
             time.sleep(1.5 * _SESSION_MS / 1000)
@@ -119,7 +130,7 @@ class Broker:
     def close(self) -> None:
         """Kill what still runs; may be called twice."""
         if self._process:
-            self._end(signal.SIGKILL, timeout_s=30)
+            self._end(signal.SIGKILL, PATIENCE_S)
         if self._zookeeper:
             self._zookeeper.close()
             self._zookeeper = None
@@ -132,19 +143,13 @@ class Broker:
             lines = file.read().decode(errors="replace").splitlines()
         return [line for line in lines if re.search(pattern, line)]
 
-    def wait_for_line(self, pattern: str, *, count: int = 1, timeout_s: float = 60) -> list[str]:
+    def wait_for_line(self, pattern: str, *, count: int = 1) -> list[str]:
         """The lines since the latest start that match, as soon as there are `count` of them."""
-        end = time.monotonic() + timeout_s
-        while len(found := self.log_lines(pattern)) < count:
-            if time.monotonic() > end:
-                raise KafkaError(
-                    f"{len(found)} instead of {count} lines like {pattern!r} within {timeout_s} s"
-                )
-            time.sleep(0.05)
-        return found
+        until(lambda: len(self.log_lines(pattern)) >= count, f"{count} lines like {pattern!r}")
+        return self.log_lines(pattern)
 
     def tool(
-        self, tool: str, *arguments: str, stdin: str | None = None, check: bool = True, timeout_s: float = 300
+        self, tool: str, *arguments: str, stdin: str | None = None, check: bool = True
     ) -> subprocess.CompletedProcess[str]:
         """run_tool, told this broker's address."""
         return run_tool(
@@ -154,7 +159,6 @@ class Broker:
             bootstrap=self.bootstrap,
             stdin=stdin,
             check=check,
-            timeout_s=timeout_s,
         )
 
     def __enter__(self) -> Self:
@@ -223,11 +227,6 @@ class Broker:
                 self.jars, "storage", "format", "--ignore-formatted", "-c", str(config), "-t", _cluster_id()
             )
 
-    @property
-    def _archive(self) -> Path:
-        collector = "g1" if "-XX:+UseG1GC" in self._jvm else "serial"
-        return self.jars.folder / f"broker-{collector}.jsa"
-
     def _spawn(self, config: Path) -> subprocess.Popen[bytes]:
         flags = [*self._archive_flags(), *log_flags(self.jars, self._work, level="INFO", target="out")]
         java = java_command(self.jars, self._jvm, flags)
@@ -240,13 +239,13 @@ class Broker:
     def _archive_flags(self) -> list[str]:
         """Application class data sharing halves the start: 2.3 s without, 1.3 s with it, on an idle machine.
 
-        The first broker that is stopped leaves the archive, under a name of its own until it is complete. A
-        JVM that cannot use it, being of another version, goes on without.
+        The first broker that is stopped leaves the archive, under a name of its own until it is complete.
         """
-        if self._archive.exists():
-            return [f"-XX:SharedArchiveFile={self._archive}"]
-        self._new_archive = self._archive.with_suffix(f".{os.getpid()}-{self._port}")
-        return [f"-XX:ArchiveClassesAtExit={self._new_archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
+        if flags := shared_classes(self.jars, self._jvm):
+            return flags
+        archive = class_archive(self.jars, self._jvm)
+        self._new_archive = archive.with_suffix(f".{os.getpid()}-{self._port}")
+        return [f"-XX:ArchiveClassesAtExit={self._new_archive}", *NO_WORD_OF_ARCHIVES]
 
     def _end(self, number: signal.Signals, timeout_s: float) -> None:
         if not self._process:

@@ -8,6 +8,8 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.waiting import PATIENCE_S
+
 # librdkafka goes on complaining on stderr when the broker is killed, as tests here do.
 QUIET = {"log_level": 0}
 TOPIC_ATTEMPTS = 3
@@ -22,7 +24,7 @@ def create_topic(
         admin = _admin(bootstrap)  # held: the futures of a client that is collected fail
         (created,) = admin.create_topics([topic]).values()
         try:
-            created.result(20)
+            created.result(PATIENCE_S / TOPIC_ATTEMPTS)
             return
         except TimeoutError:
             # A broker with a ZooKeeper may lose its registration on a busy machine, and takes it up again.
@@ -38,7 +40,7 @@ def delete_records(bootstrap: str, topic: str, partition: int, before_offset: in
     """Move the log start offset up, as retention would."""
     admin = _admin(bootstrap)
     for deleted in admin.delete_records([TopicPartition(topic, partition, before_offset)]).values():
-        deleted.result(30)
+        deleted.result(PATIENCE_S)
 
 
 def producer(bootstrap: str, **config: Any) -> Producer:
@@ -63,7 +65,7 @@ def produce(
 
 
 def _flush(client: Producer) -> None:
-    left = client.flush(60)
+    left = client.flush(PATIENCE_S)
     assert left == 0, f"{left} records were not delivered within a minute"
 
 

@@ -16,6 +16,7 @@ import pytest
 
 from tests.kafka.broker import Broker
 from tests.kafka.jars import NEWEST, KafkaJars, KafkaUnavailableError, resolve
+from tests.kafka.log_oracle import LogOracle
 from tests.kafka.oracle import RecordsOracle
 from tests.kafka.recovery_quarry import Quarry, dig
 
@@ -29,10 +30,13 @@ class MakeBroker(Protocol):
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test in this folder `kafka`."""
+    """Mark every test in this folder `kafka`, and keep together what shares brokers and programs."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.kafka)
+            # A worker of pytest-xdist gets whole files; those of recovery share a quarry.
+            name = "test_recovery" if item.path.stem.startswith("test_recovery") else item.path.stem
+            item.add_marker(pytest.mark.xdist_group(name))
 
 
 @pytest.fixture(scope="session")
@@ -69,6 +73,13 @@ def oracle(kafka_jars: KafkaJars) -> Iterator[RecordsOracle]:
     """Kafka's record classes, asked over a pipe."""
     with had(lambda: RecordsOracle(kafka_jars)) as records_oracle:
         yield records_oracle
+
+
+@pytest.fixture(scope="session")
+def log_oracle(kafka_jars: KafkaJars) -> Iterator[LogOracle]:
+    """Kafka's UnifiedLog, asked over a pipe. A test opens its own log in it, and sets the clock."""
+    with had(lambda: LogOracle(kafka_jars)) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

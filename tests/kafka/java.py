@@ -16,7 +16,8 @@ from types import TracebackType
 from typing import Self
 
 from tests.kafka.jars import KafkaJars, cache_folder, find_java
-from tests.kafka.tools import FAST_START, KafkaError, java_command, log_flags
+from tests.kafka.tools import FAST_START, KafkaError, java_command, log_flags, shared_classes
+from tests.waiting import PATIENCE_S
 
 SOURCES = Path(__file__).with_name("java")
 
@@ -28,7 +29,7 @@ class JavaProgram:
     """
 
     def __init__(self, jars: KafkaJars, name: str, options: Sequence[str] = FAST_START) -> None:
-        flags = log_flags(jars, jars.folder, level="WARN", target="err")
+        flags = [*shared_classes(jars, options), *log_flags(jars, jars.folder, level="WARN", target="err")]
         command = [*java_command(jars, options, flags, compiled(jars, name)), name]
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115  (open as long as the process)
         self._process = subprocess.Popen(
@@ -74,7 +75,7 @@ class JavaProgram:
         self.close()
 
     def _last_words(self) -> str:
-        self._process.wait(10)
+        self._process.wait(PATIENCE_S)
         self._complaints.seek(0)
         return self._complaints.read().decode(errors="replace")[-2000:]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import socket
 import subprocess
-import time
 from contextlib import ExitStack
 
 from tests.kafka.tools import KafkaError
+from tests.waiting import until
 
 
 def free_ports(count: int) -> list[int]:
@@ -19,12 +19,13 @@ def free_ports(count: int) -> list[int]:
         return [int(probe.getsockname()[1]) for probe in probes]
 
 
-def wait_until_served(port: int, process: subprocess.Popen[bytes], timeout_s: float = 60) -> None:
+def wait_until_served(port: int, process: subprocess.Popen[bytes]) -> None:
     """Return when something accepts connections at the port; KafkaError if `process` dies before."""
-    end = time.monotonic() + timeout_s
-    while time.monotonic() < end and process.poll() is None:
+
+    def is_served() -> bool:
+        if process.poll() is not None:
+            raise KafkaError(f"what was to serve port {port} of loopback ended with {process.returncode}")
         with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.05)
-    raise KafkaError(f"nothing serves port {port} of loopback")
+            return probe.connect_ex(("127.0.0.1", port)) == 0
+
+    until(is_served, f"port {port} of loopback is served")

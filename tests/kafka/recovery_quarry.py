@@ -21,6 +21,7 @@ from confluent_kafka import Producer
 from tests.kafka.broker import Broker
 from tests.kafka.clients import create_topic, delete_records, produce, producer
 from tests.kafka.jars import KafkaJars
+from tests.waiting import PATIENCE_S
 
 LIVES = 3
 ROUNDS = 110  # of each life; one is a batch or a few of them to one topic
@@ -106,7 +107,7 @@ class Traffic:
             producer(bootstrap, transactional_id=f"{number} of life {life}") for number in range(3)
         ]
         for client in self._transactional:
-            client.init_transactions(60)
+            client.init_transactions(PATIENCE_S)
         self._begun: set[Producer] = set()
 
     def run(self, rounds: int) -> None:
@@ -149,9 +150,9 @@ class Traffic:
     def _end(self, client: Producer) -> None:
         self._begun.remove(client)
         if self._random.random() < 0.5:
-            client.commit_transaction(60)
+            client.commit_transaction(PATIENCE_S)
         else:
-            client.abort_transaction(60)
+            client.abort_transaction(PATIENCE_S)
 
     def _send(self, client: Producer) -> None:
         topic = self._random.choice(list(SHAPES))

@@ -38,12 +38,6 @@ def cleaner(kafka_jars: KafkaJars) -> Iterator[CleanerOracle]:
     oracle.program.close()
 
 
-@pytest.fixture(scope="module")
-def log_oracle(kafka_jars: KafkaJars) -> Iterator[LogOracle]:
-    with had(lambda: LogOracle(kafka_jars)) as running:
-        yield running
-
-
 def read_in_small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """A log of some kilobytes is then read as one of gigabytes is: ahead, piece by piece, in many runs."""
     monkeypatch.setattr(headers, "CHUNK_SIZE", 700)

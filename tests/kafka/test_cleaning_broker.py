@@ -6,8 +6,6 @@ Five topics are written by clients, one with each codec, and five are histories 
 from __future__ import annotations
 
 import shutil
-import time
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -23,6 +21,7 @@ from tests.kafka.cleaning import DirtyHistory, OurCleaner
 from tests.kafka.clients import create_topic, produce, producer
 from tests.kafka.conftest import had
 from tests.kafka.jars import KafkaJars
+from tests.waiting import PATIENCE_S, until
 
 CONFIG = {
     "cleanup.policy": "compact",
@@ -95,7 +94,7 @@ def write(broker: Broker, topic: str, codec: str, random: Random) -> None:
     client = producer(broker.bootstrap, compression_type=codec, linger_ms=50)
     produce(client, topic, [record(random) for _ in range(300)], batch=10)
     client = producer(broker.bootstrap, compression_type=codec, transactional_id=f"{topic} {random.random()}")
-    client.init_transactions(60)
+    client.init_transactions(PATIENCE_S)
     for _ in range(8):
         transact(client, topic, random)
     produce(producer(broker.bootstrap, linger_ms=50), topic, [record(random) for _ in range(100)], batch=10)
@@ -105,11 +104,11 @@ def transact(client: Producer, topic: str, random: Random) -> None:
     client.begin_transaction()
     for _ in range(random.choice([1, 5, 20])):
         client.produce(topic, partition=0, **record(random))
-    client.flush(60)
+    client.flush(PATIENCE_S)
     if random.random() < 0.5:
-        client.abort_transaction(60)
+        client.abort_transaction(PATIENCE_S)
     else:
-        client.commit_transaction(60)
+        client.commit_transaction(PATIENCE_S)
 
 
 def record(random: Random) -> dict[str, Any]:
@@ -119,7 +118,7 @@ def record(random: Random) -> dict[str, Any]:
 
 def until_cleaned(broker: Broker) -> None:
     """Wait until the broker has cleaned all topics up to their active segments."""
-    until(lambda: all(is_cleaned(broker, topic) for topic in TOPICS))
+    until(lambda: all(is_cleaned(broker, topic) for topic in TOPICS), "all topics are cleaned")
 
 
 def is_cleaned(broker: Broker, topic: str) -> bool:
@@ -131,13 +130,6 @@ def is_cleaned(broker: Broker, topic: str) -> bool:
     ]
     active = max(int(file.stem) for file in (broker.log_dir / f"{topic}-0").glob("*.log"))
     return offsets == [active]
-
-
-def until(what: Callable[[], bool]) -> None:
-    end = time.monotonic() + 120
-    while not what():
-        assert time.monotonic() < end, "the broker did not come to it within two minutes"
-        time.sleep(0.05)
 
 
 def batches_of(directory: Path) -> list[tuple[Any, ...]]:

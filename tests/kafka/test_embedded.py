@@ -11,6 +11,7 @@ from stratalog import LogDirLockedError, open_log
 from tests.kafka.broker import Broker
 from tests.kafka.clients import QUIET, create_topic, produce, producer
 from tests.kafka.conftest import MakeBroker
+from tests.waiting import PATIENCE_S
 
 TOPIC = "orders"
 COUNT = 300
@@ -31,7 +32,7 @@ def consumed(broker: Broker, count: int) -> list[tuple[int, bytes]]:
         consumer.assign([TopicPartition(TOPIC, 0, OFFSET_BEGINNING)])
         found = []
         while len(found) < count:
-            message = consumer.poll(30)
+            message = consumer.poll(PATIENCE_S)
             assert message is not None, f"no more records after {len(found)}"
             assert message.error() is None
             found.append((message.offset(), message.value()))

@@ -21,6 +21,7 @@ from tests.kafka.broker import Broker
 from tests.kafka.clients import QUIET, create_topic, producer
 from tests.kafka.conftest import MakeBroker
 from tests.kafka.test_recover import repairs
+from tests.waiting import PATIENCE_S
 
 TOPIC, KEYS, ERASED = "people", 7, b"person-3"
 SMALL = {"internal.segment.bytes": "3000", "segment.index.bytes": "4096", "index.interval.bytes": "500"}
@@ -96,7 +97,7 @@ def send(broker: Broker, codec: str) -> Sent:
 
 def send_in_transactions(broker: Broker) -> tuple[Sent, Sent]:
     client = producer(broker.bootstrap, transactional_id="erased")
-    client.init_transactions(60)
+    client.init_transactions(PATIENCE_S)
     found: list[Sent] = []
     for word, end in ((b"kept", client.commit_transaction), (b"lost", client.abort_transaction)) * 2:
         client.begin_transaction()
@@ -104,7 +105,7 @@ def send_in_transactions(broker: Broker) -> tuple[Sent, Sent]:
             (b"person-%d" % number, b"%s secret of person-%d" % (word, number)) for number in range(KEYS)
         ]
         found.append(deliver(client, records))
-        end(60)
+        end(PATIENCE_S)
     return [*found[0], *found[2]], [*found[1], *found[3]]
 
 
@@ -118,7 +119,7 @@ def deliver(client: Producer, records: list[tuple[bytes, bytes]]) -> Sent:
 
     for key, value in records:
         client.produce(TOPIC, key=key, value=value, partition=0, on_delivery=note)
-    assert client.flush(60) == 0
+    assert client.flush(PATIENCE_S) == 0
     return sorted(sent)
 
 
@@ -141,7 +142,7 @@ def consumed(broker: Broker, isolation: str, *, start: int = OFFSET_BEGINNING) -
         consumer.assign([TopicPartition(TOPIC, 0, start)])
         found: Sent = []
         while True:
-            message = consumer.poll(30)
+            message = consumer.poll(PATIENCE_S)
             assert message is not None
             if message.error() is not None:
                 assert message.error().code() == -191, message.error()  # the end of the partition

@@ -14,16 +14,13 @@ high watermark to the beginning of a batch.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests import profile
-from tests.kafka.conftest import had
 from tests.kafka.directories import compare_file, compare_files, names_in
 from tests.kafka.histories import History
-from tests.kafka.jars import KafkaJars
 from tests.kafka.log_oracle import Json, LogOracle, Refusal, Step
 from tests.kafka.oracle import RecordsOracle
 from tests.kafka.our_log import OurLog
@@ -33,12 +30,6 @@ STEPS = 50
 LARGEST_TIMESTAMP = Step("offsetByTimestamp", {"timestamp": -3})
 # What differs where each side compressed anew: bytes, and places in them.
 OF_BYTES = {"size", "sha256"}
-
-
-@pytest.fixture(scope="module")
-def log_oracle(kafka_jars: KafkaJars) -> Iterator[LogOracle]:
-    with had(lambda: LogOracle(kafka_jars)) as running:
-        yield running
 
 
 @pytest.mark.parametrize("seed", range(profile.examples(HISTORIES)))

@@ -12,6 +12,7 @@ from tests.kafka.broker import Broker
 from tests.kafka.clients import QUIET, create_topic, producer
 from tests.kafka.conftest import MakeBroker
 from tests.kafka.test_recover import repairs
+from tests.waiting import PATIENCE_S
 
 SMALL = {"internal.segment.bytes": "2000", "segment.index.bytes": "4096"}
 COUNT, KEYS = 300, 7
@@ -55,7 +56,7 @@ def send(broker: Broker, topic: str) -> None:
     with_one = producer(broker.bootstrap, **{"batch.num.messages": 1})
     for number in range(COUNT):
         with_one.produce(topic, key=b"%d" % (number % KEYS), value=b"%04d" % number, partition=0)
-    assert with_one.flush(60) == 0
+    assert with_one.flush(PATIENCE_S) == 0
 
 
 def consumed(broker: Broker, topic: str, count: int) -> list[tuple[int, bytes]]:
@@ -66,7 +67,7 @@ def consumed(broker: Broker, topic: str, count: int) -> list[tuple[int, bytes]]:
         consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
         found: list[tuple[int, bytes]] = []
         while len(found) < count:
-            message = consumer.poll(30)
+            message = consumer.poll(PATIENCE_S)
             assert message is not None
             assert message.error() is None
             found.append((message.offset(), message.value()))

@@ -22,6 +22,7 @@ from tests.kafka.conftest import MakeBroker
 from tests.kafka.jars import WITH_LEGACY_FORMATS, KafkaJars
 from tests.kafka.java import JavaProgram
 from tests.kafka.tools import KafkaError
+from tests.waiting import PATIENCE_S
 
 TOPIC = "orders"
 CONFIG = {"internal.segment.bytes": "20000", "index.interval.bytes": "200", "segment.index.bytes": "4096"}
@@ -186,12 +187,12 @@ def send(broker: Broker, first: int) -> list[tuple[int, bytes]]:
 def send_in_transactions(broker: Broker, first: int) -> list[tuple[int, bytes]]:
     """(offset, value) of what a transaction committed, behind it one aborted and one left open."""
     client = producer(broker.bootstrap, transactional_id="t")
-    client.init_transactions(60)
+    client.init_transactions(PATIENCE_S)
     for end in (client.commit_transaction, client.abort_transaction, None):
         client.begin_transaction()
         produce(client, TOPIC, [{"value": b"in a transaction"}] * 3)
         if end:
-            end(60)
+            end(PATIENCE_S)
     return [(first + number, b"in a transaction") for number in range(3)]
 
 
@@ -202,7 +203,7 @@ def consumed(broker: Broker, count: int) -> list[tuple[int, bytes]]:
     try:
         consumer.assign([TopicPartition(TOPIC, 0, OFFSET_BEGINNING)])
         while len(found) < count:
-            message: Message | None = consumer.poll(30)
+            message: Message | None = consumer.poll(PATIENCE_S)
             assert message is not None, f"no more records after {len(found)}"
             assert message.error() is None
             found.append((message.offset(), message.value()))
@@ -214,7 +215,7 @@ def consumed(broker: Broker, count: int) -> list[tuple[int, bytes]]:
 def log_ends(broker: Broker) -> dict[str, int]:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap, **QUIET})
     (asked,) = admin.list_offsets({TopicPartition(TOPIC, 0): OffsetSpec.latest()}).values()
-    return {TOPIC: asked.result(30).offset}
+    return {TOPIC: asked.result(PATIENCE_S).offset}
 
 
 def times_found(broker: Broker) -> list[int]:
@@ -222,7 +223,7 @@ def times_found(broker: Broker) -> list[int]:
     consumer = new_consumer(broker)
     try:
         asked = [TopicPartition(TOPIC, 0, START_MS + second * STEP_MS) for second in SECONDS]
-        return [consumer.offsets_for_times([each], timeout=30)[0].offset for each in asked]
+        return [consumer.offsets_for_times([each], timeout=PATIENCE_S)[0].offset for each in asked]
     finally:
         consumer.close()
 

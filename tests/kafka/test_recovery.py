@@ -9,15 +9,13 @@ the same marks, epochs and producers as in its own, and has nothing to repair.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests import profile
-from tests.kafka.conftest import had
-from tests.kafka.jars import KafkaJars
 from tests.kafka.log_oracle import Json, LogOracle
 from tests.kafka.our_recovery import opens_as_stopped, we_recover
 from tests.kafka.recovery_cases import make_case
@@ -35,12 +33,6 @@ CASES = 660
 CASES_PER_BROKER = 132
 
 Quarries = Callable[[int], Quarry]
-
-
-@pytest.fixture(scope="module")
-def log_oracle(kafka_jars: KafkaJars) -> Iterator[LogOracle]:
-    with had(lambda: LogOracle(kafka_jars)) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ Each test has its line in docs/compatibility.md, "Recovery: deliberate differenc
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,6 @@ import pytest
 from stratalog.errors import StratalogError
 from stratalog.records.build import BatchOptions, Record, build_batch
 from stratalog.records.control import ControlType, EndTxnMarker
-from tests.kafka.conftest import had
-from tests.kafka.jars import KafkaJars
 from tests.kafka.log_oracle import LogOracle
 from tests.kafka.our_recovery import opens_as_stopped, we_recover
 from tests.kafka.recovery_cases import MAGIC_AT, Case, batch_positions, logs_in
@@ -26,12 +23,6 @@ SEGMENTS = 4
 BATCHES = 5
 LONG_AGO_MS = 1_700_000_000_000
 PADDED = 4096
-
-
-@pytest.fixture(scope="module")
-def log_oracle(kafka_jars: KafkaJars) -> Iterator[LogOracle]:
-    with had(lambda: LogOracle(kafka_jars)) as running:
-        yield running
 
 
 @pytest.fixture

@@ -45,12 +45,6 @@ def kafka(kafka_jars: KafkaJars) -> Iterator[JavaProgram]:
 
 
 @pytest.fixture(scope="module")
-def log_oracle(kafka_jars: KafkaJars) -> Iterator[LogOracle]:
-    with had(lambda: LogOracle(kafka_jars)) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
 def quarry(quarries: Callable[[int], Quarry]) -> Quarry:
     return quarries(0)
 

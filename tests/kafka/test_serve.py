@@ -34,6 +34,7 @@ from tests.kafka.broker import Broker
 from tests.kafka.clients import create_topic, produce, producer
 from tests.kafka.directories import compare_files
 from tests.kafka.jars import KafkaJars
+from tests.waiting import PATIENCE_S
 
 CONFIG = {"internal.segment.bytes": "3000", "index.interval.bytes": "200", "retention.ms": "-1"}
 TOPICS = [f"{codec.kafka_name}-{kind}" for codec in Codec for kind in ("plain", "transactions")]
@@ -151,7 +152,7 @@ def produce_by_clients(broker: Broker) -> None:
         )
         produce(client, FROM_CLIENTS, texts(f"{codec.kafka_name} ", 60), batch=5)
     client = producer(broker.bootstrap, transactional_id="transactions")
-    client.init_transactions(30)
+    client.init_transactions(PATIENCE_S)
     transactions(client, FROM_CLIENTS, "caac")
 
 
@@ -295,9 +296,9 @@ def consumed(broker: Broker, topics: list[str], isolation: str) -> dict[str, lis
     client.assign([TopicPartition(topic, 0, OFFSET_BEGINNING) for topic in topics])
     found: dict[str, list[Record]] = {topic: [] for topic in topics}
     unfinished = set(topics)
-    end = time.monotonic() + 60
+    end = time.monotonic() + PATIENCE_S
     while unfinished:
-        assert time.monotonic() < end, f"{unfinished} were not read to their ends within a minute"
+        assert time.monotonic() < end, f"{unfinished} were not read to their ends"
         message = client.poll(1)
         if message is None:
             continue

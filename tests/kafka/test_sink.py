@@ -12,6 +12,7 @@ from tests.kafka.broker import Broker
 from tests.kafka.clients import QUIET, create_topic, produce, producer
 from tests.kafka.conftest import MakeBroker
 from tests.kafka.tools import dump_log, dumpable_files
+from tests.waiting import PATIENCE_S
 
 PARTITIONS = 3
 COUNT = 3000
@@ -32,7 +33,7 @@ def consumed(broker: Broker, topic: str, count: int) -> Found:
     try:
         consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(PARTITIONS)])
         for seen in range(count):
-            message = consumer.poll(30)
+            message = consumer.poll(PATIENCE_S)
             assert message is not None, f"no more records after {seen}"
             assert message.error() is None
             _, timestamp = message.timestamp()

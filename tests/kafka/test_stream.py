@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,6 +21,7 @@ from tests.kafka.broker import Broker
 from tests.kafka.clients import create_topic, delete_records, produce, producer
 from tests.kafka.conftest import had
 from tests.kafka.jars import resolve
+from tests.waiting import PATIENCE_S, until
 
 TOPIC, ROUNDS = "orders", 12
 SMALL_SEGMENTS = {"internal.segment.bytes": "6000"}
@@ -66,19 +66,12 @@ class Stream:
         return [(row["partition"], row["offset"], row["value"]) for row in rows]
 
 
-def until(what: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
-    while not what():
-        assert time.monotonic() < end, "it did not come to that within a minute"
-        time.sleep(0.05)
-
-
 def consumed(broker: Broker, partition: int, count: int) -> list[Row]:
     """The last so many committed records of a partition, by Kafka's own client."""
     client = consumer(broker.bootstrap, "witness", isolation_level="read_committed")
     client.assign([TopicPartition(TOPIC, partition, OFFSET_BEGINNING)])
     found: list[Row] = []
-    end = time.monotonic() + 60
+    end = time.monotonic() + PATIENCE_S
     while len(found) < count:
         assert time.monotonic() < end, f"only {len(found)} of {count} records came"
         for message in client.consume(500, 1):
@@ -97,7 +90,7 @@ def test_each_committed_record_is_read_once_beside_the_broker(tmp_path: Path) ->
         stream = Stream(broker.log_dir)
         plain = producer(broker.bootstrap, linger_ms=20)
         transactional = producer(broker.bootstrap, linger_ms=20, transactional_id="tx")
-        transactional.init_transactions(60)
+        transactional.init_transactions(PATIENCE_S)
         committed: list[bytes] = []  # of the first partition, in the order of their offsets
         first_kept = 0
         for number in range(ROUNDS):
@@ -107,9 +100,9 @@ def test_each_committed_record_is_read_once_beside_the_broker(tmp_path: Path) ->
             others = [b"%d beside it, %d" % (number, each) for each in range(10)]
             stream.trigger(at_most=chance.choice([None, 3, 30]))
             if number % 3 == 2:
-                transactional.abort_transaction(60)
+                transactional.abort_transaction(PATIENCE_S)
             else:
-                transactional.commit_transaction(60)
+                transactional.commit_transaction(PATIENCE_S)
                 committed += values
             produce(plain, TOPIC, [{"value": value} for value in others], batch=5)
             committed += others
@@ -120,7 +113,7 @@ def test_each_committed_record_is_read_once_beside_the_broker(tmp_path: Path) ->
                 until(lambda: not (log / f"{0:020d}.log").exists())
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
         (created,) = admin.create_partitions([NewPartitions(TOPIC, 2)]).values()
-        created.result(30)
+        created.result(PATIENCE_S)
         until(lambda: (broker.log_dir / f"{TOPIC}-1").exists())
         added = [b"new %d" % each for each in range(10)]
         produce(
@@ -140,7 +133,7 @@ def test_each_committed_record_is_read_once_beside_the_broker(tmp_path: Path) ->
         assert consumed(broker, 1, len(added)) == rows[1]
 
         (deleted,) = admin.delete_topics([TOPIC]).values()
-        deleted.result(30)
+        deleted.result(PATIENCE_S)
         until(lambda: not log.exists())
         create_topic(broker.bootstrap, TOPIC, partitions=2)
         more = [{"value": b"another topic"}] * (stream.next_offset(0) + 50)

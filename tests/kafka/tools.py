@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.kafka.jars import KafkaJars
+from tests.waiting import PATIENCE_S
 
 # A JVM that lives for seconds starts soonest with the serial collector and only the C1 compiler.
 FAST_START = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
@@ -21,6 +22,7 @@ AS_SHIPPED = (
     "-Xms1g",
     "-Xmx1g",
 )
+NO_WORD_OF_ARCHIVES = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 # Text is UTF-8 whatever the locale of the machine; Java 17 knows the second name, newer ones the third.
 _UTF8 = ("-Dfile.encoding=UTF-8", "-Dsun.stdout.encoding=UTF-8", "-Dstdout.encoding=UTF-8")
 
@@ -67,7 +69,6 @@ def run_tool(
     bootstrap: str | None = None,
     stdin: str | None = None,
     check: bool = True,
-    timeout_s: float = 300,
 ) -> subprocess.CompletedProcess[str]:
     """Run a tool by its name in TOOLS; KafkaError if it fails, unless `check` is off.
 
@@ -76,10 +77,10 @@ def run_tool(
     known = TOOLS[tool]
     main = known.name if jars.numbers >= (4, 0) else known.name_before_4 or known.name
     where = ["--bootstrap-server", bootstrap] if bootstrap and known.asks_broker else []
-    flags = log_flags(jars, jars.folder, level="WARN", target="err")
+    flags = [*shared_classes(jars, FAST_START), *log_flags(jars, jars.folder, level="WARN", target="err")]
     command = [*java_command(jars, FAST_START, flags), main, *where, *arguments]
     done = subprocess.run(
-        command, input=(stdin or "").encode(), capture_output=True, timeout=timeout_s, check=False
+        command, input=(stdin or "").encode(), capture_output=True, timeout=PATIENCE_S, check=False
     )
     # Decoded here: subprocess would turn a carriage return, which a dumped value may hold, into a line feed.
     stdout, stderr = (output.decode(errors="replace") for output in (done.stdout, done.stderr))
@@ -105,8 +106,23 @@ def dumpable_files(partition: Path) -> list[Path]:
 
 def java_command(jars: KafkaJars, jvm: Sequence[str], flags: Sequence[str], *folders: Path) -> list[str]:
     """The start of a command line that runs a class out of the jars, and of further class folders."""
-    class_path = os.pathsep.join([*map(str, folders), jars.class_path])
+    # The jars first: an archive of their classes is of use only to a class path that begins as its own.
+    class_path = os.pathsep.join([jars.class_path, *map(str, folders)])
     return [str(jars.java), *jvm, *_UTF8, *flags, "-Djava.awt.headless=true", "-cp", class_path]
+
+
+def class_archive(jars: KafkaJars, jvm: Sequence[str]) -> Path:
+    """Where the first broker that is stopped leaves an archive of its loaded classes."""
+    return jars.folder / f"broker-{'g1' if '-XX:+UseG1GC' in jvm else 'serial'}.jsa"
+
+
+def shared_classes(jars: KafkaJars, jvm: Sequence[str]) -> list[str]:
+    """Flags to start from the archive, if there is one. Of use to all programs, as they share most classes.
+
+    A JVM that cannot use it, being of another version, goes on without, and must not say so among answers.
+    """
+    archive = class_archive(jars, jvm)
+    return [f"-XX:SharedArchiveFile={archive}", *NO_WORD_OF_ARCHIVES] if archive.exists() else []
 
 
 def log_flags(jars: KafkaJars, folder: Path, *, level: str, target: str) -> list[str]:

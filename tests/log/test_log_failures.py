@@ -12,6 +12,7 @@ from stratalog.files.disk import Path
 from stratalog.files.simulated import SimulatedDisk
 from stratalog.log.log import Log
 from tests.log.model import Machine, batch, produced
+from tests.waiting import PATIENCE_S
 
 
 def history(log: Log) -> None:
@@ -103,7 +104,7 @@ class SlowDisk(SimulatedDisk):
     def sync(self, path: Path) -> None:
         if str(path).endswith(".log") and not self.started.is_set():
             self.started.set()
-            assert self.go_on.wait(10)
+            assert self.go_on.wait(PATIENCE_S)
         super().sync(path)
 
 
@@ -115,7 +116,7 @@ def slow_log() -> tuple[SlowDisk, Log, threading.Thread]:
     log.append_as_leader(batch(b"a", b"b", b"c"), leader_epoch=0)
     thread = threading.Thread(target=log.flush)
     thread.start()
-    assert disk.started.wait(10)
+    assert disk.started.wait(PATIENCE_S)
     return disk, log, thread
 
 
@@ -151,7 +152,7 @@ def test_a_forced_flush_while_an_empty_segment_is_rolled_again_fails_nothing() -
     log = Machine(disk, "/logs/orders-0").open()
     flushing = threading.Thread(target=log.flush, kwargs={"force": True})
     flushing.start()
-    assert disk.started.wait(10)
+    assert disk.started.wait(PATIENCE_S)
 
     disk.flushing = flushing
     log.roll()

@@ -10,8 +10,7 @@ import pytest
 from stratalog.errors import UsageError
 from stratalog.log.scheduler import BackgroundScheduler
 from tests.log.model import ManualClock
-
-PATIENCE = 10  # seconds, of which none pass if all is well
+from tests.waiting import PATIENCE_S
 
 
 def test_no_thread_is_started_before_there_is_work() -> None:
@@ -58,7 +57,7 @@ def test_a_task_that_fails_is_told_of_and_does_not_stop_the_rest(caplog: pytest.
     with caplog.at_level(logging.ERROR):
         scheduler.schedule("flush-log", fail)
         scheduler.schedule("next", done.set)
-        assert done.wait(PATIENCE)
+        assert done.wait(PATIENCE_S)
     scheduler.close()
 
     assert "flush-log failed: it went wrong" in caplog.text
@@ -69,7 +68,7 @@ def test_a_task_may_schedule_another() -> None:
     done = threading.Event()
     scheduler.schedule("first", lambda: scheduler.schedule("second", done.set))
 
-    assert done.wait(PATIENCE)
+    assert done.wait(PATIENCE_S)
     scheduler.close()
 
 
@@ -86,8 +85,8 @@ def test_a_task_that_breaks_the_thread_does_not_keep_later_ones_from_running() -
     scheduler.schedule("broken", broken)
     while not threads:
         done.wait(0.01)
-    threads[0].join(PATIENCE)
+    threads[0].join(PATIENCE_S)
     scheduler.schedule("sound", done.set)
 
-    assert done.wait(PATIENCE)
+    assert done.wait(PATIENCE_S)
     scheduler.close()

@@ -21,6 +21,7 @@ from stratalog.manager.throttle import Throttle
 from stratalog.manager.topic_configs import TopicConfigs
 from tests.log.model import NOW, batch, read_all
 from tests.manager.running import Node, checkpoint
+from tests.waiting import PATIENCE_S, until
 
 CLEAN = "cleaner-offset-checkpoint"
 SET_SIZE = len(batch(b"0000", key=b"k"))
@@ -214,13 +215,13 @@ class Gate:
 
         def wait(log: Log) -> None:
             self.reached.set()
-            assert self.opened.wait(20)
+            assert self.opened.wait(PATIENCE_S)
             check(log)
 
         monkeypatch.setattr(manager.cleaner, "_check", wait)
         self.thread = threading.Thread(target=clean, args=(manager,))
         self.thread.start()
-        assert self.reached.wait(20)
+        assert self.reached.wait(PATIENCE_S)
 
 
 def stopping(manager: LogManager, gate: Gate, action: Callable[[], object]) -> None:
@@ -347,14 +348,10 @@ def test_threads_clean_several_logs_and_end_with_the_manager(tmp_path: Path) -> 
     own = Node(
         tmp_path, log_cleaner_enable=True, log_cleaner_threads=2, log={**SEGMENT, "cleanup_policy": "compact"}
     )
-    done = threading.Event()
     with own.running() as manager:
         logs = [new_log(manager, TopicPartition(f"t{number}", 0)) for number in range(4)]
         own.wait(30_000)
-        for _ in range(400):
-            if (tmp_path / CLEAN).exists() and len(checkpoint(tmp_path, CLEAN)) == 4:
-                break
-            done.wait(0.05)
+        until(lambda: (tmp_path / CLEAN).exists() and len(checkpoint(tmp_path, CLEAN)) == 4)
         assert manager.cleaner.metrics()["DeadThreadCount"] == 0
         assert checkpoint(tmp_path, CLEAN) == {f"t{number}-0": 10 for number in range(4)}
         assert [offsets(log) for log in logs] == [[9, 10]] * 4
@@ -375,15 +372,11 @@ def test_an_error_that_is_not_ours_costs_one_log_and_not_the_thread(
 
     monkeypatch.setattr(LogCleaner, "_check", fail)
     own = Node(tmp_path, log_cleaner_enable=True, log={**SEGMENT, "cleanup_policy": "compact"})
-    done = threading.Event()
     with own.running() as manager:
         dirtier = new_log(manager, A, 30)
         new_log(manager, B)
         own.wait(30_000)
-        for _ in range(400):
-            if (tmp_path / CLEAN).exists() and checkpoint(tmp_path, CLEAN).get("b-0") == 10:
-                break
-            done.wait(0.05)
+        until(lambda: (tmp_path / CLEAN).exists() and checkpoint(tmp_path, CLEAN).get("b-0") == 10)
 
         assert checkpoint(tmp_path, CLEAN)["b-0"] == 10
         metrics = manager.cleaner.metrics()
@@ -436,14 +429,10 @@ def test_a_thread_that_a_fault_has_ended_is_counted_and_its_log_is_given_back(
 
     monkeypatch.setattr(LogCleaner, "_check", fault)
     own = Node(tmp_path, log_cleaner_enable=True, log={**SEGMENT, "cleanup_policy": "compact"})
-    done = threading.Event()
     with own.running() as manager:
         new_log(manager)
         own.wait(30_000)
-        for _ in range(400):
-            if manager.cleaner.metrics()["DeadThreadCount"]:
-                break
-            done.wait(0.05)
+        until(lambda: manager.cleaner.metrics()["DeadThreadCount"])
 
         assert manager.cleaner.metrics()["DeadThreadCount"] == 1
         assert manager.cleaner.manager.state(A) is None
@@ -459,15 +448,10 @@ def test_a_cleaner_that_is_held_to_a_rate_waits_and_still_ends_with_the_manager(
         log_cleaner_io_max_bytes_per_second=0.01,  # the first run of batches takes hours
         log={**SEGMENT, "cleanup_policy": "compact"},
     )
-    done = threading.Event()
     with own.running() as manager:
         new_log(manager)
         own.wait(30_000)
-        for _ in range(400):
-            if manager.cleaner._throttle._lock.locked():  # with which it sleeps
-                break
-            done.wait(0.05)
-        assert manager.cleaner._throttle._lock.locked()
+        until(lambda: manager.cleaner._throttle._lock.locked())  # with which it sleeps
         assert manager.cleaner.manager.state(A) is State.IN_PROGRESS
 
     assert not [thread for thread in threading.enumerate() if "log-cleaner" in thread.name]

@@ -16,6 +16,7 @@ from stratalog.manager.devices import Device, ReaderCount, busy_ms, device_of
 from stratalog.manager.measuring import RateMeter
 from stratalog.manager.progress import DeviceProgress, Phase, RecoveryProgress
 from stratalog.manager.reading import scan_all
+from tests.waiting import PATIENCE_S
 
 DISK_A, DISK_B = Device(1, "a"), Device(2, "b")
 
@@ -178,7 +179,10 @@ def test_as_many_readers_as_the_caller_says_run_at_once() -> None:
     together = threading.Barrier(3)
 
     uses = scan_all(
-        {DISK_A: list(range(3))}, lambda *_: together.wait(timeout=30), disk=SimulatedDisk(), readers=3
+        {DISK_A: list(range(3))},
+        lambda *_: together.wait(timeout=PATIENCE_S),
+        disk=SimulatedDisk(),
+        readers=3,
     )
 
     assert uses[0].most_readers == 3
@@ -190,9 +194,9 @@ def test_what_a_task_raises_ends_all_readers_and_is_raised() -> None:
 
     def run(door: Disk, task: str) -> None:
         if task == "fails":
-            begun.wait(timeout=30)
+            begun.wait(timeout=PATIENCE_S)
             raise ZeroDivisionError
-        begun.wait(timeout=30)
+        begun.wait(timeout=PATIENCE_S)
         while True:  # ended at one of its reads
             door.read_at("/data/x", 10, 0)
 

@@ -77,8 +77,16 @@ def write(spark: SparkSession, home: str) -> dict[str, Any]:
 
 
 def run(writer: DataStreamWriter, checkpoint: str) -> None:
-    query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
-    query.awaitTermination()
+    """Run to the end. Spark gives a Python process ten seconds to start, on a busy machine too few."""
+    while True:
+        query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+        try:
+            query.awaitTermination()
+        except PySparkException as error:
+            if "Python worker failed to connect back" not in str(error):
+                raise
+            continue
+        return
 
 
 if __name__ == "__main__":

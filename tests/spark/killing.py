@@ -159,13 +159,15 @@ def kill_again_and_again(home: Path, environ: Mapping[str, str], *, kills: int, 
     assert len(appended) == 3
     assert all(len(list((home / "logs" / f"orders-{n}").glob("*.log"))) > 1 for n in range(2))
     rows = pq.read_table(home / "rows.parquet", columns=["partition", "offset", "value"]).to_pylist()
-    assert Counter(tuple(row.values()) for row in rows) == Counter(
+    found = Counter(tuple(row.values()) for row in rows)
+    expected = Counter(
         (partition, offset, value)
         for partition, values in enumerate(appended)
         for offset, value in enumerate(values)
     )
+    assert (found - expected, expected - found) == (Counter(), Counter())
     copied = by_partition(contents_of(home / "sink"), "copy").values()
-    assert Counter(value for values in copied for value in values) == Counter(
-        value for values in appended for value in values
-    )
+    found = Counter(value for values in copied for value in values)
+    expected = Counter(value for values in appended for value in values)
+    assert (found - expected, expected - found) == (Counter(), Counter())
     assert staged_in(home / "sink") == []

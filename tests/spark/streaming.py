@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -29,8 +30,35 @@ from stratalog.spark.sink import StratalogStreamWriter
 from stratalog.spark.source import StratalogSource
 
 OFFSETS_PER_TRIGGER = 400
+TRIES = 10
 # Spark hands its environment to the process that commits, which is in another group than the driver.
 GROUP_VARIABLE, BATCH_VARIABLE = "STRATALOG_TEST_GROUP", "STRATALOG_TEST_BATCH"
+
+
+# Spark gives a Python process ten seconds to import its modules, and has no setting for that.
+TOO_LATE = "Python worker failed to connect back"
+
+
+def ended(start: Callable[[], StreamingQuery]) -> StreamingQuery:
+    """The query that `start` starts, at its end."""
+    return come_to(StreamingQuery.awaitTermination, start)
+
+
+def come_to(what: Callable[[StreamingQuery], object], start: Callable[[], StreamingQuery]) -> StreamingQuery:
+    """The query that `start` starts, once it has come to `what`.
+
+    It is started again, over the same checkpoint, where the machine was too busy for Spark.
+    """
+    for _ in range(TRIES):
+        query = start()
+        try:
+            what(query)
+        except StreamingQueryException as error:
+            if TOO_LATE not in str(error):
+                raise
+            continue
+        return query
+    raise AssertionError(f"no Python process of Spark's was in time, {TRIES} times over")
 
 
 def to_parquet(
@@ -115,8 +143,7 @@ def copied(spark: SparkSession, home: Path, form: str, *, available_now: bool) -
         for query in queries:
             query.awaitTermination()
     except StreamingQueryException as error:
-        # Spark gives it ten seconds, and has no setting for that.
-        if "Python worker failed to connect back" not in str(error):
+        if TOO_LATE not in str(error):
             raise
         return False
     finally:

@@ -11,6 +11,7 @@ import pytest
 
 from stratalog.errors import StratalogError
 from stratalog.spark.archive import archive_options, archive_path, write_archive
+from tests.waiting import PATIENCE_S
 
 # The archive is used if the JVM has it in its memory.
 SESSION = """
@@ -24,7 +25,12 @@ with session("archived", master="local[1]") as spark:
 
 def run_session(environ: dict[str, str]) -> list[str]:
     done = subprocess.run(
-        [sys.executable, "-c", SESSION], env=environ, capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, "-c", SESSION],
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()

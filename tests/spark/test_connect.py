@@ -14,6 +14,7 @@ import pytest
 import stratalog
 from tests.fixtures.records import T0
 from tests.jobs.writing.sinking import by_partition, contents_of, staged_in
+from tests.waiting import PATIENCE_S
 
 HERE = Path(__file__).parent
 CLEAN = HERE.parent / "fixtures" / "kafka-4.3.1" / "clean" / "logs"
@@ -36,7 +37,14 @@ def home(tmp_path_factory: pytest.TempPathFactory, archived: dict[str, str]) -> 
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
     command = [sys.executable, str(HERE / "connect_client.py"), str(CLEAN), str(home)]
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run(
+        command,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     return home
 

@@ -6,10 +6,19 @@ import json
 import subprocess
 import sys
 
+from tests.waiting import PATIENCE_S
+
 
 def test_spark_finds_exactly_the_planted_damage(archived: dict[str, str]) -> None:
     command = [sys.executable, "-m", "stratalog.cli.main", "demo", "--size", "20MB", "--json"]
-    done = subprocess.run(command, env=archived, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        command,
+        env=archived,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
 
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)

@@ -12,6 +12,7 @@ import pytest
 from stratalog.errors import DiskError, MissingDependencyError
 from stratalog.spark import java
 from stratalog.spark.java import SHIM, cache_folder, java_variables, java_version, write_shim
+from tests.waiting import PATIENCE_S
 
 # What the releases themselves print, on stderr.
 JAVA_8 = 'openjdk version "1.8.0_392"'
@@ -149,7 +150,12 @@ def test_spark_runs_where_no_java_is_found(tmp_path: Path) -> None:
     environ = {"PATH": str(tools), "HOME": str(tmp_path), "LANG": "C.UTF-8"}
 
     done = subprocess.run(
-        [sys.executable, "-c", JOB], env=environ, capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, "-c", JOB],
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
     )
 
     assert done.returncode == 0, done.stderr

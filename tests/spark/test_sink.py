@@ -23,6 +23,7 @@ from stratalog.spark.sink import StagedMessage, StratalogWriter
 from tests.fixtures.catalog import log_dirs
 from tests.jobs.writing.sinking import contents_of, names_in, offsets_and_values
 from tests.manager.running import MARKER
+from tests.spark.streaming import ended
 
 OPTIONS = {"topic": "orders", "partitions": "3"}
 
@@ -199,8 +200,7 @@ def copy(spark: SparkSession, data: Path, checkpoint: Path) -> None:
     sink = (
         sink.option("topic", "copy").option("partitions", "2").option("checkpointLocation", str(checkpoint))
     )
-    query = sink.trigger(availableNow=True).start(str(data))
-    assert query.awaitTermination(120)
+    query = ended(lambda: sink.trigger(availableNow=True).start(str(data)))
     assert query.exception() is None
 
 

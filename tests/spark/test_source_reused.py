@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,19 +15,13 @@ from tests.kafka.broker import Broker
 from tests.kafka.clients import create_topic, delete_records, produce, producer
 from tests.kafka.conftest import had
 from tests.kafka.jars import resolve
+from tests.waiting import until
 
 pytestmark = pytest.mark.kafka
 
 RECORDS_COUNT, KEYS, DELETED = 600, 25, 250
 SMALL_SEGMENTS = {"internal.segment.bytes": "6000"}
 COMPACTED = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
-
-
-def until(what: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
-    while not what():
-        assert time.monotonic() < end, "the broker did not come to it within a minute"
-        time.sleep(0.05)
 
 
 def rows(frame: DataFrame) -> list[tuple[int, bytes, bytes]]:

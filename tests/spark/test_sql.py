@@ -20,6 +20,7 @@ from stratalog.jobs.reading.options import KAFKA_COLUMNS
 from stratalog.log.new_records import NewRecord
 from stratalog.spark.plain_errors import in_words
 from stratalog.spark.views import needed_columns, view_names
+from tests.waiting import PATIENCE_S
 
 CLEAN = str(Path(__file__).parent.parent / "fixtures" / "kafka-4.3.1" / "clean" / "logs")
 CODECS_COUNT, TXN_COUNT = 120, 50  # records of these topics, by their dumps
@@ -220,7 +221,7 @@ def test_a_query_leaves_nothing_where_it_was_asked(tmp_path: Path, archived: dic
         env=archived,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=PATIENCE_S,
         check=False,
     )
 
@@ -238,17 +239,22 @@ def test_a_query_that_has_enough_before_its_tasks_do_stops_them_quietly(
     query = "SELECT length(value) AS n FROM orders LIMIT 1"
     command = [sys.executable, "-m", "stratalog.cli.main", "sql", str(tmp_path), query]
 
-    done = subprocess.run(
-        [*command, "--format", "csv", "--master", "local[1]"],
-        env=archived,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-
-    assert (done.returncode, done.stdout) == (0, "n\n900000\n")
-    assert "Traceback" not in done.stderr
+    # The process that plans the read belongs to a daemon of Spark's own, which on a busy machine prints a
+    # traceback too, now and then. One of ours would be there each time.
+    for _ in range(3):
+        done = subprocess.run(
+            [*command, "--format", "csv", "--master", "local[1]"],
+            env=archived,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+        assert (done.returncode, done.stdout) == (0, "n\n900000\n")
+        if "Traceback" not in done.stderr:
+            break
+    else:
+        pytest.fail(done.stderr)
 
 
 def test_names_that_differ_in_case_only_are_refused(spark: SparkSession, tmp_path: Path) -> None:

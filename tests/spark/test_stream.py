@@ -19,7 +19,7 @@ import stratalog
 from stratalog.log.embedded import PartitionLog
 from stratalog.spark.stream import StratalogStreamReader
 from tests.log.model import batch
-from tests.spark.streaming import to_parquet
+from tests.spark.streaming import come_to, ended, to_parquet
 
 SMALL_SEGMENTS = {"internal.segment.bytes": 2000}
 OLD_ID, NEW_ID = "CVmmc5E3Svq-PtfZ062cfg", "b3JkZXJzLW1hZGUtYW5ldw"
@@ -62,8 +62,7 @@ class Queries:
 
     def run(self, **options: str) -> list[int]:
         """All that is available; the number of rows in each trigger that had some."""
-        query = self.start(**options)
-        query.awaitTermination()
+        query = ended(lambda: self.start(**options))
         return [progress["numInputRows"] for progress in query.recentProgress if progress["numInputRows"]]
 
     def rows(self) -> list[tuple[int, int, bytes]]:
@@ -112,8 +111,7 @@ def test_a_running_query_follows_appends_rolls_and_new_partitions(
     log: PartitionLog, log_dir: Path, queries: Queries
 ) -> None:
     append(log, range(10))
-    query = queries.start(available_now=False)
-    query.processAllAvailable()
+    query = come_to(StreamingQuery.processAllAvailable, lambda: queries.start(available_now=False))
 
     append(log, range(10, 200))
     with stratalog.open_log(log_dir / "orders-1", create=True) as other:
@@ -133,8 +131,7 @@ def test_once_means_all_of_it_whatever_the_limit(
     frame = spark.readStream.format("stratalog").options(**options).load(str(log_dir))
 
     writer = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
-    query = writer.trigger(once=True).start()
-    query.awaitTermination()
+    query = ended(writer.trigger(once=True).start)
 
     assert [progress["numInputRows"] for progress in query.recentProgress] == [30]
 
@@ -151,7 +148,7 @@ def test_a_schema_prunes_the_columns_of_a_stream(
     )
 
     query = frame.writeStream.format("memory").queryName("pruned").trigger(availableNow=True)
-    query.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
+    ended(query.option("checkpointLocation", str(tmp_path / "checkpoint")).start)
 
     assert spark.table("pruned").orderBy("offset").first() == (b"value 0", 0)
     spark.catalog.dropTempView("pruned")
