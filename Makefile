@@ -9,8 +9,16 @@ CHECKED := src tests benchmarks tools
 # What starts no JVM.
 UNIT := tests --ignore=tests/kafka --ignore=tests/spark
 WORKERS ?= 2
-# Each shows its output in one piece, where this make can do that.
-AT_ONCE := --no-print-directory -j 2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
+# Whole files to a worker, in the order of their names, as a file's tests share what they start.
+BY_FILE := --dist loadgroup --no-loadscope-reorder
+# The profile of the tests that start a JVM.
+COUNTS ?= ci
+# Two parts at a time, each shown in one piece at its end where this make can do that. All of them run, however
+# many fail.
+AT_ONCE := --no-print-directory --keep-going -j 2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
+# The files of tests that start no JVM lie in memory, if there is room: they are small, and most of the time
+# would go into fsync.
+IN_MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 { print "TMPDIR=/dev/shm" }')
 REF ?= main
 ARGS ?=
 
@@ -39,18 +47,21 @@ kernels: set-up
 
 .PHONY: quick-tests
 quick-tests: kernels
-	STRATALOG_PROFILE=quick $(PYTEST) -n $(WORKERS) -m "not kafka" $(UNIT) $(ARGS)
+	$(IN_MEMORY) STRATALOG_PROFILE=quick $(PYTEST) -n $(WORKERS) -m "not kafka" $(UNIT) $(ARGS)
 
+# Kafka and Spark mostly wait, for a JVM that starts or for a disk: the other part of each pair has the cores then.
 .PHONY: test
-test: check test-seeded test-uncompiled test-kafka test-spark  ## All of it: quick with seeded counts, real Kafka, Spark
+test: set-up  ## All of it: quick with seeded counts, real Kafka, Spark
+	@$(MAKE) $(AT_ONCE) check kernels
+	@$(MAKE) $(AT_ONCE) test-seeded test-kafka spark-session spark-processes test-uncompiled
 
 .PHONY: test-seeded
 test-seeded: kernels  ## The tests of quick, with a tenth of the deep counts instead of a handful
-	STRATALOG_PROFILE=ci $(PYTEST) -n $(WORKERS) $(UNIT)
+	$(IN_MEMORY) STRATALOG_PROFILE=ci $(PYTEST) -n $(WORKERS) $(UNIT)
 
 .PHONY: test-uncompiled
 test-uncompiled: set-up  ## The kernels as plain Python: the same bytes, and debuggers see inside
-	NUMBA_DISABLE_JIT=1 STRATALOG_PROFILE=quick $(PYTEST) tests/records/kernels
+	$(IN_MEMORY) NUMBA_DISABLE_JIT=1 STRATALOG_PROFILE=quick $(PYTEST) tests/records/kernels
 
 # Not part of `test`: tracing doubles the time, and the processes that tests start as another user trip over it.
 .PHONY: coverage
@@ -63,26 +74,26 @@ coverage: set-up  ## How much of the source the quick tests run, kernels as plai
 	$(PYTHON_IN) -m coverage report --skip-covered --skip-empty
 
 .PHONY: test-kafka
-test-kafka: set-up  ## Against a real Kafka from Maven Central
-	STRATALOG_PROFILE=ci $(PYTEST) tests/kafka
+test-kafka: kernels  ## Against a real Kafka from Maven Central
+	STRATALOG_PROFILE=$(COUNTS) $(PYTEST) -n $(WORKERS) $(BY_FILE) tests/kafka
 
 .PHONY: test-spark
 test-spark: kernels  ## On embedded Spark
-	@STRATALOG_PROFILE=ci $(MAKE) $(AT_ONCE) spark-session spark-processes
+	@$(MAKE) $(AT_ONCE) spark-session spark-processes
 
-# What shares one session, and what starts processes of its own: one of the two mostly waits.
+# What shares one session, and what starts processes of its own.
 .PHONY: spark-session spark-processes
-spark-session:
-	$(PYTEST) -m session tests/spark
-spark-processes:
-	$(PYTEST) -m "not session" tests/spark
+spark-session: kernels
+	STRATALOG_PROFILE=$(COUNTS) $(PYTEST) -m session tests/spark
+spark-processes: kernels
+	STRATALOG_PROFILE=$(COUNTS) $(PYTEST) -m "not session" tests/spark
 
 .PHONY: test-deep
 test-deep: check  ## Everything with the full counts; hours
 	STRATALOG_PROFILE=deep $(PYTEST) -n $(WORKERS) $(UNIT)
 	NUMBA_DISABLE_JIT=1 STRATALOG_PROFILE=ci $(PYTEST) -n $(WORKERS) tests/records/kernels
-	STRATALOG_PROFILE=deep $(PYTEST) tests/kafka
-	STRATALOG_PROFILE=deep $(MAKE) $(AT_ONCE) spark-session spark-processes
+	$(MAKE) $(AT_ONCE) COUNTS=deep test-kafka
+	$(MAKE) $(AT_ONCE) COUNTS=deep spark-session spark-processes
 
 .PHONY: bench-smoke
 bench-smoke: set-up  ## Run every benchmark on a hundredth of its data: does it run, not how fast
