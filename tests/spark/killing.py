@@ -142,11 +142,10 @@ def kill_again_and_again(home: Path, environ: Mapping[str, str], *, kills: int, 
     writer.start()
     try:
         for kill in range(kills):
-            if kill % 3 == 1:
+            if kill % 2:
                 queries.kill_between_commits()
             else:
                 queries.kill_at_any_moment(draw)
-            if kill % 3 == 2:
                 queries.forget_a_commit()
             writer.more_partitions.set()
     finally:

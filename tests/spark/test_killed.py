@@ -11,7 +11,7 @@ import pytest
 from tests import profile
 from tests.spark.killing import kill_again_and_again
 
-KILLS = 20 if profile.current() == profile.DEEP else 3
+KILLS = profile.examples(20, quick=2)
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "killpg"), reason="kills a group of processes")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 
 import pytest
 
@@ -30,13 +31,16 @@ def rows(**partitions: list[bytes]) -> dict[str, list[object]]:
 
 def new_disk() -> SimulatedDisk:
     """A directory with a record in each of two partitions, closed in order in epoch 5."""
+    return SimulatedDisk.of(first_write())
+
+
+@cache
+def first_write() -> dict[str, bytes]:
     disk = SimulatedDisk()
     disk.make_directories(ROOT)
     write(ROOT, rows(p0=[b"a"], p1=[b"b"]), disk=disk, **SETTINGS)
     disk.replace(f"{ROOT}/{MARKER}", b'{"version":0,"brokerEpoch":5}')
-    disk.sync_everything()
-    disk.steps = 0
-    return disk
+    return disk.contents()
 
 
 def second_write(disk: SimulatedDisk) -> Writing:
@@ -230,10 +234,15 @@ def test_a_dry_run_does_not_finish_a_write() -> None:
 
 def journal_is_written() -> SimulatedDisk:
     """The disk of a write that was decided, and nothing of it done."""
+    return SimulatedDisk.of(decided_write())
+
+
+@cache
+def decided_write() -> dict[str, bytes]:
     for step in range(FIRST + 1, LAST + 1):
         for disk in crashed_at(step):
             if b'"pending": {' in disk.contents().get(JOURNAL, b""):
-                return disk
+                return disk.contents()
     raise AssertionError("no step writes a journal")
 
 
