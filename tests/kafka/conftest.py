@@ -29,6 +29,7 @@ class MakeBroker(Protocol):
     def __call__(self, *, release: str = NEWEST, **options: Any) -> Broker: ...
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks for groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark every test in this folder `kafka`, and keep together what shares brokers and programs."""
     for item in items:
