@@ -174,8 +174,16 @@ def test_segments_are_renamed_at_once_and_deleted_after_the_delay(machine: Machi
     assert machine.files(".deleted") == []
 
 
-def test_rolling_an_empty_segment_makes_it_anew(machine: Machine) -> None:
+def test_the_only_copy_keeps_an_empty_segment_when_it_is_rolled(machine: Machine) -> None:
     log = machine.open()
+    active = log.segments.active
+
+    assert log.roll() is active
+    assert not machine.files(".deleted")
+
+
+def test_rolling_an_empty_segment_makes_it_anew(machine: Machine) -> None:
+    log = machine.open(embedded=False)
     old = log.segments.active
 
     new = log.roll()

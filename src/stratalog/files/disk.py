@@ -70,6 +70,8 @@ class Disk:
     `require_owner` makes it an error that a created file cannot be given to the owner it should have.
     """
 
+    namespace = ""  # what tells the names of a simulated disk from those of this machine
+
     def __init__(self, *, require_owner: bool = False) -> None:
         self._require_owner = require_owner
 

@@ -27,7 +27,7 @@ import random
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import product
+from itertools import count, product
 from typing import TYPE_CHECKING, NamedTuple
 
 from stratalog.files.disk import Disk, byte_view
@@ -62,6 +62,7 @@ class Loss(NamedTuple):
 
 
 NOTHING_LOST = Loss()
+_numbers = count()
 _MIXED_FATES = 4  # how many times each file is given a fate of its own
 
 
@@ -78,8 +79,11 @@ class SimulatedReadFile(ReadFile):
 class SimulatedDisk(Disk):
     """A `Disk` in memory. Paths are compared as text once made absolute; there are no links and no owners."""
 
+    namespace = "simulated:"
+
     def __init__(self, clock: Callable[[], int] = lambda: 0) -> None:
         super().__init__()
+        self.namespace = f"simulated {next(_numbers)}:"
         self.steps = 0
         self.room = 1 << 40  # what `free_size` says; let a write fail with ENOSPC by `fail_at`
         self.loss = NOTHING_LOST  # what the crash took that this disk was found after
@@ -139,6 +143,10 @@ class SimulatedDisk(Disk):
 
         With many files open those are hundreds: `most` takes so many, the same ones whenever it is asked.
         """
+        with self._lock:
+            return self._crash(most)
+
+    def _crash(self, most: int | None) -> list[SimulatedDisk]:
         possible = list(product(self._possible_names(), self._possible_survivals()))
         if most is not None:
             random.Random(self.steps).shuffle(possible)
@@ -246,20 +254,22 @@ class SimulatedDisk(Disk):
 
     def sync(self, path: Path) -> None:
         self._step("sync", path)
-        self._file("sync", path).sync()
+        with self._lock:
+            self._file("sync", path).sync()
 
     def sync_directory(self, path: Path) -> None:
         self._step("sync", path)
-        name = self._directory("sync", path)
-        waiting = self._changes
-        self._changes = []
-        while waiting:
-            change, *waiting = waiting
-            # What is in a directory that is not on the device itself waits for that.
-            if not change.touches(name) or not change.apply(self._durable_names):
-                self._changes.append(change)
-            elif change.file.kind is EntryKind.DIRECTORY:
-                self._changes = [other.after_rename(change) for other in self._changes]
+        with self._lock:
+            name = self._directory("sync", path)
+            waiting = self._changes
+            self._changes = []
+            while waiting:
+                change, *waiting = waiting
+                # What is in a directory that is not on the device itself waits for that.
+                if not change.touches(name) or not change.apply(self._durable_names):
+                    self._changes.append(change)
+                elif change.file.kind is EntryKind.DIRECTORY:
+                    self._changes = [other.after_rename(change) for other in self._changes]
 
     def rename(self, source: Path, target: Path) -> None:
         old, new = self._path(source), self._path(target)

@@ -415,7 +415,7 @@ class Log(WrittenLog):
     def _rename_directory(self, directory: str) -> None:
         with ExitStack() as held:
             # A reader that finds a file's name gone waits for its segment, and then looks under the new one.
-            segments = [*self.segments, *waiting_in(self._directory)]
+            segments = [*self.segments, *waiting_in(self._disk, self._directory)]
             for segment in segments:
                 held.enter_context(segment.renaming)
             self._disk.rename(self._directory, directory)

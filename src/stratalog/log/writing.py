@@ -280,6 +280,10 @@ class WrittenLog(FlushedLog):
             if base_offset in self.segments:
                 if base_offset != previous.base_offset or previous.size:
                     raise UsageError(f"{self.topic_partition}: segment {base_offset} has records in it.")
+                if self._follows_end and not previous.is_index_full:
+                    # Nothing to do. Kafka makes it anew; a power cut in between takes the name, and with it
+                    # the log's end. Replicas know it, but the only copy would give the same offsets again.
+                    return previous
             elif base_offset < previous.base_offset:
                 raise UsageError(
                     f"{self.topic_partition}: {base_offset} is before the active {previous.base_offset}."

@@ -32,7 +32,7 @@ from stratalog.segment.txn_index import TransactionIndex
 
 _T = TypeVar("_T")
 _FILES = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
-# The segments that wait for their deletion, by the name that their log has until then.
+# The segments that wait for their deletion, by disk and the name that their log has until then.
 _going: weakref.WeakValueDictionary[str, SegmentFiles] = weakref.WeakValueDictionary()
 _SUFFIXES = {kind: kind.value for kind in _FILES}  # an Enum's value costs more than the rest of a path
 
@@ -52,9 +52,13 @@ class Identities(NamedTuple):
 NO_IDENTITIES = Identities()
 
 
-def waiting_in(directory: str) -> list[SegmentFiles]:
+def waiting_in(disk: Disk, directory: str) -> list[SegmentFiles]:
     """The segments in a directory that wait for their deletion."""
-    return [segment for segment in [*_going.values()] if segment.directory == directory]
+    return [
+        segment
+        for segment in [*_going.values()]
+        if segment.directory == directory and segment._disk.namespace == disk.namespace
+    ]
 
 
 class SegmentFiles:
@@ -302,22 +306,23 @@ class SegmentFiles:
             self.directory, self.suffix = directory, suffix
             self._log_path = None
             if suffix == FileState.DELETED.value:
-                _going[self.log_path] = self
+                _going[self._disk.namespace + self.log_path] = self
 
     def _is_lost(self, kind: FileKind, target: str) -> bool:
         """Whether a log is under neither name; one that an interrupted try has renamed is not."""
         return kind is FileKind.LOG and not self._disk.exists(target)
 
     def _stop_waiting(self) -> None:
-        if self.suffix == FileState.DELETED.value and _going.get(self.log_path) is self:
-            del _going[self.log_path]
+        name = self._disk.namespace + self.log_path
+        if self.suffix == FileState.DELETED.value and _going.get(name) is self:
+            del _going[name]
 
     def _give_way_to_this(self, path: str) -> None:
         """Delete the segment for good that waits under a name for its deletion: this one needs the name.
 
         Its readers would go on in this one's file, and its deletion would take that away too early.
         """
-        earlier = _going.get(path)
+        earlier = _going.get(self._disk.namespace + path)
         if earlier is not None and earlier is not self:
             earlier.delete()
 
