@@ -52,6 +52,7 @@ class Book:
     leaving: list[ModelBatch] = field(default_factory=list)
     # Of operations that are over:
     truncated: set[bytes | None] = field(default_factory=set)
+    superseded: set[int] = field(default_factory=set)  # by records that were then truncated
     sent: dict[int, list[Sent]] = field(default_factory=dict)  # by producer, the last one last
     is_created: bool = False
 
@@ -82,6 +83,11 @@ class Book:
         """A batch goes as a whole. What is left is still promised, what goes may be there until the end."""
         self.leaving = [batch for batch in self.batches if batch.last_offset >= offset]
         self.batches = self.batches[: len(self.batches) - len(self.leaving)]
+        leaving = {record.key for batch in self.leaving for record in batch.records}
+        self.superseded = {found for found in self.superseded if found < offset}
+        self.superseded |= {
+            record.offset for batch in self.batches for record in batch.records if record.key in leaving
+        }
         self.flushed_end = min(self.flushed_end, offset)
         self.start = self.kept_start = min(self.start, self.kept_start, offset)
 
@@ -240,6 +246,7 @@ class Book:
             batch.ends is not None
             or batch.is_transactional
             or record.value is None
+            or record.offset in self.superseded
             or any(other.key == record.key and other.offset > record.offset for other in self.records())
         )
 
@@ -264,6 +271,8 @@ class Book:
         for batch in self.batches:
             if batch.ends is None and not batch.is_transactional:
                 for record in batch.records:
+                    if record.offset in self.superseded:
+                        continue
                     versions.setdefault(record.key, []).append(record)
         return versions
 

@@ -18,9 +18,10 @@ from tests.log.model import ManualScheduler
 
 ORDERS = TopicPartition("orders", 0)
 PLACE = f"/lives/{ORDERS}"
+LOCKING = ("acquire", "acquire_after_trial", "confirm", "check", "release")
 
 
-def _no_lock(lock: DirectoryLock) -> None:
+def _no_lock(lock: DirectoryLock, **_: bool) -> None:
     del lock
 
 
@@ -75,11 +76,12 @@ class LoneLife(Life):
         self.watch()
 
     def let_go(self) -> None:
-        self._let_go(self.log)
+        if self.logs:
+            self._let_go(self.log)
 
     def run(self) -> None:
         # The places are the simulated disk's, and the locks are not.
-        with patch.multiple(DirectoryLock, acquire=_no_lock, check=_no_lock, release=_no_lock):
+        with patch.multiple(DirectoryLock, **dict.fromkeys(LOCKING, _no_lock)):
             super().run()
 
     @contextmanager
