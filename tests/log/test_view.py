@@ -367,3 +367,11 @@ def test_a_record_at_the_largest_offset_there_is_ends_a_view(tmp_path: Path) -> 
 
     with open_log(log.parent, read_only=True) as view:
         assert (view.end_offset, view.last_stable_offset, list(view.records())) == (last, last, [])
+
+
+def test_an_offset_behind_the_largest_one_is_in_no_batch(tmp_path: Path) -> None:
+    """Where a damaged batch has the largest one, recovery and readers ask for the next."""
+    with open_log(tmp_path / "orders-0", create=True) as log:
+        log.append(b"a")
+
+        assert log.log.segments.active.translate_offset(2**63) is None

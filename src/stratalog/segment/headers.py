@@ -25,6 +25,7 @@ from stratalog.records.walk import Stop, Walk, explain_stop, new_table, walk_bat
 ReadInto = Callable[[Bytes, int], int]
 """Fills a buffer with a file's bytes from a position on, and says how many there were."""
 
+INT64_MAX = 2**63 - 1
 CHUNK_SIZE = 1 << 20  # of a stream: stays in the CPU's second cache
 # Of a search: an index entry is one index.interval.bytes before the next, 4096 unless told otherwise.
 _SMALLEST_READ, _FIRST_READ, _LARGEST_READ = 8 << 10, 64 << 10, 256 << 10
@@ -130,6 +131,8 @@ def find_batch(
     Its positions are the file's. A search for the largest timestamp gives that and the last offset only.
     `reach` is a byte at which, by the index, a header stands that is worth reading with the first.
     """
+    if target > INT64_MAX:  # behind the largest offset, which only damage brings into a log
+        return None
     found, buffer = _workspace.found, _workspace.buffer
     first: Any = found[0]
     first["size"] = 0
