@@ -15,6 +15,7 @@ from tests.kafka.conftest import MakeBroker
 from tests.kafka.jars import WITH_LEGACY_FORMATS, KafkaJars
 from tests.kafka.oracle import OracleError, RecordsOracle
 from tests.kafka.tools import dump_log, dumpable_files
+from tests.waiting import until
 
 # What Kafka 4.3.1 wrote when these vectors were first taken down, byte by byte checked against the format.
 TWO_RECORDS_V2 = (
@@ -143,6 +144,8 @@ def test_a_killed_broker_recovers_and_a_stopped_one_does_not(
     broker = make_broker(properties={"log.index.size.max.bytes": "4096"})
     create_topic(broker.bootstrap, "t", partitions=2)
     produce(producer(broker.bootstrap), "t", [{"value": b"kept"}], partition=1)
+    # The controller has both before the broker has.
+    until(lambda: len(list(broker.log_dir.glob("t-*/partition.metadata"))) == 2)
 
     broker.kill()
     marker = broker.log_dir / ".kafka_cleanshutdown"
