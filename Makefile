@@ -10,7 +10,7 @@ CHECKED := src tests benchmarks tools
 UNIT := tests --ignore=tests/kafka --ignore=tests/spark
 WORKERS ?= 2
 # Whole files to a worker, in the order of their names, as a file's tests share what they start.
-BY_FILE := --dist loadgroup --no-loadscope-reorder
+BY_FILE := --dist loadfile --no-loadscope-reorder
 # The profile of the tests that start a JVM.
 COUNTS ?= ci
 # Two parts at a time, each shown in one piece at its end where this make can do that. All of them run, however

@@ -29,15 +29,11 @@ class MakeBroker(Protocol):
     def __call__(self, *, release: str = NEWEST, **options: Any) -> Broker: ...
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks for groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test in this folder `kafka`, and keep together what shares brokers and programs."""
+    """Mark every test in this folder `kafka`."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.kafka)
-            # A worker of pytest-xdist gets whole files; those of recovery share a quarry.
-            name = "test_recovery" if item.path.stem.startswith("test_recovery") else item.path.stem
-            item.add_marker(pytest.mark.xdist_group(name))
 
 
 @pytest.fixture(scope="session")
