@@ -24,6 +24,7 @@ StratalogError
 ├── IndexFullError                   an index with no room for another entry: roll the segment; .path
 ├── InvalidBatchError                what the caller asked to be written cannot be written
 ├── InvalidNameError                 a file or directory name that no broker accepts; .name
+├── LogChangedError                  a log was cut while it was being compacted: compact it again; .path
 ├── LogClosedError                   a log that was closed is used; .path
 │   ├── LogDeletedError              a log that its manager has deleted is changed
 │   └── LogMovedError                a log that its manager has moved is changed; .directory
@@ -485,6 +486,20 @@ class LogMovedError(LogClosedError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.path, self.directory)
+
+
+class LogChangedError(StratalogError):
+    """A log was truncated, or segments of it were deleted, while it was being compacted."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.fspath(path)
+        super().__init__(
+            f"{self.path}: the log was truncated, or lost segments to retention, while it was being compacted. "
+            "The compacted segments were thrown away, and the log is whole: compact it again."
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.path,)
 
 
 class LogDirLockedError(StratalogError):

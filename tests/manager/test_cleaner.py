@@ -267,6 +267,30 @@ def test_a_truncation_stops_the_cleaner_and_lowers_the_checkpoint(
         assert manager.cleaner.manager.state(A) is None
 
 
+def test_a_log_that_is_truncated_past_its_manager_is_not_taken_for_clean(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cleaner is in the middle of it, and nobody has told it."""
+    with node(tmp_path).running() as manager:
+        log = new_log(manager)
+        clean(manager)
+        fill(log, 15)
+        clean(manager)
+        assert checkpoint(tmp_path, CLEAN)["a-0"] == 25
+        fill(log, 40)
+        gate = Gate(manager, monkeypatch)
+
+        log.truncate_to(12)
+        fill(log, 40)
+        gate.opened.set()
+        gate.thread.join(PATIENCE_S)
+
+        assert not gate.thread.is_alive()
+        assert checkpoint(tmp_path, CLEAN)["a-0"] == 12
+        assert manager.cleaner.metrics()["uncleanable-partitions-count"] == 0
+        assert clean(manager)  # and it is its turn again
+
+
 def test_what_was_aborted_does_not_count_as_clean(tmp_path: Path) -> None:
     """Whoever stopped it may have cut the log since."""
     with node(tmp_path).running() as manager:

@@ -21,7 +21,9 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, TypeVar
 
 from stratalog.errors import (
+    CorruptRecordError,
     DiskError,
+    LogChangedError,
     LogClosedError,
     PolicyViolationError,
     SegmentOffsetOverflowError,
@@ -208,6 +210,7 @@ class Log(WrittenLog):
                 gone = [found for found in self.retention() if found.is_deleted]
                 if not gone:
                     return ()
+                self._cuts_count += 1
                 if len(gone) == len(self.segments):
                     self.roll()  # a log is never without a segment
                 segments = tuple(self.segments)
@@ -239,12 +242,14 @@ class Log(WrittenLog):
 
         `check_done` raises what is to stop it, `throttle` is told of bytes read and written, `on_read` of
         those read. A segment whose offsets are too far apart is split first, and its log begun anew.
+        LogChangedError if the log is truncated meanwhile, or loses segments to retention.
         """
         from stratalog.log.cleaning.clean import DirtyLog, clean_log, last_records_of
 
         with self._lock:
             self._check_changeable()
             last_records = last_records_of(self.producers.producers.values())
+            cuts_count = self._cuts_count
         dirty = DirtyLog(
             disk=self._disk,
             segments=self.segments,
@@ -260,16 +265,21 @@ class Log(WrittenLog):
                         dirty,
                         offset_map,
                         now_ms=self._clock(),
-                        replace_segments=lambda new, old: self.replace_segments([new], old),
+                        replace_segments=lambda new, old: self._replace([new], old, cuts_count),
                         check_done=check_done,
                         throttle=throttle,
                         on_read=on_read,
                     )
                 except SegmentOffsetOverflowError as error:
-                    if not self._split(error.base_offset):
+                    if not self._split(error.base_offset, cuts_count):
                         raise
+                except (CorruptRecordError, DiskError) as error:
+                    is_refused = isinstance(error, DiskError) and error.errno != errno.ENOENT
+                    if is_refused or self._cuts_count == cuts_count:
+                        raise
+                    raise LogChangedError(self._directory) from error  # it read what was being cut
 
-    def _split(self, base_offset: int) -> bool:
+    def _split(self, base_offset: int, cuts_count: int) -> bool:
         """Split a segment whose offsets are too far apart; False if they are not."""
         from stratalog.log.cleaning.split import discard, split_segment
 
@@ -278,21 +288,30 @@ class Log(WrittenLog):
         if segment is None or len(pieces) == 1:
             discard(pieces)
             return False
-        self.replace_segments(pieces, [segment])
+        self._replace(pieces, [segment], cuts_count)
         return True
 
-    def replace_segments(self, new: Sequence[LogSegment], old: Sequence[LogSegment]) -> None:
-        """Put new segments, whose files end in .cleaned, in the place of old ones."""
-        with self._flush_lock, self._changing(), self._writing():
-            replace_segments(
-                self._disk,
-                self.segments,
-                new,
-                old,
-                scheduler=self._scheduler,
-                producers=self.producers,
-                delete_delay_ms=self.config.file_delete_delay_ms,
-            )
+    def _replace(self, new: Sequence[LogSegment], old: Sequence[LogSegment], cuts_count: int) -> None:
+        """Put new segments, whose files end in .cleaned, in the place of old ones.
+
+        They were made when the log had been cut so often. If it was cut since, they may have records that are
+        gone for good; a look at the old segments would not tell, as one may have been cut, filled and rolled.
+        """
+        with self._flush_lock, self._changing():
+            if self._cuts_count != cuts_count:
+                for segment in new:
+                    segment.delete()
+                raise LogChangedError(self._directory)
+            with self._writing():
+                replace_segments(
+                    self._disk,
+                    self.segments,
+                    new,
+                    old,
+                    scheduler=self._scheduler,
+                    producers=self.producers,
+                    delete_delay_ms=self.config.file_delete_delay_ms,
+                )
 
     def assign_epoch_start_offset(self, epoch: int, start_offset: int) -> None:
         """A leader's term begins: its epoch is known before its first record."""
@@ -352,6 +371,7 @@ class Log(WrittenLog):
 
     def _lower_marks(self, offset: int) -> None:
         """Before a record is cut off: nothing vouches for it any more, in memory or on the device."""
+        self._cuts_count += 1
         self.recovery_point = min(self.recovery_point, offset)
         if self._kept_marks is not None:
             self._kept_marks.lower(offset)

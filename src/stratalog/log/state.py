@@ -62,6 +62,7 @@ class LogState:
         self._directory = directory
         self._end = end
         self._lowest_end = INT64_MAX  # that truncations have left since it was last asked for
+        self._cuts_count = 0  # how often truncation or retention has taken something off
         self._kept_marks = kept_marks
         # The lowest base that a segment on the device may have: what retention renames is there until its
         # directory is synced.

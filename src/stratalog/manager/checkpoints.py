@@ -90,8 +90,8 @@ class DirectoryCheckpoints:
         self.cleaner_offsets = Checkpoint(disk, self.directory, CLEANER_OFFSET_CHECKPOINT)
 
     def marks_of(self, topic_partition: TopicPartition) -> KeptMarks:
-        """What they say of one log, to be changed by that log. The cleaner has its own offsets in hand."""
-        ends = (self.recovery_points, self.high_watermarks)
+        """What they say of one log, to be changed by that log."""
+        ends = (self.recovery_points, self.high_watermarks, self.cleaner_offsets)
         return KeptMarks(topic_partition, starts=self.log_start_offsets, ends=ends)
 
     @property

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 
 from stratalog.clock import Clock
 from stratalog.config import ManagerConfig
-from stratalog.errors import DiskError, LogClosedError
+from stratalog.errors import DiskError, LogChangedError, LogClosedError
 from stratalog.log.cleaning.offset_map import OffsetMap
 from stratalog.log.log import Log
 from stratalog.manager.cleaner_manager import CleaningAborted, LogCleanerManager
@@ -102,7 +102,7 @@ class LogCleaner:
                 self._stopped.wait(self._config.log_cleaner_backoff_ms / 1000)
 
     def _clean(self, log: Log, found: LogToClean, offset_map: OffsetMap) -> None:
-        end_offset = found.first_dirty  # what is written down again if it fails
+        end_offset: int | None = found.first_dirty  # what is written down again if it fails
         failure: Exception | None = None
         try:
             end_offset = log.clean(
@@ -115,6 +115,9 @@ class LogCleaner:
             logger.info("%s is clean up to offset %d", log.topic_partition, end_offset)
         except (CleaningAborted, LogClosedError):
             logger.info("the cleaning of %s was stopped", log.topic_partition)
+        except LogChangedError as error:
+            logger.info("the cleaning of %s was in vain: %s", log.topic_partition, error)
+            end_offset = None  # whoever cut the log has written down how much of it is still clean
         except Exception as error:
             # Whatever it is, a lack of memory or a mistake of ours: this is where a thread of the cleaner
             # ends if nobody catches it, and all compaction with it. One log is given up, with the reason

@@ -120,12 +120,15 @@ class LogCleanerManager:
             if self._states.get(topic_partition) is State.ABORTED:
                 raise CleaningAborted
 
-    def done_cleaning(self, log: Log, end_offset: int) -> None:
-        """The cleaner has let go, and the log is clean up to here; that counts unless it was aborted."""
+    def done_cleaning(self, log: Log, end_offset: int | None) -> None:
+        """The cleaner has let go, and the log is clean up to here; that counts unless it was aborted.
+
+        None: as clean as the checkpoint says.
+        """
         with self._changed:
             is_valid = self._states.end(log.topic_partition)
             self._changed.notify_all()
-            if is_valid and log.topic_partition in self._logs.current:
+            if is_valid and end_offset is not None and log.topic_partition in self._logs.current:
                 self._write(home_of(log), {log.topic_partition: end_offset})
 
     def done_deleting(self, logs: Iterable[Log]) -> None:
@@ -241,14 +244,13 @@ class LogCleanerManager:
         found = self._directories[directory]
         if not found.is_online:
             return
-        known = {
-            key: offset for key, offset in self.clean_offsets(directory).items() if key in self._logs.current
-        }
-        known = {**known, **offsets}
-        if without is not None:
-            known.pop(without, None)
+
+        def changed(known: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+            kept = {key: offset for key, offset in known.items() if key in self._logs.current}
+            kept.update(offsets)
+            return {key: offset for key, offset in kept.items() if key != without}
+
         try:
-            if known or found.checkpoints.cleaner_offsets.read():
-                found.checkpoints.cleaner_offsets.write_changes(known)
+            found.checkpoints.cleaner_offsets.update(changed)  # a log that is truncated lowers its own
         except DiskError as error:
             self._failures.append((directory, error))
