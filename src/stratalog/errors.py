@@ -494,7 +494,7 @@ class LogChangedError(StratalogError):
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
         super().__init__(
-            f"{self.path}: the log was truncated, or lost segments to retention, while it was being compacted. "
+            f"{self.path}: the log was truncated, or lost segments to retention, while it was compacted. "
             "The compacted segments were thrown away, and the log is whole: compact it again."
         )
 
