@@ -125,6 +125,7 @@ class Book:
                 f"opened as [{log.log_start_offset}, {log.log_end_offset})"
             )
         self.end = log.log_end_offset
+        self.flushed_end = min(self.flushed_end, self.end)
 
     def records(self) -> list[Record]:
         """All records that may be there, in order."""
@@ -189,9 +190,9 @@ class Book:
         """Raises Lost unless the last batch of each producer is recognised when it is sent again."""
         there = {record.offset for record in everything(log)}
         for sent in self.sent.values():
-            present = [one for one in sent if one.batch.first_offset in there]
-            if present:
-                self.judge_retry(log, present[-1])
+            last = [one for one in sent if one.batch.last_offset < log.log_end_offset][-1:]
+            if last and last[0].batch.first_offset in there:  # else compaction has emptied it
+                self.judge_retry(log, last[0])
 
     def judge_retry(self, log: Log, sent: Sent) -> None:
         """A batch that is sent again is not written again."""

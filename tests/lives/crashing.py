@@ -44,5 +44,7 @@ class Crashes:
                     for key, log in logs.items():
                         life.books[key].judge(log)
         except BaseException as error:
-            error.add_note(f"{kind}, at step {life.disk.steps} while {life.doing}")
-            raise
+            # Lost, whatever it is: the operation that is under way must not take it for an error of its own.
+            lost = Lost(str(error) if isinstance(error, Lost) else repr(error))
+            lost.add_note(f"{kind}, at step {life.disk.steps} while {life.doing}")
+            raise lost from error

@@ -32,7 +32,7 @@ from tests.log.model import ManualClock, ManualScheduler, ModelBatch, append_mar
 KEYS = [b"k%d" % number for number in range(5)]
 CHANGING = ("write", "append", "create", "truncate", "rename", "delete", "sync", "remove")
 LENGTH = 20, 60  # operations of a life
-HELD_UP_S = 0.05  # how long a thread is held up for another one that waits for a lock of its own
+HELD_UP_S = 0.2  # without a step of the other one: it waits for a lock of the thread that is held up
 STUCK_S = 120
 
 AtCrash = Callable[["Life"], None]
@@ -64,6 +64,8 @@ class Life(ABC):
         self._producers: dict[tuple[TopicPartition, bool, int], tuple[int, int]] = {}
         self._interruption: tuple[int, Callable[[], None]] | None = None
         self._held_up: list[tuple[threading.Thread, list[BaseException]]] = []
+        self._progress = 0
+        self._is_judging = self._are_both_under_way = False
 
     # How it goes
 
@@ -126,11 +128,14 @@ class Life(ABC):
 
     def _before_step(self, action: str, path: Path) -> None:
         del path
+        self._progress += 1
         if action.startswith(CHANGING):
             self._steps_left -= 1
-            if self._steps_left <= 0:
+            if self._steps_left <= 0 and not self._are_both_under_way:
                 self._steps_left = self._crash_random.randint(1, 2 * self._steps_between)
+                self._is_judging = True
                 self._at_crash(self)
+                self._is_judging = False
         elif threading.current_thread() is threading.main_thread():
             self._hold_up()
 
@@ -158,9 +163,17 @@ class Life(ABC):
 
         other = threading.Thread(target=run, daemon=True)
         other.start()
-        # It may wait for a lock of this thread, and gets it when this one goes on.
-        other.join(HELD_UP_S)
         self._held_up.append((other, failures))
+        while True:
+            before = self._progress
+            other.join(HELD_UP_S)
+            if not other.is_alive():
+                return
+            if self._progress == before and not self._is_judging:
+                # It waits for a lock of this thread, and gets it when this one goes on. From here on what the
+                # books say and what the disk has are not of the same moment, until the other one is done.
+                self._are_both_under_way = True
+                return
 
     def _join(self) -> None:
         self._interruption = None
@@ -171,6 +184,7 @@ class Life(ABC):
                 raise Lost("two operations wait for each other")
             if failures:
                 raise failures[0]
+        self._are_both_under_way = False
 
     # Appends
 

@@ -182,6 +182,10 @@ class Home:
                 kept_marks=self._kept_marks,
             )
             log.kept_alive = self
+            if not self._is_lone:
+                # A truncation into a batch left an end that no file tells of. A mark above the one that is
+                # found would vouch for what is appended next.
+                self._kept_marks.lower(log.log_end_offset)
             return log
 
         try:

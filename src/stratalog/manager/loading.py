@@ -22,6 +22,7 @@ from stratalog.files.names import (
     TopicPartition,
     partition_directory_name,
 )
+from stratalog.log.checkpoint_file import Offsets
 from stratalog.log.loader import load
 from stratalog.log.log import Log
 from stratalog.log.partition_metadata import PartitionMetadataFile
@@ -148,8 +149,21 @@ class Loading:
                 self._logs.add(log, is_future=entry.state is DirectoryState.FUTURE)
             self._logs_remaining[directory.path] -= 1
         directory.before_change()
+        self._lower_recovery_points(directory)
         self.strays += [f"{directory.path}{os.sep}{name}" for name in directory.layout.strays]
         directory.is_loaded = True
+
+    def _lower_recovery_points(self, directory: LogDirectory) -> None:
+        """No recovery point is above the end of its log: it would vouch for what is appended next.
+
+        A truncation into a batch leaves an end that no file tells of, and that is lower at the next start.
+        """
+        ends = {log.topic_partition: log.log_end_offset for log in self._logs.in_directory(directory.path)}
+
+        def lowered(known: Offsets) -> Offsets:
+            return {key: min(offset, ends.get(key, offset)) for key, offset in known.items()}
+
+        directory.checkpoints.recovery_points.update(lowered)
 
     def _set_aside(self, disk: Disk, directory: LogDirectory, entry: PartitionEntry, reason: str) -> None:
         """Rename what is not ours to -stray, unopened. A broker loads it first, and then never closes it."""

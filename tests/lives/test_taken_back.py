@@ -1,0 +1,135 @@
+"""The lives notice each mend that is taken back: the guard of what they are there to guard.
+
+Each entry puts the behaviour of before in the place of a mend. A life must then break a promise soon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from stratalog.log.flushing import FlushedLog
+from stratalog.log.log import Log
+from stratalog.manager.manager import LogManager
+from stratalog.segment.segment import LogSegment
+from stratalog.segment.segment_files import SegmentFiles
+from tests.lives.book import Lost
+from tests.lives.crashing import Crashes
+from tests.lives.life import Life
+from tests.lives.lone import LoneLife
+from tests.lives.node import NodeLife
+
+MOST_LIVES = 300
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+def start_lifts_the_recovery_point(patch: pytest.MonkeyPatch) -> None:
+    raise_start = Log._raise_start
+
+    def lifting(log: Log, offset: int) -> bool:
+        is_news = raise_start(log, offset)
+        if is_news:
+            log.recovery_point = max(log.recovery_point, offset)
+        return is_news
+
+    patch.setattr(Log, "_raise_start", lifting)
+
+
+def truncation_goes_from_the_lowest_segment_up(patch: pytest.MonkeyPatch) -> None:
+    def upwards(log: Log, segments: Sequence[LogSegment], reason: str) -> None:
+        for segment in segments:
+            log._delete([segment], reason)
+            log._sync_names(())
+
+    patch.setattr(Log, "_drop", upwards)
+
+
+def truncation_leaves_names_to_the_system(patch: pytest.MonkeyPatch) -> None:
+    def without_sync(log: Log, segments: Sequence[LogSegment], reason: str) -> None:
+        log._delete(list(reversed(segments)), reason)
+
+    patch.setattr(Log, "_drop", without_sync)
+    patch.setattr(Log, "_settle", lambda log, _: log.epochs.flush())
+
+
+def truncation_leaves_marks_that_vouch(patch: pytest.MonkeyPatch) -> None:
+    def in_memory_only(log: Log, offset: int) -> None:
+        log.recovery_point = min(log.recovery_point, offset)
+
+    patch.setattr(Log, "_lower_marks", in_memory_only)
+
+
+def names_are_not_synced(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(FlushedLog, "_sync_names", lambda *_: None)
+
+
+def roll_does_not_wait(patch: pytest.MonkeyPatch) -> None:
+    begin_segment = Log._begin_segment
+
+    def at_once(log: Log, *arguments: Any) -> LogSegment:
+        follows_end, log._follows_end = log._follows_end, False
+        try:
+            return begin_segment(log, *arguments)
+        finally:
+            log._follows_end = follows_end
+
+    patch.setattr(Log, "_begin_segment", at_once)
+
+
+def cleaning_goes_on_in_a_move(patch: pytest.MonkeyPatch) -> None:
+    def resume(manager: LogManager) -> None:
+        manager._moving -= manager._moving - manager._logs.future.keys()
+
+    patch.setattr(LogManager, "_pause_cleaning", lambda *_: None)
+    patch.setattr(LogManager, "_resume_cleaning", resume)
+
+
+def swap_leaves_no_note(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("stratalog.manager.manager.note_move", lambda *_: None)
+
+
+def moved_log_takes_appends(patch: pytest.MonkeyPatch) -> None:
+    retire = Log.retire
+
+    def still_usable(log: Log, *arguments: Any) -> None:
+        retire(log, *arguments)
+        log._refusal = None
+
+    patch.setattr(Log, "retire", still_usable)
+
+
+def reader_believes_a_name(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SegmentFiles, "_is_named", lambda *_: True)
+
+
+@pytest.mark.parametrize(
+    ("life_of", "take_back"),
+    [
+        (LoneLife, start_lifts_the_recovery_point),
+        (LoneLife, truncation_goes_from_the_lowest_segment_up),
+        (LoneLife, truncation_leaves_names_to_the_system),
+        (LoneLife, names_are_not_synced),
+        (LoneLife, roll_does_not_wait),
+        (NodeLife, start_lifts_the_recovery_point),
+        (NodeLife, truncation_leaves_marks_that_vouch),
+        (NodeLife, cleaning_goes_on_in_a_move),
+        (NodeLife, swap_leaves_no_note),
+        (NodeLife, moved_log_takes_appends),
+        (NodeLife, reader_believes_a_name),
+    ],
+    ids=lambda value: value.__name__,
+)
+def test_a_mend_that_is_taken_back_is_noticed(
+    life_of: type[Life], take_back: Patch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take_back(monkeypatch)
+
+    with pytest.raises(Lost):
+        _live(life_of)
+
+
+def _live(life_of: type[Life]) -> None:
+    for seed in range(MOST_LIVES):
+        life_of(seed, Crashes()).run()
