@@ -164,13 +164,13 @@ class ReadingDisk(Disk):
         super().__init__()
         self.reads: dict[str, list[tuple[int, int]]] = {}
 
-    def read_into(self, source, buffer, position):  # type: ignore[no-untyped-def]
-        size = super().read_into(source, buffer, position)
+    def read_into(self, source, buffer, position, identity=None):  # type: ignore[no-untyped-def]
+        size = super().read_into(source, buffer, position, identity)
         self._note(source.path if isinstance(source, ReadFile) else os.fspath(source), position, size)
         return size
 
-    def read_at(self, path, size, position):  # type: ignore[no-untyped-def]
-        data = super().read_at(path, size, position)
+    def read_at(self, path, size, position, identity=None):  # type: ignore[no-untyped-def]
+        data = super().read_at(path, size, position, identity)
         self._note(os.fspath(path), position, len(data))
         return data
 
@@ -316,11 +316,11 @@ class FailingDisk(Disk):
         super().__init__()
         self._bad = os.fspath(bad)
 
-    def read_into(self, source: ReadFile | str | os.PathLike[str], buffer, position: int) -> int:  # type: ignore[no-untyped-def]
+    def read_into(self, source, buffer, position, identity=None):  # type: ignore[no-untyped-def]
         path = source.path if isinstance(source, ReadFile) else os.fspath(source)
         if path.startswith(self._bad):
             raise DiskError(path, "could not read it", errno.EIO)
-        return super().read_into(source, buffer, position)
+        return super().read_into(source, buffer, position, identity)
 
 
 def three_directories(tmp_path: Path) -> list[Path]:
