@@ -90,6 +90,30 @@ def test_a_key_deleted_while_its_log_was_copied_is_not_back_two_rounds_later(tmp
         assert b"k" not in {record.key for record in read_all(moved)}  # cleaned again, now that it has moved
 
 
+def test_a_log_whose_last_records_were_compacted_away_moves_with_its_end(tmp_path: Path) -> None:
+    first, second = tmp_path / "a", tmp_path / "b"
+    node = compacted(first, second)
+    with node.running() as manager:
+        log = manager.get_or_create_log(ORDERS, is_new=True, directory=first)
+        put(log, (b"other", b"0000"), *[(b"k", b"0000")] * 3)
+        end = log.log_end_offset
+        log.roll()
+        put(log, (b"k", b"0000"))
+        log.roll()
+        assert clean(manager)
+        manager.truncate_to({ORDERS: end})
+        assert [record.key for record in read_all(log)] == [b"other"]
+
+        moved = manager.move_log(ORDERS, second)
+
+        assert moved.log_end_offset == end
+        assert [record.key for record in read_all(moved)] == [b"other"]
+    with node.running() as manager:
+        again = manager.get_log(ORDERS)
+        assert again is not None
+        assert again.log_end_offset == end
+
+
 def test_a_log_is_not_cleaned_from_before_its_copy_is_begun_until_the_swap(tmp_path: Path) -> None:
     first, second = tmp_path / "a", tmp_path / "b"
     with compacted(first, second).running() as manager:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 
@@ -324,6 +325,19 @@ def test_the_cache_makes_room_when_all_are_in_use() -> None:
 
     assert (cache.used_bytes, len(cache)) == (3 * 2000, 3)
     assert not held[-1].is_forgotten
+
+
+def test_the_cache_keeps_no_index_alive() -> None:
+    cache = IndexCache()
+    held = Held()
+    cache.keep(held, 100)
+    gone = weakref.ref(held)
+
+    del held
+
+    assert gone() is None
+    assert len(cache) == 0
+    assert cache.used_bytes == 0
 
 
 def test_a_renamed_index_is_written_under_its_new_name(index: OffsetIndex, tmp_path: Path) -> None:

@@ -296,6 +296,15 @@ class WrittenLog(FlushedLog):
                 self._finish_roll(base_offset, previous, error)
                 raise
 
+    def advance_to(self, offset: int) -> None:
+        """Let the log go on at an offset above its end: of what was between, compaction has left nothing."""
+        with self._changing():
+            if offset > self._end.offset:
+                self.roll(offset)
+                self._end = OffsetMetadata(offset, offset, 0)
+                if self._follows_end:
+                    self._set_high_watermark(self._end)
+
     def _finish_roll(self, base_offset: int, previous: LogSegment, error: BaseException) -> None:
         """Do to its end what Ctrl-C has interrupted, so that file names and memory agree again.
 

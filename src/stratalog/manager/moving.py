@@ -30,12 +30,14 @@ def catch_up(source: Log, copy: Log) -> int:
     while copy.log_end_offset < source.log_end_offset:
         if copy.log_end_offset < source.log_start_offset:
             copy.truncate_fully_and_start_at(source.log_start_offset)
+        end = source.log_end_offset
         try:
             records = source.read(copy.log_end_offset, _CHUNK_SIZE, isolation=Isolation.LOG_END).records
         except OffsetOutOfRangeError:
             continue  # deleted or cut off since the marks were looked at
         if not records:
-            break  # nothing is left up to the end, as behind a compaction
+            copy.advance_to(end)  # nothing is left up to there, as behind a compaction
+            continue
         done += _append(copy, records)
     return done
 
