@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import stratalog
 from stratalog.config import LogConfig, ManagerConfig, ServerConfig
 from stratalog.errors import (
-    CorruptRecordError,
     DiskError,
     LogClosedError,
     OffsetOutOfRangeError,
@@ -653,7 +652,6 @@ def _batch_start(log: Log, offset: int) -> int | None:
 
 # The reader
 
-_MOST_DAMAGE = 5
 _NOT_THERE = (errno.ENOENT, errno.ENOTDIR)
 
 
@@ -676,7 +674,6 @@ class _Following:
     def __init__(self, plan: Plan, journal: Journal, topic: str) -> None:
         self._plan, self._journal, self._topic = plan, journal, topic
         self._run, self._position = 0, -1
-        self._damage: list[str] = []  # that was met since a look went well
 
     def look(self) -> None:
         for directory in self._plan.directories:
@@ -684,13 +681,6 @@ class _Following:
             try:
                 with stratalog.open_log(path, read_only=True, config=_SMALL) as view:
                     self._read(view)
-                    self._damage.clear()
-            except CorruptRecordError as error:
-                # A truncation and an append in the middle of a look leave a batch where another one ended.
-                # That is gone with the next look; damage is not.
-                self._damage.append(str(error))
-                if len(self._damage) > _MOST_DAMAGE:
-                    raise
             except OffsetOutOfRangeError:
                 self._run, self._position = self._run + 1, -1
             except UsageError:

@@ -6,17 +6,24 @@ records come one by one (`consume`) or as Arrow columns (`consume_columns`). Kaf
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from stratalog.errors import CorruptRecordError, UsageError
+from stratalog.errors import (
+    CorruptCompressionError,
+    CorruptRecordError,
+    InvalidRecordError,
+    RecordTooLargeError,
+    UnsupportedCompressionTypeError,
+    UsageError,
+)
 from stratalog.files.names import TopicPartition
 from stratalog.log.markers import read_marker
 from stratalog.log.reading import AbortedTransaction, FetchedData, Isolation
-from stratalog.records.batch import Attributes
+from stratalog.records.batch import LOG_OVERHEAD, Attributes
 from stratalog.records.build import Header, Record
 from stratalog.records.columns import KAFKA_COLUMNS, ColumnReader
 from stratalog.records.control import ControlType
@@ -25,8 +32,17 @@ from stratalog.records.kernels.walk import BatchTable
 from stratalog.records.reader import RecordBatch, read_batches
 from stratalog.records.walk import Stop, explain_stop, new_table, walk_batches
 
+_T = TypeVar("_T")
+
 FETCH_SIZE = 1 << 20  # what a consumer asks of one partition at a time, `max.partition.fetch.bytes`
 _ISOLATIONS = {"read_uncommitted": Isolation.HIGH_WATERMARK, "read_committed": Isolation.TXN_COMMITTED}
+# What is wrong with a batch that is as it was written.
+_HAS_ITS_CHECKSUM = (
+    InvalidRecordError,
+    CorruptCompressionError,
+    RecordTooLargeError,
+    UnsupportedCompressionTypeError,
+)
 _TRANSACTIONAL, _CONTROL = int(Attributes.TRANSACTIONAL), int(Attributes.CONTROL)
 
 
@@ -73,15 +89,36 @@ class Readable(Protocol):
 
     def check_passed_over(self, offset: int, stop_base: int) -> None: ...
 
+    def look_again(self) -> None: ...
+
 
 class Fetch(NamedTuple):
-    """Whole batches of one segment: which bytes of `data` a reader may see, and where it goes on."""
+    """Whole batches of one segment: which bytes of `data` a reader may see, and where it goes on.
+
+    `offset` is where the reader is. The first batch begins there or below.
+    """
 
     data: Bytes
     ranges: list[tuple[int, int]]
+    offset: int
+    base_offset: int
     next_offset: int
     path: str
     position: int
+
+    def batch_at(self, position: int) -> bytes:
+        """The bytes of the batch at this place of `data`."""
+        size = LOG_OVERHEAD + int.from_bytes(self.data[position + 8 : position + 12].tobytes(), "big")
+        return self.data[position : position + size].tobytes()
+
+    def offset_at(self, position: int) -> int:
+        """The offset behind the batches before this place of `data`; 0 if there are none."""
+        offset, at, stop = 0, 0, Stop.TABLE_FULL
+        while stop is Stop.TABLE_FULL:
+            walk = walk_batches(self.data, start=at, end=position, check_crc=False)
+            offset = max([offset, *(walk.headers["last_offset"] + 1).tolist()])
+            at, stop = walk.next_position, walk.stop
+        return offset
 
 
 def isolation_of(name: str) -> Isolation:
@@ -100,14 +137,13 @@ def end_of(log: Readable, isolation: Isolation) -> int:
 def consume(log: Readable, start: int, end: int, isolation: Isolation) -> Iterator[ConsumerRecord]:
     """The records of [start, end), in the order of their offsets."""
     topic, partition = log.topic_partition
-    for fetch in fetches(log, start, end, isolation):
-        for first, stop in fetch.ranges:
-            try:
-                for batch in read_batches(fetch.data, start=first, end=stop):
-                    if not batch.is_control:
-                        yield from _records_of(batch, topic, partition, start, end)
-            except CorruptRecordError as error:
-                raise error.at(position=fetch.position + error.position, path=fetch.path) from error
+
+    def decode(fetch: Fetch, first: int, stop: int) -> Iterator[ConsumerRecord]:
+        for batch in read_batches(fetch.data, start=first, end=stop):
+            if not batch.is_control:
+                yield from _records_of(batch, topic, partition, fetch.offset, end)
+
+    return _decoded(log, start, end, isolation, decode)
 
 
 def consume_columns(
@@ -120,51 +156,88 @@ def consume_columns(
 ) -> Iterator[pa.RecordBatch]:
     """The same records as Arrow batches; `position` is that of the record's batch in its .log file."""
     topic, partition = log.topic_partition
-    reader = ColumnReader(
-        columns=columns, topic=topic, partition=partition, start_offset=start, end_offset=end, **options
-    )
-    for fetch in fetches(log, start, end, isolation):
-        for first, stop in fetch.ranges:
-            try:
-                for batch in reader.read(fetch.data, start=first, end=stop):
-                    yield _placed(batch, columns, fetch.position)
-            except CorruptRecordError as error:
-                raise error.at(position=fetch.position + error.position, path=fetch.path) from error
+
+    def new_reader(first_offset: int) -> ColumnReader:
+        return ColumnReader(
+            columns=columns,
+            topic=topic,
+            partition=partition,
+            start_offset=first_offset,
+            end_offset=end,
+            **options,
+        )
+
+    reader = new_reader(start)
+
+    def decode(fetch: Fetch, first: int, stop: int) -> Iterator[pa.RecordBatch]:
+        nonlocal reader
+        if fetch.base_offset < fetch.offset > start:  # the log was truncated, and has other batches here
+            reader = new_reader(fetch.offset)
+        for batch in reader.read(fetch.data, start=first, end=stop):
+            yield _placed(batch, columns, fetch.position)
+
+    return _decoded(log, start, end, isolation, decode)
 
 
-def fetches(log: Readable, start: int, end: int, isolation: Isolation) -> Iterator[Fetch]:
-    """Fetch after fetch, until one reaches `end` or there is nothing more to see."""
-    offset = start
+def _decoded(
+    log: Readable,
+    start: int,
+    end: int,
+    isolation: Isolation,
+    decode: Callable[[Fetch, int, int], Iterator[_T]],
+) -> Iterator[_T]:
+    """What `decode` makes of the ranges of fetch after fetch, until `end` or until nothing more can be seen.
+
+    A log may be truncated and go on while it is read: a fetch then has half of a batch and half of another.
+    So a batch with a wrong checksum is fetched again, and is an error if it has the same bytes then.
+    """
+    offset, broken = start, b""
     while offset < end:
         fetch = _fetch(log, offset, end, isolation)
         if fetch is None:
             return
-        yield fetch
-        offset = fetch.next_offset
+        try:
+            for first, stop in fetch.ranges:
+                yield from decode(fetch, first, stop)
+        except CorruptRecordError as error:
+            before, broken = broken, fetch.batch_at(error.position)
+            if isinstance(error, _HAS_ITS_CHECKSUM) or broken == before:
+                raise error.at(position=fetch.position + error.position, path=fetch.path) from error
+            offset = max(offset, fetch.offset_at(error.position))  # all before it was given out
+            log.look_again()
+        else:
+            offset = fetch.next_offset
 
 
 def _fetch(log: Readable, offset: int, end: int, isolation: Isolation) -> Fetch | None:
-    found = log.read(offset, FETCH_SIZE, isolation=isolation)
-    log.check_passed_over(offset, found.offset.segment_base if found.records else end)
-    if not found.records:
-        return None
-    data = byte_array(found.records)
-    path = f"{log.directory}/{found.offset.segment_base:020d}.log"
-    position = found.offset.position
-    filter_ = _AbortedFilter(data, found.aborted_transactions or [])
-    next_offset, at, stop = offset, 0, Stop.TABLE_FULL
-    table = new_table()
-    while stop is Stop.TABLE_FULL:
-        walk = walk_batches(data, start=at, table=table, check_crc=False)
-        filter_.add(walk.headers)
-        if len(walk.headers):
-            # Of all: in a damaged log the last one may go back, and the same would be fetched for ever.
-            next_offset = max(next_offset, int(walk.headers["last_offset"].max()) + 1)
-        at, stop = walk.next_position, walk.stop
-    if stop not in (Stop.END, Stop.TORN_TAIL) and not at:
+    broken = b""
+    while True:
+        found = log.read(offset, FETCH_SIZE, isolation=isolation)
+        log.check_passed_over(offset, found.offset.segment_base if found.records else end)
+        if not found.records:
+            return None
+        data = byte_array(found.records)
+        path = f"{log.directory}/{found.offset.segment_base:020d}.log"
+        position = found.offset.position
+        filter_ = _AbortedFilter(data, found.aborted_transactions or [])
+        next_offset, at, stop = offset, 0, Stop.TABLE_FULL
+        table = new_table()
+        while stop is Stop.TABLE_FULL:
+            walk = walk_batches(data, start=at, table=table, check_crc=False)
+            filter_.add(walk.headers)
+            if len(walk.headers):
+                # Of all: in a damaged log the last one may go back, and the same would be fetched for ever.
+                next_offset = max(next_offset, int(walk.headers["last_offset"].max()) + 1)
+            at, stop = walk.next_position, walk.stop
+        if at:
+            return Fetch(data, filter_.ranges, offset, found.offset.offset, next_offset, path, position)
+        if stop in (Stop.END, Stop.TORN_TAIL):
+            return None
         # Batches before the damage are given out first; the next fetch then begins with it.
-        raise CorruptRecordError(explain_stop(data, 0, data.size, stop), position=position, path=path)
-    return Fetch(data, filter_.ranges, next_offset, path, position) if at else None
+        if found.records == broken:
+            raise CorruptRecordError(explain_stop(data, 0, data.size, stop), position=position, path=path)
+        broken = found.records
+        log.look_again()
 
 
 class _AbortedFilter:

@@ -128,6 +128,9 @@ class Log(WrittenLog):
         """CorruptRecordError if what a read has passed over is no gap (`reading.py`)."""
         self._looking(lambda segments: check_passed_over(segments, offset, stop_base))
 
+    def look_again(self) -> None:
+        """Nothing to do, as a log knows what it does; this is for views (`view.py`)."""
+
     def _looking(self, look: Callable[[LogSegments], _T]) -> _T:
         """What is found in the segments of one moment. They stay readable, whatever is done to the log.
 

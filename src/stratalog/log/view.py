@@ -26,6 +26,7 @@ from stratalog.config import LogConfig
 from stratalog.errors import CorruptIndexError, CorruptRecordError, CorruptSnapshotError, DiskError
 from stratalog.files import descriptors
 from stratalog.files.disk import Disk, FileIdentity
+from stratalog.files.entries import FileStatus
 from stratalog.files.names import (
     LEADER_EPOCH_CHECKPOINT,
     FileKind,
@@ -161,7 +162,7 @@ class LogView:
 
     @property
     def last_stable_offset(self) -> int:
-        return self._decided(self._seen).stable.offset
+        return self._looking(self._decided).stable.offset
 
     @property
     def size(self) -> int:
@@ -193,8 +194,21 @@ class LogView:
         """As `Log.check_passed_over`."""
         self._looking(lambda seen: check_passed_over(seen.segments, offset, stop_base))
 
+    def look_again(self) -> None:
+        """See the log as it is now, with nothing believed of what was seen before."""
+        with self._lock:
+            for _, segment in self._listed.values():
+                segment.close_handlers()
+            self._listed = {}
+            self._seen = self._look()
+
     def _looking(self, look: Callable[[_Seen], _T]) -> _T:
-        """What is found in the log as it was last seen; as it is now, if files of it are gone or replaced."""
+        """What is found in the log as it was last seen; as it is now, if files of it are gone or replaced.
+
+        Where a truncated log goes on, a batch may stand in the middle of what was one before. That looks like
+        damage, but not for long: damage is what is found again in a file that nobody has touched meanwhile.
+        """
+        damage = _Damage(self._disk)
         for _ in range(_ATTEMPTS):
             seen = self._seen
             try:
@@ -202,10 +216,14 @@ class LogView:
             except DiskError as error:
                 if error.errno != errno.ENOENT:
                     raise
-            self._look_again(seen)
+                self._replace_seen(seen)
+            except (CorruptRecordError, CorruptIndexError) as error:
+                if damage.is_found_again(error):
+                    raise
+                self.look_again()
         return look(self._seen)
 
-    def _look_again(self, seen: _Seen) -> None:
+    def _replace_seen(self, seen: _Seen) -> None:
         """Put what is there now in the place of what was seen, unless another thread has done so."""
         with self._lock:
             if self._seen is seen:
@@ -245,8 +263,8 @@ class LogView:
         all are taken from the markers.
         """
         if up_to is None or not any(offset > up_to for offset in self._seen.snapshots):
-            return self._decided(self._seen).aborted
-        return [*self._producers(self._seen, up_to=up_to).aborted]
+            return self._looking(self._decided).aborted
+        return self._looking(lambda seen: [*self._producers(seen, up_to=up_to).aborted])
 
     def strange_tail(self) -> tuple[int, int] | None:
         """(where they begin, where they end) of bytes behind the end that are no batch, nor zeros.
@@ -276,7 +294,7 @@ class LogView:
 
     def undecided(self) -> list[AbortedTransaction]:
         """The transactions that no marker has ended: what a reader leaves out who goes past them."""
-        return self._decided(self._seen).undecided
+        return self._looking(self._decided).undecided
 
     def fetch_offset_by_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
         """As `Log.fetch_offset_by_timestamp`."""
@@ -468,6 +486,21 @@ class LogView:
         while len(self._replays) > _MOST_REPLAYS:
             del self._replays[next(iter(self._replays))]
         return replay.producers
+
+
+class _Damage:
+    """What a reader has stumbled over, and its file as it was before the reader looked again."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self._found: tuple[str | None, int, FileStatus | None] | None = None
+
+    def is_found_again(self, error: CorruptRecordError | CorruptIndexError) -> bool:
+        """Whether the same was found the last time, and the file has not changed since."""
+        status = None if error.path is None else self._disk.status(error.path)
+        position = error.position if isinstance(error, CorruptRecordError) else 0
+        before, self._found = self._found, (error.path, position, status)
+        return before == self._found
 
 
 def _load_snapshot(producers: ReplayedProducers, offset: int) -> bool:

@@ -1,0 +1,158 @@
+"""A view of a log that its writer truncates and fills again, at any moment of the reading.
+
+`MeetingDisk` lets the writer do so between two reads of the view. Where batches have other sizes than those
+before, a new one stands in the middle of an old one: damage, to whoever believes what was there before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from stratalog import PartitionLog, open_log
+from stratalog.errors import CorruptRecordError, OffsetOutOfRangeError
+from stratalog.files.disk import Disk
+from stratalog.files.entries import FileIdentity, ReadFile
+from stratalog.files.entries import Path as FilePath
+
+if TYPE_CHECKING:
+    from stratalog.files.disk import Target
+
+COUNT, CUT = 60, 7
+SETTINGS: dict[str, Any] = {
+    "internal.segment.bytes": 3000,
+    "index.interval.bytes": 100,
+    "segment.index.bytes": 4096,
+}
+FEWEST_READS = 4
+
+
+class MeetingDisk(Disk):
+    """Does something before the n-th read of a file whose name ends so, and before each one after it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads_count = 0
+        self.meet: dict[int, Callable[[], object]] = {}
+
+    def read_into(
+        self, source: ReadFile | FilePath, buffer: Target, position: int, identity: FileIdentity | None = None
+    ) -> int:
+        self._count(source)
+        return super().read_into(source, buffer, position, identity)
+
+    def read_at(
+        self, path: FilePath, size: int, position: int, identity: FileIdentity | None = None
+    ) -> bytes:
+        self._count(path)
+        return super().read_at(path, size, position, identity)
+
+    def _count(self, source: ReadFile | FilePath) -> None:
+        if str(source).endswith((".log", "index")):
+            self.reads_count += 1
+            self.meet.pop(self.reads_count, lambda: None)()
+
+
+def value_of(offset: int, life: int) -> bytes:
+    return f"{offset:04d} {life}".encode() + b"." * ((offset * 7 + life * 13) % 90)
+
+
+def fill(log: PartitionLog, life: int) -> None:
+    while log.end_offset < COUNT:
+        first = log.end_offset
+        last = min(first + (first + life) % 3, COUNT - 1)
+        log.append_many([value_of(offset, life) for offset in range(first, last + 1)])
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Iterator[PartitionLog]:
+    with open_log(tmp_path / "orders-0", create=True, config=SETTINGS) as log:
+        fill(log, 0)
+        yield log
+
+
+@pytest.mark.parametrize("offset", [0, 40])
+@pytest.mark.parametrize("as_arrow", [False, True])
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_truncation_beside_a_view_does_not_look_like_damage(
+    writer: PartitionLog, *, offset: int, as_arrow: bool, times: int
+) -> None:
+    life = 0
+
+    def cut() -> None:
+        nonlocal life
+        writer.truncate_to(CUT + life % 5)
+        life += 1
+        fill(writer, life)
+
+    for at in count(1):
+        before = life
+        disk = MeetingDisk()
+        with open_log(writer.directory, read_only=True, config=SETTINGS, disk=disk) as view:
+            disk.reads_count = 0
+            disk.meet = dict.fromkeys(range(at, at + times), cut)
+            try:
+                found = list(read(view, offset, as_arrow=as_arrow))
+            except OffsetOutOfRangeError:
+                continue
+        if life == before:
+            break
+        offsets = [place for place, _ in found]
+        assert offsets == sorted(set(offsets))
+        assert all(place >= offset for place in offsets)
+        known = [{value_of(place, number) for number in range(life + 1)} for place in offsets]
+        assert all(value in values for (_, value), values in zip(found, known, strict=True))
+    assert at > FEWEST_READS
+
+
+class TornDisk(Disk):
+    """The first long read of a log gives bytes that are half of this and half of that."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_torn = False
+
+    def read_at(
+        self, path: FilePath, size: int, position: int, identity: FileIdentity | None = None
+    ) -> bytes:
+        data = super().read_at(path, size, position, identity)
+        if self.is_torn or not str(path).endswith(".log"):
+            return data
+        self.is_torn = True
+        return data[: len(data) // 2] + bytes(byte ^ 1 for byte in data[len(data) // 2 :])
+
+
+@pytest.mark.parametrize("as_arrow", [False, True])
+def test_a_read_that_meets_a_write_is_done_again(writer: PartitionLog, *, as_arrow: bool) -> None:
+    disk = TornDisk()
+    with open_log(writer.directory, read_only=True, config=SETTINGS, disk=disk) as view:
+        found = list(read(view, 0, as_arrow=as_arrow))
+
+    assert disk.is_torn
+    assert found == [(offset, value_of(offset, 0)) for offset in range(COUNT)]
+
+
+def test_damage_in_a_log_that_is_written_is_still_told(writer: PartitionLog) -> None:
+    path = Path(writer.log.segments.first.log_path)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+    with open_log(writer.directory, read_only=True, config=SETTINGS) as view:
+        found: list[int] = []
+        with pytest.raises(CorruptRecordError):
+            found.extend(record.offset for record in view.records(0))
+
+    assert found == [*range(len(found))]
+
+
+def read(view: PartitionLog, offset: int, *, as_arrow: bool) -> Iterator[tuple[int, bytes | None]]:
+    if as_arrow:
+        for batch in view.arrow_batches(("offset", "value"), offset=offset):
+            yield from zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True)
+    else:
+        yield from ((record.offset, record.value) for record in view.records(offset))
