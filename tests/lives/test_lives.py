@@ -18,6 +18,7 @@ from tests.lives.node import NodeLife
 CHUNKS = 16
 IMAGES = {NodeLife: 160_000, LoneLife: 40_000}  # of the deep run
 SEEDS_OF_A_CHUNK = 10_000
+MOST_IMAGES_OF_A_LIFE = 100  # on average, so that the deep ones are of 2,000 lives or more
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
@@ -30,6 +31,7 @@ def test_a_crash_at_any_step_takes_nothing_that_was_flushed(
     while crashes.by_kind.total() < wanted:
         life_of(chunk * SEEDS_OF_A_CHUNK + lives, crashes).run()
         lives += 1
+    assert lives >= crashes.by_kind.total() / MOST_IMAGES_OF_A_LIFE
 
     counts("crash images by kind of crash", crashes.by_kind)
     counts("crash images by what was under way", crashes.by_operation)

@@ -156,6 +156,38 @@ input()
         running.end()
 
 
+def test_a_child_reads_from_a_view_that_a_thread_of_its_parent_looks_at_again(directory: Path) -> None:
+    program = (
+        BEGIN
+        + """
+from stratalog.files.disk import Disk
+
+class HeldDisk(Disk):
+    is_held = False
+    def list_directory(self, path):
+        if self.is_held and threading.current_thread() is not threading.main_thread():
+            reached.set()
+            threading.Event().wait()
+        return super().list_directory(path)
+
+with stratalog.open_log(sys.argv[1], create=True) as log:
+    log.append(b"before")
+reached, disk = threading.Event(), HeldDisk()
+view = stratalog.open_log(sys.argv[1], read_only=True, disk=disk)
+disk.is_held = True
+threading.Thread(target=lambda: list(view.records()), daemon=True).start()
+reached.wait()
+child = os.fork()
+if not child:
+    signal.alarm(20)
+    os._exit(0 if [record.value for record in view.records()] == [b"before"] else 1)
+os._exit(os.waitpid(child, 0)[1])
+"""
+    )
+    with Program(program, directory) as running:
+        assert running.end() == (0, [], "")
+
+
 def test_a_child_reads_whatever_threads_of_its_parent_have_locked(directory: Path) -> None:
     program = (
         BEGIN

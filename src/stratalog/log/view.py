@@ -34,6 +34,7 @@ from stratalog.files.names import (
     SegmentFile,
     TopicPartition,
 )
+from stratalog.files.processes import tell_in_child
 from stratalog.log.epochs import LeaderEpochFileCache
 from stratalog.log.listing import SegmentFiles, list_log, offsets_of, whole_swaps
 from stratalog.log.offsets import OffsetMetadata
@@ -125,6 +126,13 @@ class LogView:
         self._replays: dict[int, Replay] = {}  # by the offset that each began at
         self._lock = threading.Lock()
         self._seen = self._look()
+        tell_in_child(self)
+
+    def start_over_in_child(self) -> None:
+        """After a fork: the threads that may have held the locks are not here."""
+        self._lock = threading.Lock()
+        for segment in {*self._seen.segments, *(known for _, known in self._listed.values())}:
+            segment.start_over_in_child()
 
     def refresh(self, log_start_offset: int | None = None) -> None:
         """See what was appended, rolled and deleted since; `log_start_offset` is where the log starts now."""
