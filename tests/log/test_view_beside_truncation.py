@@ -109,6 +109,44 @@ def test_a_truncation_beside_a_view_does_not_look_like_damage(
     assert at > FEWEST_READS
 
 
+class SizedDisk(Disk):
+    """Does something when the size of a file is asked for the n-th time."""
+
+    def __init__(self, at: int, meet: Callable[[], object]) -> None:
+        super().__init__()
+        self._left, self._meet = at, meet
+
+    @property
+    def has_met(self) -> bool:
+        return self._left <= 0
+
+    def size(self, source: ReadFile | FilePath) -> int:
+        self._left -= 1
+        if not self._left:
+            self._meet()
+        return super().size(source)
+
+
+@pytest.mark.parametrize("change", ["truncate", "append"])
+def test_a_log_that_changes_while_it_is_opened_to_be_read_hides_nothing(
+    writer: PartitionLog, change: str
+) -> None:
+    def meet() -> None:
+        if change == "truncate":
+            writer.truncate_to(CUT)
+        else:
+            writer.append(b"." * 100)
+
+    for at in count(1):
+        disk = SizedDisk(at, meet)
+        with open_log(writer.directory, read_only=True, config=SETTINGS, disk=disk) as view:
+            assert view.hidden is None
+        if not disk.has_met:
+            break
+        fill(writer, 0)
+    assert at > 2
+
+
 class TornDisk(Disk):
     """The first long read of a log gives bytes that are half of this and half of that."""
 

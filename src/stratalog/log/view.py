@@ -279,21 +279,38 @@ class LogView:
 
         A write that goes on or was cut off leaves such, and so does damage.
         """
-        if not len(self.segments):
+        return self._looking(self._strange_tail)
+
+    def _strange_tail(self, seen: _Seen) -> tuple[int, int] | None:
+        if not len(seen.segments):
             return None
-        active = self.segments.active
-        size = self._disk.size(active.log_path)
-        for position in range(active.size, size, _TAIL_SIZE):
+        active = seen.segments.active
+        start, size = seen.end.position, self._disk.size(active.log_path)
+        for position in range(start, size, _TAIL_SIZE):
             if self._disk.read_at(active.log_path, min(size - position, _TAIL_SIZE), position).strip(b"\0"):
-                return active.size, size
+                return start, size
         return None
 
     def hidden_tail(self) -> HiddenTail | None:
-        """The same, with what the reader stumbles over; None where there are no such bytes, or only zeros."""
-        found = self.strange_tail()
+        """The same, with what the reader stumbles over; None where there are no such bytes, or only zeros.
+
+        What a writer has appended since the last look is not hidden. So the view looks again: bytes that are
+        still no batch then are.
+        """
+        before: tuple[str, int] | None = None
+        for _ in range(_ATTEMPTS):
+            found = self._looking(self._hidden_tail)
+            if found is None or (found.path, found.position) == before:
+                return found
+            before = found.path, found.position
+            self.look_again()
+        return None  # somebody writes faster than this looks
+
+    def _hidden_tail(self, seen: _Seen) -> HiddenTail | None:
+        found = self._strange_tail(seen)
         if found is None:
             return None
-        path, position, size = self.segments.active.log_path, found[0], found[1] - found[0]
+        path, position, size = seen.segments.active.log_path, found[0], found[1] - found[0]
         data = self._disk.read_at(path, min(size, _EXPLAINED_SIZE), position)
         stop = walk_batches(data, check_crc=False).stop
         if stop not in (Stop.BAD_LENGTH, Stop.BAD_MAGIC):
