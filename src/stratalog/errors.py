@@ -360,7 +360,8 @@ class NeedsRecoveryError(StratalogError):
         self.path = os.fspath(path)
         self.finding = finding
         super().__init__(
-            f"{self.path}: {finding}. The log was not closed cleanly; it must be recovered first."
+            f"{self.path}: {finding}. The log was not closed cleanly; it must be recovered first: run "
+            "`stratalog recover` on the log directory."
         )
 
     def __reduce__(self) -> tuple[object, ...]:

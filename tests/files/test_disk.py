@@ -143,6 +143,11 @@ def test_a_refusal_says_what_where_why_and_what_to_do(tmp_path: Path) -> None:
     assert isinstance(caught.value.__cause__, FileNotFoundError)
 
 
+def test_a_directory_that_is_not_made_is_told_in_whole_words(tmp_path: Path) -> None:
+    with pytest.raises(DiskError, match=r"b: could not create it: No such file or directory\."):
+        Disk().make_directory(tmp_path / "a" / "b")
+
+
 def test_every_refusal_of_the_system_is_ours(tmp_path: Path) -> None:
     with pytest.raises(DiskError, match="read at byte 7 of"):
         disk.read_into(tmp_path, aligned_buffer(10), 7)  # a directory opens, but does not read

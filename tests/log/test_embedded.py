@@ -347,6 +347,19 @@ def test_batches_keep_their_offsets_if_they_are_to(log: PartitionLog) -> None:
     assert [record.offset for record in log.records()] == [0, 1, 10]
 
 
+@pytest.mark.parametrize("keep_offsets", [False, True])
+def test_a_batch_that_is_cut_off_is_not_passed_over_in_silence(log: PartitionLog, keep_offsets: bool) -> None:
+    whole = bytes(batch(b"a"))
+
+    for data in (whole[:-1], whole[:5], whole + whole[:-1]):
+        with pytest.raises(CorruptRecordError, match="the last batch is cut off"):
+            log.append_batch(data, keep_offsets=keep_offsets)
+    with pytest.raises(UsageError, match="nothing to append"):
+        log.append_batch(b"", keep_offsets=keep_offsets)
+
+    assert log.end_offset == 0
+
+
 def test_arrow_rows_go_in_and_come_out(log: PartitionLog) -> None:
     table = pa.table({"key": [b"a", None], "value": [b"1", b"2"], "offset": [77, 99]})
 
@@ -373,6 +386,8 @@ def test_arrow_rows_go_in_and_come_out(log: PartitionLog) -> None:
         (lambda log: log.append(b"a", headers=[("name",)]), UsageError),
         (lambda log: log.append(b"a", headers={"name": b"1"}), UsageError),
         (lambda log: log.append(b"a", headers=None), UsageError),
+        (lambda log: log.append(b"a", headers=[("\udcff", b"1")]), UsageError),
+        (lambda log: log.append_batch("text"), UsageError),
         (lambda log: log.append(b"a", timestamp="2024-01-01"), UsageError),
         (lambda log: log.append(b"a", timestamp=0.5), UsageError),
         (lambda log: log.append_many(["text"]), UsageError),
@@ -534,6 +549,41 @@ def test_a_tail_gives_what_comes_until_it_is_stopped(log: PartitionLog) -> None:
     assert values(log.tail(stop=stop)) == [b"a", b"b", b"c"]
 
 
+def test_a_tail_of_a_log_that_has_failed_does_not_wait_for_ever(directory: Path) -> None:
+    disk = FailingDisk()
+    log = open_log(directory, create=True, disk=disk)
+    log.append(b"a")
+
+    def fail() -> None:
+        disk.failing = "write_at"
+        with pytest.raises(DiskError):
+            log.append(b"b")
+
+    following = log.tail(0, stop=Turns(fail, lambda: None))
+
+    assert next(following).value == b"a"
+    with pytest.raises(DiskError, match="input/output error"):
+        list(following)
+    log.close()
+
+
+def test_a_log_that_has_failed_tells_its_reason_once(directory: Path) -> None:
+    disk = FailingDisk()
+    log = open_log(directory, create=True, disk=disk)
+    disk.failing = "sync"
+    log.append(b"a")
+    for change in (log.flush, log.flush, lambda: log.append(b"b")):
+        with pytest.raises(DiskError):
+            change()
+
+    with pytest.raises(DiskError) as told:
+        list(log.records(0))
+
+    assert str(told.value).count("failed before") == 1
+    with pytest.raises(DiskError):
+        log.close()
+
+
 @pytest.mark.parametrize("cut", [lambda log: log.truncate_to(1), lambda log: log.delete_records(5)])
 def test_a_tail_is_told_when_its_place_is_gone(
     log: PartitionLog, cut: Callable[[PartitionLog], object]
@@ -588,6 +638,35 @@ def test_a_tail_of_another_thread_ends_by_its_event(log: PartitionLog) -> None:
 
 
 # Changing
+
+
+@pytest.mark.parametrize("offset", [1.5, 1.0, "1", None])
+def test_an_offset_that_is_no_whole_number_ruins_no_log(directory: Path, offset: Any) -> None:
+    with open_log(directory, create=True) as log:
+        log.append_many([b"a"])
+        log.append_many([b"b"])
+        for change in (log.delete_records, log.truncate_to, log.log.truncate_fully_and_start_at):
+            with pytest.raises(UsageError, match="is not a whole number"):
+                change(offset)
+
+    with open_log(directory) as log:
+        assert values(log.records()) == [b"a", b"b"]
+
+
+def test_minus_one_gives_up_all_records(log: PartitionLog) -> None:
+    log.append_many([b"a", b"b"])
+
+    assert log.delete_records(-1) == 2
+
+
+def test_truncation_takes_the_whole_batch_that_an_offset_lies_in(log: PartitionLog) -> None:
+    log.append(b"a")
+    log.append_many([b"b", b"c", b"d"])
+
+    log.truncate_to(2)
+
+    assert values(log.records()) == [b"a"]
+    assert log.append(b"e") == 2
 
 
 def test_truncation_and_deletion_last_over_a_restart(directory: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from stratalog import LogDirLockedError, LogManager, NeedsRecoveryError, open_log
 from stratalog.cli import main
 from stratalog.config import LogConfig, ManagerConfig, ServerConfig
-from stratalog.errors import UsageError
+from stratalog.errors import DiskError, UsageError
 from stratalog.files.lock import DirectoryLock, is_locked
 from stratalog.files.names import TopicPartition
 from stratalog.files.simulated import PowerCut, SimulatedDisk
@@ -409,3 +409,33 @@ def test_a_link_to_a_log_that_was_copied_there_is_taken_over(
     assert checkpoint(tmp_path / "data", STARTS) == {"orders-0": 1}
     assert not (tmp_path / "disk" / "orders-0" / STARTS).exists()
     assert (tmp_path / "data" / MARK).exists()
+
+
+@pytest.mark.parametrize(
+    "command", ["recover", "recover --dry-run", "recover --all", "retain", "compact", "explain"]
+)
+@pytest.mark.parametrize("is_closed", [True, False])
+def test_a_partition_that_is_named_for_its_log_directory_is_not_marked_clean(
+    tmp_path: Path, command: str, is_closed: bool
+) -> None:
+    directory = tmp_path / "orders-0"
+    (lone if is_closed else left_open)(directory, b"a", b"b", b"c", start=1)
+    before = {path.name: path.read_bytes() for path in directory.iterdir()}
+
+    assert main.run([*command.split(), str(directory)]) in (2, 3)
+    assert {path.name: path.read_bytes() for path in directory.iterdir()} == before
+    with open_log(directory) as log:
+        assert [record.value for record in log.records()] == [b"b", b"c"]
+
+
+def test_a_manager_does_not_take_a_partition_for_a_log_directory(tmp_path: Path) -> None:
+    left_open(tmp_path / "orders-0", b"a", b"b", start=1)
+
+    with (
+        pytest.raises(DiskError, match="the directory of one partition"),
+        LogManager([tmp_path / "orders-0"]),
+    ):
+        pass
+
+    with open_log(tmp_path / "orders-0") as log:
+        assert [record.value for record in log.records()] == [b"b"]

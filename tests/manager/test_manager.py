@@ -13,6 +13,7 @@ import pytest
 from stratalog.errors import LogDirLockedError, UsageError
 from stratalog.files.lock import is_locked
 from stratalog.files.names import TopicPartition
+from stratalog.manager.manager import LogManager
 from stratalog.manager.topic_configs import TopicConfigs
 from tests.manager.running import (
     MARKER,
@@ -464,3 +465,17 @@ def test_a_manager_is_used_between_start_and_end(tmp_path: Path) -> None:
     manager.shutdown()
     with pytest.raises(UsageError, match="shut down"):
         manager.async_delete(ORDERS)
+    with pytest.raises(UsageError, match="make another one"):
+        manager.startup()
+
+
+def test_the_name_of_one_directory_is_not_taken_for_a_list_of_letters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    for one in ("data", Path("data")):
+        with pytest.raises(UsageError, match="give a list of them"), LogManager(one):  # type: ignore[arg-type]
+            pass
+
+    assert not list(tmp_path.iterdir())

@@ -340,7 +340,7 @@ class Disk:
     def make_directory(self, path: Path) -> bool:
         """Create a directory; False where it was there already."""
         name = os.fspath(path).rstrip(os.sep)
-        with Refusing("create the directory", name):
+        with Refusing("create", name):
             try:
                 os.mkdir(name)  # noqa: PTH102
             except FileExistsError:
@@ -359,7 +359,7 @@ class Disk:
 
     def remove_directory(self, path: Path) -> bool:
         """Remove an empty directory; False where there was none."""
-        with Refusing("remove the directory", os.fspath(path)):
+        with Refusing("remove", os.fspath(path)):
             try:
                 os.rmdir(path)  # noqa: PTH106
             except FileNotFoundError:

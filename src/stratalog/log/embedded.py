@@ -25,7 +25,7 @@ from uuid import UUID
 from stratalog.clock import Clock, system_clock
 from stratalog.config import LogConfig
 from stratalog.config.keys import Value
-from stratalog.errors import DiskError, LogClosedError, UsageError
+from stratalog.errors import CorruptRecordError, DiskError, LogClosedError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.processes import Opener
 from stratalog.log.consume import ConsumerRecord, consume, consume_columns, end_of, isolation_of
@@ -36,6 +36,7 @@ from stratalog.log.reading import out_of_range
 from stratalog.log.scheduler import BackgroundScheduler, Scheduler
 from stratalog.log.timestamps import SpecialTimestamp
 from stratalog.log.view import HiddenTail, LogView
+from stratalog.records.batch import LOG_OVERHEAD
 from stratalog.records.build import BatchOptions, Header, build_batch, build_batches
 from stratalog.records.columns import KAFKA_COLUMNS, arrow_schema
 from stratalog.records.compression import Codec
@@ -253,6 +254,7 @@ class PartitionLog:
         offset; none may be before this log's end.
         """
         log = self._writable()
+        _check_whole(data)
         if not keep_offsets:
             return self._append(log, data)
         info = log.append_as_follower(data, leader_epoch=_HIGHEST_EPOCH)
@@ -340,6 +342,8 @@ class PartitionLog:
                     return
             # Behind the last record may be markers and gaps, which need not be read again.
             position = max(position, end)
+            if isinstance(self._log, Log) and self._log.failure is not None:
+                raise self._log.failure  # no record will come any more
             if timeout_ms is not None and self._clock() - last_ms >= timeout_ms:
                 return
             if stop.wait(poll_ms / 1000):
@@ -391,7 +395,10 @@ class PartitionLog:
         self._writable().truncate_to(offset)
 
     def delete_records(self, before_offset: int) -> int:
-        """Give up the records below an offset; returns where the log starts now. The files stay for now."""
+        """Give up the records below an offset; returns where the log starts now. The files stay for now.
+
+        -1 stands for the end, as in Kafka: all records are given up.
+        """
         return self._writable().delete_records(before_offset)
 
     def flush(self) -> None:
@@ -486,6 +493,24 @@ class PartitionLog:
 
 
 _HIGHEST_EPOCH = 2**31 - 1
+
+
+def _check_whole(data: bytes) -> None:
+    """CorruptRecordError if the last batch is cut off, which a leader passes over; UsageError without any."""
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise UsageError(f"a batch is bytes, and this is of type {type(data).__name__}.")
+    if not len(data):
+        raise UsageError("there is no batch in these 0 bytes; there is nothing to append.")
+    position = 0
+    while position < len(data):
+        size = int.from_bytes(data[position + 8 : position + LOG_OVERHEAD], "big", signed=True)
+        end = position + LOG_OVERHEAD + max(size, 0)
+        if end > len(data):
+            left = len(data) - position
+            raise CorruptRecordError(
+                f"the last batch is cut off: {left} bytes are left of it.", position=position
+            )
+        position = end
 
 
 def _codec_of(name: str) -> Codec:

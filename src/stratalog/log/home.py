@@ -116,7 +116,7 @@ class Home:
         status = disk.status(directory)
         if status is None:
             if not create:
-                raise UsageError(f"{path} is not there; open it with create=True to make it.")
+                raise UsageError(f"{path} is not there. To make it, open it for writing with create=True.")
             check_topic_name(found.topic_partition.topic)
             # Before anything is made there: a broker would take the directory for a partition.
             _check_unlocked(os.path.dirname(directory))  # noqa: PTH120

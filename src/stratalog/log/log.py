@@ -31,6 +31,7 @@ from stratalog.errors import (
 )
 from stratalog.files.names import LEADER_EPOCH_CHECKPOINT
 from stratalog.log.cleaning.replace import replace_segments
+from stratalog.log.new_records import to_offset
 from stratalog.log.offsets import OffsetMetadata
 from stratalog.log.producer_rebuild import rebuild_producer_state
 from stratalog.log.reading import FetchedData, Isolation, check_passed_over, out_of_range, read
@@ -189,6 +190,7 @@ class Log(WrittenLog):
             raise PolicyViolationError(
                 f"{self.topic_partition}: cleanup.policy is compact without delete; records go by key."
             )
+        before_offset = to_offset(before_offset)
         if before_offset < -1:
             raise out_of_range(before_offset, self.log_start_offset, self.high_watermark)
         self.increment_log_start_offset(self.high_watermark if before_offset == -1 else before_offset)
@@ -329,6 +331,7 @@ class Log(WrittenLog):
         They are gone for good when this returns. A crash meanwhile leaves a beginning of the log that has at
         least all that stays: no mark vouches any more for what goes, and it goes from the end.
         """
+        offset = to_offset(offset)
         if offset < 0:
             raise UsageError(f"truncation to {offset}: an offset is not negative.")
         with self._flush_lock, self._changing():
@@ -355,6 +358,7 @@ class Log(WrittenLog):
 
     def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
         """Remove everything; the log goes on at an offset. What is gone does not come back, as above."""
+        offset = to_offset(offset)
         with self._flush_lock, self._changing():
             self._lower_marks(offset)
             with self._writing():

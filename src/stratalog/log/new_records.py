@@ -64,10 +64,25 @@ def _headers(headers: Any) -> tuple[Header, ...]:
     for header in headers if isinstance(headers, Iterable) else (headers,):
         match header:
             case (str() as name, content):
+                if not _is_unicode(name):
+                    raise UsageError(f"the header's name {name!r} cannot be written in UTF-8.")
                 pairs.append((name, _content("header", content)))
             case _:
                 raise UsageError(f"the header {header!r} is no pair of a name, as text, and bytes or None.")
     return tuple(pairs)
+
+
+def _is_unicode(name: str) -> bool:
+    """Whether it has no lone surrogates, by which Python stands in for bytes that are not text."""
+    return not any("\ud800" <= character <= "\udfff" for character in name)
+
+
+def to_offset(offset: int) -> int:
+    """An offset that a caller gave; UsageError if it is not a whole number, such as 1.5 or None."""
+    try:
+        return operator.index(offset)
+    except TypeError as error:
+        raise UsageError(f"the offset {offset!r} is not a whole number.") from error
 
 
 def to_milliseconds(time: datetime | int) -> int:

@@ -149,7 +149,8 @@ class LogState:
         try:
             yield
         except DiskError as error:
-            self._failed = error
+            if self._failed is None:  # the first one is the reason, and those after it tell of it
+                self._failed = error
             raise
 
     def _check_usable(self) -> None:

@@ -16,10 +16,11 @@ Kafka: LogManager.loadLogs
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from stratalog.errors import InvalidNameError
+from stratalog.errors import InvalidNameError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.entries import EntryKind, Path
 from stratalog.files.names import (
@@ -31,6 +32,7 @@ from stratalog.files.names import (
     parse_partition_directory,
 )
 
+_SEGMENT = re.compile(r"\d{20}\.log", re.ASCII)
 _LOADED = (DirectoryState.LIVE, DirectoryState.FUTURE)
 
 
@@ -73,15 +75,21 @@ class Layout(NamedTuple):
 
 
 def classify(disk: Disk, directory: Path) -> Layout:
-    """Sort what is in a log directory. Reads the listing alone, and changes nothing."""
+    """Sort what is in a log directory. Reads the listing alone, and changes nothing.
+
+    UsageError for a partition's own directory. Taken for a log directory without logs it would be marked as
+    closed cleanly, by the very file that says so of a log that is open by itself.
+    """
     root = os.fspath(directory)
     partitions: list[PartitionEntry] = []
     marked: dict[DirectoryState, list[str]] = {DirectoryState.DELETE: [], DirectoryState.STRAY: []}
     left_alone: list[str] = []
     problems: list[Problem] = []
     links: list[str] = []
+    has_segments = False
     for entry in disk.list_directory(root):
         if entry.kind is not EntryKind.DIRECTORY:
+            has_segments = has_segments or _SEGMENT.fullmatch(entry.name) is not None
             continue
         if entry.name == REMOTE_LOG_INDEX_CACHE:
             left_alone.append(entry.name)
@@ -101,6 +109,9 @@ def classify(disk: Disk, directory: Path) -> Layout:
         else:
             marked[found.state].append(entry.name)
             left_alone.append(entry.name)
+    if has_segments and not partitions and not left_alone:
+        above = os.path.dirname(os.path.abspath(root))  # noqa: PTH100, PTH120
+        raise UsageError(f"{root} is the directory of one partition. Name the one that it is in: {above}.")
     problems += find_duplicates([(root, entry) for entry in partitions])
     return Layout(
         root,

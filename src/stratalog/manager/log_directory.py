@@ -73,7 +73,7 @@ class LogDirectory:
         """Whether a write is to be finished, or there are logs that no marker says were closed in order."""
         if has_pending_write(self._disk, self.path):
             return True
-        return not self._marker.exists() and bool(classify(self._disk, self.path).partitions)
+        return bool(classify(self._disk, self.path).partitions) and not self._marker.exists()
 
     def open(self) -> None:
         """Lock it and read what it says of itself; LogDirLockedError if it, or a log in it, is in use.

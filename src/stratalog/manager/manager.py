@@ -111,6 +111,7 @@ class LogManager:
         self._before_shutdown: list[Task] = []
         self._lock = threading.RLock()
         self._is_open = False
+        self._was_shut_down = False
         self._opener = Opener()
         tell_in_child(self)
 
@@ -126,6 +127,8 @@ class LogManager:
             if self._is_open:
                 self._check_opener()
                 raise UsageError("this log manager is started already.")
+            if self._was_shut_down:
+                raise UsageError("this log manager was shut down; make another one to open the logs again.")
             self._opener = Opener()
             try:
                 topics, metadata = open_directories(self._starting, self.directories)
@@ -158,6 +161,7 @@ class LogManager:
             if not self._is_open:
                 return
             self._is_open = False
+            self._was_shut_down = True
         if not self._opener.is_here:
             self._let_go()
             return

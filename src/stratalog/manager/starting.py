@@ -38,6 +38,8 @@ class Starting(NamedTuple):
 
 def unique_paths(directories: Iterable[Path]) -> list[str]:
     """The absolute paths; UsageError if one is named twice, whatever the spelling."""
+    if isinstance(directories, str | bytes | os.PathLike):
+        raise UsageError(f"{directories!r} is one directory; give a list of them: [{directories!r}].")
     paths = [os.path.abspath(directory) for directory in directories]  # noqa: PTH100
     twice = [path for number, path in enumerate(paths) if path in paths[:number]]
     if twice:
