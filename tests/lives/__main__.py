@@ -11,12 +11,14 @@ import traceback
 
 from tests.lives.crashing import Crashes
 from tests.lives.lone import LoneLife
-from tests.lives.node import NodeLife
+from tests.lives.node import CompactingLife, NodeLife, QueueLife, ReplicaLife
 
 
 def main() -> None:
     kind, first, end = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    life_of = {"node": NodeLife, "lone": LoneLife}[kind]
+    kinds = {"node": NodeLife, "lone": LoneLife, "replica": ReplicaLife, "compacting": CompactingLife}
+    kinds["queue"] = QueueLife
+    life_of = kinds[kind]
     crashes, began, broken = Crashes(), time.monotonic(), 0
     for seed in range(first, end):
         life = life_of(seed, crashes)

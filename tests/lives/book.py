@@ -13,7 +13,7 @@ and again when it has returned. `judge` compares it with a log that was opened a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from stratalog.log.log import Log
 from stratalog.log.reading import Isolation
@@ -42,6 +42,7 @@ class Book:
     """What is known of one partition; offsets are those that the log has given."""
 
     is_compacted: bool = False
+    has_replicas: bool = False  # a hole where nothing was flushed is filled from them, and is no fault
     batches: list[ModelBatch] = field(default_factory=list)
     start: int = 0
     end: int = 0
@@ -107,18 +108,28 @@ class Book:
 
     def found(self, log: Log) -> None:
         """Another process goes on after a crash: what recovery found is there for good, the rest for none."""
-        lost = [batch for batch in [*self.batches, *self.leaving] if batch.last_offset >= log.log_end_offset]
-        self.truncated |= _values(lost)
-        gone = {id(batch) for batch in lost}
-        self.batches = [batch for batch in [*self.batches, *self.leaving] if id(batch) not in gone]
+        there = {record.offset for record in everything(log)}
+        left = []
+        for batch in [*self.batches, *self.leaving]:
+            found = tuple(r for r in batch.records if r.offset in there or r.offset < log.log_start_offset)
+            self.truncated |= _values([batch]) - {record.value for record in found}
+            if found:
+                left.append(batch if len(found) == len(batch.records) else replace(batch, records=found))
+        self.batches = left
         self.leaving = []
         self.start = self.kept_start = self.start_limit = log.log_start_offset
         self.end = self.flushed_end = log.log_end_offset
         self._forget_senders()
 
     def reopened(self, log: Log) -> None:
-        """The log was closed and opened: no file tells of an end inside a batch that was truncated."""
-        last = max([batch.last_offset + 1 for batch in self.batches], default=0)
+        """The log was closed and opened: no file tells of an end behind the last record that is left.
+
+        A truncation leaves such an end, into a batch or behind one that was compacted away.
+        """
+        offsets = [record.offset for batch in self.batches for record in batch.records]
+        if self.is_compacted:
+            offsets = [record.offset for record in everything(log)]
+        last = max(offsets, default=-1) + 1
         if not last <= log.log_end_offset <= self.end or log.log_start_offset != self.start:
             raise Lost(
                 f"{log.directory}: closed as [{self.start}, {self.end}), "
@@ -126,6 +137,8 @@ class Book:
             )
         self.end = log.log_end_offset
         self.flushed_end = min(self.flushed_end, self.end)
+        self.batches = [batch for batch in self.batches if batch.last_offset < self.end]
+        self._forget_senders()
 
     def records(self) -> list[Record]:
         """All records that may be there, in order."""
@@ -236,7 +249,7 @@ class Book:
                     raise Lost(
                         f"{where}: {record.offset} was flushed (up to {self.flushed_end}), and is gone"
                     )
-                if record.offset < log.log_end_offset:
+                if record.offset < log.log_end_offset and not self.has_replicas:
                     raise Lost(f"{where}: {record.offset} is missing, and the log goes on behind it")
 
     def _is_superseded(self, batch: ModelBatch, record: Record) -> bool:
@@ -292,12 +305,12 @@ class Book:
             raise Lost(f"{where}: readers of committed records get {committed(log)}, not {expected[0]}")
 
 
-def everything(log: Log, start: int | None = None) -> list[Record]:
+def everything(log: Log, start: int | None = None, fetch_size: int = FETCH_SIZE) -> list[Record]:
     """All records from an offset on, markers included; also behind batches that compaction has emptied."""
     offset = log.log_start_offset if start is None else start
     found: list[Record] = []
     while True:
-        data = log.read(offset, FETCH_SIZE, isolation=Isolation.LOG_END).records
+        data = log.read(offset, fetch_size, isolation=Isolation.LOG_END).records
         last = offset - 1
         for batch in read_batches(data):
             found += [record for record in batch if record.offset >= offset]

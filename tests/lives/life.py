@@ -32,6 +32,7 @@ from tests.log.model import ManualClock, ManualScheduler, ModelBatch, append_mar
 KEYS = [b"k%d" % number for number in range(5)]
 CHANGING = ("write", "append", "create", "truncate", "rename", "delete", "sync", "remove")
 LENGTH = 20, 60  # operations of a life
+HELD_UP_BY = {"read": 8, "move": 60}  # disk calls, at most, before another thread comes in between
 HELD_UP_S = 0.2  # without a step of the other one: it waits for a lock of the thread that is held up
 STUCK_S = 120
 
@@ -43,6 +44,7 @@ class Life(ABC):
 
     operations: ClassVar[dict[str, int]]  # what is done, and how often
     interruptions: ClassVar[dict[str, tuple[str, ...]]]  # what may be done in the middle of what
+    large: ClassVar = 0.06  # how many records are larger than a sector
 
     def __init__(self, seed: int, at_crash: AtCrash, *, steps_between: int = 30) -> None:
         self.seed = seed
@@ -78,7 +80,7 @@ class Life(ABC):
                 name = self.random.choices([*self.operations], [*self.operations.values()])[0]
                 inner = self.interruptions.get(name)
                 if inner is not None and self.random.random() < 0.7:
-                    self._interrupt(self.random.choice(inner), key)
+                    self._interrupt(self.random.choice(inner), key, HELD_UP_BY.get(name, 20))
                 self.do(name, key)
                 self._join()
             self.do("reopen", next(iter(self.books)))
@@ -139,9 +141,9 @@ class Life(ABC):
         elif threading.current_thread() is threading.main_thread():
             self._hold_up()
 
-    def _interrupt(self, name: str, key: TopicPartition) -> None:
+    def _interrupt(self, name: str, key: TopicPartition, most: int) -> None:
         """Let another thread do this at one of the next disk calls."""
-        self._interruption = self.random.randint(0, 25), lambda: self.do(name, key)
+        self._interruption = self.random.randint(0, most), lambda: self.do(name, key)
 
     def _hold_up(self) -> None:
         if self._interruption is None:
@@ -218,7 +220,8 @@ class Life(ABC):
         record = Record(book.end, self.clock(), marker.key_bytes(), marker.value_bytes())
         with self._appending(book, ModelBatch(records=(record,), producer_id=producer_id, ends=kind)):
             offset = append_marker(self.logs[key], producer_id, kind, timestamp=self.clock())
-            assert offset == book.end
+            if offset != book.end:
+                raise Lost(f"{key}: a marker at {offset}, though the log ended at {book.end}")
         # A producer has one transaction here, so that a marker tells all that there is to know of it.
         self._producers = {role: found for role, found in self._producers.items() if found[0] != producer_id}
 
@@ -254,7 +257,8 @@ class Life(ABC):
         is_retried = producer_id >= 0 and not transactional
         with self._appending(book, batch, data if is_retried else None):
             info = self.logs[key].append_as_leader(data, leader_epoch=0)
-            assert info.first_offset == before
+            if info.first_offset != before:
+                raise Lost(f"{key}: appended at {info.first_offset}, though the log ended at {before}")
         return book.end > before
 
     @contextmanager
@@ -268,6 +272,7 @@ class Life(ABC):
             book.refuse_append()  # by a handle of before a move
             return
         book.end_append()
+        self.appended()
 
     def _records(self, key: TopicPartition) -> list[Record]:
         """Some records, each with a value of its own; in a compacted log also without, to delete a key."""
@@ -275,12 +280,15 @@ class Life(ABC):
         found = []
         for number in range(1 if draw.random() < 0.6 else 2):
             value: bytes | None = b"%06d" % next(self._serial) + b"." * draw.choice([10, 60, 200])
-            if number == 0 and draw.random() < 0.06:
+            if number == 0 and draw.random() < self.large:
                 value = (value or b"") + b"." * 500  # more than a sector, so that it can be torn
             if self.books[key].is_compacted and draw.random() < 0.25:
                 value = None
             found.append(Record(number, self.clock(), draw.choice(KEYS), value))
         return found
+
+    def appended(self) -> None:  # noqa: B027 (nothing, for most)
+        """What follows an append."""
 
     @property
     def _is_in_between(self) -> bool:
@@ -322,7 +330,8 @@ class Life(ABC):
         book = self.books[key]
         if self.settings[key]["cleanup.policy"] == "compact":
             return
-        offset = self.random.randint(book.start, book.end)
+        # As a queue does, whose records are all done with; or up to anywhere.
+        offset = book.end if self.random.random() < 0.3 else self.random.randint(book.start, book.end)
         book.begin_delete(offset)
         self.delete(key, offset)
         book.end_delete(offset)
@@ -337,11 +346,12 @@ class Life(ABC):
         self.scheduler.run_due()
 
     def do_read(self, key: TopicPartition) -> None:
-        """Read all of a log, while another thread does something else to it."""
+        """Read a log from somewhere to its end, while another thread does something else to it."""
         log, book = self.logs[key], self.books[key]
         start, end, before = log.log_start_offset, log.log_end_offset, book.records()
+        start = self.random.randint(start, end)
         try:
-            found = everything(log, start)
+            found = everything(log, start, self.random.choice([200, 1000]))
         except OffsetOutOfRangeError:
             self._join()
             if book.start_limit <= start and not book.truncated:

@@ -7,13 +7,16 @@ to what every life has, and crashes after which the next process goes on with wh
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import ClassVar
+from unittest.mock import patch
 
 from stratalog.config import LogConfig, ManagerConfig, ServerConfig
+from stratalog.errors import LogMovedError
 from stratalog.files.names import TopicPartition
 from stratalog.files.simulated import SimulatedDisk
 from stratalog.log.log import Log
+from stratalog.manager import moving
 from stratalog.manager.manager import LogManager
 from stratalog.manager.registry import home_of
 from stratalog.manager.topic_configs import TopicConfigs
@@ -27,11 +30,13 @@ STATE = TopicPartition("state", 0)
 BOTH = TopicPartition("both", 0)
 DIRECTORIES = ("/disk-1", "/disk-2")
 MAP_SIZE = 24 * 64
+CHUNK_SIZE = 400
 
 
 class NodeLife(Life):
     """What a program does with a log manager."""
 
+    has_replicas: ClassVar = False
     operations: ClassVar = {
         "append": 12,
         "produce": 5,
@@ -77,6 +82,10 @@ class NodeLife(Life):
             BOTH: {**shared, "cleanup.policy": "compact,delete", "retention.bytes": 3 * size},
         }
 
+    def run(self) -> None:
+        with patch.object(moving, "_CHUNK_SIZE", CHUNK_SIZE):  # so that a copy takes several steps
+            super().run()
+
     def begin(self) -> None:
         self._topics = TopicConfigs(None, {key.topic: found for key, found in self.settings.items()})
         for directory in DIRECTORIES:
@@ -87,7 +96,7 @@ class NodeLife(Life):
         self.manager.startup()
         self._map = self.manager.cleaner.new_map()
         for key in (EVENTS, STATE, BOTH):
-            self.books[key] = Book(is_compacted=key is not EVENTS)
+            self.books[key] = Book(is_compacted=key is not EVENTS, has_replicas=self.has_replicas)
             self.do("create", key)
 
     def let_go(self) -> None:
@@ -118,13 +127,22 @@ class NodeLife(Life):
             clock=self.clock,
             scheduler=scheduler,
             make_lock=NoLock,
-            high_watermark_follows_end=True,
+            high_watermark_follows_end=not self.has_replicas,
         )
 
     def _logs_of(self, manager: LogManager) -> dict[TopicPartition, Log]:
         if len(manager.live_log_dirs) != len(DIRECTORIES):
             raise Lost(f"offline: {[each.failure for each in manager.directories]}")
-        return {log.topic_partition: log for log in manager.all_logs() if "-future" not in log.directory}
+        logs = {log.topic_partition: log for log in manager.all_logs() if "-future" not in log.directory}
+        self.appended(logs)
+        return logs
+
+    def appended(self, logs: dict[TopicPartition, Log] | None = None) -> None:
+        """The replicas, if there are any, have everything at once."""
+        if self.has_replicas:
+            for log in (self.logs if logs is None else logs).values():
+                with suppress(LogMovedError):
+                    log.update_high_watermark(log.log_end_offset)
 
     # What a node does besides
 
@@ -151,6 +169,14 @@ class NodeLife(Life):
             self.manager.cleaner.clean_once(self._map)
         if self.manager.cleaner.manager.uncleanable_size():
             raise Lost("a log could not be cleaned")
+
+    def do_scrub(self, key: TopicPartition) -> None:
+        """Compact a log until its deleted keys are gone: one round dates a tombstone, another removes it."""
+        for _ in range(3):
+            self.do_append(key)
+            self.do_roll(key)
+            self.clock.sleep(1500)
+            self.do_clean(key)
 
     @contextmanager
     def _giving_up(self, *keys: TopicPartition) -> Iterator[None]:
@@ -203,3 +229,33 @@ class NodeLife(Life):
         gone = self.books.keys() - self.logs.keys()
         if gone:
             raise Lost(f"{gone} are gone")
+
+
+class ReplicaLife(NodeLife):
+    """The same where replicas have the records too: a roll does not wait for the device, as in Kafka."""
+
+    has_replicas: ClassVar = True
+
+
+class CompactingLife(NodeLife):
+    """Mostly compaction, with readers and moves in the middle of it."""
+
+    operations: ClassVar = {
+        "append": 24,
+        "roll": 4,
+        "flush": 3,
+        "read": 8,
+        "clean": 3,
+        "move": 4,
+        "truncate": 1,
+        "reopen": 1,
+    }
+    interruptions: ClassVar = {"read": ("clean",), "move": ("scrub",), "clean": ("append", "read")}
+
+
+class QueueLife(ReplicaLife):
+    """Records are deleted when they are done with, and flushed; nothing is done in the background."""
+
+    operations: ClassVar = {"append": 14, "roll": 4, "delete": 4, "flush": 4, "checkpoint": 1, "reopen": 1}
+    interruptions: ClassVar = {}
+    large: ClassVar = 0.5

@@ -13,16 +13,23 @@ from tests.counting import Count
 from tests.lives.crashing import Crashes
 from tests.lives.life import Life
 from tests.lives.lone import LoneLife
-from tests.lives.node import NodeLife
+from tests.lives.node import CompactingLife, NodeLife, QueueLife, ReplicaLife
 
-CHUNKS = 16
-IMAGES = {NodeLife: 160_000, LoneLife: 40_000}  # of the deep run
+CHUNKS = 8
+IMAGES = {  # of the deep run
+    NodeLife: 80_000,
+    LoneLife: 40_000,
+    ReplicaLife: 30_000,
+    CompactingLife: 40_000,
+    QueueLife: 10_000,
+}
 SEEDS_OF_A_CHUNK = 10_000
+MANY_LIVES = 10
 MOST_IMAGES_OF_A_LIFE = 100  # on average, so that the deep ones are of 2,000 lives or more
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
-@pytest.mark.parametrize("life_of", [NodeLife, LoneLife])
+@pytest.mark.parametrize("life_of", IMAGES)
 def test_a_crash_at_any_step_takes_nothing_that_was_flushed(
     life_of: type[Life], chunk: int, counts: Count
 ) -> None:
@@ -31,7 +38,7 @@ def test_a_crash_at_any_step_takes_nothing_that_was_flushed(
     while crashes.by_kind.total() < wanted:
         life_of(chunk * SEEDS_OF_A_CHUNK + lives, crashes).run()
         lives += 1
-    assert lives >= crashes.by_kind.total() / MOST_IMAGES_OF_A_LIFE
+    assert lives < MANY_LIVES or lives >= crashes.by_kind.total() / MOST_IMAGES_OF_A_LIFE
 
     counts("crash images by kind of crash", crashes.by_kind)
     counts("crash images by what was under way", crashes.by_operation)

@@ -251,6 +251,10 @@ class Log(WrittenLog):
         """
         from stratalog.log.cleaning.clean import DirtyLog, clean_log, last_records_of
 
+        # First: a record may only go when the one that replaces it is on the device.
+        with self._flush_lock, self._failing():
+            self._check_usable()
+            self._flush_up_to(min(first_uncleanable_offset, self._end.offset))
         with self._lock:
             self._check_changeable()
             last_records = last_records_of(self.producers.producers.values())
