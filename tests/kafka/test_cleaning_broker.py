@@ -70,7 +70,8 @@ def test_a_broker_cleans_to_the_same_batches_and_goes_on_with_ours(
         for seed, topic in enumerate(TOPICS, start=10):
             write(broker, topic, CODECS.get(topic, "none"), Random(seed))
         until_cleaned(broker)
-        assert not broker.log_lines(r"uncleanable|\bERROR\b")
+        # On a busy machine the broker has errors of its own requests too.
+        assert not broker.log_lines(rf"uncleanable|\bERROR\b.*([Cc]leaner|log dir|{'|'.join(TOPICS)})")
         broker.stop()
 
 
