@@ -189,16 +189,30 @@ class WatchedDisk(SimulatedDisk):
         super().rename(source, target)
 
 
+def test_a_recovery_point_above_the_end_of_a_log_is_lowered_when_it_is_opened(directory: Path) -> None:
+    """It would vouch for what is appended next."""
+    disk = WatchedDisk(str(directory.parent))
+    disk.make_directories(str(directory.parent))
+    points = disk.marks()[0]
+    points.write({ORDERS: 7})
+
+    with opened(directory, disk) as log:
+        assert log.end_offset == 0
+
+        assert points.read() == {ORDERS: 0}
+
+
 def test_a_truncation_in_a_brokers_directory_lowers_its_marks_before_it_cuts(directory: Path) -> None:
     """Recovery would else take what stands there afterwards for flushed, and look at none of it."""
     other = TopicPartition("orders", 1)
     disk = WatchedDisk(str(directory.parent))
     disk.make_directories(str(directory.parent))
-    for file in disk.marks():
-        file.write({ORDERS: COUNT, other: 9})
+    disk.marks()[0].write({other: 9})  # so that it is a log directory
     disk.sync_everything()
     with opened(directory, disk) as log:
         filled(log, ManualScheduler(lambda: NOW))
+        for file in disk.marks():
+            file.write({ORDERS: COUNT, other: 9})
 
         log.truncate_to(CUT)
 
