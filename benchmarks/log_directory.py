@@ -106,7 +106,7 @@ class LoadedDirectory:
         """Seconds that Kafka itself says it took to load; it is killed as soon as it has."""
         with self._broker({"num.recovery.threads.per.data.dir": str(threads)}) as broker:
             try:
-                line = broker.wait_for_line(r"Loaded \d+ logs in", timeout_s=600)[-1]
+                line = broker.wait_for_line(r"Loaded \d+ logs in")[-1]
             finally:
                 broker.kill()
         found = _LOADED.search(line)
