@@ -24,6 +24,7 @@ MARK = ".kafka_cleanshutdown"
 LOG = """
 import signal, sys
 import stratalog
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored, where the tests run in the background
 with stratalog.open_log(sys.argv[1] + "/orders-0", create=True) as log:
     log.append(b"acknowledged")
     print("ready", flush=True)
@@ -38,6 +39,7 @@ import signal, sys
 import stratalog
 from stratalog.files.names import TopicPartition
 from stratalog.records.build import Record, build_batch
+signal.signal(signal.SIGINT, signal.default_int_handler)
 with stratalog.LogManager([sys.argv[1]], high_watermark_follows_end=True) as manager:
     log = manager.get_or_create_log(TopicPartition("orders", 0), is_new=True)
     log.append_as_leader(build_batch([Record(0, 1, None, b"acknowledged")]), leader_epoch=0)
@@ -115,8 +117,9 @@ sys.exit(3)
 
 
 GRACEFUL = """
-import sys
+import signal, sys
 import stratalog
+signal.signal(signal.SIGINT, signal.default_int_handler)
 with stratalog.graceful_stop() as stop, stratalog.open_log(sys.argv[1] + "/orders-0", create=True) as log:
     log.append(b"acknowledged")
     print("ready", flush=True)
