@@ -93,7 +93,7 @@ def test_a_name_that_is_no_partition_s_is_refused(tmp_path: Path, name: str) -> 
 def test_a_file_is_no_log(tmp_path: Path) -> None:
     (tmp_path / "orders-0").touch()
 
-    with pytest.raises(UsageError, match="no directory"):
+    with pytest.raises(UsageError, match="not a directory"):
         open_log(tmp_path / "orders-0", create=True)
 
 

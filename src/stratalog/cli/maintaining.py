@@ -93,7 +93,7 @@ class Request:
             raise UsageError("name the log directories, or the broker's server.properties by --config.")
         for directory in directories:
             if not Path(directory).is_dir():
-                raise UsageError(f"{directory} is no directory.")
+                raise UsageError(f"{directory} is not a directory.")
         return cls(
             directories=directories,
             server=server,

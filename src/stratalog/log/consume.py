@@ -112,7 +112,7 @@ class Fetch(NamedTuple):
         return self.data[position : position + size].tobytes()
 
     def offset_at(self, position: int) -> int:
-        """The offset behind the batches before this place of `data`; 0 if there are none."""
+        """The offset after the last batch that ends before this position of `data`; 0 if there is none."""
         offset, at, stop = 0, 0, Stop.TABLE_FULL
         while stop is Stop.TABLE_FULL:
             walk = walk_batches(self.data, start=at, end=position, check_crc=False)

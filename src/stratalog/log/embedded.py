@@ -185,9 +185,9 @@ class PartitionLog:
 
     @property
     def hidden(self) -> HiddenTail | None:
-        """What stands behind the last whole batch of a log that is opened read_only, and is not shown.
+        """The bytes after the last whole batch of a log that is opened read_only, which it does not show.
 
-        A write that goes on leaves such bytes for a moment, a crash or damage until the log is recovered.
+        They are there for a moment while a writer appends; after a crash or damage, until recovery cuts them.
         """
         self._refresh()
         return self._log.hidden_tail() if isinstance(self._log, LogView) else None
@@ -406,8 +406,9 @@ class PartitionLog:
         self._writable().flush()
 
     def close(self) -> None:
-        """Bring everything to the device, leave the mark of a clean close, let go of the lock. Twice is once.
+        """Bring everything to the device, write the mark of a clean close, release the lock.
 
+        Calling it again has no effect.
         A log that failed to write is let go of without the mark: it is recovered when it is opened next. Its
         DiskError is raised only where the device may lack a record that was appended. In a forked child this
         writes nothing, and the log stays open in its parent.
@@ -496,11 +497,11 @@ _HIGHEST_EPOCH = 2**31 - 1
 
 
 def _check_whole(data: bytes) -> None:
-    """CorruptRecordError if the last batch is cut off, which a leader passes over; UsageError without any."""
+    """CorruptRecordError if the last batch is incomplete, which a leader ignores; UsageError if empty."""
     if not isinstance(data, bytes | bytearray | memoryview):
         raise UsageError(f"a batch is bytes, and this is of type {type(data).__name__}.")
     if not len(data):
-        raise UsageError("there is no batch in these 0 bytes; there is nothing to append.")
+        raise UsageError("the batch is empty: there is nothing to append.")
     position = 0
     while position < len(data):
         size = int.from_bytes(data[position + 8 : position + LOG_OVERHEAD], "big", signed=True)

@@ -69,8 +69,9 @@ class FlushedLog(LogMarks):
             segment.names_synced_count = count
 
     def close(self) -> None:
-        """Flush, leave a snapshot at the end, cut the indexes, as a clean shutdown does. Twice is once.
+        """Flush, write a snapshot at the end, trim the indexes, as a clean shutdown does.
 
+        Calling it again has no effect.
         A log that has failed brings its records to the device if it can (`is_saved` says whether) and is let
         go of otherwise as it is; its failure is raised: it was not closed cleanly. One that was moved or
         deleted, or that the parent of this process has open, is only let go of.

@@ -122,7 +122,7 @@ class Home:
             _check_unlocked(os.path.dirname(directory))  # noqa: PTH120
             _make_directories(disk, directory)
         elif status.kind is not EntryKind.DIRECTORY:
-            raise UsageError(f"{path} is no directory.")
+            raise UsageError(f"{path} is not a directory.")
         home = _log_directory_of(disk, str(directory))
         return cls(disk, str(directory), found.topic_partition, str(directory) if home is None else home)
 

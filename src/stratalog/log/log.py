@@ -366,7 +366,7 @@ class Log(WrittenLog):
         with self._flush_lock, self._changing():
             self._lower_marks(offset)
             with self._writing():
-                self._drop(tuple(self.segments), "the log begins anew")
+                self._drop(tuple(self.segments), "the log is emptied")
                 self.log_start_offset = offset if log_start_offset is None else log_start_offset
                 # With no segment left the note alone says where the log goes on.
                 self._first_named = -1

@@ -90,7 +90,7 @@ class _Files(NamedTuple):
 
 
 class HiddenTail(NamedTuple):
-    """Bytes behind the last whole batch of a log, which are not read, and why not."""
+    """The bytes after the last whole batch of a log, which are not read, and why."""
 
     path: str
     position: int

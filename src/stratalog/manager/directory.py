@@ -85,7 +85,7 @@ class DirectoryRecovery:
         status = self._disk.status(self.path)
         if status is None or status.kind is not EntryKind.DIRECTORY:
             raise DiskError(
-                self.path, "this is no directory. Check log.dirs, and whether its disk is mounted."
+                self.path, "this is not a directory. Check log.dirs, and whether its disk is mounted."
             )
         self.is_left_alone = self._may_be_left_alone(scan_all)
         if self.is_left_alone or self._dry_run:

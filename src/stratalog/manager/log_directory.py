@@ -66,7 +66,7 @@ class LogDirectory:
             _make_directories(self._disk, Path(self.path))
         elif status.kind is not EntryKind.DIRECTORY:
             raise DiskError(
-                self.path, "this is no directory. Check log.dirs, and whether its disk is mounted."
+                self.path, "this is not a directory. Check log.dirs, and whether its disk is mounted."
             )
 
     def needs_recovery(self) -> bool:

@@ -149,7 +149,7 @@ class LogManager:
         self._begin_cleaning(metadata)
 
     def shutdown(self, broker_epoch: int | None = None) -> None:
-        """Close all logs and leave the markers; twice is once.
+        """Close all logs and leave the markers. Calling it again has no effect.
 
         A directory that fails meanwhile goes without its marker, as `directories` says afterwards. An error
         is raised only where the device may lack a record that was appended.

@@ -92,7 +92,7 @@ def test_partitions_that_are_not_asked_for_may_be_there_twice(tmp_path: Path) ->
     ("path", "options", "says"),
     [
         ("nowhere", {}, r"nowhere is not there.*log\.dirs"),
-        ("clean/logs/meta.properties", {}, "meta.properties is no directory"),
+        ("clean/logs/meta.properties", {}, "meta.properties is not a directory"),
         ("clean/dump", {}, "no partition's directory"),
         ("clea[xyz]/logs", {}, "matches no directory"),
         ("clean/logs", {"subscribe": "orders"}, "subscribe names orders, which is not in .* topics .*txn"),

@@ -106,7 +106,7 @@ def test_a_path_that_is_no_directory_is_told(tmp_path: Path) -> None:
     with pytest.raises(DiskError, match="no such directory"):
         target(tmp_path / "none")
     (tmp_path / "file").touch()
-    with pytest.raises(DiskError, match="no directory"):
+    with pytest.raises(DiskError, match="not a directory"):
         target(tmp_path / "file")
 
 

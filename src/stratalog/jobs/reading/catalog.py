@@ -95,7 +95,7 @@ def partitions_in(disk: Disk, path: str, *, may_be_empty: bool = False) -> Itera
     if status is None:
         raise UsageError(f"{path} is not there. Give the path of a Kafka log directory, one of its log.dirs.")
     if status.kind is not EntryKind.DIRECTORY:
-        raise UsageError(f"{path} is no directory. Give the log directory that it lies in.")
+        raise UsageError(f"{path} is not a directory. Give the log directory that it lies in.")
     entries = disk.list_directory(path)
     itself = _live(os.path.basename(path))  # noqa: PTH119
     if itself is not None and any(_is_segment(entry.name) for entry in entries):

@@ -119,7 +119,7 @@ def find_target(disk: Disk, options: WriteOptions) -> WriteTarget:
     """
     status = disk.status(options.path)
     if status is not None and status.kind is not EntryKind.DIRECTORY:
-        raise DiskError(options.path, "this is no directory. Save to a Kafka log directory.")
+        raise DiskError(options.path, "this is not a directory. Save to a Kafka log directory.")
     if status is None:
         raise DiskError(
             options.path, "there is no such directory. Make it first, or check whether its disk is mounted."
