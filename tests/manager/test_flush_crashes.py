@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stratalog.config import LogConfig, ManagerConfig, ServerConfig
 from stratalog.files.disk import Path as DiskPath
 from stratalog.files.names import TopicPartition
 from stratalog.files.simulated import SimulatedDisk
 from stratalog.log.log import Log
 from stratalog.manager.manager import LogManager
-from tests.log.model import ManualClock, ManualScheduler, batch
+from tests.log.model import batch
 from tests.manager.running import values
-from tests.manager.test_manager_crashes import NoLock, new_disk
+from tests.manager.test_manager_crashes import manager_on as any_manager_on
+from tests.manager.test_manager_crashes import new_disk
 
 if TYPE_CHECKING:
     from stratalog.files.disk import Data
@@ -25,16 +25,7 @@ SETTINGS = {"internal.segment.bytes": 300, "segment.index.bytes": 120}
 
 
 def manager_on(disk: SimulatedDisk) -> LogManager:
-    clock = ManualClock()
-    return LogManager(
-        ["/data"],
-        server=ServerConfig(ManagerConfig(), LogConfig.of(SETTINGS), ()),
-        disk=disk,
-        clock=clock,
-        scheduler=ManualScheduler(clock),
-        make_lock=NoLock,
-        high_watermark_follows_end=True,
-    )
+    return any_manager_on(disk, settings=SETTINGS, high_watermark_follows_end=True)
 
 
 def started() -> tuple[SimulatedDisk, LogManager, Log]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import pytest
 
 from stratalog.config import LogConfig, ManagerConfig, ServerConfig
@@ -32,15 +35,22 @@ class NoLock(DirectoryLock):
         pass
 
 
-def manager_on(disk: SimulatedDisk) -> LogManager:
+def manager_on(
+    disk: SimulatedDisk,
+    *directories: str,
+    settings: Mapping[str, int] = MappingProxyType(SETTINGS),
+    high_watermark_follows_end: bool = False,
+) -> LogManager:
+    """A manager of /data, or of these directories, whose clock stands still."""
     clock = ManualClock()
     return LogManager(
-        ["/data"],
-        server=ServerConfig(ManagerConfig(), LogConfig.of(SETTINGS), ()),
+        directories or ["/data"],
+        server=ServerConfig(ManagerConfig(), LogConfig.of(settings), ()),
         disk=disk,
         clock=clock,
         scheduler=ManualScheduler(clock),
         make_lock=NoLock,
+        high_watermark_follows_end=high_watermark_follows_end,
     )
 
 

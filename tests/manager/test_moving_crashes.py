@@ -12,9 +12,8 @@ from stratalog.files.simulated import PowerCut, SimulatedDisk
 from stratalog.manager.manager import LogManager
 from stratalog.manager.pending_move import NOTE, PendingMove, finish_pending_move, note_move
 from tests import profile
-from tests.log.model import ManualClock, ManualScheduler
 from tests.manager.running import append, values
-from tests.manager.test_manager_crashes import NoLock
+from tests.manager.test_manager_crashes import manager_on as any_manager_on
 
 ORDERS = TopicPartition("orders", 0)
 PLACES = ("/disk-1", "/disk-2")
@@ -24,15 +23,7 @@ STALE = f"{PLACES[1]}/cleaner-offset-checkpoint"
 
 
 def manager_on(disk: SimulatedDisk) -> LogManager:
-    clock = ManualClock()
-    return LogManager(
-        PLACES,
-        disk=disk,
-        clock=clock,
-        scheduler=ManualScheduler(clock),
-        make_lock=NoLock,
-        high_watermark_follows_end=True,
-    )
+    return any_manager_on(disk, *PLACES, high_watermark_follows_end=True)
 
 
 def written(disk: SimulatedDisk) -> LogManager:

@@ -7,8 +7,6 @@ test_mutations.py these are a million cases in `make test-deep`; the end of a ru
 
 from __future__ import annotations
 
-import json
-import os
 import signal
 import struct
 import subprocess
@@ -19,6 +17,7 @@ import pytest
 
 from tests import profile
 from tests.counting import Count
+from tests.properties.attacking import run_attack
 
 ROOT = Path(__file__).parents[2]
 SEED = 14
@@ -66,28 +65,11 @@ def blocks() -> list[tuple[str, int, int]]:
 
 def attack(work: Path, group: str, first: int, count: int, **environment: str) -> dict[str, dict[str, int]]:
     """Run these cases; fail with the number of the one that went wrong, or return what came of them."""
-    progress = work / "progress"
-    progress.write_bytes(struct.pack("<q", -1))  # healthy ones come first
-    arguments = ["-m", "tests.properties.attack_files", group, str(SEED), str(first), str(count)]
-    run = subprocess.run(
-        [sys.executable, *arguments, str(progress)],
-        cwd=ROOT,
-        # One arena, or every thread would reserve 64 MiB of addresses.
-        env={**os.environ, "MALLOC_ARENA_MAX": "1", **environment},
-        capture_output=True,
-        text=True,
-        check=False,
+    # One arena, or every thread would reserve 64 MiB of addresses.
+    arena = {"MALLOC_ARENA_MAX": "1", **environment}
+    found: dict[str, dict[str, int]] = run_attack(
+        "attack_files", group, SEED, first, count, work=work, **arena
     )
-    if run.returncode != 0:
-        (number,) = struct.unpack("<q", progress.read_bytes())
-        how = {-signal.SIGSEGV: "a read outside the buffer", -signal.SIGALRM: "a hang"}.get(
-            run.returncode, "an error"
-        )
-        pytest.fail(
-            f"case {number} of {group}, seed {SEED}: {how} (exit {run.returncode})\n{run.stderr}",
-            pytrace=False,
-        )
-    found: dict[str, dict[str, int]] = json.loads(run.stdout)
     return found
 
 

@@ -6,8 +6,6 @@ outside of its memory names the case: `python -m tests.properties.attack SEED NU
 
 from __future__ import annotations
 
-import json
-import os
 import signal
 import struct
 import subprocess
@@ -22,6 +20,7 @@ from stratalog.records.reader import read_batches
 from stratalog.records.unpack import PROBLEMS
 from tests import naive, profile
 from tests.counting import Count
+from tests.properties.attacking import run_attack
 from tests.properties.corpus import corpus
 from tests.properties.mutate import mutated
 
@@ -34,26 +33,9 @@ BLOCKS = range(0, CASES, BLOCK)
 
 def attack(work: Path, first: int, count: int, counts: Count, **environment: str) -> dict[str, int]:
     """Run these cases, fail with the number of the one that went wrong, return the outcomes."""
-    progress = work / "progress"
-    progress.write_bytes(struct.pack("<q", -1))  # healthy batches come first
-    run = subprocess.run(
-        [sys.executable, "-m", "tests.properties.attack", str(SEED), str(first), str(count), str(progress)],
-        cwd=ROOT,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if run.returncode != 0:
-        (number,) = struct.unpack("<q", progress.read_bytes())
-        how = {-signal.SIGSEGV: "a read outside the buffer", -signal.SIGALRM: "a hang"}.get(
-            run.returncode, "an error"
-        )
-        pytest.fail(
-            f"case {number} of seed {SEED}: {how} (exit {run.returncode})\n{run.stderr}", pytrace=False
-        )
+    found = run_attack("attack", SEED, first, count, work=work, **environment)
     counts("mutated files", {"record batches in memory": count})
-    outcomes: dict[str, int] = json.loads(run.stdout)["outcomes"]
+    outcomes: dict[str, int] = found["outcomes"]
     return outcomes
 
 

@@ -54,14 +54,14 @@ class PowerCut(BaseException):
     """The simulated machine is off. Not even an Exception, so that nothing in Stratalog handles it."""
 
 
-class Loss(NamedTuple):
+class CrashLoss(NamedTuple):
     """What a crash took: of the names, and of the bytes."""
 
     names: str = "no name lost"
     writes: str = "no write lost"
 
 
-NOTHING_LOST = Loss()
+NOTHING_LOST = CrashLoss()
 _numbers = count()
 _MIXED_FATES = 4  # how many times each file is given a fate of its own
 
@@ -153,7 +153,7 @@ class SimulatedDisk(Disk):
         found: dict[tuple[tuple[str, bytes | None], ...], SimulatedDisk] = {}
         for (names_loss, changes), (writes_loss, survivals) in possible:
             disk = self._restarted(changes, survivals)
-            disk.loss = Loss(names_loss, writes_loss)
+            disk.loss = CrashLoss(names_loss, writes_loss)
             found.setdefault(disk._fingerprint(), disk)
             if len(found) == most:
                 break
