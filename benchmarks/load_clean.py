@@ -16,10 +16,10 @@ from benchmarks.log_directory import LoadedDirectory
 from benchmarks.rounds import Rounds
 from stratalog.clock import system_clock
 from stratalog.config import LogConfig
+from stratalog.directory.clean_shutdown import CleanShutdownFile
 from stratalog.files.disk import Disk
 from stratalog.files.names import TopicPartition
 from stratalog.log.checkpoint_file import OffsetCheckpointFile
-from stratalog.log.clean_shutdown import CleanShutdownFile
 from stratalog.log.loader import load
 from stratalog.log.scheduler import BackgroundScheduler
 from stratalog.manager.manager import LogManager

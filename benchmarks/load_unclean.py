@@ -23,8 +23,8 @@ import numpy as np
 from benchmarks.log_directory import LoadedDirectory, segments
 from benchmarks.rounds import Rounds
 from stratalog.buffers import aligned_buffer
+from stratalog.directory.recovery.recover import RecoverOptions, recover_directories
 from stratalog.files.disk import Disk
-from stratalog.manager.recovery import RecoverOptions, recover_directories
 from stratalog.segment.scan import SCAN_SIZE, scan_segment
 
 PARTITIONS, SEGMENTS = 32, 2

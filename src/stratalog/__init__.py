@@ -20,8 +20,9 @@ from stratalog.errors import (
 from stratalog.version import __version__
 
 if TYPE_CHECKING:
-    from stratalog.log.consume import ConsumerRecord
-    from stratalog.log.embedded import PartitionLog, open_log
+    from stratalog.directory.open_log import open_log
+    from stratalog.log.api.consume import ConsumerRecord
+    from stratalog.log.api.partition_log import PartitionLog
     from stratalog.log.new_records import NewRecord
     from stratalog.manager.manager import LogManager
     from stratalog.signals import graceful_stop
@@ -42,12 +43,12 @@ __all__ = [
 ]
 
 _LAZY = {
-    "ConsumerRecord": "stratalog.log.consume",
+    "ConsumerRecord": "stratalog.log.api.consume",
     "LogManager": "stratalog.manager.manager",
     "NewRecord": "stratalog.log.new_records",
-    "PartitionLog": "stratalog.log.embedded",
+    "PartitionLog": "stratalog.log.api.partition_log",
     "graceful_stop": "stratalog.signals",
-    "open_log": "stratalog.log.embedded",
+    "open_log": "stratalog.directory.open_log",
 }
 
 logging.getLogger("stratalog").addHandler(logging.NullHandler())

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from stratalog.config import LogConfig, ManagerConfig, ServerConfig
+from stratalog.directory.topic_configs import TopicConfigs
 from stratalog.files.names import TopicPartition
 from stratalog.log.log import Log
 from stratalog.manager.manager import LogManager
-from stratalog.manager.topic_configs import TopicConfigs
 from tests.log.model import NOW, ManualClock, ManualScheduler, batch
 
 MARKER = ".kafka_cleanshutdown"

@@ -11,8 +11,8 @@ import pytest
 
 from stratalog.cli import main
 from stratalog.cli.demo_damage import Planted, unexpected
+from stratalog.engine.engine import ThreadEngine
 from stratalog.files.disk import Disk
-from stratalog.jobs.engine import ThreadEngine
 from stratalog.jobs.walk import walk_logs
 
 SMALL = ["demo", "--engine", "threads", "--size", "4MB"]

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from stratalog.cli.output import Output, Table, size_text, time_text
-from stratalog.jobs.engine import Progress
+from stratalog.engine.engine import Progress
 
 TABLE = Table(title="Topics", columns=["topic", ">records"], rows=[["[bold]a", "1"], ["b:id:c", "23"]])
 

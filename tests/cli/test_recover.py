@@ -11,9 +11,9 @@ import pytest
 
 from stratalog.cli import main
 from stratalog.cli.recover_watch import progress_line
+from stratalog.directory.recovery.progress import DeviceProgress, DirectoryProgress, Phase, RecoveryProgress
+from stratalog.engine.devices import Device
 from stratalog.files.lock import DirectoryLock
-from stratalog.manager.devices import Device
-from stratalog.manager.progress import DeviceProgress, DirectoryProgress, Phase, RecoveryProgress
 from tests.fixtures import catalog
 
 MARKER = ".kafka_cleanshutdown"

@@ -20,11 +20,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import stratalog
+from stratalog.engine.engine import Progress, ThreadEngine
 from stratalog.errors import CorruptRecordError, LogDirLockedError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock
 from stratalog.files.simulated import PowerCut, SimulatedDisk
-from stratalog.jobs.engine import Progress, ThreadEngine
 from stratalog.jobs.export import (
     ExportReport,
     ExportTask,
@@ -523,7 +523,7 @@ def test_a_process_that_is_killed_again_and_again_loses_and_repeats_nothing(tmp_
         for number in range(300):
             log.append_many([NewRecord(b"%d" % number, None, (), T0 + number * HOUR_MS)])
     script = f"""
-from stratalog.jobs.engine import ThreadEngine
+from stratalog.engine.engine import ThreadEngine
 from stratalog.jobs.export import export_logs
 from stratalog.jobs.exporting.rows import RowSettings
 from stratalog.jobs.reading.options import ReadOptions

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from stratalog.engine.engine import ThreadEngine
 from stratalog.files.disk import Disk
 from stratalog.jobs.damage import DamageKind
-from stratalog.jobs.engine import ThreadEngine
 from stratalog.jobs.walk import SegmentWalk, WalkTask, by_topic, plan_walk, walk_logs, walk_segment
 from stratalog.segment import headers
 from tests.fixtures.catalog import Partition, log_dirs, partitions

@@ -18,8 +18,8 @@ from random import Random
 import pytest
 
 from stratalog.config import read_server_properties
-from stratalog.manager.recovery import recover_directories
-from stratalog.manager.report import Outcome
+from stratalog.directory.recovery.recover import recover_directories
+from stratalog.directory.recovery.result import Outcome
 from tests import profile
 from tests.kafka.conftest import had
 from tests.kafka.jars import KafkaJars

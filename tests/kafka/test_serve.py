@@ -18,11 +18,11 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, Message, TopicPartitio
 
 from stratalog.clock import system_clock
 from stratalog.config import LogConfig
+from stratalog.directory.clean_shutdown import CleanShutdownFile
 from stratalog.files import names
 from stratalog.files.disk import Disk
 from stratalog.log import loader
 from stratalog.log.checkpoint_file import OffsetCheckpointFile
-from stratalog.log.clean_shutdown import CleanShutdownFile
 from stratalog.log.log import Log
 from stratalog.log.origin import AppendOrigin
 from stratalog.log.scheduler import BackgroundScheduler

@@ -7,14 +7,14 @@ import shutil
 from pathlib import Path
 
 from stratalog.config import read_server_properties
-from stratalog.manager.recovery import RecoverOptions, recover_directories
-from stratalog.manager.report import Outcome
+from stratalog.directory.recovery.recover import RecoverOptions, recover_directories
+from stratalog.directory.recovery.result import Outcome
+from tests.directory.test_work_dir import put_down
 from tests.fixtures import catalog
 from tests.kafka.conftest import had
 from tests.kafka.jars import KafkaJars
 from tests.kafka.java import JavaProgram
 from tests.kafka.tools import properties_text
-from tests.manager.test_work_dir import put_down
 
 BROKER = {"log.index.size.max.bytes": "4096", "log.index.interval.bytes": "512"}
 ENTRY_SIZE = 8

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import stratalog
 from stratalog.config import LogConfig, ManagerConfig, ServerConfig
+from stratalog.directory.topic_configs import TopicConfigs
 from stratalog.errors import (
     DiskError,
     LogClosedError,
@@ -38,13 +39,12 @@ from stratalog.errors import (
 from stratalog.files.disk import Disk
 from stratalog.files.entries import Path as AnyPath
 from stratalog.files.names import CLEAN_SHUTDOWN, TopicPartition
-from stratalog.log.consume import consume
+from stratalog.log.api.consume import consume
 from stratalog.log.log import Log
 from stratalog.log.origin import AppendOrigin
 from stratalog.log.reading import Isolation
 from stratalog.log.scheduler import BackgroundScheduler, Task
 from stratalog.manager.manager import LogManager
-from stratalog.manager.topic_configs import TopicConfigs
 from stratalog.records.build import BatchOptions, Record, build_batch
 from stratalog.records.compression import Codec
 from stratalog.records.control import ControlType, EndTxnMarker
@@ -691,7 +691,7 @@ class _Following:
             except LogClosedError:
                 continue
 
-    def _read(self, view: stratalog.log.embedded.PartitionLog) -> None:
+    def _read(self, view: stratalog.log.api.partition_log.PartitionLog) -> None:
         if self._position > view.end_offset:
             self._run, self._position = self._run + 1, -1
         start = view.start_offset if self._position < 0 else self._position

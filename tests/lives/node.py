@@ -12,6 +12,7 @@ from typing import ClassVar
 from unittest.mock import patch
 
 from stratalog.config import LogConfig, ManagerConfig, ServerConfig
+from stratalog.directory.topic_configs import TopicConfigs
 from stratalog.errors import LogMovedError
 from stratalog.files.names import TopicPartition
 from stratalog.files.simulated import SimulatedDisk
@@ -19,7 +20,6 @@ from stratalog.log.log import Log
 from stratalog.manager import moving
 from stratalog.manager.manager import LogManager
 from stratalog.manager.registry import home_of
-from stratalog.manager.topic_configs import TopicConfigs
 from tests.lives.book import Book, Lost
 from tests.lives.life import Life
 from tests.log.model import ManualScheduler

@@ -12,7 +12,7 @@ from stratalog.errors import (
     UsageError,
 )
 from stratalog.files.simulated import SimulatedDisk
-from stratalog.log.consume import consume
+from stratalog.log.api.consume import consume
 from stratalog.log.log import Log
 from stratalog.log.origin import AppendOrigin
 from stratalog.log.reading import AbortedTransaction, Isolation

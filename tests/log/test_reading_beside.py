@@ -21,8 +21,8 @@ from stratalog.errors import DiskError, LogMovedError, OffsetOutOfRangeError
 from stratalog.files.disk import Disk
 from stratalog.files.entries import FileIdentity, ReadFile
 from stratalog.files.entries import Path as FilePath
+from stratalog.log.api.consume import ConsumerRecord
 from stratalog.log.cleaning.offset_map import OffsetMap
-from stratalog.log.consume import ConsumerRecord
 from stratalog.log.log import Log
 from stratalog.log.reading import Isolation
 from stratalog.records.build import BatchOptions, Record, build_batch

@@ -12,15 +12,15 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 
 from stratalog.config import LogConfig, ManagerConfig, ServerConfig
+from stratalog.directory.attempt import NOTE
+from stratalog.directory.recovery.recover import RecoverOptions, recover_directories
+from stratalog.directory.recovery.result import DirectoryReport, Outcome
 from stratalog.files.names import TopicPartition
 from stratalog.files.simulated import SimulatedDisk
 from stratalog.log.log import Log
 from stratalog.log.reading import Isolation
 from stratalog.log.recovery.quarantine import Quarantine
-from stratalog.manager.attempt import NOTE
 from stratalog.manager.manager import LogManager
-from stratalog.manager.recovery import RecoverOptions, recover_directories
-from stratalog.manager.report import DirectoryReport, Outcome
 from stratalog.records.build import Record
 from stratalog.records.control import ControlType, EndTxnMarker
 from stratalog.records.reader import read_batches

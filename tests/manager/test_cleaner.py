@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
+from stratalog.directory.topic_configs import TopicConfigs
 from stratalog.errors import DiskError
 from stratalog.files.disk import Disk
 from stratalog.files.names import TopicPartition
 from stratalog.log.log import Log
 from stratalog.manager import throttle as throttling
 from stratalog.manager.cleaner import LogCleaner
-from stratalog.manager.cleaner_state import State
+from stratalog.manager.cleaning_states import State
 from stratalog.manager.manager import LogManager
 from stratalog.manager.throttle import Throttle
-from stratalog.manager.topic_configs import TopicConfigs
 from tests.log.model import NOW, batch, read_all
 from tests.manager.running import Node, checkpoint
 from tests.waiting import PATIENCE_S, until

@@ -10,11 +10,11 @@ from uuid import uuid4
 
 import pytest
 
+from stratalog.directory.topic_configs import TopicConfigs
 from stratalog.errors import LogDirLockedError, UsageError
 from stratalog.files.lock import is_locked
 from stratalog.files.names import TopicPartition
 from stratalog.manager.manager import LogManager
-from stratalog.manager.topic_configs import TopicConfigs
 from tests.manager.running import (
     MARKER,
     ORDERS,

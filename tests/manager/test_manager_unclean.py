@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from stratalog.directory.recovery.progress import Phase, RecoveryProgress
 from stratalog.files.names import TopicPartition
-from stratalog.manager.progress import Phase, RecoveryProgress
 from tests.manager.running import MARKER, ORDERS, Node, append, checkpoint, contents, fixture_copy, values
 
 

@@ -6,11 +6,11 @@ import random
 
 import pytest
 
+from stratalog.directory.pending_move import NOTE, PendingMove, finish_pending_move, note_move
 from stratalog.files.entries import Path
 from stratalog.files.names import TopicPartition
 from stratalog.files.simulated import PowerCut, SimulatedDisk
 from stratalog.manager.manager import LogManager
-from stratalog.manager.pending_move import NOTE, PendingMove, finish_pending_move, note_move
 from tests import profile
 from tests.manager.running import append, values
 from tests.manager.test_manager_crashes import manager_on as any_manager_on

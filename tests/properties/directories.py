@@ -13,17 +13,18 @@ from functools import cache
 from pathlib import Path
 
 from stratalog.config import LogConfig, ManagerConfig, ServerConfig
+from stratalog.directory.layout import classify
+from stratalog.directory.open_log import open_log
 from stratalog.files.disk import Disk
 from stratalog.files.names import TopicPartition
 from stratalog.files.simulated import SimulatedDisk
-from stratalog.log.consume import consume_columns
-from stratalog.log.embedded import PartitionLog, open_log
+from stratalog.log.api.consume import consume_columns
+from stratalog.log.api.partition_log import PartitionLog
 from stratalog.log.loader import load
 from stratalog.log.reading import Isolation
 from stratalog.log.recovery.quarantine import Quarantine
 from stratalog.log.recovery.run import recover_partition
 from stratalog.log.recovery.survey import RecoveryOptions
-from stratalog.manager.layout import classify
 from stratalog.manager.manager import LogManager
 from stratalog.segment.scan import scan_segment
 from tests.log.model import ManualClock, ManualScheduler, batch

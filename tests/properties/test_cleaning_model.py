@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stratalog.log.consume import consume
+from stratalog.log.api.consume import consume
 from stratalog.log.reading import Isolation
 from stratalog.records.build import Record
 from stratalog.records.compression import Codec

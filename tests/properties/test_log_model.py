@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stratalog.files.names import FileKind, parse_segment_file
-from stratalog.log.consume import consume
+from stratalog.log.api.consume import consume
 from stratalog.log.log import Log
 from stratalog.log.reading import Isolation
 from stratalog.records.build import BatchOptions, Record, build_batch

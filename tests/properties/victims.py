@@ -20,28 +20,15 @@ from uuid import UUID
 import crc32c
 
 from stratalog.config import LogConfig
-from stratalog.errors import StratalogError
-from stratalog.files.names import TopicPartition
-from stratalog.files.simulated import SimulatedDisk
-from stratalog.jobs.metadata_snapshot import SnapshotTask, read_table_task
-from stratalog.jobs.reading.options import OnCorruption
-from stratalog.log.checkpoint_file import OffsetCheckpointFile
-from stratalog.log.clean_shutdown import CleanShutdownFile
-from stratalog.log.cleaning.erase_audit import AUDIT, Audit, AuditLine
-from stratalog.log.epochs import LeaderEpochFileCache
-from stratalog.log.partition_metadata import PartitionMetadataFile
-from stratalog.log.producer_snapshot import CRC_COVERS_FROM, build_snapshot
-from stratalog.log.producer_snapshot_files import SnapshotFiles
-from stratalog.log.recovery.manifest import MANIFEST, PREFIX, Kept, KeptPart, format_line
-from stratalog.log.recovery.quarantine import Quarantine
-from stratalog.manager.attempt import NOTE, Attempt
-from stratalog.manager.checkpoints import Checkpoint
-from stratalog.manager.meta_properties import read_meta_properties
-from stratalog.manager.pending_move import NOTE as MOVE
-from stratalog.manager.pending_move import finish_pending_move
-from stratalog.manager.pending_write import finish_pending_write
-from stratalog.manager.topics import read_cluster_metadata
-from stratalog.manager.write_journal import (
+from stratalog.directory.attempt import NOTE, Attempt
+from stratalog.directory.checkpoints import Checkpoint
+from stratalog.directory.clean_shutdown import CleanShutdownFile
+from stratalog.directory.cluster_metadata import read_cluster_metadata
+from stratalog.directory.meta_properties import read_meta_properties
+from stratalog.directory.pending_move import NOTE as MOVE
+from stratalog.directory.pending_move import finish_pending_move
+from stratalog.directory.pending_write import finish_pending_write
+from stratalog.directory.write_journal import (
     JOURNAL,
     STAGED_PREFIX,
     Journal,
@@ -51,6 +38,19 @@ from stratalog.manager.write_journal import (
     format_journal,
     has_pending_write,
 )
+from stratalog.errors import StratalogError
+from stratalog.files.names import TopicPartition
+from stratalog.files.simulated import SimulatedDisk
+from stratalog.jobs.metadata_snapshot import SnapshotTask, read_table_task
+from stratalog.jobs.reading.options import OnCorruption
+from stratalog.log.checkpoint_file import OffsetCheckpointFile
+from stratalog.log.cleaning.erase_audit import AUDIT, Audit, AuditLine
+from stratalog.log.epochs import LeaderEpochFileCache
+from stratalog.log.partition_metadata import PartitionMetadataFile
+from stratalog.log.producer_snapshot import CRC_COVERS_FROM, build_snapshot
+from stratalog.log.producer_snapshot_files import SnapshotFiles
+from stratalog.log.recovery.manifest import MANIFEST, PREFIX, Kept, KeptPart, format_line
+from stratalog.log.recovery.quarantine import Quarantine
 from stratalog.records.internal import control_contents, decode_control, decode_internal, record_contents
 from stratalog.records.internal.topics import INTERNAL_TOPICS
 from stratalog.records.reader import read_batches

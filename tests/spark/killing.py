@@ -17,8 +17,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 import stratalog
-from stratalog.log.embedded import PartitionLog
-from stratalog.manager.recovery import recover_directories
+from stratalog.directory.recovery.recover import recover_directories
+from stratalog.log.api.partition_log import PartitionLog
 from tests.jobs.writing.sinking import by_partition, contents_of, staged_in
 
 MINUTES = 5  # that a query gets to come to its next trigger, on a machine with other work

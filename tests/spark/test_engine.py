@@ -1,4 +1,4 @@
-"""The Spark engine keeps the promises of the seam; tests/jobs/test_engine.py says them of threads."""
+"""The Spark engine keeps the promises of the seam; tests/engine/test_engine.py says them of threads."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from stratalog.engine.engine import Progress
 from stratalog.errors import CorruptRecordError
-from stratalog.jobs.engine import Progress
 from stratalog.spark.engine import SparkEngine
 
 

@@ -12,8 +12,8 @@ from pyspark.errors import IllegalArgumentException
 from pyspark.sql import SparkSession
 
 import stratalog
+from stratalog.engine.engine import Progress
 from stratalog.errors import CorruptRecordError, UsageError
-from stratalog.jobs.engine import Progress
 from stratalog.log.new_records import NewRecord
 from stratalog.spark.export import export
 from stratalog.spark.frames import read

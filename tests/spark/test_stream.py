@@ -16,7 +16,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 import stratalog
-from stratalog.log.embedded import PartitionLog
+from stratalog.log.api.partition_log import PartitionLog
 from stratalog.spark.stream import StratalogStreamReader
 from tests.log.model import batch
 from tests.spark.streaming import come_to, ended, to_parquet

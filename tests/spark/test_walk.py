@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
+from stratalog.engine.engine import ThreadEngine
 from stratalog.files.disk import Disk
-from stratalog.jobs.engine import ThreadEngine
 from stratalog.jobs.walk import walk_logs
 from stratalog.spark.engine import SparkEngine
 from tests.fixtures.catalog import log_dirs

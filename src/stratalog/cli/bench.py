@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stratalog.cli.startup.directory import StartupDirectory
-    from stratalog.manager.strategies import Strategy
+    from stratalog.cli.startup.strategies import Strategy
 
 KAFKA = "Kafka itself"
 
@@ -96,8 +96,8 @@ def startup(
     of 2.x took elsewhere, on a disk of its time, in the report that named these ways.
     """
     from stratalog.cli.startup.directory import Shape, StartupDirectory
+    from stratalog.cli.startup.strategies import STRATEGIES
     from stratalog.cli.warming import warm_everything
-    from stratalog.manager.strategies import STRATEGIES
 
     unknown = {*names} - {strategy.name for strategy in STRATEGIES}
     if unknown:
@@ -130,7 +130,7 @@ def _measure(
     *,
     cold: bool,
 ) -> list[Measured]:
-    from stratalog.manager.strategies import STRATEGIES, load_by
+    from stratalog.cli.startup.strategies import STRATEGIES, load_by
 
     rows = []
     for strategy in STRATEGIES:

@@ -33,7 +33,7 @@ def compact(
     Exit status: 0 done, or nothing to do, 2 wrong usage, 3 a topic was refused, or something failed.
     """
     from stratalog.config import ManagerConfig
-    from stratalog.manager.compacting import Compaction
+    from stratalog.operations.compact import Compaction
 
     request = Request.of(directories, config, topics, now)
     manager = ManagerConfig() if request.server is None else request.server.manager

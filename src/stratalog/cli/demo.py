@@ -18,8 +18,8 @@ from stratalog.errors import UsageError
 
 if TYPE_CHECKING:
     from stratalog.cli.demo_damage import Planted
+    from stratalog.engine.engine import Engine
     from stratalog.jobs.damage import Damage
-    from stratalog.jobs.engine import Engine
     from stratalog.jobs.walk import SegmentWalk, TopicWalk
 
 SMALLEST_SIZE = 4_000_000
@@ -127,7 +127,7 @@ def _directory(output: Output, directory: Path | None) -> Iterator[Path]:
 @contextmanager
 def _engine(output: Output, name: str, master: str) -> Iterator[Engine]:
     if name == "threads":
-        from stratalog.jobs.engine import ThreadEngine
+        from stratalog.engine.engine import ThreadEngine
 
         yield ThreadEngine()
         return

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from stratalog.engine.engine import OnProgress, ThreadEngine
 from stratalog.files.disk import Disk
 from stratalog.files.names import FileKind, TopicPartition, partition_directory_name, segment_file_name
-from stratalog.jobs.engine import OnProgress, ThreadEngine
 from stratalog.records.build import BatchOptions, build_batches
 from stratalog.records.compression import Codec
 

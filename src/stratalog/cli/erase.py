@@ -16,7 +16,7 @@ from stratalog.cli.maintaining import PLANNED, Request, say_directory, source_op
 from stratalog.cli.output import ExitCode, Output, Table, json_option, size_text
 
 if TYPE_CHECKING:
-    from stratalog.manager.erase_report import ErasedFile, ErasureReport
+    from stratalog.operations.erase.erase_report import ErasedFile, ErasureReport
 
 
 @click.command()
@@ -75,7 +75,7 @@ def erase(
     Exit status: 0 done, or nothing to erase, 2 wrong usage, 3 refused, or something failed.
     """
     from stratalog.log.cleaning.erase_selection import Selection
-    from stratalog.manager.erasing import Erasure
+    from stratalog.operations.erase.erasure import Erasure
 
     request = Request.of(directories, config, topics, now)
     wanted = [_parse_key(key, key_format) for key in (*map(os.fsencode, keys), *_lines(key_file))]

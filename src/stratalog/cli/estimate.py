@@ -13,7 +13,7 @@ from stratalog.cli.output import ExitCode, Output, Table, json_option, size_text
 
 if TYPE_CHECKING:
     from stratalog.log.cleaning.tally import KeyCount
-    from stratalog.manager.estimating import EstimateReport, PartitionEstimate, TopicEstimate
+    from stratalog.operations.estimate import EstimateReport, PartitionEstimate, TopicEstimate
 
 _FOLDER = click.Path(exists=True, file_okay=False, writable=True)
 
@@ -89,7 +89,7 @@ def estimate(
     """
     from stratalog.config import ManagerConfig
     from stratalog.log.cleaning.tally import Prefix
-    from stratalog.manager.estimating import Estimation
+    from stratalog.operations.estimate import Estimation
 
     request = Request.of(directories, config, topics, now)
     has_prefix = prefix_size is not None or delimiter is not None

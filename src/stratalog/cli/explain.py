@@ -12,8 +12,8 @@ from stratalog.cli.maintaining import Request, source_options
 from stratalog.cli.output import ExitCode, Output, Table, json_option, size_text, time_text
 
 if TYPE_CHECKING:
-    from stratalog.manager.explaining import SegmentAnswer
-    from stratalog.manager.looking import Partition
+    from stratalog.operations.explain import SegmentAnswer
+    from stratalog.operations.looking import Partition
 
 
 @click.command()
@@ -36,10 +36,10 @@ def explain(
     DIR is a log directory, TOPIC a topic or partition in it. Nothing is locked or changed; a broker may run.
     Where the settings of a topic are not known, it is explained by Kafka's defaults, and that is said.
     """
+    from stratalog.directory.known_topics import KnownTopics
     from stratalog.files.disk import Disk
-    from stratalog.manager.explaining import explain as explain_partition
-    from stratalog.manager.known_topics import KnownTopics
-    from stratalog.manager.looking import UnreadablePartition, check_names, look
+    from stratalog.operations.explain import explain as explain_partition
+    from stratalog.operations.looking import UnreadablePartition, check_names, look
 
     request = Request.of((directory,), config, topics, now)
     disk, path, moment = Disk(), os.path.abspath(directory), request.clock()  # noqa: PTH100

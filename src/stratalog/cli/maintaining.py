@@ -17,10 +17,10 @@ from stratalog.config import ServerConfig, parse_properties, read_server_propert
 from stratalog.errors import UsageError
 
 if TYPE_CHECKING:
-    from stratalog.manager.erase_report import DirectoryErasure
-    from stratalog.manager.known_topics import TopicSources
-    from stratalog.manager.maintaining import Maintenance
-    from stratalog.manager.work_report import DirectoryWork, PartitionWork, WorkReport
+    from stratalog.directory.known_topics import TopicSources
+    from stratalog.operations.erase.erase_report import DirectoryErasure
+    from stratalog.operations.maintaining import Maintenance
+    from stratalog.operations.work_report import DirectoryWork, PartitionWork, WorkReport
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
@@ -83,7 +83,7 @@ class Request:
     def of(
         cls, directories: tuple[str, ...], config: Path | None, topics: Path | None, now: int | None
     ) -> Request:
-        from stratalog.manager.known_topics import TopicSources
+        from stratalog.directory.known_topics import TopicSources
 
         # Java reads properties as Latin-1.
         text = None if config is None else config.read_text("latin-1")
@@ -106,7 +106,7 @@ class Request:
         )
 
     def maintenance(self, names: tuple[str, ...], *, dry_run: bool) -> Maintenance:
-        from stratalog.manager.maintaining import Maintenance
+        from stratalog.operations.maintaining import Maintenance
 
         return Maintenance(
             directories=self.directories,

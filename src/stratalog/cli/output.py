@@ -16,7 +16,7 @@ import click
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from stratalog.jobs.engine import OnProgress, Progress
+    from stratalog.engine.engine import OnProgress, Progress
 
 Command = TypeVar("Command", bound=Callable[..., object])
 ShowBar = Callable[[str, str, int, int], None]

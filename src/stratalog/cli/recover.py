@@ -56,7 +56,7 @@ def recover(
     Exit status: 0 nothing was cut off, 1 recovered with cuts or findings, 2 wrong usage, 3 refused or failed.
     """
     from stratalog.cli.recover_report import show_report
-    from stratalog.manager.recovery import RecoverOptions, recover_directories
+    from stratalog.directory.recovery.recover import RecoverOptions, recover_directories
 
     if quarantine is not None and no_quarantine:
         raise UsageError("--quarantine and --no-quarantine contradict each other.")

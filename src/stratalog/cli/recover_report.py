@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stratalog.cli.output import Output, Table, size_text
-from stratalog.manager.report import Outcome, to_document
+from stratalog.directory.recovery.result import Outcome, to_document
 
 if TYPE_CHECKING:
+    from stratalog.directory.recovery.result import DirectoryReport, RecoveryReport
     from stratalog.log.recovery.facts import Cut
-    from stratalog.manager.report import DirectoryReport, RecoveryReport
 
 _PLANNED = {True: " (planned, nothing was changed)", False: ""}
 

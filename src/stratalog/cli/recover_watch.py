@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from stratalog.cli.output import Output, size_text
 
 if TYPE_CHECKING:
-    from stratalog.manager.progress import DeviceProgress, OnProgress, RecoveryProgress
+    from stratalog.directory.recovery.progress import DeviceProgress, OnProgress, RecoveryProgress
 
 _BETWEEN_LINES_S = 30.0
 

@@ -16,6 +16,7 @@ from pathlib import PurePath
 from typing import Any
 
 from stratalog.clock import Clock, system_clock
+from stratalog.engine.engine import Engine, OnProgress
 from stratalog.errors import UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock
@@ -25,7 +26,6 @@ from stratalog.files.names import (
     RECOVERY_POINT_CHECKPOINT,
     TopicPartition,
 )
-from stratalog.jobs.engine import Engine, OnProgress
 from stratalog.jobs.exporting.folder import (
     STATE,
     ExportFolder,
@@ -43,8 +43,8 @@ from stratalog.jobs.reading.ends import check_complete, ends_of, range_of
 from stratalog.jobs.reading.options import OnCorruption, ReadOptions
 from stratalog.jobs.reading.plan import Piece, looking_at, plan_range, tasks_of
 from stratalog.jobs.reading.split import Hint, ReadTask, Split
+from stratalog.log.api.view import LogView
 from stratalog.log.partition_metadata import PartitionMetadataFile, topic_id_to_text
-from stratalog.log.view import LogView
 
 CODECS = ("snappy", "zstd", "gzip", "lz4", "none")
 

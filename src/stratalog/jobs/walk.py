@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratalog.buffers import aligned_buffer
+from stratalog.engine.engine import Engine, OnProgress
 from stratalog.errors import CorruptRecordError, InvalidNameError
 from stratalog.files.disk import Disk, EntryKind, ReadFile
 from stratalog.files.names import (
@@ -28,7 +29,6 @@ from stratalog.files.names import (
     parse_segment_file,
 )
 from stratalog.jobs.damage import Damage, DamageKind, merge_adjacent
-from stratalog.jobs.engine import Engine, OnProgress
 from stratalog.records.batch import Attributes
 from stratalog.records.columns import ColumnReader, wrong_crc
 from stratalog.records.compression import CODEC_MASK, Codec

@@ -11,13 +11,14 @@ Kafka: PartitionMetadataFile, Uuid.
 from __future__ import annotations
 
 import base64
+import os
 import re
 import threading
 import uuid
 
 from stratalog.errors import CorruptCheckpointError, UsageError
 from stratalog.files.disk import Disk, Path
-from stratalog.files.names import INT32_MAX, parse_number
+from stratalog.files.names import INT32_MAX, PARTITION_METADATA, parse_number
 from stratalog.log.checkpoint_file import quoted
 
 VERSION = 0
@@ -119,3 +120,15 @@ class PartitionMetadataFile:
         with self._lock:
             self._is_written = False
             return self._disk.delete(self.path)
+
+
+def topic_id_of(disk: Disk, directory: str, *, wanted: uuid.UUID | None = None) -> uuid.UUID | None:
+    """The topic id that a partition's directory has; UsageError if it is not the one that is `wanted`.
+
+    Kafka: InconsistentTopicIdException
+    """
+    metadata = PartitionMetadataFile(disk, f"{directory}{os.sep}{PARTITION_METADATA}")
+    known = metadata.read()
+    if None not in (known, wanted) and known != wanted:
+        raise UsageError(f"{metadata.path} says that the topic's id is {known}, so it cannot be {wanted}.")
+    return known

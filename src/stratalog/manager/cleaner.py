@@ -14,13 +14,13 @@ from collections.abc import Iterable, Sequence
 
 from stratalog.clock import Clock
 from stratalog.config import ManagerConfig
+from stratalog.directory.log_directory import LogDirectory
 from stratalog.errors import DiskError, LogChangedError, LogClosedError
+from stratalog.log.cleaning.choice import LogToClean
 from stratalog.log.cleaning.offset_map import OffsetMap
 from stratalog.log.log import Log
 from stratalog.manager.cleaner_manager import CleaningAborted, LogCleanerManager
-from stratalog.manager.cleaner_state import LogToClean
 from stratalog.manager.housekeeping import OnFailure
-from stratalog.manager.log_directory import LogDirectory
 from stratalog.manager.registry import LogRegistry, home_of
 from stratalog.manager.throttle import Throttle
 

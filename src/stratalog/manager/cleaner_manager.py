@@ -12,18 +12,17 @@ import threading
 from collections.abc import Iterable, Sequence
 
 from stratalog.clock import Clock
+from stratalog.directory.log_directory import LogDirectory
 from stratalog.errors import DiskError, StratalogError
 from stratalog.files.names import TopicPartition
-from stratalog.log.log import Log
-from stratalog.manager.cleaner_state import (
-    CleaningStates,
-    LogFacts,
+from stratalog.log.cleaning.choice import (
     LogToClean,
-    State,
+    facts_of_log,
     filthiest,
     log_to_clean,
 )
-from stratalog.manager.log_directory import LogDirectory
+from stratalog.log.log import Log
+from stratalog.manager.cleaning_states import CleaningStates, State
 from stratalog.manager.registry import LogRegistry, home_of
 
 logger = logging.getLogger(__name__)
@@ -35,18 +34,6 @@ TRY_AGAIN_MS = 3_600_000
 
 class CleaningAborted(BaseException):
     """Ends a cleaning that somebody wants to stop; no Exception, so that nothing takes it for a failure."""
-
-
-def facts_of_log(log: Log) -> LogFacts:
-    """What of an open log the cleaner's choice depends on."""
-    return LogFacts(
-        log.topic_partition,
-        tuple(log.segments),
-        log.log_start_offset,
-        log.last_stable_offset,
-        log.log_end_offset,
-        log.config,
-    )
 
 
 class LogCleanerManager:

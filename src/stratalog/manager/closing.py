@@ -14,10 +14,10 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from stratalog.directory.log_directory import LogDirectory
 from stratalog.errors import StratalogError
 from stratalog.files.names import TopicPartition
 from stratalog.log.log import Log
-from stratalog.manager.log_directory import LogDirectory
 from stratalog.manager.registry import LogRegistry
 
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from uuid import UUID, uuid4
 
+from stratalog.directory.log_directory import LogDirectory
 from stratalog.errors import DiskError, UsageError
 from stratalog.files.names import (
     MAX_DIRECTORY_LENGTH,
@@ -16,9 +17,8 @@ from stratalog.files.names import (
     partition_directory_name,
 )
 from stratalog.log.log import Log
-from stratalog.log.partition_metadata import PartitionMetadataFile
-from stratalog.manager.loading import Opening, topic_id_of
-from stratalog.manager.log_directory import LogDirectory
+from stratalog.log.partition_metadata import PartitionMetadataFile, topic_id_of
+from stratalog.manager.loading import Opening
 
 
 def candidates(

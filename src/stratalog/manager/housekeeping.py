@@ -10,10 +10,10 @@ from functools import partial
 
 from stratalog.clock import Clock
 from stratalog.config import ManagerConfig
+from stratalog.directory.log_directory import LogDirectory
 from stratalog.errors import DiskError, LogClosedError
 from stratalog.log.log import Log
 from stratalog.manager.closing import high_watermarks, log_start_offsets, recovery_points
-from stratalog.manager.log_directory import LogDirectory
 from stratalog.manager.registry import LogRegistry, home_of
 from stratalog.manager.schedule import Schedule, Task
 

@@ -11,13 +11,19 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 from stratalog.clock import Clock
-from stratalog.errors import NeedsRecoveryError, StratalogError, UsageError
+from stratalog.directory.checkpoints import clamp
+from stratalog.directory.cluster_metadata import ClusterMetadata
+from stratalog.directory.layout import PartitionEntry
+from stratalog.directory.log_directory import LogDirectory
+from stratalog.directory.recovery.progress import RecoveryProgress
+from stratalog.directory.repairing import repair_partition
+from stratalog.directory.topic_configs import TopicConfigs
+from stratalog.errors import NeedsRecoveryError, StratalogError
 from stratalog.files.disk import Disk
 from stratalog.files.names import (
-    PARTITION_METADATA,
     DirectoryState,
     TopicPartition,
     partition_directory_name,
@@ -25,16 +31,9 @@ from stratalog.files.names import (
 from stratalog.log.checkpoint_file import Offsets
 from stratalog.log.loader import load
 from stratalog.log.log import Log
-from stratalog.log.partition_metadata import PartitionMetadataFile
+from stratalog.log.partition_metadata import topic_id_of
 from stratalog.log.scheduler import Scheduler
-from stratalog.manager.checkpoints import clamp
-from stratalog.manager.layout import PartitionEntry
-from stratalog.manager.log_directory import LogDirectory
-from stratalog.manager.progress import RecoveryProgress
 from stratalog.manager.registry import LogRegistry
-from stratalog.manager.repairing import repair_partition
-from stratalog.manager.topic_configs import TopicConfigs
-from stratalog.manager.topics import ClusterMetadata
 
 logger = logging.getLogger(__name__)
 
@@ -198,15 +197,3 @@ def _stray_reason(
         return None  # not known whose the directory is
     topic_id = topic_id_of(disk, directory.layout.path(entry))
     return metadata.stray_reason(entry.topic_partition, topic_id, directory.meta.node_id)
-
-
-def topic_id_of(disk: Disk, directory: str, *, wanted: UUID | None = None) -> UUID | None:
-    """The topic id that a partition's directory has; UsageError if it is not the one that is `wanted`.
-
-    Kafka: InconsistentTopicIdException
-    """
-    metadata = PartitionMetadataFile(disk, f"{directory}{os.sep}{PARTITION_METADATA}")
-    known = metadata.read()
-    if None not in (known, wanted) and known != wanted:
-        raise UsageError(f"{metadata.path} says that the topic's id is {known}, so it cannot be {wanted}.")
-    return known

@@ -23,6 +23,13 @@ from uuid import UUID
 from stratalog.clock import Clock, system_clock
 from stratalog.config import LogConfig, ManagerConfig, ServerConfig
 from stratalog.config.keys import Value
+from stratalog.directory.cluster_metadata import ClusterMetadata
+from stratalog.directory.layout import Problem
+from stratalog.directory.log_directory import LogDirectory, MakeLock
+from stratalog.directory.pending_move import PendingMove, forget_move, note_move
+from stratalog.directory.recovery.progress import OnProgress, RecoveryProgress
+from stratalog.directory.starting import Starting, check_any_online, open_directories, unique_paths
+from stratalog.directory.topic_configs import TopicConfigs
 from stratalog.errors import (
     DiskError,
     LogClosedError,
@@ -37,23 +44,17 @@ from stratalog.files.lock import DirectoryLock
 from stratalog.files.names import TopicPartition
 from stratalog.files.processes import Opener, tell_in_child
 from stratalog.log.log import Log
+from stratalog.log.partition_metadata import topic_id_of
 from stratalog.log.scheduler import BackgroundScheduler, Scheduler
 from stratalog.manager.cleaner import LogCleaner
 from stratalog.manager.closing import close_logs, leave_markers
 from stratalog.manager.creation import candidates, create_log
 from stratalog.manager.housekeeping import Housekeeping
-from stratalog.manager.layout import Problem
-from stratalog.manager.loading import Loading, Opening, topic_id_of
-from stratalog.manager.log_directory import LogDirectory, MakeLock
+from stratalog.manager.loading import Loading, Opening
 from stratalog.manager.moving import agreement, catch_up, take_marks_of, take_name
-from stratalog.manager.pending_move import PendingMove, forget_move, note_move
-from stratalog.manager.progress import OnProgress, RecoveryProgress
 from stratalog.manager.registry import LogRegistry, home_of
 from stratalog.manager.removal import DelayedRemoval
 from stratalog.manager.schedule import Schedule, Task
-from stratalog.manager.starting import Starting, check_any_online, open_directories, unique_paths
-from stratalog.manager.topic_configs import TopicConfigs
-from stratalog.manager.topics import ClusterMetadata
 
 Metrics = dict[str, int | dict[str, int]]
 Result = TypeVar("Result")

@@ -9,10 +9,10 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 
+from stratalog.directory.log_directory import LogDirectory
 from stratalog.errors import UsageError
 from stratalog.files.names import TopicPartition
 from stratalog.log.log import Log
-from stratalog.manager.log_directory import LogDirectory
 
 
 class LogRegistry:

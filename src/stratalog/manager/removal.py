@@ -11,13 +11,13 @@ import os
 from collections.abc import Callable
 from uuid import uuid4
 
+from stratalog.directory.log_directory import LogDirectory
 from stratalog.errors import DiskError, LogClosedError
 from stratalog.files.disk import Disk
 from stratalog.files.entries import DirectoryEntry, EntryKind
 from stratalog.files.names import DirectoryState, partition_directory_name
 from stratalog.log.log import Log
 from stratalog.manager.housekeeping import OnFailure
-from stratalog.manager.log_directory import LogDirectory
 from stratalog.manager.registry import home_of
 from stratalog.manager.schedule import Schedule
 

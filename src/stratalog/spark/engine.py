@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
+from stratalog.engine.engine import OnProgress, Progress, pack, task_weights
 from stratalog.errors import StratalogError
-from stratalog.jobs.engine import OnProgress, Progress, pack, task_weights
 from stratalog.spark.session import no_warning_of_pandas
 from stratalog.version import __version__
 

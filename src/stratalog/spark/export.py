@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from stratalog.jobs.engine import OnProgress
+    from stratalog.engine.engine import OnProgress
     from stratalog.jobs.export import ExportReport, ExportTask
     from stratalog.jobs.exporting.folder import StagedFile, TaskNote
     from stratalog.jobs.exporting.rows import RowSettings
@@ -216,7 +216,7 @@ def _watched(
     spark: SparkSession, tasks: Sequence[ExportTask], on_progress: OnProgress | None
 ) -> AbstractContextManager[None]:
     """Reports the finished tasks of Spark's while the block runs, where it can be known."""
-    from stratalog.jobs.engine import Progress
+    from stratalog.engine.engine import Progress
 
     context = context_of(spark)
     if on_progress is None or context is None:

@@ -22,7 +22,7 @@ from stratalog.files.entries import Path as FilePath
 from stratalog.jobs.reading.following import Follower
 from stratalog.jobs.reading.offsets import StreamOffset
 from stratalog.jobs.reading.options import ReadOptions
-from stratalog.log.embedded import PartitionLog
+from stratalog.log.api.partition_log import PartitionLog
 from stratalog.records.control import ControlType
 from tests.fixtures.catalog import Partition, partitions
 from tests.jobs.reading.making import Made, rows_of

@@ -8,10 +8,10 @@ from functools import cache
 import pytest
 
 from stratalog.config import LogConfig, ManagerConfig, ServerConfig
+from stratalog.directory.recovery.recover import RecoverOptions, recover_directories
 from stratalog.errors import DiskError
 from stratalog.files.simulated import PowerCut, SimulatedDisk
 from stratalog.manager.manager import LogManager
-from stratalog.manager.recovery import RecoverOptions, recover_directories
 from tests import profile
 from tests.jobs.writing.sinking import NoLock, Writing, by_partition, write
 from tests.log.model import ManualClock, ManualScheduler

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from stratalog.directory.cluster_metadata import ClusterMetadata, read_cluster_metadata
 from stratalog.errors import DiskError, StratalogError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.jobs.writing.options import _KNOWN, WriteOptions
 from stratalog.jobs.writing.target import WriteTarget, find_target
 from stratalog.log.partition_metadata import topic_id_to_text
-from stratalog.manager.topics import ClusterMetadata, read_cluster_metadata
 from tests.fixtures.catalog import log_dirs
 from tests.jobs.writing.sinking import Writing, values
 

@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 
 import stratalog
-from stratalog.errors import LogDirLockedError, UsageError
-from stratalog.files.disk import Disk
-from stratalog.files.lock import DirectoryLock
-from stratalog.jobs.writing.commit import Committer
-from stratalog.log.partition_metadata import topic_id_from_text
-from stratalog.manager.write_journal import (
+from stratalog.directory.write_journal import (
     Journal,
     PartitionWrite,
     PendingWrite,
     StagedSegment,
     write_journal,
 )
+from stratalog.errors import LogDirLockedError, UsageError
+from stratalog.files.disk import Disk
+from stratalog.files.lock import DirectoryLock
+from stratalog.jobs.writing.commit import Committer
+from stratalog.log.partition_metadata import topic_id_from_text
 from tests.fixtures.catalog import log_dirs
 from tests.jobs.writing.sinking import (
     Writing,

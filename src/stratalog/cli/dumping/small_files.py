@@ -9,9 +9,9 @@ import re
 
 from stratalog.cli.dumping.names import FileKind
 from stratalog.cli.dumping.printer import Printer
+from stratalog.directory.clean_shutdown import parse_broker_epoch
 from stratalog.files.disk import Disk
 from stratalog.log.checkpoint_file import OffsetCheckpointFile
-from stratalog.log.clean_shutdown import parse_broker_epoch
 from stratalog.log.epochs import LeaderEpochFileCache
 from stratalog.records.utf8 import decode_text
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from stratalog.clock import system_clock
 from stratalog.config import LogConfig
+from stratalog.directory.clean_shutdown import CleanShutdownFile
 from stratalog.files.disk import Disk
 from stratalog.files.names import META_PROPERTIES, RECOVERY_POINT_CHECKPOINT, TopicPartition
 from stratalog.log.checkpoint_file import OffsetCheckpointFile
-from stratalog.log.clean_shutdown import CleanShutdownFile
 from stratalog.log.loader import load
 from stratalog.log.scheduler import BackgroundScheduler
 from stratalog.records.batch import BatchHeader, set_base_offset

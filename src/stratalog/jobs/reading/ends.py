@@ -19,7 +19,7 @@ from stratalog.files.names import TopicPartition
 from stratalog.jobs.reading.options import EARLIEST, LATEST, Bound, OnCorruption, ReadOptions, listed
 from stratalog.jobs.reading.resuming import next_batch
 from stratalog.jobs.reading.split import AbortedRange
-from stratalog.log.view import LogView
+from stratalog.log.api.view import LogView
 from stratalog.segment.headers import walk_file
 from stratalog.segment.segment import LogSegment
 

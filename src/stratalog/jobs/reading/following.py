@@ -35,7 +35,7 @@ from stratalog.jobs.reading.offsets import (
 from stratalog.jobs.reading.options import ReadOptions, listed
 from stratalog.jobs.reading.plan import Piece, open_view, plan_range, tasks_of
 from stratalog.jobs.reading.split import ReadTask, topic_id_of
-from stratalog.log.view import LogView
+from stratalog.log.api.view import LogView
 
 logger = logging.getLogger(__name__)
 

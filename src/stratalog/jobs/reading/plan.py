@@ -35,7 +35,7 @@ from stratalog.jobs.reading.split import (
     topic_id_of,
     touching,
 )
-from stratalog.log.view import LogView
+from stratalog.log.api.view import LogView
 from stratalog.segment.segment import LogSegment
 
 # A task of Spark's costs as much as reading some megabytes; one of this size takes about half a second.

@@ -33,8 +33,8 @@ from stratalog.jobs.reading.split import (
     topic_id_of,
     torn,
 )
+from stratalog.log.api.view import LogView
 from stratalog.log.reading import check_passed_over
-from stratalog.log.view import LogView
 from stratalog.records.batch import LOG_OVERHEAD, Attributes
 from stratalog.records.columns import ColumnReader
 from stratalog.records.kernels.walk import BatchTable

@@ -7,7 +7,7 @@
 3. Base offsets and epochs are set in the staged files, and synced.
 4. The marker of a clean stop is taken away, with a note of what it said.
 5. The journal names every staged file and its place. From here on the write will be done, whoever does it.
-6. The files are renamed into their logs (`manager/pending_write.py`).
+6. The files are renamed into their logs (`directory/pending_write.py`).
 7. The logs are loaded and closed as at any clean stop; checkpoints; the marker again, with its epoch.
 
 Killed up to 5, the directory has nothing of the write: recovery finds no file that was not there before.
@@ -26,6 +26,22 @@ from uuid import UUID
 
 from stratalog.clock import Clock
 from stratalog.config import LogConfig
+from stratalog.directory.attempt import Attempt
+from stratalog.directory.checkpoints import DirectoryCheckpoints
+from stratalog.directory.clean_shutdown import UNKNOWN_EPOCH
+from stratalog.directory.layout import classify
+from stratalog.directory.lone_logs import check_lone_logs, has_lone_logs, lock_links
+from stratalog.directory.pending_write import finish_pending_write, is_of_another_topic, staged_path
+from stratalog.directory.recovery.recover import recover_directories
+from stratalog.directory.write_journal import (
+    Journal,
+    PartitionWrite,
+    PendingWrite,
+    StagedSegment,
+    has_pending_write,
+    read_journal,
+    write_journal,
+)
 from stratalog.errors import DiskError, LogDirLockedError, NeedsRecoveryError, StratalogError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock
@@ -39,28 +55,12 @@ from stratalog.files.names import (
 from stratalog.jobs.writing.patch import patch_segment
 from stratalog.jobs.writing.stage import Staged, discard_abandoned, discard_write, has_staged
 from stratalog.jobs.writing.target import WriteTarget, has_other_writes
-from stratalog.log.clean_shutdown import UNKNOWN_EPOCH
+from stratalog.log.api.view import LogView
 from stratalog.log.epochs import LeaderEpochFileCache
 from stratalog.log.loader import load
 from stratalog.log.partition_metadata import PartitionMetadataFile, topic_id_to_text
 from stratalog.log.producer_snapshot import build_snapshot
 from stratalog.log.scheduler import Task
-from stratalog.log.view import LogView
-from stratalog.manager.attempt import Attempt
-from stratalog.manager.checkpoints import DirectoryCheckpoints
-from stratalog.manager.layout import classify
-from stratalog.manager.lone_logs import check_lone_logs, has_lone_logs, lock_links
-from stratalog.manager.pending_write import finish_pending_write, is_of_another_topic, staged_path
-from stratalog.manager.recovery import recover_directories
-from stratalog.manager.write_journal import (
-    Journal,
-    PartitionWrite,
-    PendingWrite,
-    StagedSegment,
-    has_pending_write,
-    read_journal,
-    write_journal,
-)
 from stratalog.segment.scan import scan_segment
 
 logger = logging.getLogger(__name__)

@@ -25,13 +25,13 @@ import pyarrow as pa
 
 from stratalog.clock import Clock
 from stratalog.config import LogConfig
+from stratalog.directory.pending_write import STAGED_KINDS, staged_path
+from stratalog.directory.write_journal import STAGED_PREFIX, Journal
 from stratalog.errors import DiskError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.names import FileKind, TopicPartition
 from stratalog.jobs.writing.rows import PartitionRows, RowRouter
 from stratalog.jobs.writing.target import TASK_SUFFIX, TopicTarget, WriteTarget
-from stratalog.manager.pending_write import STAGED_KINDS, staged_path
-from stratalog.manager.write_journal import STAGED_PREFIX, Journal
 from stratalog.records.batch import BatchHeader, set_base_offset
 from stratalog.records.build import BatchOptions, build_batches
 from stratalog.records.compression import Codec

@@ -13,6 +13,17 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from stratalog.config import LogConfig
+from stratalog.directory.cluster_metadata import (
+    ClusterMetadata,
+    Topic,
+    find_cluster_metadata,
+    read_cluster_metadata,
+)
+from stratalog.directory.layout import Layout, classify
+from stratalog.directory.lone_logs import check_lone_logs
+from stratalog.directory.meta_properties import MetaProperties, read_meta_properties
+from stratalog.directory.topic_configs import TopicConfigs
+from stratalog.directory.write_journal import STAGED_PREFIX
 from stratalog.errors import DiskError, LogDirLockedError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.entries import EntryKind
@@ -20,13 +31,7 @@ from stratalog.files.lock import is_locked
 from stratalog.files.names import DirectoryState, TopicPartition, check_topic_name
 from stratalog.jobs.reading.catalog import INTERNAL_TOPICS
 from stratalog.jobs.writing.options import WriteOptions
-from stratalog.manager.layout import Layout, classify
-from stratalog.manager.loading import topic_id_of
-from stratalog.manager.lone_logs import check_lone_logs
-from stratalog.manager.meta_properties import MetaProperties, read_meta_properties
-from stratalog.manager.topic_configs import TopicConfigs
-from stratalog.manager.topics import ClusterMetadata, Topic, find_cluster_metadata, read_cluster_metadata
-from stratalog.manager.write_journal import STAGED_PREFIX
+from stratalog.log.partition_metadata import topic_id_of
 
 # Of the file that says that a write is under way (`stage.py`).
 TASK_SUFFIX = ".task"

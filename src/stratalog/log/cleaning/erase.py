@@ -5,7 +5,7 @@ are touched. In a log they take their place by `replace.py`; the old ones are th
 is what was asked for. Segments stay what they are, none is joined with another: the snapshots of producers,
 which belong to their bases, stay right.
 
-Not a word here about who may do this, and when: that is `manager/erasing.py`.
+Not a word here about who may do this, and when: that is `operations/erase/erasure.py`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,388 @@
+"""Where a partition's directory is at home, and how a lone log there is opened, marked clean and let go of.
+
+lone                        in a Kafka log directory, which has meta.properties, checkpoints or a held lock
+orders-0/                   data/
+  .lock                       .lock
+  .kafka_cleanshutdown        .kafka_cleanshutdown
+  log-start-offset-...        log-start-offset-checkpoint
+  %020d.log ...               orders-0/%020d.log ...
+
+A broker ignores the first three inside a partition's directory, and would go on trusting a mark of its own
+beside a log that was broken meanwhile: so in its directory the one mark of all logs is taken away and put
+back, with the epoch that stood in it. Kafka: LogManager
+
+A lone log may be looked for through the directory that it is in, by a manager, and that directory may become
+a log directory at any time. So the log is locked, then its parent is looked at: by the name that was given,
+and where that is a link by the real one too. Whoever has the parent has looked at the log after locking it
+(`directory/lone_logs.py`), so one of the two sees the other. In a log directory the parent's lock is taken as
+well, which is the only one that a broker looks at.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from pathlib import Path, PurePath
+from uuid import UUID
+
+from stratalog.clock import Clock
+from stratalog.config import LogConfig
+from stratalog.directory.clean_shutdown import UNKNOWN_EPOCH, CleanShutdownFile
+from stratalog.directory.lone_files import LoneFiles
+from stratalog.errors import DiskError, NeedsRecoveryError, UsageError
+from stratalog.files.disk import Disk
+from stratalog.files.entries import EntryKind
+from stratalog.files.lock import DirectoryLock, check_unlocked
+from stratalog.files.names import (
+    CLEANER_OFFSET_CHECKPOINT,
+    LOCK,
+    LOG_START_OFFSET_CHECKPOINT,
+    META_PROPERTIES,
+    PARTITION_METADATA,
+    RECOVERY_POINT_CHECKPOINT,
+    REPLICATION_OFFSET_CHECKPOINT,
+    DirectoryState,
+    FileKind,
+    TopicPartition,
+    check_topic_name,
+    parse_partition_directory,
+    parse_segment_file,
+)
+from stratalog.log.api.view import LogView
+from stratalog.log.checkpoint_file import OffsetCheckpointFile
+from stratalog.log.kept_marks import KeptMarks
+from stratalog.log.loader import load
+from stratalog.log.log import Log
+from stratalog.log.partition_metadata import PartitionMetadataFile, topic_id_from_text
+from stratalog.log.scheduler import Scheduler
+
+logger = logging.getLogger(__name__)
+
+INT64_MAX = 2**63 - 1
+_ADVICE = (
+    "let open_log keep these bytes on another disk with quarantine=DIR, or open the log with read_only=True, "
+    "which reads everything before them."
+)
+_SIGNS_OF_A_LOG_DIRECTORY = (
+    META_PROPERTIES,
+    RECOVERY_POINT_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    REPLICATION_OFFSET_CHECKPOINT,
+    CLEANER_OFFSET_CHECKPOINT,
+)
+_MARKS_OF_THE_END = (RECOVERY_POINT_CHECKPOINT, REPLICATION_OFFSET_CHECKPOINT, CLEANER_OFFSET_CHECKPOINT)
+
+
+class LogHome:
+    """A partition's directory and what is kept beside its segments; made by `LogHome.of`."""
+
+    def __init__(self, disk: Disk, directory: str, topic_partition: TopicPartition, home: str) -> None:
+        self.directory = directory
+        self.topic_partition = topic_partition
+        self._disk = disk
+        self._metadata = PartitionMetadataFile(disk, PurePath(directory, PARTITION_METADATA))
+        self._lone = LoneFiles(disk, directory, topic_partition)
+        self._locks: list[DirectoryLock] = []
+        self._was_clean = False
+        self._broker_epoch = UNKNOWN_EPOCH
+        self._settle(home)
+
+    def _settle(self, home: str) -> None:
+        self._home = home
+        self._mark = CleanShutdownFile(self._disk, home)
+        self._start_offsets = OffsetCheckpointFile(self._disk, PurePath(home, LOG_START_OFFSET_CHECKPOINT))
+        # In a log directory of a broker its own marks speak of this log too.
+        ends = [OffsetCheckpointFile(self._disk, PurePath(home, name)) for name in _MARKS_OF_THE_END]
+        self._kept_marks = KeptMarks(self.topic_partition, starts=self._start_offsets, ends=ends)
+
+    @property
+    def _name(self) -> str:
+        return os.path.basename(self.directory)  # noqa: PTH119
+
+    @property
+    def _is_lone(self) -> bool:
+        return self._home == self.directory
+
+    @classmethod
+    def of(cls, disk: Disk, path: str, *, create: bool) -> LogHome:
+        """The home of this directory, which `create` makes if need be; anything else changes nothing."""
+        directory = Path(path).absolute()
+        found = parse_partition_directory(directory.name)
+        if found.state is not DirectoryState.LIVE:
+            raise UsageError(f"{path} is a directory that a broker has given up: {found.state.value[1:]}.")
+        status = disk.status(directory)
+        if status is None:
+            if not create:
+                raise UsageError(f"{path} is not there. To make it, open it for writing with create=True.")
+            check_topic_name(found.topic_partition.topic)
+            # Before anything is made there: a broker would take the directory for a partition.
+            _check_unlocked(os.path.dirname(directory))  # noqa: PTH120
+            _make_directories(disk, directory)
+        elif status.kind is not EntryKind.DIRECTORY:
+            raise UsageError(f"{path} is not a directory.")
+        home = _log_directory_of(disk, str(directory))
+        return cls(disk, str(directory), found.topic_partition, str(directory) if home is None else home)
+
+    def topic_id(self) -> UUID | None:
+        return self._metadata.read()
+
+    def view(self, config: LogConfig, clock: Clock) -> LogView:
+        """The log for reading: takes no lock, changes nothing."""
+        return LogView(
+            disk=self._disk,
+            clock=clock,
+            directory=self.directory,
+            topic_partition=self.topic_partition,
+            config=config,
+            log_start_offset=self.start_offset(),
+        )
+
+    def load(
+        self,
+        config: LogConfig,
+        clock: Clock,
+        scheduler: Scheduler,
+        topic_id: UUID | str | None,
+        quarantine: str | None = None,
+    ) -> Log:
+        """The log for writing: locked, the mark of its clean close taken away.
+
+        A lone log that its last writer did not close is recovered first. One among others in a log directory
+        is a NeedsRecoveryError: what its topic is configured to is not known here, and one mark speaks for
+        all of them. Where it cannot be opened nothing has changed: it, and all other logs of the directory,
+        are as clean as they were.
+        """
+        wanted = None if topic_id is None else _topic_id_of(topic_id)
+
+        def before_change() -> None:
+            for lock in self._locks:
+                lock.check()
+            # First of all: a crash while the log is loaded must not look like a clean close.
+            if self._is_lone:
+                self._lone.note_opened()
+            self._take_mark_away()
+            if is_new_id and wanted is not None:
+                self._metadata.record(wanted)
+                self._metadata.flush()
+
+        def open_log() -> Log:
+            log = load(
+                disk=self._disk,
+                clock=clock,
+                scheduler=scheduler,
+                directory=self.directory,
+                topic_partition=self.topic_partition,
+                config=config,
+                log_start_offset=self.start_offset(),
+                high_watermark_follows_end=True,
+                before_change=before_change,
+                kept_marks=self._kept_marks,
+            )
+            log.kept_alive = self
+            if not self._is_lone:
+                # A truncation into a batch left an end that no file tells of. A mark above the one that is
+                # found would vouch for what is appended next.
+                self._kept_marks.lower(log.log_end_offset)
+            return log
+
+        try:
+            self._lock()
+            is_clean = self._check_clean()
+            is_new_id = wanted is not None and self._check_topic_id(wanted)
+            try:
+                if not is_clean:
+                    raise NeedsRecoveryError(self.directory, f"{self._mark.path} is missing")
+                return open_log()
+            except NeedsRecoveryError as error:
+                if not self._is_lone:
+                    raise
+                logger.warning("%s is recovered: %s.", self.directory, error.finding)
+            # What a mark speaks for is on the device: only the end of the log is looked at then.
+            self._recover(config, clock, INT64_MAX if is_clean else 0, before_change, quarantine)
+            return open_log()
+        except BaseException:  # an interrupt too: nobody else could let go of the lock
+            self.release()
+            raise
+
+    def start_offset(self) -> int:
+        """Where the log starts, as its last writer noted it; 0 where the first segment says it.
+
+        A log directory that takes over a lone log has its start before the log's own note of it goes.
+        """
+        if not self._locks:  # a reader's, whose log may be taken over meanwhile
+            self._settle(_log_directory_of(self._disk, self.directory) or self.directory)
+        start = self._start_offsets.read().get(self.topic_partition, 0)
+        return start if self._is_lone else max(start, self._lone.start_offset())
+
+    def mark_clean(self) -> None:
+        """The last thing that is written: all before it is on the device."""
+        if self._was_clean:
+            self._mark.write(self._broker_epoch)
+            if self._is_lone:
+                self._lone.note_closed()
+
+    def release(self) -> None:
+        """Let go of the locks."""
+        for lock in self._locks:
+            lock.release()
+
+    def _lock(self) -> None:
+        """Lock the log, and the log directory that it is in, if it is in one now."""
+        parents = _parents_of(self.directory)
+        home = _log_directory_of(self._disk, self.directory)
+        if home is None:
+            self._take(self.directory, is_trial=True)
+            for parent in parents:
+                _check_unlocked(parent)
+            # Asked again, as whoever has let go of the parent in between has made it one.
+            home = _log_directory_of(self._disk, self.directory)
+            if home is None:
+                self._locks[0].confirm()
+                self._settle(self.directory)
+                return
+            self.release()
+            self._locks.clear()
+        real = os.path.realpath(self.directory)
+        if home == os.path.dirname(real) and os.path.basename(real) != self._name:  # noqa: PTH119, PTH120
+            raise UsageError(f"{self.directory} is a link to {real}, which has another name: open that one.")
+        self._take(home)
+        for parent in parents:
+            if parent != home:
+                if _has_signs(self._disk, parent):
+                    raise UsageError(
+                        f"{self.directory} is a link from one log directory to another, {parent}: open the "
+                        "log by its own path, and remove the link."
+                    )
+                _check_unlocked(parent)
+        # Such a log may be found by its other name, and one that was lone before may still be open.
+        if len(parents) > 1 or self._disk.exists(PurePath(self.directory, LOCK)):
+            self._take(self.directory)
+        self._settle(home)
+
+    def _take(self, directory: str, *, is_trial: bool = False) -> None:
+        lock = DirectoryLock(directory)
+        if is_trial:
+            lock.acquire(is_trial=True)
+        else:
+            lock.acquire_after_trial()
+        self._locks.append(lock)
+
+    def _recover(
+        self,
+        config: LogConfig,
+        clock: Clock,
+        recovery_point: int,
+        before_change: Callable[[], None],
+        quarantine: str | None,
+    ) -> None:
+        """Bring a lone log to what a clean close leaves; what is cut off is kept in `quarantine`, or else
+        beside its directory."""
+        from stratalog.log.recovery.quarantine import Quarantine  # only for those who need it
+        from stratalog.log.recovery.run import recover_partition
+
+        beside = os.path.dirname(self.directory)  # noqa: PTH120
+        place = beside if quarantine is None else os.path.abspath(quarantine)  # noqa: PTH100
+        with ExitStack() as held:
+            if place != beside:
+                _make_directories(self._disk, Path(place))
+                # Others may keep something there as well, of a partition that has the same name.
+                held.enter_context(DirectoryLock(place))
+            recover_partition(
+                self._disk,
+                self.directory,
+                topic_partition=self.topic_partition,
+                config=config,
+                now_ms=clock(),
+                quarantine=Quarantine(self._disk, place, clock=clock, advice=_ADVICE),
+                recovery_point=recovery_point,
+                log_start_offset=self.start_offset(),
+                before_change=before_change,
+            )
+        self._was_clean = True
+
+    def _check_clean(self) -> bool:
+        """Whether the last writer closed the log, or there was none."""
+        if not self._is_lone and self._lone.exist():
+            raise NeedsRecoveryError(
+                self.directory, f"it was open by itself before, and {self._home} has not taken it over yet"
+            )
+        entries = self._disk.list_directory(self.directory)
+        files = [parse_segment_file(entry.name) for entry in entries]
+        has_segments = any(file is not None and file.kind is FileKind.LOG for file in files)
+        if self._mark.exists():
+            self._was_clean = True
+        elif has_segments:
+            return False
+        else:
+            # A broker's directory with other logs in it is not made clean by a new one.
+            self._was_clean = self._is_lone or not self._has_others()
+        return True
+
+    def _has_others(self) -> bool:
+        return any(
+            entry.kind is EntryKind.DIRECTORY and entry.name != self._name
+            for entry in self._disk.list_directory(self._home)
+        )
+
+    def _take_mark_away(self) -> None:
+        if not self._mark.exists():
+            return
+        epoch = self._mark.read()
+        self._broker_epoch = UNKNOWN_EPOCH if epoch is None else epoch
+        self._mark.delete()
+
+    def _check_topic_id(self, wanted: UUID) -> bool:
+        """Whether the topic's id is still to be written; UsageError if it is another one."""
+        known = self._metadata.read()
+        if known is not None and known != wanted:
+            raise UsageError(
+                f"{self._metadata.path} says that the topic's id is {known}, so it cannot be {wanted}."
+            )
+        return known is None
+
+
+def _parents_of(directory: str) -> list[str]:
+    """The directory that a partition is in, by its name; and if that is a link, the one it really is in."""
+    named, real = os.path.dirname(directory), os.path.dirname(os.path.realpath(directory))  # noqa: PTH120
+    return [named] if os.path.realpath(named) == real else [named, real]
+
+
+def _log_directory_of(disk: Disk, directory: str) -> str | None:
+    """The log directory of a broker or of a manager that a partition is in, by either name."""
+    return next((parent for parent in _parents_of(directory) if _has_signs(disk, parent)), None)
+
+
+def _has_signs(disk: Disk, directory: str) -> bool:
+    return any(disk.exists(f"{directory}{os.sep}{sign}") for sign in _SIGNS_OF_A_LOG_DIRECTORY)
+
+
+def _check_unlocked(directory: str) -> None:
+    """LogDirLockedError if somebody has the directory open: before its first checkpoint only the lock tells.
+
+    Many programs leave a `.lock`, and one may not let us look.
+    """
+    with suppress(DiskError):
+        if sys.platform == "linux":
+            check_unlocked(directory)
+
+
+def _topic_id_of(topic_id: UUID | str) -> UUID:
+    if isinstance(topic_id, UUID):
+        return topic_id
+    try:
+        return topic_id_from_text(topic_id)
+    except ValueError as error:
+        raise UsageError(f"topic_id: {error}.") from error
+
+
+def _make_directories(disk: Disk, directory: Path) -> None:
+    if disk.exists(directory):
+        return
+    parent = directory.parent
+    if parent != directory and not disk.exists(parent):
+        _make_directories(disk, parent)
+    disk.make_directory(directory)
+    disk.sync_directory(parent)

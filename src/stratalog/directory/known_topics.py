@@ -1,0 +1,112 @@
+"""The settings by which records are given up, and whether they are known at all.
+
+A default that is taken for a setting erases what nobody wanted erased: `__consumer_offsets` is compacted,
+and by Kafka's defaults it would lose what is older than seven days. So a topic is refused, by name, unless
+its settings come from where a broker has them: the cluster's metadata, over the broker's server.properties;
+or from a file that names the topic. Kafka: LogConfig.fromProps, LogManager.isStrayKraftReplica
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from stratalog.config import LogConfig, ServerConfig
+from stratalog.config.server import broker_settings
+from stratalog.directory.cluster_metadata import ClusterMetadata, find_cluster_metadata, read_cluster_metadata
+from stratalog.directory.layout import PartitionEntry
+from stratalog.directory.meta_properties import read_meta_properties
+from stratalog.directory.topic_configs import TopicConfigs, parse_topics
+from stratalog.errors import CorruptCheckpointError
+from stratalog.files.disk import Disk
+from stratalog.log.partition_metadata import topic_id_of
+
+_ASK = "Say its settings by --topics"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSources:
+    """Where settings come from: a broker's file, a user's JSON, and where the metadata is if not here."""
+
+    server: ServerConfig | None = None
+    topic_settings: str | None = None
+    metadata_directory: str | None = None
+
+
+class KnownTopics:
+    """The settings of the topics of one node; `notes` tell what of them is passed over."""
+
+    def __init__(self, disk: Disk, directories: Sequence[str], sources: TopicSources) -> None:
+        self._disk = disk
+        self._node_id = _node_id(disk, directories)
+        self._has_server = sources.server is not None
+        others = (sources.metadata_directory,) if sources.metadata_directory else ()
+        broker = () if sources.server is None else sources.server.manager.log_dirs
+        found = find_cluster_metadata(disk, [*others, *directories, *broker])
+        self._metadata = None if found is None else read_cluster_metadata(disk, found)
+        if self._metadata is None:
+            self._configs = TopicConfigs(None if sources.server is None else sources.server.log)
+        else:
+            self._configs = TopicConfigs.from_metadata(
+                self._metadata, server=sources.server, node_id=self._node_id
+            )
+        self._named: frozenset[str] = frozenset()
+        if sources.topic_settings is not None:
+            self._named = frozenset(parse_topics(sources.topic_settings))
+            self._configs = self._configs.with_file(sources.topic_settings)
+        self.notes = tuple(self._configs.notes)
+
+    def of(self, topic: str) -> LogConfig:
+        """The settings of a topic, Kafka's defaults for what nobody says."""
+        return self._configs.of(topic)
+
+    def refusal(self, directory: str, entry: PartitionEntry) -> str | None:
+        """Why nothing of this partition may be given up; None if its settings are known."""
+        topic = entry.topic_partition.topic
+        if self.of(topic).remote_storage_enable:
+            return "the topic is tiered: what may go here depends on what was copied to its remote storage."
+        if topic in self._named:
+            return None
+        if self._metadata is None:
+            return f"its settings are not known, as there is no __cluster_metadata here. {_ASK}."
+        if self._metadata.problem is not None:
+            return f"the cluster's metadata cannot be read to its end: {self._metadata.problem} {_ASK}."
+        if topic not in self._metadata.topics:
+            return f"the cluster's metadata does not know the topic. {_ASK}."
+        if self._node_id is not None:
+            topic_id = topic_id_of(self._disk, f"{directory}{os.sep}{entry.name}")
+            stray = self._metadata.stray_reason(entry.topic_partition, topic_id, self._node_id)
+            if stray is not None:
+                return f"a broker would set it aside as stray: {stray}. {_ASK}."
+        missing = self._not_said(self._metadata, topic)
+        if missing is not None:
+            return (
+                f"{missing} is its broker's and not in the metadata. Give its server.properties by --config."
+            )
+        return None
+
+    def _not_said(self, metadata: ClusterMetadata, topic: str) -> str | None:
+        """A setting that decides, and that only the server.properties which is not here could say."""
+        if self._has_server:
+            return None
+        said = set(metadata.topic_configs.get(topic, {}))
+        for name in ("", str(self._node_id)):
+            said |= {key for key, _ in broker_settings(LogConfig, metadata.broker_configs.get(name, {}))}
+        config = self.of(topic)
+        deciding = ["cleanup.policy"]
+        deciding += ["retention.ms"] if config.delete else []
+        # How long tombstones are kept, and records from each other: by defaults they might go too early.
+        deciding += ["delete.retention.ms", "min.compaction.lag.ms"] if config.compact else []
+        return next((key for key in deciding if key not in said), None)
+
+
+def _node_id(disk: Disk, directories: Sequence[str]) -> int | None:
+    for directory in directories:
+        try:
+            meta = read_meta_properties(disk, directory)
+        except CorruptCheckpointError:
+            continue
+        if meta is not None and meta.node_id is not None:
+            return meta.node_id
+    return None

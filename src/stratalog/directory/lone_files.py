@@ -1,0 +1,78 @@
+"""What `open_log` leaves in the directory of a log that is by itself, and how a log directory takes it over.
+
+orders-0/
+  .lock                        a byte long while a writer has the log open, and when it did not close it
+  .kafka_cleanshutdown         it was closed cleanly
+  log-start-offset-checkpoint  where it starts, if its first segment does not say so
+
+In a log directory all of that is the directory's: a broker does not look for it in a partition. So whoever
+opens a directory with such a log in it, which may have been copied there, takes it over first: the log is
+recovered, the directory's checkpoint gets its start, and then these files go. Were they left, they would be
+believed when the partition is copied away and opened by itself, although the mark of a clean close may be
+older than the directory's last crash, and the start older than the records that are there now.
+
+The byte in `.lock` is only a length: no block is allocated for it, so it can be written on a full disk.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+
+from stratalog.directory.clean_shutdown import CleanShutdownFile
+from stratalog.errors import CorruptCheckpointError
+from stratalog.files.disk import Disk
+from stratalog.files.names import LOCK, LOG_START_OFFSET_CHECKPOINT, TopicPartition
+from stratalog.log.checkpoint_file import OffsetCheckpointFile
+
+logger = logging.getLogger(__name__)
+
+
+class LoneFiles:
+    """The files of one partition's directory that speak for it as long as it is by itself."""
+
+    def __init__(self, disk: Disk, directory: str, topic_partition: TopicPartition) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._topic_partition = topic_partition
+        self._lock_path = f"{directory}{os.sep}{LOCK}"
+        self._mark = CleanShutdownFile(disk, directory)
+        self._start_path = f"{directory}{os.sep}{LOG_START_OFFSET_CHECKPOINT}"
+
+    def exist(self) -> bool:
+        """Whether the log was by itself, and no log directory has taken it over since."""
+        return self._disk.exists(self._start_path) or self._mark.exists() or self._is_noted()
+
+    def start_offset(self) -> int:
+        """Where the log starts, as its last writer noted it; 0 where its first segment says it."""
+        try:
+            return OffsetCheckpointFile(self._disk, self._start_path).read().get(self._topic_partition, 0)
+        except CorruptCheckpointError as error:  # as a directory's own: it counts as empty
+            logger.warning("the start of a log is not known, so that it begins with its files: %s", error)
+            return 0
+
+    def note_opened(self) -> None:
+        """Say that a writer has it open; on the device when this returns."""
+        if not self._disk.exists(self._lock_path):  # a disk of a test, which has no locks
+            self._disk.create(self._lock_path)
+        if not self._is_noted():
+            self._disk.truncate(self._lock_path, 1)
+            self._disk.sync(self._lock_path)
+            self._disk.sync_directory(self._directory)
+
+    def note_closed(self) -> None:
+        """Say that it was closed, or recovered. Nothing is lost if the device never hears of it."""
+        if self._is_noted():
+            self._disk.truncate(self._lock_path, 0)
+
+    def hand_over(self) -> None:
+        """Take these files away: the log directory knows by now, on the device, what they said."""
+        if self.exist():
+            self._mark.delete()
+            self._disk.delete(self._start_path)
+            self.note_closed()
+            self._disk.sync_directory(self._directory)
+
+    def _is_noted(self) -> bool:
+        status = self._disk.status(self._lock_path)
+        return status is not None and status.size > 0

@@ -1,0 +1,80 @@
+"""Logs in a log directory that are, or were, open by themselves (`open_log`): seen, kept out, taken over.
+
+Whoever changes a log directory locks it, and then looks at the lock of each partition. Who opens a log by
+itself locks the partition, and then looks at the lock of the directory. So whichever comes second sees the
+first; where both come at once, the log's lock is on trial and the directory's stays (`files/lock.py`).
+
+A partition may be a link to a directory elsewhere, where nobody who opens it by that name finds this log
+directory: the lock of such a one is held as well.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection
+
+from stratalog.directory.layout import Layout, PartitionEntry, classify
+from stratalog.directory.lone_files import LoneFiles
+from stratalog.errors import StratalogError
+from stratalog.files.disk import Disk
+from stratalog.files.lock import DirectoryLock, check_unlocked
+from stratalog.files.names import RECOVERY_POINT_CHECKPOINT, DirectoryState
+from stratalog.log.checkpoint_file import OffsetCheckpointFile
+
+MakeLock = Callable[[str], DirectoryLock]
+
+_OPEN_BY_ITSELF = "somebody has this log open by itself, with open_log: close it, then run again."
+
+
+def check_not_in_use(disk: Disk, directory: str) -> None:
+    """LogDirLockedError if somebody has the directory, or one of its logs, open. Takes no lock."""
+    check_unlocked(directory)
+    check_lone_logs(classify(disk, directory))
+
+
+def check_lone_logs(layout: Layout) -> set[str]:
+    """LogDirLockedError if a log of this directory, which is locked, is open by itself.
+
+    Returns the names of the partitions with a lock file: only those may have been open by themselves.
+    """
+    return {entry.name for entry in layout.partitions if check_unlocked(layout.path(entry), _OPEN_BY_ITSELF)}
+
+
+def lock_links(layout: Layout, make_lock: MakeLock) -> list[DirectoryLock]:
+    """Lock the partitions that are links to other places; LogDirLockedError if one is open by itself."""
+    held: list[DirectoryLock] = []
+    places = {os.path.realpath(f"{layout.directory}{os.sep}{name}") for name in layout.links}
+    try:
+        for place in sorted(places):
+            lock = make_lock(place)
+            lock.acquire_after_trial()
+            held.append(lock)
+    except StratalogError:
+        for lock in held:
+            lock.release()
+        raise
+    return held
+
+
+def lone_files(disk: Disk, layout: Layout, entry: PartitionEntry) -> LoneFiles:
+    return LoneFiles(disk, layout.path(entry), entry.topic_partition)
+
+
+def has_lone_logs(disk: Disk, layout: Layout, with_locks: Collection[str] | None = None) -> bool:
+    """Whether a log here was by itself, and the directory has not taken it over since.
+
+    `with_locks` are the partitions that `check_lone_logs` has found, or all may be. Besides them only those
+    are looked at that the directory's checkpoint does not know: they were copied here, and not everybody
+    copies files whose names begin with a dot.
+    """
+    path = f"{layout.directory}{os.sep}{RECOVERY_POINT_CHECKPOINT}"
+    try:
+        known = OffsetCheckpointFile(disk, path).read().keys()
+    except StratalogError:  # told of by whoever loads the directory
+        known = {}.keys()
+    return any(
+        (with_locks is None or entry.name in with_locks or entry.topic_partition not in known)
+        and lone_files(disk, layout, entry).exist()
+        for entry in layout.partitions
+        if entry.state is DirectoryState.LIVE
+    )

@@ -1,0 +1,80 @@
+"""`open_log`: one partition's log for a program that needs no log manager. The public way in.
+
+    with stratalog.open_log("data/orders-0", create=True) as log:
+        log.append(b"hello")
+
+The directory is a partition's, as a broker keeps it. What belongs to it but is no segment lies at its *home*:
+the directory itself, or its parent if that is a Kafka log directory. There are the lock, the clean-shutdown
+file, and the offset at which the log starts. The clean-shutdown file is removed when a log is opened for
+writing and written last when it is closed: where it is missing, the last writer did not get to the end.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from uuid import UUID
+
+from stratalog.clock import Clock, system_clock
+from stratalog.config import LogConfig
+from stratalog.config.keys import Value
+from stratalog.directory.home import LogHome
+from stratalog.errors import UsageError
+from stratalog.files.disk import Disk
+from stratalog.log.api.partition_log import PartitionLog, codec_of
+from stratalog.log.scheduler import BackgroundScheduler, Scheduler
+
+logger = logging.getLogger(__name__)
+
+
+def open_log(
+    directory: str | os.PathLike[str],
+    *,
+    create: bool = False,
+    read_only: bool = False,
+    config: Mapping[str, Value] | LogConfig | None = None,
+    topic_id: UUID | str | None = None,
+    codec: str = "none",
+    quarantine: str | os.PathLike[str] | None = None,
+    disk: Disk | None = None,
+    clock: Clock = system_clock,
+    scheduler: Scheduler | None = None,
+) -> PartitionLog:
+    """The log in a directory called `<topic>-<partition>`, for one writer and many readers.
+
+    `create` makes the directory if it is not there. `config` has Kafka's topic settings by their names; a
+    log does not remember them. `codec` is what `append` compresses with: none, gzip, snappy, lz4 or zstd.
+
+    A log that another process has open is a LogDirLockedError. One that was not closed cleanly is recovered
+    first: an incomplete or damaged end is cut off, and kept beside the directory, or in the directory
+    `quarantine`; in a broker's log directory it is a NeedsRecoveryError. `read_only` opens all of these: it
+    takes no lock and changes nothing, and `hidden` says what it does not show.
+    `disk`, `clock` and `scheduler` take the place of this machine's, for tests.
+    """
+    if read_only and (create or topic_id is not None):
+        raise UsageError(f"{directory}: a log that is opened read_only is not created, nor given a topic id.")
+    if read_only and quarantine is not None:
+        raise UsageError(
+            f"{directory}: a log that is opened read_only is not cut, so that it needs no quarantine."
+        )
+    settings = config if isinstance(config, LogConfig) else LogConfig.of(config or {})
+    compression = codec_of(codec)
+    home = LogHome.of(disk or Disk(), os.fspath(directory), create=create)
+    if read_only:
+        view = home.view(settings, clock)
+        if (hidden := view.hidden_tail()) is not None:
+            logger.warning("%s", hidden)
+        return PartitionLog(home, view, None, clock, compression)
+    own = None
+    if scheduler is None:
+        scheduler = own = BackgroundScheduler(clock)
+    try:
+        log = home.load(
+            settings, clock, scheduler, topic_id, None if quarantine is None else os.fspath(quarantine)
+        )
+    except BaseException:  # an interrupt too: the thread would go on
+        if own is not None:
+            own.close()
+        raise
+    return PartitionLog(home, log, own, clock, compression)

@@ -1,0 +1,1 @@
+"""The recovery of log directories that were not shut down cleanly."""

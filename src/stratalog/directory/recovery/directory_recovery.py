@@ -1,0 +1,286 @@
+"""The recovery of one log directory, from its lock to its marker; partitions are recovered by the caller.
+
+1. lock, unless it is clean (then it is only looked at) or this is a dry run (then it must not be locked)
+2. is everything ours to write? Then the listing, the checkpoints, meta.properties
+3. the marker of a clean directory is taken away (`attempt.py`), if `--all` wants it repaired all the same
+4. partitions: survey, scan, plan, apply, fsync
+5. recovery points at the log ends, high watermarks clamped, topic ids that were missing
+6. the marker, when all directories are that far, as its epoch depends on all of them
+
+Kafka: LogManager.loadLogs, LogManager.shutdown
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from uuid import UUID
+
+from stratalog.directory.attempt import Attempt
+from stratalog.directory.checkpoints import DirectoryCheckpoints, clamp
+from stratalog.directory.clean_shutdown import UNKNOWN_EPOCH
+from stratalog.directory.cluster_metadata import ClusterMetadata
+from stratalog.directory.layout import (
+    Layout,
+    PartitionEntry,
+    Problem,
+    classify,
+    stray_problem,
+    without_metadata,
+)
+from stratalog.directory.lone_files import LoneFiles
+from stratalog.directory.lone_logs import (
+    check_lone_logs,
+    check_not_in_use,
+    has_lone_logs,
+    lock_links,
+    lone_files,
+)
+from stratalog.directory.meta_properties import MetaProperties, read_meta_properties
+from stratalog.directory.owners import check_owners
+from stratalog.directory.pending_write import finish_pending_write
+from stratalog.directory.recovery.result import DirectoryReport, Outcome, PartitionReport
+from stratalog.directory.write_journal import has_pending_write
+from stratalog.errors import CorruptCheckpointError, DiskError
+from stratalog.files.disk import Disk
+from stratalog.files.entries import EntryKind
+from stratalog.files.lock import DirectoryLock
+from stratalog.files.names import PARTITION_METADATA, DirectoryState, TopicPartition
+from stratalog.log.partition_metadata import PartitionMetadataFile
+
+MakeLock = Callable[[str], DirectoryLock]
+
+
+class DirectoryRecovery:
+    """One log directory on its way. `error` is why it failed; nothing more is done in it then."""
+
+    def __init__(self, disk: Disk, path: str, make_lock: MakeLock, *, dry_run: bool) -> None:
+        self.path = path
+        self.error: str | None = None
+        self.attempt = Attempt(disk, path)
+        self.lock = make_lock(path)
+        self._make_lock = make_lock
+        self._links: list[DirectoryLock] = []
+        self._lone: list[LoneFiles] = []
+        self._lone_starts: dict[TopicPartition, int] = {}
+        self.layout = Layout(path, (), (), (), (), ())
+        self.meta: MetaProperties | None = None
+        self.is_left_alone = False
+        self.recovery_points: dict[TopicPartition, int] = {}
+        self.log_start_offsets: dict[TopicPartition, int] = {}
+        self.problems: list[Problem] = []
+        self.partitions: dict[str, PartitionReport] = {}
+        self._disk = disk
+        self._dry_run = dry_run
+        self._checkpoints = DirectoryCheckpoints(disk, path)
+        self._topic_ids: dict[str, UUID] = {}
+        self.broker_epoch: int | None = None  # in the marker that was written
+
+    def fail(self, error: Exception) -> None:
+        if self.error is None:
+            self.error = str(error)
+
+    def begin(self, scan_all: bool) -> None:
+        """Lock it, or see that nobody else has; LogDirLockedError concerns all directories of the node."""
+        status = self._disk.status(self.path)
+        if status is None or status.kind is not EntryKind.DIRECTORY:
+            raise DiskError(
+                self.path, "this is not a directory. Check log.dirs, and whether its disk is mounted."
+            )
+        self.is_left_alone = self._may_be_left_alone(scan_all)
+        if self.is_left_alone or self._dry_run:
+            # Not even for a moment: a lock of ours would keep a broker from starting.
+            check_not_in_use(self._disk, self.path)
+        else:
+            self.lock.acquire()
+            layout = classify(self._disk, self.path)
+            check_lone_logs(layout)
+            self._links = lock_links(layout, self._make_lock)
+            # A broker may have stopped in order just before.
+            self.is_left_alone = self._may_be_left_alone(scan_all)
+
+    def release(self) -> None:
+        """Give the locks back."""
+        for lock in (self.lock, *self._links):
+            lock.release()
+
+    def _may_be_left_alone(self, scan_all: bool) -> bool:
+        return (
+            self.attempt.marker.exists()
+            and not scan_all
+            and not has_pending_write(self._disk, self.path)
+            and not has_lone_logs(self._disk, classify(self._disk, self.path))
+        )
+
+    def check_owners(self, user: int) -> None:
+        """FileOwnerError unless all that may be changed keeps its owner; before anything is."""
+        if not self.is_left_alone:
+            check_owners(self._disk, classify(self._disk, self.path), user)
+
+    def look(self) -> None:
+        """Read what is in it beside the partitions. Changes nothing, but that a pending write is finished."""
+        self.attempt.look()
+        if not self._dry_run and has_pending_write(self._disk, self.path):
+            self.lock.check()
+            self.attempt.begin()
+            finish_pending_write(self._disk, self.path)
+        self.layout = classify(self._disk, self.path)
+        self.problems += self.layout.problems
+        try:
+            self.meta = read_meta_properties(self._disk, self.path)
+        except CorruptCheckpointError as error:
+            self.problems.append(Problem("meta.properties", error.reason, "a broker does not start with it"))
+        self.recovery_points = self._checkpoints.recovery_points.read()
+        self.log_start_offsets = self._checkpoints.log_start_offsets.read()
+        self._checkpoints.high_watermarks.read()
+        self._checkpoints.cleaner_offsets.read()
+        self.problems += self._checkpoints.problems
+        if not self.is_left_alone:
+            for entry in self.layout.partitions:
+                self._look_at_lone_log(entry)
+
+    def _look_at_lone_log(self, entry: PartitionEntry) -> None:
+        """Let the files of a log count that was open by itself: the directory's checkpoints are older."""
+        files = lone_files(self._disk, self.layout, entry)
+        if entry.state is not DirectoryState.LIVE or not files.exist():
+            return
+        self._lone.append(files)
+        key, start = entry.topic_partition, files.start_offset()
+        known = self.recovery_points.pop(key, None)
+        # Of a log that the directory knows they may be from before that, and it may have begun anew since:
+        # what is not even there is not believed.
+        if start > self.log_start_offsets.get(key, 0) and (known is None or start <= known):
+            self.log_start_offsets[key] = self._lone_starts[key] = start
+
+    def look_for_topic_ids(self, metadata: ClusterMetadata | None) -> None:
+        """Find out which partitions lack their topic's id, and whether it is known."""
+        if self.meta is None or not self.meta.is_kraft:
+            return  # releases with ZooKeeper did without
+        for entry in without_metadata(self._disk, self.layout):
+            self.problems.append(stray_problem(entry))
+            topic_id = None if metadata is None else metadata.topic_id(entry.topic_partition.topic)
+            if metadata is None or topic_id is None or self.meta.node_id is None:
+                continue
+            # A directory that another topic of the same name left behind is not made part of this one.
+            if metadata.stray_reason(entry.topic_partition, topic_id, self.meta.node_id) is None:
+                self._topic_ids[entry.name] = topic_id
+                if not self.is_left_alone:
+                    self.problems[-1] = Problem(
+                        entry.name, self.problems[-1].words, "it is written anew, by the cluster's metadata"
+                    )
+
+    def take_marker(self) -> None:
+        """Take the marker away, if there is one, before the first change."""
+        self.lock.check()
+        self.attempt.begin()
+
+    def note_cut(self) -> None:
+        """Remember that more than a torn tail is cut off; it may be the first change here."""
+        self.lock.check()
+        self.attempt.note_cut()
+
+    def complete(self, is_tiered: Callable[[str], bool]) -> None:
+        """Write what belongs to the directory, the marker apart. Its partitions are on the device."""
+        if self.is_left_alone:
+            return
+        # Backwards by name: of a log and its future one in the same directory, the marks are the log's.
+        ends = {found.topic_partition: found for _, found in sorted(self.partitions.items(), reverse=True)}
+        is_short = self._find_short_logs(ends)
+        if self._dry_run:
+            return
+        self.lock.check()
+        if is_short:
+            self.attempt.note_cut()  # before the checkpoint is changed that says so
+        for name, topic_id in self._topic_ids.items():
+            file = PartitionMetadataFile(self._disk, os.path.join(self.path, name, PARTITION_METADATA))  # noqa: PTH118
+            file.record(topic_id)
+            file.flush()
+        self._write_log_starts(ends, is_tiered)
+        watermarks = {}
+        for key, offset in self._checkpoints.high_watermarks.read().items():
+            found = ends.get(key)
+            if found is None:
+                watermarks[key] = offset
+                continue
+            # What a tiered topic has elsewhere begins below all that is here.
+            start = 0 if is_tiered(key.topic) else found.log_start_offset or 0
+            watermarks[key] = clamp(offset, start, found.log_end_offset or 0)
+        if watermarks or self._disk.exists(self._checkpoints.high_watermarks.path):
+            self._checkpoints.high_watermarks.write_changes(watermarks)
+        if self._checkpoints.cleaner_offsets.problem is not None:
+            self._checkpoints.cleaner_offsets.write({})
+        # From here on a start that fails does not pay for the scan again.
+        self._checkpoints.recovery_points.write_changes(
+            {key: found.log_end_offset or 0 for key, found in ends.items()}
+        )
+        for files in self._lone:
+            files.hand_over()
+
+    def end(self, broker_epoch: int | None) -> None:
+        """Write the marker; None for one that says no epoch."""
+        self.lock.check()
+        self.attempt.end(broker_epoch)
+        self.broker_epoch = UNKNOWN_EPOCH if broker_epoch is None else broker_epoch
+
+    def own_epoch(self) -> int:
+        """The epoch that stood in the marker, if all that it says still holds; else -1."""
+        note = self.attempt.note
+        if not note.was_clean or note.broker_epoch is None or note.has_cut or self.has_cuts:
+            return UNKNOWN_EPOCH
+        return note.broker_epoch
+
+    @property
+    def has_cuts(self) -> bool:
+        return any(found.cuts for found in self.partitions.values())
+
+    def report(self) -> DirectoryReport:
+        if self.error is not None:
+            outcome = Outcome.FAILED
+        elif self.is_left_alone:
+            outcome = Outcome.CLEAN
+        else:
+            outcome = Outcome.PLANNED if self._dry_run else Outcome.RECOVERED
+        return DirectoryReport(
+            directory=self.path,
+            outcome=outcome,
+            partitions=tuple(self.partitions[name] for name in sorted(self.partitions)),
+            problems=tuple(self.problems),
+            left_alone=self.layout.left_alone,
+            broker_epoch=self.broker_epoch,
+            error=self.error,
+        )
+
+    def path_of(self, entry: PartitionEntry) -> str:
+        return self.layout.path(entry)
+
+    def _find_short_logs(self, ends: dict[TopicPartition, PartitionReport]) -> bool:
+        """Whether a log ends before what it is known to have had: then records are gone, though none was cut.
+
+        A power cut takes the end of a file along without leaving half a batch behind.
+        """
+        is_short = False
+        for key, offset in sorted(self._checkpoints.high_watermarks.read().items()):
+            found = ends.get(key)
+            if found is None or offset <= (found.log_end_offset or 0) or found.cuts:
+                continue  # what was cut is told already
+            is_short = True
+            words = f"it ends at offset {found.log_end_offset}, its high watermark was {offset}"
+            self.problems.append(
+                Problem(found.name, words, "records that were committed are gone, here at least")
+            )
+        return is_short
+
+    def _write_log_starts(
+        self, ends: dict[TopicPartition, PartitionReport], is_tiered: Callable[[str], bool]
+    ) -> None:
+        """As a broker does: only logs that begin inside their first segment. Tiered ones stay as they are."""
+        starts = {}
+        for key, offset in {**self._checkpoints.log_start_offsets.read(), **self._lone_starts}.items():
+            found = ends.get(key)
+            if found is None:
+                continue  # of a log that is not here any more
+            if is_tiered(key.topic):
+                starts[key] = offset
+            elif (found.log_start_offset or 0) > (found.first_base_offset or 0):
+                starts[key] = found.log_start_offset or 0
+        self._checkpoints.log_start_offsets.write_changes(starts)

@@ -1,0 +1,158 @@
+"""Plans and applies each partition as soon as its scans are in, in a thread beside the readers.
+
+So readers go on while the device is asked to sync, and of partitions that are read but not finished only a
+few are held: who scans waits where too many are.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Self
+
+from stratalog.directory.layout import PartitionEntry
+from stratalog.directory.recovery.directory_recovery import DirectoryRecovery
+from stratalog.directory.recovery.result import PartitionReport
+from stratalog.errors import QuarantineFullError, StratalogError
+from stratalog.files.disk import Disk
+from stratalog.log.recovery.facts import Cut
+from stratalog.log.recovery.plan import RecoveryPlan
+from stratalog.log.recovery.quarantine import Quarantine
+from stratalog.log.recovery.run import apply_plan, plan_scanned, sync_accepted
+from stratalog.log.recovery.survey import Survey
+from stratalog.log.recovery.task import ScanResult, ScanTask
+
+_WAITING = 4  # partitions
+_ZEROS = "(only zeros, counted in the manifest)"
+
+# Where to keep what is cut off, in the order in which they are tried; none to give it up.
+QuarantinesOf = Callable[[DirectoryRecovery], Sequence[Quarantine]]
+
+
+class PartitionRecovery:
+    """One partition on its way: its survey, and the scans that are in."""
+
+    def __init__(self, directory: DirectoryRecovery, entry: PartitionEntry, survey: Survey) -> None:
+        self.directory = directory
+        self.entry = entry
+        self.survey = survey
+        self.segments_remaining = len(survey.scans)
+        self.is_finished = False
+        self._results: dict[str, ScanResult] = {}
+        self._lock = threading.Lock()
+
+    def add(self, task: ScanTask, result: ScanResult) -> bool:
+        """Take in a scan; True for the last one."""
+        with self._lock:
+            self._results[task.name] = result
+            self.segments_remaining -= 1
+            return self.segments_remaining == 0
+
+    def take_results(self) -> Mapping[str, ScanResult]:
+        """All of them, which are let go of here."""
+        results, self._results = self._results, {}
+        return results
+
+
+class Finisher:
+    """The thread; in a `with`, whose end waits for it and raises what it met."""
+
+    def __init__(self, disk: Disk, quarantines_of: QuarantinesOf, *, dry_run: bool) -> None:
+        self._disk = disk
+        self._quarantines_of = quarantines_of
+        self._dry_run = dry_run
+        self._waiting: queue.Queue[PartitionRecovery | None] = queue.Queue(_WAITING)
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._work, name="stratalog-finish")
+
+    def put(self, work: PartitionRecovery) -> None:
+        """Hand over a partition whose scans are in; waits while too many are."""
+        self._waiting.put(work)
+        if self._failure is not None:
+            raise self._failure
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            # An interrupt, or a fault of ours: what has not begun is not begun.
+            self._failure = self._failure or error
+        self._waiting.put(None)
+        self._thread.join()
+        if error is None and self._failure is not None:
+            raise self._failure
+
+    def _work(self) -> None:
+        while (work := self._waiting.get()) is not None:
+            if self._failure is not None or work.directory.error is not None:
+                continue
+            try:
+                self._finish(work)
+            except StratalogError as error:
+                work.directory.fail(error)
+            except BaseException as error:  # raised again where the work comes from
+                self._failure = error
+
+    def _finish(self, work: PartitionRecovery) -> None:
+        plan = plan_scanned(self._disk, work.survey, work.take_results())
+        if not self._dry_run:
+            plan = self._apply(work, plan)
+        work.directory.partitions[work.entry.name] = _report(work, plan)
+        work.is_finished = True
+
+    def _apply(self, work: PartitionRecovery, plan: RecoveryPlan) -> RecoveryPlan:
+        """Do what is planned; returns the plan with the places of what was cut off."""
+        directory = work.directory
+        # Of a directory that was closed in order not even a torn tail is expected.
+        if plan.cuts and (directory.attempt.note.was_clean or not plan.is_only_torn_tail):
+            directory.note_cut()
+        quarantines = [*self._quarantines_of(directory)] if plan.cuts else []
+        full: list[Quarantine] = []
+        while True:
+            quarantine = quarantines.pop(0) if quarantines else None
+            try:
+                done = apply_plan(self._disk, plan, quarantine, full=full, before_change=directory.lock.check)
+                break
+            except QuarantineFullError:
+                if quarantine is None or not quarantines:
+                    raise
+                full.append(quarantine)
+        sync_accepted(self._disk, done)
+        if quarantine is None:
+            return done
+        places = [quarantine, *full]
+        return replace(done, cuts=tuple(self._with_place(cut, places, directory.path) for cut in done.cuts))
+
+    def _with_place(self, cut: Cut, places: Sequence[Quarantine], directory: str) -> Cut:
+        """A cut with the place where it is kept: a name in the log directory, a path elsewhere."""
+        if cut.kept_as is None:
+            return cut
+        found = []
+        for name in cut.kept_as.split(", "):
+            place = next((place for place in places if self._disk.exists(place.path(name))), places[0])
+            found.append(name if not name or place.directory == directory else place.path(name))
+        return replace(cut, kept_as=", ".join(filter(None, found)) or _ZEROS)
+
+
+def _report(work: PartitionRecovery, plan: RecoveryPlan) -> PartitionReport:
+    segments = work.survey.inventory.segments
+    return PartitionReport(
+        name=work.entry.name,
+        topic_partition=work.entry.topic_partition,
+        first_base_offset=segments[0].base_offset if segments else plan.log_start_offset,
+        log_start_offset=plan.log_start_offset,
+        log_end_offset=plan.log_end_offset,
+        segments_count=plan.segments_count,
+        scanned_bytes=plan.scanned_bytes,
+        is_changed=plan.changes_anything,
+        is_only_torn_tail=plan.is_only_torn_tail,
+        cuts=plan.cuts,
+        findings=plan.findings,
+    )

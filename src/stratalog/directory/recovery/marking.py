@@ -1,0 +1,78 @@
+"""Which epoch the markers may carry after a recovery.
+
+Any marker spares a broker its scan. The epoch in it is a promise to the controller of a KRaft cluster
+(KIP-966): every record that was acknowledged is here. After a power cut nobody can promise that, as the page
+cache was lost. If only the process died, by kill -9 or for want of memory, the system has written what it was
+given; then the epoch is that of the run that died, but for the cases below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stratalog.directory.clean_shutdown import UNKNOWN_EPOCH
+from stratalog.directory.cluster_metadata import ClusterMetadata
+from stratalog.directory.recovery.directory_recovery import DirectoryRecovery
+
+_CONSEQUENCE = (
+    "The markers have no epoch, so that the controller takes the stop for an unclean one; the broker starts "
+    "without a scan all the same."
+)
+
+
+def epoch_of_the_killed_run(
+    directories: Sequence[DirectoryRecovery], metadata: ClusterMetadata | None, node_id: int | None
+) -> tuple[int, str]:
+    """The epoch of the node's last registration; or -1, and a sentence that says why it is not promised."""
+    if any(directory.error is not None for directory in directories):
+        why = "not every directory could be recovered"
+    elif any(directory.attempt.note.has_cut for directory in directories):
+        why = "more than the unfinished last batch of a log was cut off, or is missing"
+    elif metadata is None:
+        why = "the cluster's metadata, which knows the epoch, is not in these directories"
+    elif metadata.problem is not None:
+        why = "the cluster's metadata cannot be read to its end"
+    elif node_id is None:
+        why = "the meta.properties of these directories do not name one node"
+    elif node_id not in metadata.broker_epochs:
+        why = f"the cluster's metadata has no registration of node {node_id}"
+    elif missing := missing_directories(directories, metadata, node_id):
+        why = f"of the log directories of node {node_id} {len(missing)} are not named: {', '.join(missing)}"
+    elif other := _without(directories, metadata.broker_epochs[node_id]):
+        why = f"{other.path} was recovered or closed before, and its marker does not say the same epoch"
+    else:
+        return metadata.broker_epochs[node_id], ""
+    return UNKNOWN_EPOCH, f"--process-crash: {why}. {_CONSEQUENCE}"
+
+
+def _without(directories: Sequence[DirectoryRecovery], epoch: int) -> DirectoryRecovery | None:
+    """A directory whose marker was there to begin with, without this epoch."""
+    notes = [(directory, directory.attempt.note) for directory in directories]
+    return next((found for found, note in notes if note.was_clean and note.broker_epoch != epoch), None)
+
+
+def missing_directories(
+    directories: Sequence[DirectoryRecovery], metadata: ClusterMetadata | None, node_id: int | None
+) -> list[str]:
+    """The ids of directories that the node registered with, and that are not among these."""
+    if metadata is None or node_id is None:
+        return []
+    here = {found.meta.directory_id for found in directories if found.meta is not None}
+    return sorted(metadata.broker_directories.get(node_id, frozenset()) - here)
+
+
+def may_stand_beside_an_epoch(
+    directory: DirectoryRecovery, directories: Sequence[DirectoryRecovery], *, has_missing: bool
+) -> bool:
+    """Whether a marker of the same broker may say an epoch: then this one must not say -1, but nothing.
+
+    `clean_shutdown.py` tells why. One that said nothing before says nothing again, for the same reason.
+    """
+    note = directory.attempt.note
+    said_nothing = note.was_clean and note.broker_epoch is None
+    epochs = [
+        other.attempt.note.broker_epoch if other.is_left_alone else other.own_epoch()
+        for other in directories
+        if other is not directory and other.error is None
+    ]
+    return has_missing or said_nothing or any(epoch not in (None, UNKNOWN_EPOCH) for epoch in epochs)

@@ -1,0 +1,453 @@
+"""`recover_directories`: bring log directories to the state that a clean shutdown would have left.
+
+Theory of operation. All directories are locked before anything is changed in one of them. Every partition is
+surveyed, which says what must be read. The scans of all partitions are then run by the readers of each device
+(`reading.py`), in the order of partitions and segments; a partition whose last scan is in is planned, applied
+and fsynced at once by a thread beside the readers, so that no more than a few partitions' results are held.
+What fails fails its directory alone: it gets no marker, the others get theirs, but without an epoch, as the
+controller must not be told that nothing is lost. Killed anywhere and run again, the outcome is the same.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from stratalog.buffers import aligned_buffer
+from stratalog.clock import Clock, system_clock
+from stratalog.config import ServerConfig
+from stratalog.directory.clean_shutdown import UNKNOWN_EPOCH
+from stratalog.directory.cluster_metadata import ClusterMetadata, find_cluster_metadata, read_cluster_metadata
+from stratalog.directory.layout import PartitionEntry, find_aliases, find_duplicates
+from stratalog.directory.owners import current_user
+from stratalog.directory.pending_move import finish_pending_move
+from stratalog.directory.recovery.directory_recovery import DirectoryRecovery, MakeLock
+from stratalog.directory.recovery.finishing import Finisher, PartitionRecovery
+from stratalog.directory.recovery.marking import (
+    epoch_of_the_killed_run,
+    may_stand_beside_an_epoch,
+    missing_directories,
+)
+from stratalog.directory.recovery.progress import (
+    DeviceProgress,
+    DirectoryProgress,
+    OnProgress,
+    Phase,
+    RecoveryProgress,
+)
+from stratalog.directory.recovery.result import PartitionReport, RecoveryReport
+from stratalog.directory.topic_configs import TopicConfigs
+from stratalog.directory.work_dir import WorkDirDisk
+from stratalog.engine.devices import Device, device_of
+from stratalog.engine.readers import DeviceUse, scan_all
+from stratalog.errors import DiskError, FileOwnerError, LogDirLockedError, StratalogError, UsageError
+from stratalog.files.disk import Disk
+from stratalog.files.lock import DirectoryLock
+from stratalog.log.recovery.facts import Finding
+from stratalog.log.recovery.quarantine import Quarantine
+from stratalog.log.recovery.survey import RecoveryOptions, survey_partition
+from stratalog.log.recovery.task import ScanTask, run_scan
+from stratalog.segment.scan import SCAN_SIZE
+
+_reused = threading.local()  # memory of each reader: made anew, it would be slower to read into
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoverOptions:
+    """What an operator can ask for.
+
+    `process_crash`: only the process died, not the machine, so nothing written can be lost. `quarantine`:
+    the directory that keeps what is cut off, in place of the log directory itself; `keeps_cuts` False: none.
+    `work_dir`: a directory with room, for what a full disk has none for (`work_dir.py`).
+    """
+
+    dry_run: bool = False
+    scan_all: bool = False
+    salvage: bool = False
+    keep_open_transactions: bool = False
+    process_crash: bool = False
+    readers: int | None = None
+    quarantine: str | None = None
+    keeps_cuts: bool = True
+    work_dir: str | None = None
+    user: int | None = None  # who writes; the process's own user unless told otherwise
+
+
+def recover_directories(
+    directories: Sequence[str],
+    *,
+    disk: Disk | None = None,
+    clock: Clock = system_clock,
+    server: ServerConfig | None = None,
+    topics: TopicConfigs | None = None,
+    topic_settings: str | None = None,
+    metadata_directory: str | None = None,
+    options: RecoverOptions | None = None,
+    make_lock: MakeLock = DirectoryLock,
+    on_progress: OnProgress | None = None,
+) -> RecoveryReport:
+    """Recover these log directories, all those of one node, and report.
+
+    `topics` instead of what `__cluster_metadata` says over `server`; that is looked for in the directories
+    themselves, unless `metadata_directory` (a node's metadata.log.dir) has it. `topic_settings` is a user's
+    JSON (`topic_configs.py`) over either. LogDirLockedError if one of
+    them is in use, FileOwnerError if files could not keep their owner: then nothing was changed anywhere.
+    """
+    options = options or RecoverOptions()
+    if disk is None and options.work_dir is not None:
+        disk = WorkDirDisk(options.work_dir, require_owner=True)
+    elif disk is None:
+        disk = Disk(require_owner=True)
+    found = [
+        DirectoryRecovery(disk, os.path.abspath(directory), make_lock, dry_run=options.dry_run)  # noqa: PTH100
+        for directory in directories
+    ]
+    recovery = _Recovery(found, disk, clock, options, on_progress, make_lock)
+    return recovery.run(_Settings(server, topics, topic_settings, metadata_directory))
+
+
+class _Settings(NamedTuple):
+    server: ServerConfig | None
+    topics: TopicConfigs | None
+    topic_settings: str | None
+    metadata_directory: str | None
+
+
+class _Recovery:
+    def __init__(
+        self,
+        directories: list[DirectoryRecovery],
+        disk: Disk,
+        clock: Clock,
+        options: RecoverOptions,
+        on_progress: OnProgress | None,
+        make_lock: MakeLock,
+    ) -> None:
+        self._make_lock = make_lock
+        self._place_locks: list[DirectoryLock] = []
+        self._disk = disk
+        self._clock = clock
+        self._options = options
+        self._on_progress = on_progress
+        self._directories = directories
+        self._devices: dict[str, Device] = {}
+        self._notes: list[str] = []
+        self._metadata: ClusterMetadata | None = None
+        self._topics = TopicConfigs()
+        self._totals: dict[Device, int] = {}
+        self._work: list[PartitionRecovery] = []
+        self._quarantines: dict[str, Quarantine] = {}
+
+    def run(self, settings: _Settings) -> RecoveryReport:
+        began_s = time.monotonic()
+        try:
+            self._begin()
+            self._read_metadata(settings)
+            uses = self._recover_partitions()
+            self._tell(Phase.FINISHING)
+            self._end()
+        finally:
+            for directory in self._directories:
+                # From now on the files may be a broker's again: none stays open here.
+                self._disk.release(directory.path)
+                directory.release()
+            for lock in self._place_locks:
+                lock.release()
+        self._tell(Phase.DONE)
+        return RecoveryReport(
+            directories=tuple(directory.report() for directory in self._directories),
+            devices=uses,
+            notes=tuple(self._notes),
+            seconds=time.monotonic() - began_s,
+        )
+
+    def _begin(self) -> None:
+        """Lock and look at all directories, before anything is changed in one."""
+        self._tell(Phase.SURVEYING)
+        self._check_unique()
+        for directory in self._directories:
+            self._disk.release(directory.path)
+        user = current_user() if self._options.user is None else self._options.user
+        for directory in self._directories:
+            self._guarded(directory, directory.begin, self._options.scan_all, refusal=LogDirLockedError)
+        for directory in self._alive():
+            self._guarded(directory, directory.check_owners, user, refusal=FileOwnerError)
+        if not self._options.dry_run:
+            self._lock_places()
+        if isinstance(self._disk, WorkDirDisk) and not self._options.dry_run:
+            locked = [directory for directory in self._alive() if not directory.is_left_alone]
+            for directory in locked:
+                self._guarded(directory, self._disk.resume, [directory.path])
+        if not self._options.dry_run:
+            locked_paths = {found.path for found in self._alive() if not found.is_left_alone}
+            for directory in self._alive():
+                if directory.path in locked_paths:
+                    self._guarded(directory, finish_pending_move, self._disk, directory.path, locked_paths)
+        for directory in self._alive():
+            self._guarded(directory, directory.look)
+            self._devices[directory.path] = device_of(self._disk, directory.path)
+        everywhere = [(found.path, entry) for found in self._alive() for entry in found.layout.partitions]
+        known = {problem for found in self._alive() for problem in found.problems}
+        for problem in find_duplicates(everywhere):
+            if problem not in known:
+                self._owner_of(problem.name).problems.append(problem)
+        for path, other in find_aliases(self._disk, everywhere).items():
+            owner = self._owner_of(path)
+            if not owner.is_left_alone:
+                reason = f"it is another name of {other}. Remove the link; a broker does not start over both."
+                owner.fail(DiskError(path, reason))
+
+    def _owner_of(self, path: str) -> DirectoryRecovery:
+        """The directory that a partition's path is in."""
+        return next(found for found in self._directories if path.startswith(found.path + os.sep))
+
+    def _lock_places(self) -> None:
+        """Lock what keeps bytes outside of the log directories: two runs would take each other's names there.
+
+        The name in quarantine is that of the partition, which other brokers have too.
+        """
+        known = {_identity(self._disk, directory.path) for directory in self._directories}
+        for place in (self._options.quarantine, self._options.work_dir):
+            if place is not None and (identity := _identity(self._disk, place)) not in known:
+                known.add(identity)
+                self._place_locks.append(self._make_lock(place))
+                self._place_locks[-1].acquire()
+
+    def _check_unique(self) -> None:
+        seen: dict[tuple[int, int], DirectoryRecovery] = {}
+        for directory in self._directories:
+            identity = _identity(self._disk, directory.path)
+            if identity is not None:
+                other = seen.setdefault(identity, directory)
+                if other is not directory:
+                    raise UsageError(f"{directory.path} and {other.path} are one directory: name it once.")
+
+    def _read_metadata(self, settings: _Settings) -> None:
+        places = [settings.metadata_directory] if settings.metadata_directory else []
+        places += [directory.path for directory in self._alive()]
+        try:
+            found = find_cluster_metadata(self._disk, places)
+            if found is not None:
+                self._metadata = read_cluster_metadata(self._disk, found)
+        except StratalogError as error:
+            self._notes.append(f"The cluster's metadata cannot be read: {error}")
+        if self._metadata is not None and self._metadata.problem is not None:
+            self._notes.append(f"The cluster's metadata is read up to {self._metadata.problem}")
+        if settings.topics is not None:
+            self._topics = settings.topics
+        elif self._metadata is not None:
+            self._topics = TopicConfigs.from_metadata(
+                self._metadata, server=settings.server, node_id=self._node_id()
+            )
+        elif settings.server is not None:
+            self._topics = TopicConfigs(settings.server.log)
+        if settings.topic_settings is not None:
+            self._topics = self._topics.with_file(settings.topic_settings)
+        for directory in self._alive():
+            directory.look_for_topic_ids(self._metadata)
+
+    def _node_id(self) -> int | None:
+        """The id of the node whose directories these are; None if they do not agree."""
+        found = {directory.meta.node_id for directory in self._alive() if directory.meta is not None}
+        return found.pop() if len(found) == 1 else None
+
+    def _recover_partitions(self) -> tuple[DeviceUse, ...]:
+        self._survey()
+        for directory in self._alive():
+            if not self._options.dry_run and not directory.is_left_alone:
+                self._guarded(directory, directory.take_marker)
+        self._tell(Phase.SCANNING)  # before anything is done, however quickly that is
+        tasks: dict[Device, list[tuple[PartitionRecovery, ScanTask]]] = {}
+        for work in self._work:
+            device = self._devices[work.directory.path]
+            queue = tasks.setdefault(device, [])
+            queue += [(work, task) for task in work.survey.scans]
+            self._totals[device] = self._totals.get(device, 0) + sum(task.size for task in work.survey.scans)
+        with Finisher(self._disk, self._quarantines_of, dry_run=self._options.dry_run) as finisher:
+            for work in self._work:
+                if not work.survey.scans:
+                    finisher.put(work)
+            return scan_all(
+                tasks,
+                lambda disk, task: _scan(finisher, disk, *task),
+                disk=self._disk,
+                readers=self._options.readers,
+                on_progress=None
+                if self._on_progress is None
+                else lambda uses: self._tell(Phase.SCANNING, uses),
+            )
+
+    def _survey(self) -> None:
+        """Find out what must be read, directory by directory; devices are looked at side by side."""
+        tasks: dict[Device, list[tuple[DirectoryRecovery, PartitionEntry]]] = {}
+        for directory in self._alive():
+            queue = tasks.setdefault(self._devices[directory.path], [])
+            queue += [(directory, entry) for entry in directory.layout.partitions]
+        scan_all(tasks, lambda disk, task: self._survey_one(disk, *task), disk=self._disk, readers=1)
+        order = {directory.path: number for number, directory in enumerate(self._directories)}
+        self._work.sort(key=lambda work: (order[work.directory.path], work.entry))
+        self._work = [work for work in self._work if work.directory.error is None]
+
+    def _survey_one(self, disk: Disk, directory: DirectoryRecovery, entry: PartitionEntry) -> None:
+        if directory.error is not None:
+            return
+        try:
+            survey = survey_partition(
+                disk,
+                directory.path_of(entry),
+                topic_partition=entry.topic_partition,
+                config=self._topics.of(entry.topic_partition.topic),
+                recovery_point=directory.recovery_points.get(entry.topic_partition, 0),
+                log_start_offset=directory.log_start_offsets.get(entry.topic_partition, 0),
+                now_ms=self._clock(),
+                options=RecoveryOptions(
+                    had_clean_shutdown=directory.is_left_alone,
+                    scan_all=self._options.scan_all,
+                    salvage=self._options.salvage,
+                    keep_open_transactions=self._options.keep_open_transactions,
+                ),
+            )
+        except StratalogError as error:
+            directory.fail(error)
+            return
+        if directory.is_left_alone:
+            directory.partitions[entry.name] = PartitionReport(
+                name=entry.name,
+                topic_partition=entry.topic_partition,
+                findings=tuple(_left_as_it_is(found) for found in survey.findings),
+            )
+        else:
+            self._work.append(PartitionRecovery(directory, entry, survey))
+
+    def _end(self) -> None:
+        """Checkpoints, then markers: the epoch in them depends on all directories."""
+        for directory in self._alive():
+            self._guarded(directory, directory.complete, self._is_tiered)
+            self._guarded(directory, self._settle, directory)
+        if self._options.dry_run:
+            return
+        epoch = UNKNOWN_EPOCH
+        if self._options.process_crash:
+            epoch, why_not = epoch_of_the_killed_run(self._directories, self._metadata, self._node_id())
+            self._notes += [why_not] if why_not else []
+        ready = [directory for directory in self._alive() if not directory.is_left_alone]
+        for directory in ready:
+            self._guarded(directory, self._mark, directory, epoch)
+        if self._has_failed:
+            # One that could not even be marked: what the others say of the epoch no longer holds.
+            for directory in ready:
+                self._guarded(directory, self._mark, directory, UNKNOWN_EPOCH)
+
+    def _mark(self, directory: DirectoryRecovery, epoch: int) -> None:
+        # Of one that had a marker only that knows the epoch: it may have had none, and for a reason.
+        own = directory.own_epoch() if directory.attempt.note.was_clean else epoch
+        wanted = UNKNOWN_EPOCH if self._has_failed else own
+        if wanted != directory.broker_epoch:
+            directory.end(None if wanted == UNKNOWN_EPOCH and self._says_nothing(directory) else wanted)
+            self._settle(directory)
+
+    def _says_nothing(self, directory: DirectoryRecovery) -> bool:
+        missing = missing_directories(self._directories, self._metadata, self._node_id())
+        return may_stand_beside_an_epoch(directory, self._directories, has_missing=bool(missing))
+
+    def _settle(self, directory: DirectoryRecovery) -> None:
+        """On a full disk: what waits in the work directory is written before anything builds on it."""
+        if isinstance(self._disk, WorkDirDisk):
+            self._disk.settle(directory.path)
+
+    @property
+    def _has_failed(self) -> bool:
+        return any(directory.error is not None for directory in self._directories)
+
+    def _alive(self) -> list[DirectoryRecovery]:
+        return [directory for directory in self._directories if directory.error is None]
+
+    def _guarded(
+        self,
+        directory: DirectoryRecovery,
+        action: Callable[..., object],
+        *arguments: object,
+        refusal: type[StratalogError] | None = None,
+    ) -> None:
+        """Do something to one directory, which fails alone if that fails; a `refusal` concerns them all."""
+        if directory.error is not None:
+            return
+        try:
+            action(*arguments)
+        except StratalogError as error:
+            if refusal is not None and isinstance(error, refusal):
+                raise
+            directory.fail(error)
+
+    def _is_tiered(self, topic: str) -> bool:
+        return self._topics.of(topic).remote_storage_enable
+
+    def _quarantines_of(self, directory: DirectoryRecovery) -> list[Quarantine]:
+        if not self._options.keeps_cuts:
+            return []
+        places = [self._options.quarantine or directory.path]
+        if self._options.work_dir is not None:
+            places.append(self._options.work_dir)
+        return [
+            self._quarantines.setdefault(place, Quarantine(self._disk, place, clock=self._clock))
+            for place in places
+        ]
+
+    def _tell(self, phase: Phase, uses: Sequence[DeviceUse] = ()) -> None:
+        if self._on_progress is None:
+            return
+        remaining = {directory.path: [0, 0] for directory in self._directories}
+        for work in self._work:
+            counts = remaining[work.directory.path]
+            counts[0] += not work.is_finished
+            counts[1] += work.segments_remaining
+        self._on_progress(
+            RecoveryProgress(
+                phase=phase,
+                directories=tuple(
+                    DirectoryProgress(directory=path, logs_remaining=logs, segments_remaining=segments)
+                    for path, (logs, segments) in remaining.items()
+                ),
+                devices=tuple(
+                    DeviceProgress(
+                        device=use.device,
+                        bytes_done=use.bytes_read,
+                        bytes_total=self._totals.get(use.device, 0),
+                        rate=use.rate,
+                        readers=use.readers,
+                    )
+                    for use in uses
+                ),
+            )
+        )
+
+
+def _identity(disk: Disk, path: str) -> tuple[int, int] | None:
+    status = disk.status(path)
+    return None if status is None else (status.device, status.inode)
+
+
+def _left_as_it_is(finding: Finding) -> Finding:
+    """The finding with what follows where the directory is marked clean: nothing, unless asked for."""
+    return replace(
+        finding, consequence=f"The mark is believed, and it is left. With --all: {finding.consequence}"
+    )
+
+
+def _scan(finisher: Finisher, disk: Disk, work: PartitionRecovery, task: ScanTask) -> None:
+    """Run one scan in a reader's thread; the last one of a partition hands it over."""
+    if work.directory.error is not None:
+        return
+    try:
+        if not hasattr(_reused, "buffer"):
+            _reused.buffer = aligned_buffer(SCAN_SIZE)
+        result = run_scan(disk, task, buffer=_reused.buffer)
+    except StratalogError as error:
+        work.directory.fail(error)
+        return
+    if work.add(task, result):
+        finisher.put(work)

@@ -1,0 +1,146 @@
+"""What a recovery tells when it is over: by directory, by partition, by device; as values and as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from stratalog.directory.layout import Problem
+from stratalog.engine.readers import DeviceUse
+from stratalog.files.names import TopicPartition
+from stratalog.log.recovery.facts import Cut, Finding
+
+
+class Outcome(Enum):
+    """What became of a log directory; the value is a word for tables and JSON."""
+
+    CLEAN = "clean"  # its marker was there: nothing was changed
+    RECOVERED = "recovered"
+    PLANNED = "planned"  # by a dry run: nothing was changed
+    FAILED = "failed"  # no marker: a broker will recover it itself
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionReport:
+    """One partition: where its log begins and ends now, what was read of it, cut off and noticed.
+
+    Of a partition in a directory that was left alone as clean the offsets are None.
+    """
+
+    name: str
+    topic_partition: TopicPartition
+    first_base_offset: int | None = None
+    log_start_offset: int | None = None
+    log_end_offset: int | None = None
+    segments_count: int | None = None
+    scanned_bytes: int = 0
+    is_changed: bool = False
+    is_only_torn_tail: bool = True
+    cuts: tuple[Cut, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def cut_bytes(self) -> int:
+        return sum(cut.size for cut in self.cuts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectoryReport:
+    """One log directory. `broker_epoch` is the marker's, -1 for none, and None without a marker of ours."""
+
+    directory: str
+    outcome: Outcome
+    partitions: tuple[PartitionReport, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    left_alone: tuple[str, ...] = ()
+    broker_epoch: int | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryReport:
+    """All of it. `notes` are sentences on what was asked for and could not be done, or was passed over."""
+
+    directories: tuple[DirectoryReport, ...]
+    devices: tuple[DeviceUse, ...] = ()
+    notes: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def is_failed(self) -> bool:
+        return any(directory.outcome is Outcome.FAILED for directory in self.directories)
+
+    @property
+    def has_findings(self) -> bool:
+        """Whether anything was cut off, or is not as it should be."""
+        return bool(self.notes) or any(
+            directory.problems or any(found.cuts or found.findings for found in directory.partitions)
+            for directory in self.directories
+        )
+
+
+def to_document(report: RecoveryReport) -> dict[str, object]:
+    """The report in values that JSON has."""
+    return {
+        "seconds": round(report.seconds, 3),
+        "directories": [_directory(found) for found in report.directories],
+        "devices": [_device(use) for use in report.devices],
+        "notes": list(report.notes),
+    }
+
+
+def _directory(report: DirectoryReport) -> dict[str, object]:
+    return {
+        "directory": report.directory,
+        "outcome": report.outcome.value,
+        "error": report.error,
+        "broker_epoch": report.broker_epoch,
+        "left_alone": list(report.left_alone),
+        "problems": [problem._asdict() for problem in report.problems],
+        "partitions": [_partition(found) for found in report.partitions],
+    }
+
+
+def _partition(report: PartitionReport) -> dict[str, object]:
+    return {
+        "partition": report.name,
+        "log_start_offset": report.log_start_offset,
+        "log_end_offset": report.log_end_offset,
+        "segments": report.segments_count,
+        "scanned_bytes": report.scanned_bytes,
+        "cut_bytes": report.cut_bytes,
+        "changed": report.is_changed,
+        "cuts": [
+            {
+                "file": cut.file,
+                "position": cut.position,
+                "bytes": cut.size,
+                "whole_segment": cut.is_whole,
+                "first_offset": cut.first_offset,
+                "last_offset": cut.last_offset,
+                "reason": cut.reason,
+                "kept_as": cut.kept_as,
+            }
+            for cut in report.cuts
+        ],
+        "findings": [
+            {
+                "kind": finding.kind.name.lower(),
+                "file": finding.file,
+                "words": finding.words,
+                "consequence": finding.consequence,
+            }
+            for finding in report.findings
+        ],
+    }
+
+
+def _device(use: DeviceUse) -> dict[str, object]:
+    return {
+        "device": use.device.name,
+        "bytes": use.bytes_read,
+        "seconds": round(use.seconds, 3),
+        "bytes_per_second": round(use.bytes_read / use.seconds) if use.seconds else 0,
+        "readers": use.most_readers,
+        "utilisation": None if use.busy is None else round(use.busy, 3),
+    }

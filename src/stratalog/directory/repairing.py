@@ -1,0 +1,66 @@
+"""Partitions that a clean close does not leave like this, in a directory that is marked clean all the same.
+
+A broker whose cleaner has failed stops in order, and leaves `.cleaned` or `.swap` files beside its marker.
+Its next start deletes the ones and finishes the others, marker or not. Whoever replaces segments before that
+must do so too: after a crash a start would take the new files for a part of what was left, and delete them.
+An index may be missing as well, which a start builds anew.
+"""
+
+from __future__ import annotations
+
+import os
+
+from stratalog.clock import Clock
+from stratalog.config import LogConfig
+from stratalog.directory.log_directory import LogDirectory
+from stratalog.errors import InvalidNameError
+from stratalog.files.disk import Disk
+from stratalog.files.names import DirectoryState, FileState, parse_partition_directory, parse_segment_file
+
+_LOADED = (DirectoryState.LIVE, DirectoryState.FUTURE)
+_UNFINISHED = (FileState.CLEANED, FileState.SWAP)
+
+
+def finish_replacements(
+    disk: Disk, clock: Clock, directory: LogDirectory, name: str, config: LogConfig
+) -> bool:
+    """Finish or undo what was cut short in a partition's directory; whether there was something."""
+    path = f"{directory.path}{os.sep}{name}"
+    is_loaded = parse_partition_directory(name).state in _LOADED
+    if not is_loaded or not disk.exists(path) or not _is_unfinished(disk, path):
+        return False
+    repair_partition(disk, clock, directory, name, config)
+    return True
+
+
+def repair_partition(disk: Disk, clock: Clock, directory: LogDirectory, name: str, config: LogConfig) -> None:
+    """Bring a partition to the state that a clean close leaves, as a start would that finds the marker."""
+    from stratalog.log.recovery.quarantine import Quarantine  # only for those who need it
+    from stratalog.log.recovery.run import recover_partition
+    from stratalog.log.recovery.survey import RecoveryOptions
+
+    key = parse_partition_directory(name).topic_partition
+    plan = recover_partition(
+        disk,
+        f"{directory.path}{os.sep}{name}",
+        topic_partition=key,
+        config=config,
+        now_ms=clock(),
+        quarantine=Quarantine(disk, directory.path, clock=clock),
+        log_start_offset=max(0, directory.checkpoints.log_start_offsets.read().get(key, 0)),
+        options=RecoveryOptions(had_clean_shutdown=True, scan_all=True),
+        before_change=directory.before_change,
+    )
+    if plan.cuts:
+        directory.forget_epoch()
+
+
+def _is_unfinished(disk: Disk, directory: str) -> bool:
+    for entry in disk.list_directory(directory):
+        try:
+            file = parse_segment_file(entry.name)
+        except InvalidNameError:  # told of by whoever reads the partition
+            continue
+        if file is not None and file.state in _UNFINISHED:
+            return True
+    return False

@@ -1,0 +1,99 @@
+"""The configuration of each topic: its own settings over its broker's.
+
+    Kafka's defaults < server.properties < dynamic settings of all brokers < of this one < of the topic
+
+The last three are in the cluster's metadata. Without it, or over it, a file of the user's says the same:
+
+    {"orders": {"cleanup.policy": "compact"}, "events": {"retention.ms": 86400000}}
+
+Kafka: LogConfig.fromProps, DynamicBrokerConfig
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Self
+
+from stratalog.config import LogConfig, ServerConfig
+from stratalog.config.keys import Value
+from stratalog.config.server import broker_settings
+from stratalog.directory.cluster_metadata import ClusterMetadata
+from stratalog.errors import ConfigError, UsageError
+from stratalog.files.names import check_topic_name
+
+Settings = Mapping[str, Value]
+
+
+class TopicConfigs:
+    """The configuration of any topic, `defaults` for those without settings of their own.
+
+    `notes` tell which settings of a cluster are passed over, since Kafka 4.3.1 would refuse them.
+    """
+
+    def __init__(
+        self, defaults: LogConfig | None = None, overrides: Mapping[str, Settings] | None = None
+    ) -> None:
+        self.defaults = LogConfig() if defaults is None else defaults
+        self.notes: list[str] = []
+        self._configs = {
+            topic: self.defaults.with_overrides(settings) for topic, settings in (overrides or {}).items()
+        }
+
+    @classmethod
+    def from_metadata(
+        cls, metadata: ClusterMetadata, *, server: ServerConfig | None = None, node_id: int | None = None
+    ) -> Self:
+        """What a cluster's metadata says, over a broker's server.properties."""
+        configs = cls(None if server is None else server.log)
+        for name in ("", str(node_id)):
+            settings = metadata.broker_configs.get(name, {})
+            configs.defaults = configs._over(configs.defaults, dict(broker_settings(LogConfig, settings)))
+        for topic, settings in metadata.topic_configs.items():
+            configs._configs[topic] = configs._over(configs.defaults, settings, topic)
+        return configs
+
+    def with_file(self, text: str) -> Self:
+        """These, and the settings in a user's JSON over them; what is wrong in it is an error."""
+        found = parse_topics(text)
+        other = type(self)(self.defaults)
+        other.notes = list(self.notes)
+        other._configs = {**self._configs}
+        for topic, settings in found.items():
+            other._configs[topic] = self.of(topic).with_overrides(settings)
+        return other
+
+    def of(self, topic: str) -> LogConfig:
+        """The configuration of a topic."""
+        return self._configs.get(topic, self.defaults)
+
+    def has(self, topic: str) -> bool:
+        """Whether the topic has settings of its own."""
+        return topic in self._configs
+
+    def update(self, topic: str, settings: Settings) -> LogConfig:
+        """Let these be the topic's own settings from now on, in place of those it had."""
+        config = self._configs[topic] = self.defaults.with_overrides(settings)
+        return config
+
+    def _over(self, config: LogConfig, settings: Settings, topic: str = "") -> LogConfig:
+        """A cluster's settings: a release newer than 4.3.1 may know more of them, which is no error."""
+        for name, value in settings.items():
+            try:
+                config = config.with_overrides({name: value})
+            except ConfigError as error:
+                self.notes.append(f"{f'topic {topic}' if topic else 'broker'}: {error} It is passed over.")
+        return config
+
+
+def parse_topics(text: str) -> dict[str, dict[str, Value]]:
+    """The settings of each topic that a user's JSON names."""
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UsageError(f"the settings of topics are no JSON: {error}.") from error
+    if not isinstance(found, dict) or not all(isinstance(settings, dict) for settings in found.values()):
+        raise UsageError('the settings of topics are JSON of the form {"topic": {"setting": value}}.')
+    for topic in found:
+        check_topic_name(topic)
+    return found

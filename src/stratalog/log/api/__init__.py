@@ -1,0 +1,1 @@
+"""The public face of a log: `PartitionLog`, views and consuming."""

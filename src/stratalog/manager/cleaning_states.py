@@ -1,0 +1,79 @@
+"""Who may touch a log while the cleaner is at work.
+
+A log that nobody has is in no state; the cleaner takes it (IN_PROGRESS). Whoever wants the cleaner to keep
+off pauses the log, which may be done several times over; pausing a log that is being cleaned aborts the
+cleaning first.
+
+Kafka: LogCleaningState
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from stratalog.errors import UsageError
+from stratalog.files.names import TopicPartition
+
+
+class State(Enum):
+    """What a log that is spoken for is in. A paused one counts how often."""
+
+    IN_PROGRESS = "being cleaned"
+    ABORTED = "to be let go of"
+    PAUSED = "paused"
+
+
+class CleaningStates:
+    """The state of each log; a step that does not follow from it is a UsageError. Not for two threads."""
+
+    def __init__(self) -> None:
+        self._states: dict[TopicPartition, tuple[State, int]] = {}
+
+    def __contains__(self, topic_partition: TopicPartition) -> bool:
+        return topic_partition in self._states
+
+    def get(self, topic_partition: TopicPartition) -> State | None:
+        return self._states.get(topic_partition, (None, 0))[0]
+
+    def pauses(self, topic_partition: TopicPartition) -> int:
+        """How many have paused it."""
+        return self._states.get(topic_partition, (None, 0))[1]
+
+    def begin(self, topic_partition: TopicPartition) -> None:
+        """The cleaner takes a log that nobody has."""
+        self._check(topic_partition, None)
+        self._states[topic_partition] = (State.IN_PROGRESS, 0)
+
+    def pause(self, topic_partition: TopicPartition) -> None:
+        """Keep the cleaner off. One that is at it is told, and the log is paused when it has let go."""
+        state, count = self._states.get(topic_partition, (None, 0))
+        if state is State.IN_PROGRESS:
+            self._states[topic_partition] = (State.ABORTED, 0)
+        elif state is State.ABORTED:
+            raise UsageError(f"{topic_partition} is {state.value}: it cannot be paused before that is done.")
+        else:
+            self._states[topic_partition] = (State.PAUSED, count + 1)
+
+    def resume(self, topic_partition: TopicPartition) -> None:
+        """Take one pause back."""
+        self._check(topic_partition, State.PAUSED)
+        count = self._states[topic_partition][1]
+        if count == 1:
+            del self._states[topic_partition]
+        else:
+            self._states[topic_partition] = (State.PAUSED, count - 1)
+
+    def end(self, topic_partition: TopicPartition) -> bool:
+        """The cleaner lets go; True if nobody had told it to, so that what it did counts."""
+        self._check(topic_partition, State.IN_PROGRESS, State.ABORTED)
+        was_aborted = self._states.pop(topic_partition)[0] is State.ABORTED
+        if was_aborted:
+            self._states[topic_partition] = (State.PAUSED, 1)
+        return not was_aborted
+
+    def _check(self, topic_partition: TopicPartition, *expected: State | None) -> None:
+        state = self.get(topic_partition)
+        if state not in expected:
+            words = "nobody's" if state is None else state.value
+            wanted = " or ".join("nobody's" if each is None else each.value for each in expected)
+            raise UsageError(f"{topic_partition} is {words}, where it must be {wanted}.")

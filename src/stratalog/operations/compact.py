@@ -1,0 +1,123 @@
+"""Compacts logs because somebody asks for it, whatever min.cleanable.dirty.ratio says.
+
+A partition with more keys than the offset map has room for takes several passes, until its dirty part is
+clean. Old segments are deleted before and after: a broker does it every few seconds, so that what is too old
+is gone before a cleaning puts it into one segment with younger records, which would keep it.
+Kafka: LogCleaner.CleanerThread.cleanLog
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from stratalog.config import ManagerConfig
+from stratalog.errors import DiskError, StratalogError
+from stratalog.files.disk import Disk
+from stratalog.log.cleaning.choice import LogToClean, facts_of_log, log_to_clean
+from stratalog.log.cleaning.offset_map import OffsetMap
+from stratalog.log.log import Log
+from stratalog.operations.looking import Partition
+from stratalog.operations.read_progress import CountRead
+from stratalog.operations.rehearsing import Rehearser
+from stratalog.operations.work_report import Cleaned, PartitionWork
+
+
+class Compaction:
+    """The work of `compact`; one map for all of it, made when the first log needs it.
+
+    `rehearses` for a dry run: a plan then says to the byte what comes of it, which takes as much reading.
+    """
+
+    def __init__(self, config: ManagerConfig, *, rehearses: bool = False) -> None:
+        self._config = config
+        self._rehearses = rehearses
+        self._map: OffsetMap | None = None
+
+    def plan(self, partition: Partition, now: int, on_read: CountRead) -> PartitionWork:
+        """What is dirty; and in compacted logs which segments go, before the cleaning changes them."""
+        found = partition.to_clean(now)
+        if found is None:
+            return PartitionWork(name=partition.name)
+        if self._rehearses:
+            return self._rehearse(partition, now, on_read)
+        cleaned = None
+        if _has_work(found):
+            cleaned = Cleaned(
+                first_dirty=found.first_dirty,
+                end_offset=found.first_uncleanable,
+                cleanable_size=found.cleanable_size,
+            )
+        gone = tuple(each for each in partition.decisions(now) if each.is_deleted)
+        return PartitionWork(name=partition.name, cleaned=cleaned, deleted=gone)
+
+    def do(
+        self,
+        log: Log,
+        planned: PartitionWork,
+        cleaner_checkpoint: int | None,
+        now: int,
+        on_read: CountRead,
+    ) -> PartitionWork:
+        gone = log.delete_old_segments()
+        cleaned, error = self._clean(log, cleaner_checkpoint, now, on_read)
+        return replace(planned, cleaned=cleaned, error=error, deleted=(*gone, *log.delete_old_segments()))
+
+    def _rehearse(self, partition: Partition, now: int, on_read: CountRead) -> PartitionWork:
+        rehearser = Rehearser(disk=Disk(), clock=lambda: now, offset_map=self._offset_map(), on_read=on_read)
+        try:
+            found = rehearser.rehearse(partition, partition.config)
+        except StratalogError as error:
+            return PartitionWork(name=partition.name, error=f"what would come of it is not known: {error}")
+        cleaned = None
+        if found.found is not None:
+            cleaned = Cleaned(
+                first_dirty=found.found.first_dirty,
+                end_offset=found.end_offset,
+                cleanable_size=found.found.cleanable_size,
+                passes=found.passes,
+                size_before=found.size_before,
+                size_after=found.size_after,
+                records_read=found.records_read,
+                records_written=found.records_written,
+            )
+        return PartitionWork(name=partition.name, cleaned=cleaned, deleted=found.deleted)
+
+    def _offset_map(self) -> OffsetMap:
+        if self._map is None:
+            self._map = OffsetMap(
+                self._config.log_cleaner_dedupe_buffer_size,
+                load_factor=self._config.log_cleaner_io_buffer_load_factor,
+            )
+        return self._map
+
+    def _clean(
+        self, log: Log, checkpoint: int | None, now: int, on_read: CountRead
+    ) -> tuple[Cleaned | None, str | None]:
+        offset_map = self._offset_map()
+        done: Cleaned | None = None
+        size_before = log.size
+        while _has_work(found := log_to_clean(facts_of_log(log), checkpoint, now)):
+            try:
+                result = log.clean(found.first_dirty, found.first_uncleanable, offset_map, on_read=on_read)
+            except DiskError:
+                raise
+            except StratalogError as error:  # this log's alone, as for the cleaner of a running node
+                return done, f"it is not compacted any further: {error}"
+            checkpoint = result.end_offset
+            before = done or Cleaned(
+                first_dirty=found.first_dirty, end_offset=checkpoint, cleanable_size=found.cleanable_size
+            )
+            done = replace(
+                before,
+                end_offset=checkpoint,
+                passes=before.passes + 1,
+                size_before=size_before,
+                size_after=log.size,
+                records_read=before.records_read + result.stats.records_read,
+                records_written=before.records_written + result.stats.records_written,
+            )
+        return done, None
+
+
+def _has_work(found: LogToClean) -> bool:
+    return found.first_dirty < found.first_uncleanable and found.cleanable_size > 0

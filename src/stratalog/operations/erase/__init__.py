@@ -1,0 +1,1 @@
+"""Erasing records, wherever a node keeps them."""

@@ -1,0 +1,58 @@
+"""Where records may be that an erasing does not reach: staged by a write, and in files that are nobody's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from stratalog.directory.write_journal import STAGED_PREFIX, read_journal
+from stratalog.errors import UsageError
+from stratalog.files.disk import Disk
+from stratalog.files.entries import EntryKind
+from stratalog.files.names import (
+    LEADER_EPOCH_CHECKPOINT,
+    PARTITION_METADATA,
+    TEMPORARY_SUFFIX,
+    FileKind,
+    TopicPartition,
+    parse_segment_file,
+)
+from stratalog.log.cleaning.erase import FileOfBatches, find_records
+from stratalog.log.cleaning.erase_selection import Matcher
+
+_SMALL_FILES = (LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA)
+
+
+def check_staged(disk: Disk, directory: str, key: TopicPartition, matcher: Matcher) -> None:
+    """UsageError if a write has staged segments that have such records, or may, and are in no log yet.
+
+    They have no offsets as yet, and a file that no journal names may be of a write that is at work.
+    """
+    journal = read_journal(disk, directory)
+    if any(write.topic_partition == key for write in journal.waiting):
+        raise UsageError(
+            f"a write to {key} waits in {directory}, with records that are in no log yet. Write to the "
+            "directory once more, which puts them there, then erase."
+        )
+    for entry in disk.list_directory(directory) if matcher.selection.keys else []:
+        if entry.name.startswith(STAGED_PREFIX) and entry.name.endswith(FileKind.LOG.value):
+            path = f"{directory}{os.sep}{entry.name}"
+            found = find_records(FileOfBatches(disk, path), matcher)
+            if found.records_count or found.problem is not None:
+                words = "has such records" if found.records_count else "may have such records in its torn end"
+                raise UsageError(
+                    f"{path} was staged by a write that has not ended, and {words}. Let it end, "
+                    "or delete its files if it was killed, then erase."
+                )
+
+
+def unknown_files(disk: Disk, directory: str) -> Iterator[str]:
+    """What is in a partition's directory and is nothing of a broker's: a copy that somebody has put there."""
+    for entry in disk.list_directory(directory):
+        if entry.kind is EntryKind.FILE and (
+            not entry.size
+            or entry.name.removesuffix(TEMPORARY_SUFFIX) in _SMALL_FILES
+            or parse_segment_file(entry.name) is not None
+        ):
+            continue
+        yield entry.name

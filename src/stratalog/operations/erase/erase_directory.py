@@ -1,0 +1,229 @@
+"""One log directory from which records are erased: everything is looked through, then it is changed.
+
+The order, and why it is that, are in `erasing.py`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from stratalog.clock import Clock
+from stratalog.directory.known_topics import KnownTopics
+from stratalog.directory.layout import PartitionEntry
+from stratalog.directory.log_directory import LogDirectory
+from stratalog.directory.repairing import finish_replacements
+from stratalog.errors import InvalidNameError, StratalogError
+from stratalog.files.disk import Disk
+from stratalog.files.entries import EntryKind
+from stratalog.files.names import (
+    MAX_DIRECTORY_LENGTH,
+    DirectoryState,
+    TopicPartition,
+    parse_partition_directory,
+)
+from stratalog.log.cleaning.erase import Found, Rewritten, ToErase
+from stratalog.log.cleaning.erase_audit import Audit, AuditLine
+from stratalog.log.cleaning.erase_partition import PartitionFiles
+from stratalog.log.cleaning.erase_quarantine import find_kept
+from stratalog.log.cleaning.erase_selection import Matcher, Selection
+from stratalog.log.recovery.quarantine import Quarantine
+from stratalog.operations.erase.erase_checks import check_staged, unknown_files
+from stratalog.operations.erase.erase_report import DirectoryErasure, ErasedFile, PartitionErasure
+from stratalog.operations.read_progress import ReadProgress, logs_size
+
+
+class DirectoryEraser:
+    """One log directory: what is to be erased in it of the topic or partition `name`, and the erasing.
+
+    `places` are directories whose quarantines are looked through with it, its own among them.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        places: Sequence[str],
+        *,
+        name: str,
+        selection: Selection,
+        known: KnownTopics,
+        disk: Disk,
+        clock: Clock,
+    ) -> None:
+        self._path, self._name, self._known = path, name, known
+        self._disk, self._clock = disk, clock
+        self._quarantines = [Quarantine(disk, place, clock=clock) for place in places]
+        self._matcher = Matcher(selection)
+        self._audit = Audit(disk, path)
+        self._planned: list[PartitionErasure] = []
+        self._to_erase: list[list[ToErase]] = []
+        self._is_changed = False
+        self.notes: list[str] = []
+        kept = (entry.partition for place in self._quarantines for entry in place.entries())
+        there = (entry.name for entry in self._disk.list_directory(path) if entry.kind is EntryKind.DIRECTORY)
+        self.names = sorted(name for name in {*kept, *there} if self._key_of(name) is not None)
+
+    @property
+    def topics(self) -> set[str]:
+        """Whose partitions these are."""
+        return {key.topic for name in self.names if (key := self._key_of(name)) is not None}
+
+    @property
+    def are_partitions(self) -> bool:
+        """Whether what is named is a partition, and not a topic with any number of them."""
+        return all(str(self._key_of(name)) == self._name for name in self.names)
+
+    def sizes(self) -> Iterator[tuple[str, int]]:
+        """How much there is to look through of each partition, by its path."""
+        kept = [entry for place in self._quarantines for entry in place.entries()]
+        for name in self.names:
+            path = self._path_of(name)
+            size = logs_size(self._disk, path) if self._disk.exists(path) else 0
+            of_name = (entry for entry in kept if entry.partition == name)
+            yield path, size + sum(part.size for entry in of_name for part in entry.parts)
+
+    def sizes_to_erase(self) -> Iterator[tuple[str, int]]:
+        """How much is read to erase what was found: what is rewritten thrice, what it becomes twice."""
+        for planned, found in zip(self._planned, self._to_erase, strict=True):
+            yield self._path_of(planned.name), sum(each.size * (1 if each.is_gone else 5) for each in found)
+
+    def finish_replacements(self, directory: LogDirectory) -> None:
+        """What was cut short in partitions that are named is brought to an end before they are looked at."""
+        for name in self.names:
+            config = self._known.of(parse_partition_directory(name).topic_partition.topic)
+            if config.remote_storage_enable:  # refused
+                continue
+            if finish_replacements(self._disk, self._clock, directory, name, config):
+                self._is_changed = True
+                self.notes.append(f"{name}: a replacement of segments was cut short, and was ended first.")
+
+    def look(self, progress: ReadProgress) -> None:
+        """Find everything that is to go; what cannot be read is told of its partition."""
+        for name in self.names:
+            with progress.part(self._path_of(name), name) as self._matcher.on_read:
+                self._look_for(name)
+
+    def _look_for(self, name: str) -> None:
+        key = self._key_of(name)
+        assert key is not None
+        found: list[ToErase] = []
+        markers_count, refusal, error = 0, self._refusal(name, key), None
+        if refusal is None:
+            try:
+                check_staged(self._disk, self._path, key, self._matcher)
+                for each in self._look_at(name, key):
+                    markers_count += (
+                        each.found.markers_count if isinstance(each, ToErase) else each.markers_count
+                    )
+                    found += [each] if isinstance(each, ToErase) else []
+            except StratalogError as failure:
+                found, error = [], str(failure)
+        self._to_erase.append(found)
+        self._planned.append(
+            PartitionErasure(
+                name=name,
+                files=tuple(_planned(each) for each in found),
+                markers_count=markers_count,
+                refusal=refusal,
+                error=error,
+            )
+        )
+
+    def plan(self) -> DirectoryErasure:
+        return DirectoryErasure(directory=self._path, partitions=tuple(self._planned))
+
+    def erase(self, directory: LogDirectory, progress: ReadProgress) -> DirectoryErasure:
+        """Do it, file by file. On a failure no marker is written, and only what was done is reported."""
+        report = replace(self.plan(), was_recovered=directory.recovered is not None)
+        if not any(self._to_erase) and not self._is_changed:
+            return report
+        done: list[list[ErasedFile]] = [[] for _ in self._planned]
+        error = None
+        try:
+            directory.before_change()
+            for planned, found, files in zip(self._planned, self._to_erase, done, strict=True):
+                with progress.part(self._path_of(planned.name), planned.name) as self._matcher.on_read:
+                    for each in found:
+                        files.append(self._erase(planned.name, each))
+            directory.mark_clean(None, all_succeeded=True)
+        except StratalogError as failure:
+            error = str(failure)
+        partitions = tuple(
+            replace(planned, files=tuple(files)) for planned, files in zip(self._planned, done, strict=True)
+        )
+        return replace(report, partitions=partitions, error=error)
+
+    def _erase(self, partition: str, what: ToErase) -> ErasedFile:
+        def note(rewritten: Rewritten) -> None:
+            self._audit.write(
+                AuditLine.of(
+                    rewritten,
+                    time_ms=self._clock(),
+                    partition=partition,
+                    file=what.file,
+                    what=what.what.value,
+                )
+            )
+
+        done = what.erase(note)
+        return replace(_planned(what), size_after=done.size_after)
+
+    def _look_at(self, name: str, key: TopicPartition) -> Iterator[ToErase | Found]:
+        path = self._path_of(name)
+        if self._disk.exists(path):
+            others = [f"{name}/{file}" for file in unknown_files(self._disk, path)]
+            if others:
+                self.notes.append(f"Not looked into, as no broker has such files: {', '.join(others)}.")
+            yield from PartitionFiles(
+                disk=self._disk,
+                directory=path,
+                state=parse_partition_directory(name).state,
+                config=self._known.of(key.topic),
+                clock=self._clock,
+                matcher=self._matcher,
+            ).look()
+        for quarantine in self._quarantines:
+            yield from find_kept(self._disk, quarantine, name, self._matcher)
+
+    def _path_of(self, name: str) -> str:
+        return f"{self._path}{os.sep}{name}"
+
+    def _key_of(self, name: str) -> TopicPartition | None:
+        """Whose directory this is, if it is one of what was named."""
+        try:
+            key, state = parse_partition_directory(name)
+        except InvalidNameError:
+            return None
+        wanted = self._name
+        if wanted in (key.topic, str(key)):
+            return key
+        # The topic in the name of a directory that was set aside is cut where the name would be too long.
+        is_cut = state in (DirectoryState.DELETE, DirectoryState.STRAY) and len(name) == MAX_DIRECTORY_LENGTH
+        topic, _, number = wanted.rpartition("-")
+        if is_cut and wanted.startswith(key.topic):
+            return TopicPartition(wanted, key.partition)
+        if is_cut and topic.startswith(key.topic) and number == str(key.partition):
+            return TopicPartition(topic, key.partition)
+        return None
+
+    def _refusal(self, name: str, key: TopicPartition) -> str | None:
+        if self._known.of(key.topic).remote_storage_enable:
+            return "the topic is tiered: its remote storage has the records too, out of reach here."
+        if self._known.refusal(self._path, PartitionEntry(name, key)) is not None:
+            self.notes.append(
+                f"{key.topic}: its settings are not known here. Should it be tiered, its remote storage has "
+                "these records too."
+            )
+        return None
+
+
+def _planned(what: ToErase) -> ErasedFile:
+    return ErasedFile(
+        file=what.file,
+        what=what.what,
+        records_count=None if what.found.problem is not None else what.found.records_count,
+        size_before=what.size,
+        size_after=0 if what.is_gone else None,
+        is_gone=what.is_gone,
+    )

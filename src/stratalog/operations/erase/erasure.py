@@ -1,0 +1,154 @@
+"""Erases records from the log directories of a node that is not running, wherever they are kept there.
+
+Looked at, in each directory: the segments of the partition, the active one included, and of a copy that is on
+its way to another disk; its directories that wait for removal or were set aside as stray; files that wait for
+their deletion; and what recovery has put into quarantine. Everything is looked through before the first
+change. Then, as with `maintaining.py`, the marker goes, the files are changed, and the marker comes back with
+the epoch it had. A run that finds nothing to erase changes nothing; one that is killed leaves a directory
+without a marker, which the next run recovers and then finishes.
+
+Erasing asks for no setting of the topic but whether it is tiered: what was copied elsewhere is out of reach.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from itertools import chain
+
+from stratalog.clock import Clock, system_clock
+from stratalog.directory.known_topics import KnownTopics, TopicSources
+from stratalog.directory.log_directory import LogDirectory, MakeLock
+from stratalog.directory.lone_logs import check_not_in_use
+from stratalog.directory.starting import unique_paths
+from stratalog.errors import PolicyViolationError, UsageError
+from stratalog.files.disk import Disk
+from stratalog.files.lock import DirectoryLock
+from stratalog.files.names import CLUSTER_METADATA_TOPIC
+from stratalog.log.cleaning.erase_selection import Selection
+from stratalog.operations.erase.erase_directory import DirectoryEraser
+from stratalog.operations.erase.erase_report import ErasureReport
+from stratalog.operations.maintaining import Maintenance
+from stratalog.operations.read_progress import OnRead, ReadProgress, nobody
+
+EVERY_REPLICA = (
+    "Each replica keeps these records in files of its own: erase them there too, or a replica that takes "
+    "over serves them again. Backups, mirrored clusters and consumers have copies that are out of reach here."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Erasure:
+    """What is to be erased, from which topic or partition, in which directories of one node.
+
+    `quarantines` are directories outside of those in which a recovery was told to keep what it cut off.
+    """
+
+    directories: Sequence[str]
+    name: str
+    selection: Selection
+    quarantines: Sequence[str] = ()
+    sources: TopicSources = field(default_factory=TopicSources)
+    dry_run: bool = False
+    disk: Disk = field(default_factory=lambda: Disk(require_owner=True))
+    clock: Clock = system_clock
+    make_lock: MakeLock = DirectoryLock
+
+    def run(self, on_look: OnRead = nobody, on_erase: OnRead = nobody) -> ErasureReport:
+        """Erase, or only say what would be. LogDirLockedError if a directory is in use.
+
+        Both are told of the partition that is read: to find what is to go, and to write files without it.
+        """
+        if self.name.partition("-")[0] == CLUSTER_METADATA_TOPIC:
+            raise PolicyViolationError(
+                f"{CLUSTER_METADATA_TOPIC}: the metadata of the cluster is not erased from; its controllers "
+                "count on every record of it."
+            )
+        paths, now = unique_paths(self.directories), self.clock()
+        fixed = replace(self, clock=lambda: now)
+        if self.dry_run:
+            for path in paths:
+                check_not_in_use(self.disk, path)
+            return fixed._in_all(paths, None, on_look, on_erase)
+        with ExitStack() as held:
+            maintenance = Maintenance(
+                directories=paths,
+                sources=self.sources,
+                disk=self.disk,
+                clock=fixed.clock,
+                make_lock=self.make_lock,
+            )
+            directories = maintenance.open_directories(paths, held)
+            for place in self._places(paths):
+                lock = self.make_lock(place)
+                held.callback(lock.release)
+                lock.acquire()
+            return fixed._in_all(paths, directories, on_look, on_erase)
+
+    def _in_all(
+        self,
+        paths: Sequence[str],
+        directories: Sequence[LogDirectory] | None,
+        on_look: OnRead,
+        on_erase: OnRead,
+    ) -> ErasureReport:
+        known = KnownTopics(self.disk, paths, self.sources)
+        places = self._places(paths)  # looked through with the first directory, whose audit tells of them
+        looking = [
+            DirectoryEraser(
+                path,
+                [path, *(places if path == paths[0] else [])],
+                name=self.name,
+                selection=self.selection,
+                known=known,
+                disk=self.disk,
+                clock=self.clock,
+            )
+            for path in paths
+        ]
+        if not any(each.names for each in looking):
+            raise UsageError(f"{self.name}: there is no such topic or partition in {', '.join(paths)}.")
+        self._check_name({topic for each in looking for topic in each.topics})
+        if self.selection.ranges and not all(each.are_partitions for each in looking):
+            raise UsageError(f"{self.name} is a topic: offsets belong to a partition, as in {self.name}-0.")
+        for each, directory in zip(looking, directories or (), strict=directories is not None):
+            each.finish_replacements(directory)
+        progress = ReadProgress(on_look, dict(chain.from_iterable(each.sizes() for each in looking)))
+        for each in looking:
+            each.look(progress)
+        if directories is None:
+            reports = [each.plan() for each in looking]
+        else:
+            sizes = dict(chain.from_iterable(each.sizes_to_erase() for each in looking))
+            progress = ReadProgress(on_erase, sizes)
+            reports = [
+                each.erase(directory, progress) for each, directory in zip(looking, directories, strict=True)
+            ]
+        notes = [note for each in looking for note in each.notes]
+        if others := self._not_named(paths):
+            notes.append(f"Not looked through, though the broker's log.dirs have it: {', '.join(others)}.")
+        if any(partition.files for report in reports for partition in report.partitions):
+            notes.append(EVERY_REPLICA)
+        return ErasureReport(directories=tuple(reports), notes=tuple(dict.fromkeys(notes)))
+
+    def _check_name(self, topics: Collection[str]) -> None:
+        """UsageError for a name that two things have: the other one may hold records that are to stay."""
+        if self.name in topics and len(topics) > 1:
+            topic, _, number = self.name.rpartition("-")
+            raise UsageError(
+                f"{self.name} is a topic here, and partition {number} of {topic} too. Name the topic's "
+                f"partitions one by one, as in {self.name}-0, or all of {topic}."
+            )
+
+    def _not_named(self, paths: Sequence[str]) -> list[str]:
+        """Other directories of the broker: one may have a copy of a partition, on its way or set aside."""
+        named = {os.path.realpath(path) for path in paths}
+        every = () if self.sources.server is None else self.sources.server.manager.log_dirs
+        return [path for path in every if os.path.realpath(path) not in named and self.disk.exists(path)]
+
+    def _places(self, paths: Sequence[str]) -> list[str]:
+        """The directories that only keep what was cut off."""
+        found = unique_paths(self.quarantines) if self.quarantines else []
+        return [place for place in found if place not in paths]

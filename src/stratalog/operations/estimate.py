@@ -1,0 +1,291 @@
+"""What compaction would free: for any topic, compacted or not, by topic, by key and by key prefix.
+
+Only looked at: no lock is taken, and a broker may be at work meanwhile. A topic that is compacted goes by its
+own settings, and in full the answer is to the byte what `compact` then frees at the same clock. One that is
+not is estimated as if its cleanup.policy were compact; and where the settings of a topic are not known,
+Kafka's defaults stand for them. Either is told as an assumption.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from stratalog.clock import Clock, system_clock
+from stratalog.config import LogConfig, ManagerConfig
+from stratalog.directory.known_topics import KnownTopics, TopicSources
+from stratalog.directory.layout import classify
+from stratalog.directory.starting import unique_paths
+from stratalog.errors import StratalogError
+from stratalog.files.disk import Disk
+from stratalog.log.cleaning.clean import DirtyLog
+from stratalog.log.cleaning.offset_map import OffsetMap
+from stratalog.log.cleaning.sampling import ENOUGH, sample_log
+from stratalog.log.cleaning.tally import KeyCount, KeyTally, Prefix, Tally
+from stratalog.operations.looking import Partition, UnreadablePartition, check_names, is_named, look
+from stratalog.operations.read_progress import CountRead, OnRead, ReadProgress, logs_size, nobody
+from stratalog.operations.rehearsing import Rehearser, find_dirty, last_records_of_view, set_stage
+
+COMPACT = frozenset({"compact"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionEstimate:
+    """What compaction frees of one partition, in bytes of its .log files.
+
+    `size` is all of it, `cleanable` what may be cleaned, `freed` what of that goes, give or take `bound`,
+    which is 0 after a full pass. `deleted` is what retention takes beside it, of a topic that also deletes.
+    `draws` is how large a sample was, 0 for none.
+    """
+
+    name: str
+    topic: str
+    directory: str
+    size: int = 0
+    cleanable: int = 0
+    freed: int = 0
+    bound: int = 0
+    deleted: int = 0
+    draws: int = 0
+    passes: int = 0
+    records_read: int = 0
+    records_kept: int = 0
+    assumptions: tuple[str, ...] = ()
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicEstimate:
+    """A topic: its partitions, its keys with the most bytes and versions, and prefixes if asked for."""
+
+    topic: str
+    cleanup_policy: tuple[str, ...]
+    partitions: tuple[PartitionEstimate, ...]
+    by_bytes: tuple[KeyCount, ...] = ()
+    by_versions: tuple[KeyCount, ...] = ()
+    prefixes: tuple[KeyCount, ...] = ()
+
+    @property
+    def size(self) -> int:
+        return sum(partition.size for partition in self.partitions)
+
+    @property
+    def cleanable(self) -> int:
+        return sum(partition.cleanable for partition in self.partitions)
+
+    @property
+    def freed(self) -> int:
+        return sum(partition.freed for partition in self.partitions)
+
+    @property
+    def bound(self) -> int:
+        """Never less than what is true of all partitions together, whose errors cancel out in part."""
+        return sum(partition.bound for partition in self.partitions)
+
+    @property
+    def deleted(self) -> int:
+        return sum(partition.deleted for partition in self.partitions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EstimateReport:
+    """All topics, by name, with sentences on settings that were passed over."""
+
+    topics: tuple[TopicEstimate, ...]
+    now: int
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_failed(self) -> bool:
+        """Whether a partition could not be read to its end."""
+        return any(partition.error for topic in self.topics for partition in topic.partitions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimation:
+    """What is asked: of which directories and topics, in full or by so many draws from each partition.
+
+    `work_dir` is where files go between the passes over a log with more keys than the offset map holds.
+    """
+
+    directories: Sequence[str]
+    names: Sequence[str] = ()
+    sources: TopicSources = field(default_factory=TopicSources)
+    manager: ManagerConfig = field(default_factory=ManagerConfig)
+    draws: int | None = None
+    seed: int = 0
+    prefix: Prefix | None = None
+    top: int = 10
+    work_dir: str | None = None
+    disk: Disk = field(default_factory=Disk)
+    clock: Clock = system_clock
+
+    def run(self, on_read: OnRead = nobody) -> EstimateReport:
+        """Read what it takes; `on_read` is told the topic. UsageError for a name that nothing has."""
+        paths = unique_paths(self.directories)
+        check_names(self.disk, paths, self.names)
+        now = self.clock()
+        known = KnownTopics(self.disk, paths, self.sources)
+        running = _Running(replace(self, clock=lambda: now), paths, known, on_read)
+        topics = tuple(running.topics())
+        return EstimateReport(topics=topics, now=now, notes=known.notes)
+
+
+class _Running:
+    """One estimation; the map is made once, and what is counted for keys is thrown away topic by topic."""
+
+    def __init__(self, asked: Estimation, paths: Sequence[str], known: KnownTopics, on_read: OnRead) -> None:
+        self._asked, self._known = asked, known
+        self._map = OffsetMap(
+            asked.manager.log_cleaner_dedupe_buffer_size,
+            load_factor=asked.manager.log_cleaner_io_buffer_load_factor,
+        )
+        self._names: dict[str, dict[str, list[str]]] = {}  # by topic, by directory
+        for path in paths:
+            for entry in classify(asked.disk, path).partitions:
+                if not asked.names or is_named(entry, asked.names):
+                    by_path = self._names.setdefault(entry.topic_partition.topic, {})
+                    by_path.setdefault(path, []).append(entry.name)
+        # In full what is dirty is read twice; how much that is, is not known before it is looked at.
+        times = 2 if asked.draws is None else 1
+        sizes = {
+            f"{path}{os.sep}{name}": times * logs_size(asked.disk, f"{path}{os.sep}{name}")
+            for by_path in self._names.values()
+            for path, names in by_path.items()
+            for name in names
+        }
+        self._progress = ReadProgress(on_read, sizes)
+
+    def topics(self) -> Iterator[TopicEstimate]:
+        for topic in sorted(self._names):
+            keys = Tally()
+            prefixes = None if self._asked.prefix is None else Tally(self._asked.prefix)
+            tallies = [keys] if prefixes is None else [keys, prefixes]
+            found = tuple(self._partitions(topic, tallies))
+            top, least = self._asked.top, 0 if self._asked.draws is None else ENOUGH
+            yield TopicEstimate(
+                topic=topic,
+                cleanup_policy=tuple(sorted(self._known.of(topic).cleanup_policy)),
+                partitions=found,
+                by_bytes=tuple(keys.largest("bytes", top, least_draws=least)),
+                by_versions=tuple(keys.largest("versions", top, least_draws=least)),
+                prefixes=() if prefixes is None else tuple(prefixes.largest("freed", top, least_draws=least)),
+            )
+
+    def _partitions(self, topic: str, tallies: list[Tally]) -> Iterator[PartitionEstimate]:
+        asked = self._asked
+        for path, names in self._names[topic].items():
+            for partition in look(asked.disk, asked.clock, path, self._known, names):
+                with self._progress.part(f"{path}{os.sep}{partition.name}", topic) as on_read:
+                    found = self._estimate(path, partition, tallies, on_read)
+                yield found
+
+    def _estimate(
+        self, path: str, partition: Partition | UnreadablePartition, tallies: list[Tally], on_read: CountRead
+    ) -> PartitionEstimate:
+        if isinstance(partition, UnreadablePartition):
+            topic = partition.entry.topic_partition.topic
+            return PartitionEstimate(name=partition.name, topic=topic, directory=path, error=partition.error)
+        config, assumptions = _settings(partition)
+        blank = PartitionEstimate(
+            name=partition.name,
+            topic=partition.topic_partition.topic,
+            directory=path,
+            size=partition.view.size,
+            assumptions=assumptions,
+        )
+        try:
+            if self._asked.draws is None:
+                return self._in_full(partition, config, blank, tallies, on_read)
+            return self._sampled(partition, config, blank, tallies, on_read)
+        except StratalogError as error:  # this log's alone
+            return replace(blank, error=str(error))
+
+    def _in_full(
+        self,
+        partition: Partition,
+        config: LogConfig,
+        blank: PartitionEstimate,
+        tallies: list[Tally],
+        on_read: CountRead,
+    ) -> PartitionEstimate:
+        rehearser = Rehearser(
+            disk=self._asked.disk,
+            clock=self._asked.clock,
+            offset_map=self._map,
+            work_dir=self._asked.work_dir,
+            tally=KeyTally(tallies),
+            on_read=on_read,
+        )
+        found = rehearser.rehearse(partition, config)
+        return replace(
+            blank,
+            cleanable=0 if found.found is None else found.found.total_size,
+            freed=found.freed,
+            deleted=found.deleted_size,
+            passes=found.passes,
+            records_read=found.records_read,
+            records_kept=found.records_written,
+        )
+
+    def _sampled(
+        self,
+        partition: Partition,
+        config: LogConfig,
+        blank: PartitionEstimate,
+        tallies: list[Tally],
+        on_read: CountRead,
+    ) -> PartitionEstimate:
+        asked, now = self._asked, self._asked.clock()
+        assert asked.draws is not None
+        stage = set_stage(partition, config, now)
+        deleted = sum(decision.segment.size for decision in stage.deleted)
+        found = find_dirty(partition, stage, partition.cleaner_checkpoint, now)
+        if found is None:
+            return replace(blank, deleted=deleted)
+        log = DirtyLog(
+            disk=asked.disk,
+            segments=stage.segments,
+            config=config,
+            first_dirty_offset=found.first_dirty,
+            first_uncleanable_offset=found.first_uncleanable,
+            last_records=last_records_of_view(partition.view, asked.disk, asked.clock),
+        )
+        sampled = sample_log(
+            log,
+            self._map,
+            draws_count=asked.draws,
+            seed=asked.seed,
+            now_ms=now,
+            tallies=tallies,
+            on_read=on_read,
+        )
+        return replace(
+            blank,
+            cleanable=sampled.size,
+            freed=sampled.freed,
+            bound=sampled.bound,
+            deleted=deleted,
+            draws=sampled.draws_count,
+        )
+
+
+def _settings(partition: Partition) -> tuple[LogConfig, tuple[str, ...]]:
+    """The settings to go by, and what of them is assumed."""
+    config, assumptions = partition.config, []
+    if partition.refusal is not None:
+        assumptions.append(
+            f"estimated by the settings that are known and Kafka's defaults: {partition.refusal}"
+        )
+    marks = partition.marks
+    may_compact = config.compact and partition.refusal is None
+    if not may_compact and marks.high_watermark == marks.log_start_offset < marks.log_end_offset:
+        # A backup without its checkpoints: nothing would be replicated, and nothing to be cleaned.
+        assumptions.append("no high watermark is known: all records are taken to be replicated")
+        partition.high_watermark = marks.log_end_offset
+    if not config.compact:
+        policy = ",".join(sorted(config.cleanup_policy)) or "empty"
+        assumptions.append(f"cleanup.policy is {policy}: estimated as if it were compact")
+        config = replace(config, cleanup_policy=COMPACT)
+    return config, tuple(assumptions)

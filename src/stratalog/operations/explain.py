@@ -1,0 +1,145 @@
+"""Why a segment is still there, or what it goes by and when, in words: for people who wait for their disk.
+
+Every segment has one answer by retention and, in a compacted log, one by compaction. Each has a rule's name
+that does not change, and a sentence with the numbers that decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from stratalog.config import LogConfig
+from stratalog.log.cleaning.choice import Bound, Eligibility, LogToClean
+from stratalog.log.retention import Decision, Kept, Marks, Rule
+from stratalog.operations.looking import Partition
+
+_BOUNDS = {
+    Bound.ACTIVE: "active segment",
+    Bound.LAST_STABLE: "last stable offset",
+    Bound.MIN_LAG: "min.compaction.lag.ms",
+}
+_ELIGIBLE = {
+    Eligibility.DIRTY: "dirty",
+    Eligibility.OVERDUE: "max.compaction.lag.ms",
+    Eligibility.CLEAN_ENOUGH: "min.cleanable.dirty.ratio",
+    Eligibility.NOTHING_DIRTY: "clean",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A rule by its name, and a sentence."""
+
+    rule: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentAnswer:
+    """What becomes of one segment. `compaction` is None where the log is not compacted."""
+
+    decision: Decision
+    retention: Answer
+    compaction: Answer | None
+
+
+def explain(partition: Partition, now: int) -> Iterator[SegmentAnswer]:
+    """An answer for each segment, the oldest first."""
+    to_clean = partition.to_clean(now)
+    for decision in partition.decisions(now):
+        yield SegmentAnswer(
+            decision=decision,
+            retention=retention_answer(decision, partition.marks, partition.config, now),
+            compaction=None if to_clean is None else compaction_answer(decision, to_clean),
+        )
+
+
+def retention_answer(decision: Decision, marks: Marks, config: LogConfig, now: int) -> Answer:
+    """Why a segment goes or stays by the limits of its topic."""
+    if decision.rule is not None:
+        return Answer(rule=decision.rule.value, words=_goes(decision, marks, config))
+    assert decision.kept is not None
+    return Answer(rule=decision.kept.value, words=_stays(decision, decision.kept, marks, config, now))
+
+
+def _goes(decision: Decision, marks: Marks, config: LogConfig) -> str:
+    if decision.rule is Rule.LOG_START:
+        return f"it goes: it ends at {decision.end_offset}, and the log starts at {marks.log_start_offset}"
+    if decision.rule is Rule.SIZE:
+        return f"it goes: without it the log still has retention.bytes, which is {config.retention_bytes}"
+    return f"it goes: {_age(decision)}, and retention.ms is {_span(config.retention_ms)}"
+
+
+def _stays(decision: Decision, kept: Kept, marks: Marks, config: LogConfig, now: int) -> str:
+    if kept is Kept.NOT_REPLICATED:
+        return (
+            f"it ends at {decision.end_offset}, and nothing above the high watermark, which is "
+            f"{marks.high_watermark}, is deleted"
+        )
+    if kept is Kept.EMPTY:
+        return "it is the active segment and has no record"
+    if kept is Kept.POLICY:
+        policy = ",".join(sorted(config.cleanup_policy)) or "empty"
+        return f"cleanup.policy is {policy}: only what is below the log's start is deleted"
+    if kept is Kept.NO_LIMIT:
+        return "retention.ms and retention.bytes are -1: nothing is deleted by age or size"
+    if kept is Kept.SMALL:
+        return f"retention.ms is -1, and by size it {_growth(decision, config)}"
+    words = f"{_age(decision)}, and retention.ms is {_span(config.retention_ms)}"
+    if kept is Kept.FUTURE:
+        ahead = _span(decision.segment.largest_timestamp - now)
+        words = f"its largest timestamp is {ahead} in the future, and retention.ms counts from there"
+    if decision.blocked_by is not None:
+        words += f"; segments go from the oldest on, and segment {decision.blocked_by} stays longer"
+    if decision.due_ms is not None:
+        words += f"; it goes at {_time(decision.due_ms)}"
+    if decision.growth is not None:
+        words += f", or {_growth(decision, config)}"
+    return words
+
+
+def _growth(decision: Decision, config: LogConfig) -> str:
+    return (
+        f"goes when the log has grown by {decision.growth} bytes (retention.bytes {config.retention_bytes})"
+    )
+
+
+def _age(decision: Decision) -> str:
+    if decision.segment.is_file_time:
+        return f"no record has a timestamp, its file is of {_time(decision.segment.largest_timestamp)}"
+    return f"its newest record is of {_time(decision.segment.largest_timestamp)}"
+
+
+def compaction_answer(decision: Decision, log: LogToClean) -> Answer:
+    """What the cleaner thinks of a segment."""
+    base_offset = decision.segment.base_offset
+    if decision.is_active:
+        return Answer(
+            rule="active segment", words=f"{Bound.ACTIVE.value}; it is rolled by segment.ms or size"
+        )
+    if base_offset >= log.first_uncleanable:
+        return Answer(rule=_BOUNDS[log.bound], words=f"{log.bound.value}, here from {base_offset} on")
+    if decision.end_offset <= log.first_dirty:
+        return Answer(rule="clean", words=f"it was cleaned: the cleaner's checkpoint is {log.first_dirty}")
+    eligibility = log.eligibility
+    words = f"{eligibility.value}: {log.ratio:.2f} of the log is dirty, the limit is {log.min_ratio:.2f}"
+    if eligibility is Eligibility.OVERDUE:
+        words += f", but it is {_span(log.compaction_delay_ms)} late"
+    return Answer(rule=_ELIGIBLE[eligibility], words=words)
+
+
+def _time(timestamp_ms: int) -> str:
+    try:
+        moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return f"{timestamp_ms} ms"  # past the year 9999: producers send such times
+    return moment.strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _span(ms: int) -> str:
+    try:
+        return str(timedelta(milliseconds=ms))
+    except OverflowError:
+        return f"{ms} ms"

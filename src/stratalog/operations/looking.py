@@ -1,0 +1,173 @@
+"""The partitions of log directories as they are, for those who only look: `explain` and every `--dry-run`.
+
+No lock is taken and nothing is changed; a broker may be at work meanwhile. High watermarks are those of the
+checkpoint, as a broker that starts has no others: they move on when the replicas say so.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from stratalog.clock import Clock
+from stratalog.config import LogConfig
+from stratalog.directory.checkpoints import DirectoryCheckpoints, clamp
+from stratalog.directory.known_topics import KnownTopics
+from stratalog.directory.layout import PartitionEntry, classify
+from stratalog.errors import StratalogError, UsageError
+from stratalog.files.disk import Disk
+from stratalog.files.entries import DirectoryEntry, EntryKind
+from stratalog.files.names import FileState, TopicPartition, parse_segment_file
+from stratalog.log.api.view import LogView
+from stratalog.log.cleaning.choice import LogFacts, LogToClean, log_to_clean
+from stratalog.log.retention import Decision, Marks, decide, facts_of
+
+
+class Partition:
+    """One partition that is looked at. `refusal` is why nothing of it may be given up, if so."""
+
+    def __init__(
+        self,
+        entry: PartitionEntry,
+        view: LogView,
+        *,
+        high_watermark: int,
+        cleaner_checkpoint: int | None,
+        refusal: str | None,
+    ) -> None:
+        self.entry = entry
+        self.refusal = refusal
+        self.high_watermark = high_watermark
+        self.cleaner_checkpoint = cleaner_checkpoint
+        self.view = view
+
+    @property
+    def name(self) -> str:
+        return self.entry.name
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return self.entry.topic_partition
+
+    @property
+    def config(self) -> LogConfig:
+        return self.view.config
+
+    @property
+    def marks(self) -> Marks:
+        return Marks(self.view.log_start_offset, self.high_watermark, self.view.log_end_offset)
+
+    def decisions(self, now: int) -> tuple[Decision, ...]:
+        """What becomes of each segment if old ones are deleted now."""
+        return decide(facts_of(self.view.segments), self.marks, self.config, now)
+
+    def to_clean(self, now: int) -> LogToClean | None:
+        """What there is to clean; None in a log that is not compacted, or has no segment yet."""
+        if not self.config.compact or not len(self.view.segments):
+            return None
+        stable = min(self.view.last_stable_offset, self.high_watermark)
+        facts = LogFacts(
+            self.topic_partition,
+            tuple(self.view.segments),
+            self.view.log_start_offset,
+            stable,
+            self.view.log_end_offset,
+            self.config,
+        )
+        return log_to_clean(facts, self.cleaner_checkpoint, now)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadablePartition:
+    """One that cannot be looked at, and why; the others can."""
+
+    entry: PartitionEntry
+    error: str
+
+    @property
+    def name(self) -> str:
+        return self.entry.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingFile:
+    """A file that was given up and waits for its deletion."""
+
+    path: str
+    size: int
+    due_ms: int
+
+
+def look(
+    disk: Disk, clock: Clock, directory: str, known: KnownTopics, names: Sequence[str] = ()
+) -> Iterator[Partition | UnreadablePartition]:
+    """The partitions of a log directory, or those of the topics or partitions that are named.
+
+    Each is closed when the next one is asked for.
+    """
+    checkpoints = DirectoryCheckpoints(disk, directory)
+    starts = checkpoints.log_start_offsets.read()
+    watermarks = checkpoints.high_watermarks.read()
+    cleaned = checkpoints.cleaner_offsets.read()
+    for entry in classify(disk, directory).partitions:
+        if names and not is_named(entry, names):
+            continue
+        key = entry.topic_partition
+        try:
+            view = LogView(
+                disk=disk,
+                clock=clock,
+                directory=f"{directory}{os.sep}{entry.name}",
+                topic_partition=key,
+                config=known.of(key.topic),
+                log_start_offset=max(0, starts.get(key, 0)),
+            )
+        except StratalogError as error:
+            yield UnreadablePartition(entry=entry, error=str(error))
+            continue
+        try:
+            yield Partition(
+                entry,
+                view,
+                high_watermark=clamp(watermarks.get(key, 0), view.log_start_offset, view.log_end_offset),
+                cleaner_checkpoint=cleaned.get(key),
+                refusal=known.refusal(directory, entry),
+            )
+        finally:
+            view.close()
+
+
+def is_named(entry: PartitionEntry, names: Sequence[str]) -> bool:
+    """Whether one of the names is that of the partition, or of its topic."""
+    return entry.topic_partition.topic in names or str(entry.topic_partition) in names or entry.name in names
+
+
+def check_names(disk: Disk, directories: Sequence[str], names: Sequence[str]) -> None:
+    """UsageError for a name that nothing in the directories has."""
+    entries = [entry for directory in directories for entry in classify(disk, directory).partitions]
+    for name in names:
+        if not any(is_named(entry, [name]) for entry in entries):
+            raise UsageError(f"{name}: there is no such topic or partition in {', '.join(directories)}.")
+
+
+def waiting_files(disk: Disk, directory: str, delay_ms: int) -> list[WaitingFile]:
+    """The files of a partition that wait for their deletion, and when that is due.
+
+    The time of their renaming is the time of their last change: nobody writes to them any more, and whoever
+    renames them here sets it.
+    """
+    return [
+        WaitingFile(
+            path=f"{directory}{os.sep}{entry.name}", size=entry.size, due_ms=entry.mtime_ms + delay_ms
+        )
+        for entry in disk.list_directory(directory)
+        if _is_waiting(entry)
+    ]
+
+
+def _is_waiting(entry: DirectoryEntry) -> bool:
+    if entry.kind is not EntryKind.FILE or not entry.name.endswith(FileState.DELETED.value):
+        return False
+    file = parse_segment_file(entry.name)
+    return file is not None and file.state is FileState.DELETED

@@ -1,0 +1,333 @@
+"""Work on the directories of a node that is not running: locked, changed, and marked clean again.
+
+1. A directory that was not closed in order is recovered first, as whenever one is opened.
+2. All directories are locked, and looked at without a change. What is to be done is decided there.
+3. Only logs with something to do are opened, changed and closed. Before the first of a directory its marker
+   goes; then the checkpoints are written; the marker comes back last, with the epoch it had.
+
+So a run that finds nothing to do changes nothing, and one that is killed leaves a directory without a marker,
+which the next run recovers.
+
+What is given up is renamed to `.deleted` and stays for file.delete.delay.ms. A process that ends at once does
+not wait for that: the next run after it deletes the files, or the next start of a broker.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from stratalog.clock import Clock, system_clock
+from stratalog.directory.checkpoints import Checkpoint
+from stratalog.directory.known_topics import KnownTopics, TopicSources
+from stratalog.directory.layout import classify
+from stratalog.directory.log_directory import LogDirectory, MakeLock
+from stratalog.directory.lone_logs import check_not_in_use
+from stratalog.directory.repairing import repair_partition
+from stratalog.directory.starting import open_recovered, unique_paths
+from stratalog.errors import DiskError, NeedsRecoveryError, StratalogError
+from stratalog.files.disk import Disk
+from stratalog.files.lock import DirectoryLock
+from stratalog.files.names import TopicPartition
+from stratalog.log.loader import load
+from stratalog.log.log import Log
+from stratalog.log.scheduler import Task
+from stratalog.operations.looking import (
+    Partition,
+    UnreadablePartition,
+    check_names,
+    is_named,
+    look,
+    waiting_files,
+)
+from stratalog.operations.read_progress import CountRead, OnRead, ReadProgress, logs_size, nobody
+from stratalog.operations.work_report import DirectoryWork, PartitionWork, WorkReport
+
+
+class Work(Protocol):
+    """What is done to logs: whether one has something to do, by looking; and the doing.
+
+    Both tell `on_read` how many bytes of records they have read.
+    """
+
+    def plan(self, partition: Partition, now: int, on_read: CountRead) -> PartitionWork: ...
+
+    def do(
+        self,
+        log: Log,
+        planned: PartitionWork,
+        cleaner_checkpoint: int | None,
+        now: int,
+        on_read: CountRead,
+    ) -> PartitionWork: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Maintenance:
+    """The directories of one node, what is known of its topics, and which of them are meant (none: all)."""
+
+    directories: Sequence[str]
+    names: Sequence[str] = ()
+    sources: TopicSources = field(default_factory=TopicSources)
+    dry_run: bool = False
+    disk: Disk = field(default_factory=lambda: Disk(require_owner=True))
+    clock: Clock = system_clock
+    make_lock: MakeLock = DirectoryLock
+
+    def run(self, work: Work, on_read: OnRead = nobody) -> WorkReport:
+        """Do it, or only say what would be done. LogDirLockedError if a directory is in use.
+
+        `on_read` is told of the partition whose records are read.
+        """
+        paths = unique_paths(self.directories)
+        now = self.clock()
+        # The same moment for all of it: a second run at that moment finds nothing more to do.
+        fixed = replace(self, clock=lambda: now)
+        if self.dry_run:
+            for path in paths:
+                check_not_in_use(self.disk, path)
+            return fixed._plan_all(paths, work, now, on_read)
+        with ExitStack() as held:
+            directories = fixed.open_directories(paths, held)
+            check_names(self.disk, paths, self.names)
+            known = KnownTopics(self.disk, paths, self.sources)
+            unread = ReadProgress(nobody, {})  # only a dry run reads records before there is a plan
+            planned = {each.path: [*fixed._plan(each.path, known, work, now, unread)] for each in directories}
+            progress = ReadProgress(on_read, fixed._sizes_to_read(planned))
+            done = [
+                fixed._do_directory(each, planned[each.path], known, work, now, progress)
+                for each in directories
+            ]
+        return WorkReport(directories=tuple(done), notes=known.notes)
+
+    def _plan_all(self, paths: Sequence[str], work: Work, now: int, on_read: OnRead) -> WorkReport:
+        check_names(self.disk, paths, self.names)
+        known = KnownTopics(self.disk, paths, self.sources)
+        progress = ReadProgress(on_read, self._sizes_of_compacted(paths, known))
+        planned = tuple(
+            DirectoryWork(directory=path, partitions=tuple(self._plan(path, known, work, now, progress)))
+            for path in paths
+        )
+        return WorkReport(directories=planned, notes=known.notes)
+
+    def _sizes_of_compacted(self, paths: Sequence[str], known: KnownTopics) -> dict[str, int]:
+        """How much may be read of each compacted partition, by its path: what is dirty is read twice."""
+        return {
+            f"{path}{os.sep}{entry.name}": 2 * logs_size(self.disk, f"{path}{os.sep}{entry.name}")
+            for path in paths
+            for entry in classify(self.disk, path).partitions
+            if known.of(entry.topic_partition.topic).compact
+            and (not self.names or is_named(entry, self.names))
+            and known.refusal(path, entry) is None
+        }
+
+    def _sizes_to_read(self, planned: Mapping[str, Sequence[PartitionWork]]) -> dict[str, int]:
+        """The same of those that are to be compacted, of which it is known how much is dirty."""
+        return {
+            f"{path}{os.sep}{work.name}": logs_size(self.disk, f"{path}{os.sep}{work.name}")
+            + work.cleaned.cleanable_size
+            for path, partitions in planned.items()
+            for work in partitions
+            if work.cleaned is not None
+        }
+
+    def _plan(
+        self, path: str, known: KnownTopics, work: Work, now: int, progress: ReadProgress
+    ) -> Iterator[PartitionWork]:
+        for partition in look(self.disk, self.clock, path, known, self.names):
+            if isinstance(partition, UnreadablePartition):
+                yield PartitionWork(name=partition.name, error=partition.error)
+                continue
+            if partition.refusal is not None:
+                yield PartitionWork(name=partition.name, refusal=partition.refusal)
+                continue
+            with progress.part(f"{path}{os.sep}{partition.name}", partition.name) as on_read:
+                planned = work.plan(partition, now, on_read)
+            delay_ms = partition.config.file_delete_delay_ms
+            files = waiting_files(self.disk, f"{path}{os.sep}{partition.name}", delay_ms)
+            yield replace(
+                planned,
+                removed=tuple(file for file in files if file.due_ms <= now),
+                waiting=tuple(file for file in files if file.due_ms > now),
+            )
+
+    def open_directories(self, paths: Sequence[str], held: ExitStack) -> list[LogDirectory]:
+        """Recover what needs it, and lock everything before anything else is done."""
+        directories = [LogDirectory(self.disk, path, self.make_lock) for path in paths]
+        unclean = [directory for directory in directories if directory.needs_recovery()]
+        if unclean:
+            self._recover(unclean)
+        for directory in directories:
+            held.callback(directory.release)
+        open_recovered(directories, self._recover, lambda _, action: action())
+        return directories
+
+    def _recover(self, directories: Sequence[LogDirectory]) -> None:
+        from stratalog.directory.recovery.recover import recover_directories  # only for those who need it
+
+        report = recover_directories(
+            [directory.path for directory in directories],
+            disk=self.disk,
+            clock=self.clock,
+            server=self.sources.server,
+            topic_settings=self.sources.topic_settings,
+            metadata_directory=self.sources.metadata_directory,
+            make_lock=self.make_lock,
+        )
+        for directory, found in zip(directories, report.directories, strict=True):
+            if found.error is not None:
+                raise DiskError(
+                    found.directory, f"it was not closed in order, and recovery failed: {found.error}"
+                )
+            directory.recovered = found
+
+    def _do_directory(
+        self,
+        directory: LogDirectory,
+        planned: list[PartitionWork],
+        known: KnownTopics,
+        work: Work,
+        now: int,
+        progress: ReadProgress,
+    ) -> DirectoryWork:
+        was_recovered = directory.recovered is not None
+        if not any(partition.is_change for partition in planned):
+            return DirectoryWork(
+                directory=directory.path, partitions=tuple(planned), was_recovered=was_recovered
+            )
+        doing = _Doing(self, directory, known, work, now)
+        error = None
+        index = -1
+        try:
+            directory.before_change()
+            for index, partition in enumerate(planned):
+                if partition.is_change:
+                    path = f"{directory.path}{os.sep}{partition.name}"
+                    with progress.part(path, partition.name) as on_read:
+                        planned[index] = doing.do(partition, on_read)
+            index = len(planned)
+            doing.write_checkpoints()
+            directory.mark_clean(None, all_succeeded=True)
+        except StratalogError as failure:
+            error = str(failure)
+            planned[max(index, 0) :] = [_not_done(each, error) for each in planned[max(index, 0) :]]
+        return DirectoryWork(
+            directory=directory.path, partitions=tuple(planned), was_recovered=was_recovered, error=error
+        )
+
+
+def _not_done(planned: PartitionWork, error: str) -> PartitionWork:
+    """What a report says of a partition from the one on that failed: that one may be changed, the others not.
+
+    What was planned must not pass for done; the next run finds what is left to do.
+    """
+    if not planned.is_change:
+        return planned
+    return PartitionWork(name=planned.name, error=f"it was not done to its end: {error}")
+
+
+class _Doing:
+    """The work in one directory whose marker is gone."""
+
+    def __init__(
+        self, maintenance: Maintenance, directory: LogDirectory, known: KnownTopics, work: Work, now: int
+    ) -> None:
+        self._disk, self._clock = maintenance.disk, maintenance.clock
+        self._directory, self._known, self._work, self._now = directory, known, work, now
+        self._entries = {entry.name: entry for entry in directory.layout.partitions}
+        checkpoints = directory.checkpoints
+        self._starts = checkpoints.log_start_offsets.read()
+        self._watermarks = checkpoints.high_watermarks.read()
+        self._recovery_points = checkpoints.recovery_points.read()
+        self._cleaned = checkpoints.cleaner_offsets.read()
+
+    def do(self, planned: PartitionWork, on_read: CountRead) -> PartitionWork:
+        key = self._entries[planned.name].topic_partition
+        path = f"{self._directory.path}{os.sep}{planned.name}"
+        delay_ms = self._known.of(key.topic).file_delete_delay_ms
+        before = {file.path for file in waiting_files(self._disk, path, delay_ms)}
+        done = planned
+        if planned.deleted or planned.cleaned:
+            with self._opened(planned.name, key) as log:
+                done = self._work.do(log, planned, self._cleaned.get(key), self._now, on_read)
+            if done.cleaned is not None:
+                self._cleaned[key] = done.cleaned.end_offset
+        for file in waiting_files(self._disk, path, delay_ms):
+            if file.path not in before:
+                self._disk.set_modified(file.path, self._now)  # from when its time counts
+        for file in planned.removed:
+            self._disk.delete(file.path)
+        self._disk.sync_directory(path)
+        return replace(done, waiting=tuple(waiting_files(self._disk, path, delay_ms)))
+
+    @contextmanager
+    def _opened(self, name: str, key: TopicPartition) -> Iterator[Log]:
+        try:
+            log = self._load(name, key)
+        except NeedsRecoveryError:
+            repair_partition(self._disk, self._clock, self._directory, name, self._known.of(key.topic))
+            log = self._load(name, key)
+        try:
+            log.update_high_watermark(self._watermarks.get(key, 0))
+            yield log
+            log.close()
+        finally:
+            log.close_handlers()
+        self._recovery_points[key] = log.recovery_point
+        self._starts.pop(key, None)
+        if log.start_to_keep is not None:
+            self._starts[key] = log.start_to_keep
+
+    def _load(self, name: str, key: TopicPartition) -> Log:
+        return load(
+            disk=self._disk,
+            clock=self._clock,
+            scheduler=_NoLater(),
+            directory=f"{self._directory.path}{os.sep}{name}",
+            topic_partition=key,
+            config=self._known.of(key.topic),
+            log_start_offset=max(0, self._starts.get(key, 0)),
+            before_change=self._directory.before_change,
+            keeps_deleted=True,
+            kept_marks=self._directory.checkpoints.marks_of(key),
+        )
+
+    def write_checkpoints(self) -> None:
+        checkpoints = self._directory.checkpoints
+        found: list[tuple[Checkpoint, dict[TopicPartition, int]]] = [
+            (checkpoints.recovery_points, self._recovery_points),
+            (checkpoints.log_start_offsets, self._starts),
+            (checkpoints.cleaner_offsets, self._cleaned),
+        ]
+        for checkpoint, offsets in found:
+            if offsets or self._disk.exists(checkpoint.path):
+                checkpoint.write_changes(offsets)
+
+
+class _NoLater:
+    """A scheduler for a process that ends at once: what is due now is done, what is due later is not."""
+
+    def schedule(self, name: str, task: Task, delay_ms: int = 0) -> None:  # noqa: ARG002 (as others have it)
+        if delay_ms <= 0:
+            task()
+
+
+class Retention:
+    """Deletes what the limits of its topic do not keep. A compacted log loses what is below its start."""
+
+    def plan(self, partition: Partition, now: int, on_read: CountRead) -> PartitionWork:  # noqa: ARG002
+        gone = tuple(found for found in partition.decisions(now) if found.is_deleted)
+        return PartitionWork(name=partition.name, deleted=gone)
+
+    def do(
+        self,
+        log: Log,
+        planned: PartitionWork,
+        cleaner_checkpoint: int | None,  # noqa: ARG002
+        now: int,  # noqa: ARG002
+        on_read: CountRead,  # noqa: ARG002
+    ) -> PartitionWork:
+        return replace(planned, deleted=log.delete_old_segments())

@@ -1,0 +1,272 @@
+"""What `compact` would do to a log, found by doing it without a change: the same passes, the same rules.
+
+Old segments are taken out first, as retention would; then the cleaner runs and only counts what it would
+write; then retention is asked again, for what is left may be older than what was there. The directory is not
+written to.
+
+A log with more keys than the offset map has room for takes several passes, and each reads what the one before
+it has written. Their files go to a directory of their own, outside the log, which is removed at the end.
+"""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from stratalog.clock import Clock
+from stratalog.config import LogConfig
+from stratalog.errors import CorruptSnapshotError, DiskError
+from stratalog.files import descriptors
+from stratalog.files.disk import Disk
+from stratalog.files.names import FileState
+from stratalog.log.api.view import LogView
+from stratalog.log.cleaning.choice import LogFacts, LogToClean, log_to_clean
+from stratalog.log.cleaning.clean import CleanResult, DirtyLog, clean_log, last_records_of
+from stratalog.log.cleaning.filter import FilteredRun, LastRecord
+from stratalog.log.cleaning.offset_map import OffsetMap
+from stratalog.log.cleaning.runs import DecodedRun
+from stratalog.log.cleaning.tally import KeyTally
+from stratalog.log.producer_rebuild import replay_segment
+from stratalog.log.producers import ProducerStateManager
+from stratalog.log.retention import Decision, Marks, SegmentFacts, decide, facts_of
+from stratalog.log.segments import LogSegments
+from stratalog.operations.looking import Partition
+from stratalog.segment.segment import LogSegment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rehearsal:
+    """What would be done. `found` is what there is to clean; sizes are those of .log files.
+
+    `deleted` are the segments that retention takes, before the cleaning and after it.
+    """
+
+    found: LogToClean | None
+    deleted: tuple[Decision, ...] = ()
+    end_offset: int = -1
+    passes: int = 0
+    size_before: int = 0
+    size_after: int = 0
+    records_read: int = 0
+    records_written: int = 0
+
+    @property
+    def deleted_size(self) -> int:
+        return sum(decision.segment.size for decision in self.deleted)
+
+    @property
+    def freed(self) -> int:
+        """Bytes by compaction alone."""
+        return self.size_before - self.size_after
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """A log as compaction finds it, when retention has taken what it takes first."""
+
+    segments: LogSegments
+    log_start_offset: int
+    deleted: tuple[Decision, ...]
+    config: LogConfig
+
+
+def set_stage(partition: Partition, config: LogConfig, now: int) -> Stage:
+    """The log by these settings, which may be other than its own."""
+    view, segments = partition.view, tuple(partition.view.segments)
+    decisions = decide(facts_of(segments), partition.marks, config, now)
+    gone = tuple(decision for decision in decisions if decision.is_deleted)
+    rest = segments[len(gone) :]
+    # If all go an empty one is begun: there is nothing to clean then.
+    start = max(view.log_start_offset, rest[0].base_offset) if rest else view.log_end_offset
+    return Stage(segments=LogSegments(rest), log_start_offset=start, deleted=gone, config=config)
+
+
+def find_dirty(partition: Partition, stage: Stage, checkpoint: int | None, now: int) -> LogToClean | None:
+    """What there is to clean; None if nothing is."""
+    if not len(stage.segments):
+        return None
+    view = partition.view
+    facts = LogFacts(
+        partition.topic_partition,
+        tuple(stage.segments),
+        stage.log_start_offset,
+        min(view.last_stable_offset, partition.high_watermark),
+        view.log_end_offset,
+        stage.config,
+    )
+    found = log_to_clean(facts, checkpoint, now)
+    return found if found.first_dirty < found.first_uncleanable and found.cleanable_size > 0 else None
+
+
+def last_records_of_view(view: LogView, disk: Disk, clock: Clock) -> dict[int, LastRecord]:
+    """What compaction must know of producers, as a start after a clean stop would find it."""
+    producers = ProducerStateManager(
+        disk,
+        view.directory,
+        clock=clock,
+        producer_id_expiration_ms=view.config.producer_id_expiration_ms,
+    )
+    if producers.snapshots.latest is None:
+        return {}
+    start = view.log_start_offset
+    for offset in reversed([*producers.snapshots.offsets]):
+        if not start < offset <= view.log_end_offset:
+            continue
+        try:
+            entries = producers.snapshots.read(offset)
+        except CorruptSnapshotError:
+            continue
+        for entry in entries:
+            producers.load_producer_entry(entry)
+        producers.remove_expired_producers(clock())
+        start = offset
+        break
+    for segment in view.segments.range(start, view.log_end_offset):
+        replay_segment(producers, segment, max(start, segment.base_offset), view.log_end_offset)
+    return last_records_of(producers.producers.values())
+
+
+@dataclass(slots=True, kw_only=True)
+class Rehearser:
+    """Goes through logs one after the other, with one map."""
+
+    disk: Disk
+    clock: Clock
+    offset_map: OffsetMap
+    work_dir: str | None = None
+    tally: KeyTally | None = None
+    on_read: Callable[[int], object] = field(default=lambda _: None)
+
+    def rehearse(self, partition: Partition, config: LogConfig) -> Rehearsal:
+        """What compacting this log by these settings comes to."""
+        now = self.clock()
+        stage = set_stage(partition, config, now)
+        found = find_dirty(partition, stage, partition.cleaner_checkpoint, now)
+        size = sum(segment.size for segment in stage.segments)
+        if found is None:
+            return Rehearsal(found=None, deleted=stage.deleted, size_before=size, size_after=size)
+        last_records = last_records_of_view(partition.view, self.disk, self.clock)
+        log = DirtyLog(
+            disk=self.disk,
+            segments=stage.segments,
+            config=config,
+            first_dirty_offset=found.first_dirty,
+            first_uncleanable_offset=found.first_uncleanable,
+            last_records=last_records,
+        )
+        self._begin_pass(0)
+        result = clean_log(
+            log,
+            self.offset_map,
+            now_ms=now,
+            replace_segments=None,
+            on_read=self.on_read,
+            observe=self._observe,
+        )
+        if result.end_offset >= found.first_uncleanable:
+            facts = _facts_after(stage.segments, result)
+            return self._rehearsal(partition, stage, found, [result], facts, now)
+        with self._spool(size) as directory:
+            results = self._several_passes(partition, stage, log, found, directory, now)
+            return self._rehearsal(partition, stage, found, results, facts_of(stage.segments), now)
+
+    def _rehearsal(
+        self,
+        partition: Partition,
+        stage: Stage,
+        found: LogToClean,
+        results: Sequence[CleanResult],
+        facts: Sequence[SegmentFacts],
+        now: int,
+    ) -> Rehearsal:
+        marks = Marks(stage.log_start_offset, partition.high_watermark, partition.view.log_end_offset)
+        later = tuple(each for each in decide(facts, marks, stage.config, now) if each.is_deleted)
+        size_after = sum(segment.size for segment in facts)
+        freed = sum(result.stats.bytes_read - result.stats.bytes_written for result in results)
+        return Rehearsal(
+            found=found,
+            deleted=(*stage.deleted, *later),
+            end_offset=results[-1].end_offset,
+            passes=len(results),
+            size_before=size_after + freed,
+            size_after=size_after,
+            records_read=sum(result.stats.records_read for result in results),
+            records_written=sum(result.stats.records_written for result in results),
+        )
+
+    def _several_passes(
+        self, partition: Partition, stage: Stage, log: DirtyLog, found: LogToClean, directory: str, now: int
+    ) -> list[CleanResult]:
+        results: list[CleanResult] = []
+        new_from = 0
+
+        def swap(new: LogSegment, old: Sequence[LogSegment]) -> None:
+            for segment in old:
+                if segment.directory == directory:
+                    segment.delete()
+            new.change_suffixes(FileState.CLEANED.value, FileState.LIVE.value)
+            gone = {segment.base_offset for segment in old}
+            kept = [segment for segment in stage.segments if segment.base_offset not in gone]
+            stage.segments.replace([*kept, new])
+
+        dirty: LogToClean | None = found
+        while dirty is not None:
+            self._begin_pass(new_from)
+            result = clean_log(
+                replace(log, disk=Disk(), cleaned_directory=directory, first_dirty_offset=dirty.first_dirty),
+                self.offset_map,
+                now_ms=now,
+                replace_segments=swap,
+                on_read=self.on_read,
+                observe=self._observe,
+            )
+            results.append(result)
+            new_from = stage.segments.above(result.end_offset - 1)[0].base_offset
+            dirty = find_dirty(partition, stage, result.end_offset, now)
+        return results
+
+    def _begin_pass(self, new_from: int) -> None:
+        if self.tally is not None:
+            self.tally.begin_pass(new_from)
+
+    def _observe(self, run: DecodedRun, kept: FilteredRun) -> None:
+        if self.tally is not None:
+            self.tally.observe(run, kept)
+
+    @contextmanager
+    def _spool(self, size: int) -> Iterator[str]:
+        """A directory with room for the log; a DiskError if it has none."""
+        parent = self.work_dir or tempfile.gettempdir()
+        free = shutil.disk_usage(parent).free
+        if free < size:
+            raise DiskError(
+                parent,
+                "a log with more keys than the offset map has room for takes several passes, whose files may "
+                f"take {size} bytes; {free} are left here. Name another place by TMPDIR or "
+                "--work-dir, or set log.cleaner.dedupe.buffer.size higher in the file of --config.",
+                errno.ENOSPC,
+            )
+        with tempfile.TemporaryDirectory(prefix="stratalog-", dir=parent) as directory:
+            try:
+                yield directory
+            finally:
+                descriptors.shared.forget(directory)
+
+
+def _facts_after(segments: LogSegments, result: CleanResult) -> list[SegmentFacts]:
+    """The segments that would be there after a pass that wrote nothing."""
+    cleaned = [
+        SegmentFacts(
+            each.base_offset,
+            each.size,
+            each.max_timestamp if each.max_timestamp >= 0 else each.modified_ms,
+            each.max_timestamp < 0,
+        )
+        for each in result.cleaned
+    ]
+    gone = {base for group in result.groups for base in group}
+    return [*cleaned, *facts_of(each for each in segments if each.base_offset not in gone)]

@@ -1,0 +1,210 @@
+"""What a recovery promises in its markers: the epoch, and when a broker must not be told one."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from stratalog.files.disk import Disk
+from tests.directory.recovery.recovering import (
+    EPOCH_OF_CLEAN,
+    EPOCH_OF_KILLED,
+    MARKER,
+    NO_EPOCH,
+    RECOVERY_POINTS,
+    Killed,
+    copy_of,
+    damage,
+    ends_by_kafka,
+    marker,
+    recover,
+)
+
+
+def let_length_reach_past_the_end(killed: Path) -> None:
+    """That of the second batch in a log's last segment."""
+    log = killed / "idempotent-0" / "00000000000000000040.log"
+    data = bytearray(log.read_bytes())
+    second = 12 + int.from_bytes(data[8:12], "big")
+    data[second + 8] ^= 0x10  # of a length of four bytes the highest
+    log.write_bytes(data)
+
+
+def test_after_a_crash_of_the_process_the_marker_has_the_epoch_of_its_run(killed: Path) -> None:
+    report = recover(killed, process_crash=True)
+
+    assert marker(killed) == {"version": 0, "brokerEpoch": EPOCH_OF_KILLED}
+    assert report.notes == ()
+
+
+def test_a_torn_tail_is_how_a_crash_of_the_process_looks(killed: Path) -> None:
+    log = killed / "codecs-0" / "00000000000000000012.log"
+    with log.open("ab") as file:
+        file.write(log.read_bytes()[:40])
+
+    recover(killed, process_crash=True)
+
+    assert marker(killed) == {"version": 0, "brokerEpoch": EPOCH_OF_KILLED}
+
+
+def test_with_more_cut_than_a_torn_tail_nothing_is_promised(killed: Path) -> None:
+    (killed / RECOVERY_POINTS).unlink()
+    damage(killed / "idempotent-0" / "00000000000000000000.log")
+
+    report = recover(killed, process_crash=True)
+
+    assert marker(killed) == NO_EPOCH
+    assert "more than the unfinished last batch" in report.notes[0]
+
+
+def test_batches_behind_a_length_that_reaches_past_the_end_are_more_than_a_torn_tail(killed: Path) -> None:
+    let_length_reach_past_the_end(killed)
+
+    report = recover(killed, process_crash=True)
+
+    assert marker(killed) == NO_EPOCH
+    assert "more than the unfinished last batch" in report.notes[0]
+
+
+def test_what_is_salvaged_behind_a_tail_that_looks_torn_promises_nothing(killed: Path) -> None:
+    """Every batch but the damaged one stays, and the log ends where it did: the epoch would be a lie."""
+    let_length_reach_past_the_end(killed)
+
+    report = recover(killed, salvage=True, process_crash=True)
+
+    (found,) = [part for part in report.directories[0].partitions if part.name == "idempotent-0"]
+    assert found.log_end_offset == ends_by_kafka("killed")["idempotent-0"]
+    assert marker(killed) == NO_EPOCH
+
+
+def test_salvage_with_nothing_to_salvage_keeps_the_promise(killed: Path) -> None:
+    tail = bytes(8) + (100_000).to_bytes(4, "big") + b"half"
+    with (killed / "rolled-0" / "00000000000000000088.log").open("ab") as file:
+        file.write(tail)
+
+    recover(killed, salvage=True, process_crash=True)
+
+    assert marker(killed) == {"version": 0, "brokerEpoch": EPOCH_OF_KILLED}
+
+
+def lose_the_end(killed: Path) -> None:
+    """Leave of a log the first batch of its last segment, below its high watermark, as a power cut can."""
+    log = killed / "codecs-0" / "00000000000000000012.log"
+    data = log.read_bytes()
+    log.write_bytes(data[: 12 + int.from_bytes(data[8:12], "big")])
+
+
+def test_a_log_that_ends_before_its_high_watermark_has_lost_records(killed: Path) -> None:
+    lose_the_end(killed)
+
+    report = recover(killed, process_crash=True)
+
+    assert marker(killed) == NO_EPOCH
+    assert report.has_findings
+    (problem,) = report.directories[0].problems
+    assert (problem.name, "high watermark was 120" in problem.words) == ("codecs-0", True)
+
+
+def test_killed_when_the_high_watermark_was_lowered_the_loss_is_not_forgotten(killed: Path) -> None:
+    lose_the_end(killed)
+
+    class Dying(Disk):
+        def replace(self, path: str | os.PathLike[str], data: object) -> None:
+            if os.fspath(path).endswith(RECOVERY_POINTS):
+                raise Killed
+            super().replace(path, data)  # type: ignore[arg-type]
+
+    with pytest.raises(Killed):
+        recover(killed, disk=Dying())
+    recover(killed, process_crash=True)
+
+    assert marker(killed) == NO_EPOCH
+
+
+def test_what_was_recovered_with_cuts_is_not_promised_by_a_later_run(killed: Path) -> None:
+    damage(killed / "blocks-0" / "00000000000000000000.log")
+    recover(killed)
+
+    recover(killed, process_crash=True, scan_all=True)
+
+    assert marker(killed) == NO_EPOCH
+
+
+SAYS_NOTHING = {
+    "version": 0
+}  # Kafka's reader, asked, finds no epoch in it: tests/directory/test_clean_shutdown.py
+
+
+def epoch_by_kafka(*directories: Path) -> int | None:
+    """What a broker makes of the markers: LogManager.readBrokerEpochFromCleanShutdownFiles, step by step."""
+    seen = -1
+    for directory in directories:
+        found = json.loads((directory / MARKER).read_bytes()).get("brokerEpoch")
+        if found is None or (seen != -1 and found != seen):
+            return None
+        seen = found
+    return seen
+
+
+def test_no_broker_takes_the_epoch_of_a_clean_directory_for_that_of_a_recovered_one(
+    killed: Path, clean: Path
+) -> None:
+    recover(killed, clean)
+
+    assert (marker(killed), marker(clean)) == (SAYS_NOTHING, {"version": 0, "brokerEpoch": EPOCH_OF_CLEAN})
+    assert epoch_by_kafka(killed, clean) is None
+    assert epoch_by_kafka(clean, killed) is None
+
+
+def test_no_broker_takes_the_epoch_of_an_uncut_directory_for_that_of_a_cut_one(tmp_path: Path) -> None:
+    cut, uncut = copy_of("clean", tmp_path / "cut"), copy_of("clean", tmp_path / "uncut")
+    (cut / RECOVERY_POINTS).unlink()
+    damage(cut / "idempotent-0" / "00000000000000000000.log")
+
+    recover(cut, uncut, scan_all=True)
+
+    assert (marker(cut), marker(uncut)) == (SAYS_NOTHING, {"version": 0, "brokerEpoch": EPOCH_OF_CLEAN})
+    assert epoch_by_kafka(cut, uncut) is None
+
+
+def test_a_marker_that_says_nothing_says_nothing_again(killed: Path) -> None:
+    (killed / MARKER).write_text('{"version":0}')
+
+    recover(killed, scan_all=True)
+
+    assert marker(killed) == SAYS_NOTHING
+
+
+def test_beside_a_directory_that_was_recovered_before_nothing_is_promised(tmp_path: Path) -> None:
+    """One of two failed at first; what the other has lost, its own marker says."""
+    first, second = copy_of("killed", tmp_path / "first"), copy_of("killed", tmp_path / "second")
+    recover(first)
+
+    report = recover(first, second, process_crash=True)
+
+    assert (marker(first), marker(second)) == (NO_EPOCH, NO_EPOCH)
+    assert "does not say the same epoch" in report.notes[0]
+
+
+def test_with_a_directory_of_the_broker_not_named_nothing_is_promised(killed: Path) -> None:
+    """The last registration in the cluster's metadata names one directory, which is another then."""
+    file = killed / "meta.properties"
+    file.write_text(file.read_text().replace("jkXBCQ7L9FXzQeGWYPU3MQ", "kkXBCQ7L9FXzQeGWYPU3MQ"))
+
+    report = recover(killed, process_crash=True)
+
+    assert marker(killed) == SAYS_NOTHING
+    assert "jkXBCQ7L9FXzQeGWYPU3MQ" in report.notes[0]
+
+
+def test_without_the_clusters_metadata_the_epoch_is_not_known(killed: Path) -> None:
+    shutil.rmtree(killed / "__cluster_metadata-0")
+
+    report = recover(killed, process_crash=True)
+
+    assert marker(killed) == NO_EPOCH
+    assert "cluster's metadata" in report.notes[0]

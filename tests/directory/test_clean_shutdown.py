@@ -1,0 +1,94 @@
+"""The mark of a clean shutdown, against brokers' own and Kafka 4.3.1's reading of the same texts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stratalog.directory.clean_shutdown import CleanShutdownFile
+from stratalog.files.disk import Disk
+from tests.fixtures.catalog import log_dirs
+
+disk = Disk()
+
+
+def test_a_brokers_mark_is_written_again_byte_for_byte(tmp_path: Path) -> None:
+    (logs,) = log_dirs("4.3.1", "clean")
+    epoch = CleanShutdownFile(disk, logs).read()
+    assert epoch == 124
+    CleanShutdownFile(disk, tmp_path).write(epoch)
+
+    assert (tmp_path / ".kafka_cleanshutdown").read_bytes() == (logs / ".kafka_cleanshutdown").read_bytes()
+
+
+def test_the_empty_mark_of_an_older_release_is_there_and_says_no_epoch() -> None:
+    (logs,) = log_dirs("2.8.2", "clean")
+    mark = CleanShutdownFile(disk, logs)
+
+    assert mark.exists()
+    assert mark.read() is None
+
+
+@pytest.mark.parametrize("logs", log_dirs(state="killed"), ids=str)
+def test_a_killed_broker_leaves_no_mark(logs: Path) -> None:
+    mark = CleanShutdownFile(disk, logs)
+
+    assert not mark.exists()
+    assert mark.read() is None
+
+
+# What CleanShutdownFileHandler.read returned.
+@pytest.mark.parametrize(
+    ("text", "epoch"),
+    [
+        ("", None),
+        ("{}", None),
+        ('{"version":0,"brokerEpoch":-1}', -1),
+        ('{"version":1,"brokerEpoch":5,"more":[1]}', 5),
+        ('{"brokerEpoch":7}', 7),
+        ('{"version":0}', None),
+        ("[1]", None),
+        ("5", None),
+        ("null", None),
+        ('{"version":0,"brokerEpoch":"9"}', 9),
+        ('{"version":0,"brokerEpoch":1.5}', 1),
+        ('{"version":0,"brokerEpoch":null}', None),
+        ('{"version":0,"brokerEpoch":9223372036854775808}', None),
+        ('{"version":0,"brokerEpoch":3', None),
+        ("garbage", None),
+        ('{"version":0,"brokerEpoch":true}', None),
+        (' {"version":0 , "brokerEpoch": 4}\n', 4),
+        ('{"version":0,"brokerEpoch":3} x', 3),
+        ('{"version":"x","brokerEpoch":3}', None),
+    ],
+)
+def test_a_mark_is_read_as_by_kafka(text: str, epoch: int | None, tmp_path: Path) -> None:
+    (tmp_path / ".kafka_cleanshutdown").write_text(text)
+
+    assert CleanShutdownFile(disk, tmp_path).read() == epoch
+
+
+@pytest.mark.parametrize("data", [b"\xff\xfe", b"[" * 100_000, b'{"version":0,"brokerEpoch":NaN}'])
+def test_no_bytes_make_reading_a_mark_fail(data: bytes, tmp_path: Path) -> None:
+    (tmp_path / ".kafka_cleanshutdown").write_bytes(data)
+
+    assert CleanShutdownFile(disk, tmp_path).read() is None
+    assert CleanShutdownFile(disk, tmp_path).exists()
+
+
+def test_a_mark_is_written_read_and_taken_away(tmp_path: Path) -> None:
+    mark = CleanShutdownFile(disk, tmp_path)
+    mark.write(2**63 - 1)
+    assert mark.exists()
+    assert mark.read() == 2**63 - 1
+
+    assert mark.delete() is True
+    assert mark.delete() is False
+    assert not mark.exists()
+
+
+def test_an_unknown_epoch_is_minus_one(tmp_path: Path) -> None:
+    CleanShutdownFile(disk, tmp_path).write()
+
+    assert (tmp_path / ".kafka_cleanshutdown").read_bytes() == b'{"version":0,"brokerEpoch":-1}'

@@ -1,0 +1,248 @@
+"""Physical devices, and how many readers each gets."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from stratalog.directory.recovery.progress import DeviceProgress, Phase, RecoveryProgress
+from stratalog.engine.devices import Device, ReaderCount, busy_ms, device_of
+from stratalog.engine.measuring import RateMeter
+from stratalog.engine.readers import scan_all
+from stratalog.files.disk import Disk
+from stratalog.files.simulated import SimulatedDisk
+from tests.waiting import PATIENCE_S
+
+DISK_A, DISK_B = Device(1, "a"), Device(2, "b")
+
+
+class LinuxDevices:
+    """The files by which Linux describes block devices, as far as they are looked at."""
+
+    def __init__(self, folder: Path) -> None:
+        self.links = folder / "dev" / "block"
+        self.links.mkdir(parents=True)
+        self._block = folder / "block"
+
+    def disk(self, name: str, number: str) -> Path:
+        return self._add(self._block / name, number)
+
+    def partition(self, disk: Path, name: str, number: str) -> Path:
+        folder = self._add(disk / name, number)
+        (folder / "partition").write_text("1\n")
+        return folder
+
+    def volume(self, name: str, number: str, *below: Path) -> Path:
+        folder = self._add(self._block / name, number)
+        (folder / "slaves").mkdir()
+        for other in below:
+            (folder / "slaves" / other.name).symlink_to(other)
+        return folder
+
+    def _add(self, folder: Path, number: str) -> Path:
+        folder.mkdir(parents=True)
+        (folder / "dev").write_text(f"{number}\n")
+        (folder / "stat").write_text("1 0 8 3 0 0 0 0 0 420 3 0 0 0 0 0 0\n")
+        (self.links / number).symlink_to(folder)
+        return folder
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> str:
+    """The number of the device that the test's own folder is on, as Linux writes it."""
+    number = tmp_path.stat().st_dev
+    return f"{os.major(number)}:{os.minor(number)}"
+
+
+def test_a_partition_of_a_disk_is_that_disk(tmp_path: Path, here: str) -> None:
+    linux = LinuxDevices(tmp_path / "sys")
+    linux.partition(linux.disk("sdq", "8:4000"), "sdq1", here)
+
+    found = device_of(Disk(), tmp_path, system=linux.links)
+
+    assert (found.name, found.number) == ("sdq", os.makedev(8, 4000))
+
+
+def test_a_volume_on_one_disk_is_that_disk(tmp_path: Path, here: str) -> None:
+    linux = LinuxDevices(tmp_path / "sys")
+    disk = linux.disk("nvme7n1", "259:4000")
+    linux.volume("dm-9", here, linux.partition(disk, "nvme7n1p2", "259:4001"))
+
+    assert device_of(Disk(), tmp_path, system=linux.links).name == "nvme7n1"
+
+
+def test_a_volume_over_two_disks_is_a_device_of_its_own(tmp_path: Path, here: str) -> None:
+    linux = LinuxDevices(tmp_path / "sys")
+    linux.volume("md0", here, linux.disk("sdq", "8:4000"), linux.disk("sdr", "8:4001"))
+
+    assert device_of(Disk(), tmp_path, system=linux.links).name == "md0"
+
+
+def test_a_file_system_without_a_device_is_called_by_its_number(tmp_path: Path, here: str) -> None:
+    found = device_of(Disk(), tmp_path, system=tmp_path / "nothing")
+
+    assert (found.name, found.statistics, busy_ms(found)) == (here, None, None)
+
+
+def test_how_long_a_device_was_busy_is_the_tenth_number_of_its_statistics(tmp_path: Path, here: str) -> None:
+    linux = LinuxDevices(tmp_path / "sys")
+    linux.disk("sdq", here)
+
+    assert busy_ms(device_of(Disk(), tmp_path, system=linux.links)) == 420
+
+
+def settle(speed: Callable[[int], float], windows: int = 40) -> list[int]:
+    """How many readers there were in each window on a device with this speed."""
+    count, seen = ReaderCount(), []
+    for _ in range(windows):
+        seen.append(count.count)
+        count.measured(speed(count.count))
+    return seen
+
+
+def test_readers_are_added_while_each_brings_more_than_a_tenth() -> None:
+    seen = settle(lambda readers: 100.0 * min(readers, 4))
+
+    assert seen[:6] == [1, 2, 3, 4, 5, 4]
+
+
+def test_a_disk_that_gets_slower_by_a_second_reader_keeps_one() -> None:
+    seen = settle(lambda readers: 100.0 / readers)
+
+    assert seen[:3] == [1, 2, 1]
+    assert seen.count(1) > len(seen) - 4
+
+
+def test_a_tenth_more_is_not_enough() -> None:
+    assert settle(lambda readers: 110.0 if readers > 1 else 100.0)[:4] == [1, 2, 1, 1]
+
+
+def test_a_machine_that_was_busy_at_first_is_tried_again() -> None:
+    count = ReaderCount()
+    for _ in range(3):
+        count.measured(100.0)
+
+    for _ in range(100):
+        count.measured(100.0 * min(count.count, 2))
+
+    assert count.count == 2
+
+
+def test_no_device_gets_readers_without_end() -> None:
+    count = ReaderCount(most=3)
+    for _ in range(1000):
+        count.measured(10.0**count.count)
+
+    assert count.count == 3
+
+
+def test_a_rate_is_that_of_the_last_seconds() -> None:
+    meter = RateMeter()
+    for second in range(100):
+        meter.note(float(second), second * 10 if second < 50 else 500 + (second - 50) * 1000)
+
+    assert meter.rate == 1000.0
+
+
+def contents(names: list[str], size: int = 100_000) -> SimulatedDisk:
+    return SimulatedDisk.of({f"/data/{name}": bytes(size) for name in names})
+
+
+def test_every_task_is_run_once_and_each_device_in_order() -> None:
+    seen: dict[str, list[str]] = {"a": [], "b": []}
+    tasks = {device: [f"{device.name}{number:03d}" for number in range(50)] for device in (DISK_A, DISK_B)}
+
+    uses = scan_all(tasks, lambda _, task: seen[task[0]].append(task), disk=SimulatedDisk(), readers=1)
+
+    assert seen == {"a": tasks[DISK_A], "b": tasks[DISK_B]}
+    assert [use.device for use in uses] == [DISK_A, DISK_B]
+
+
+def test_bytes_are_counted_by_device() -> None:
+    disk = contents(["x", "y"])
+
+    def read(door: Disk, name: str) -> None:
+        with door.open_read(f"/data/{name}") as file:
+            door.read_into(file, memoryview(bytearray(70_000)), 50_000)
+
+    uses = scan_all({DISK_A: ["x", "y"], DISK_B: ["x"]}, read, disk=disk)
+
+    assert [use.bytes_read for use in uses] == [100_000, 50_000]
+
+
+def test_as_many_readers_as_the_caller_says_run_at_once() -> None:
+    together = threading.Barrier(3)
+
+    uses = scan_all(
+        {DISK_A: list(range(3))},
+        lambda *_: together.wait(timeout=PATIENCE_S),
+        disk=SimulatedDisk(),
+        readers=3,
+    )
+
+    assert uses[0].most_readers == 3
+
+
+def test_what_a_task_raises_ends_all_readers_and_is_raised() -> None:
+    disk = contents(["x"])
+    begun = threading.Barrier(2)
+
+    def run(door: Disk, task: str) -> None:
+        if task == "fails":
+            begun.wait(timeout=PATIENCE_S)
+            raise ZeroDivisionError
+        begun.wait(timeout=PATIENCE_S)
+        while True:  # ended at one of its reads
+            door.read_at("/data/x", 10, 0)
+
+    with pytest.raises(ZeroDivisionError):
+        scan_all({DISK_A: ["endless"], DISK_B: ["fails"]}, run, disk=disk)
+
+
+def test_a_reader_too_many_is_held_up_inside_its_task() -> None:
+    """Time goes on by what is read, and more with two readers: so one is measured as better than two."""
+    disk = contents(["x"], size=4096)
+    lock, reads = threading.Lock(), Counter[int]()
+    state = {"now": 0.0, "last": 0}
+
+    def run(door: Disk, _: int) -> None:
+        buffer = memoryview(bytearray(4096))
+        me = threading.get_ident()
+        for _ in range(20_000):
+            door.read_into("/data/x", buffer, 0)
+            with lock:
+                state["now"] += 0.002 if state["last"] == me else 0.02
+                state["last"] = me
+                reads[me] += 1
+
+    uses = scan_all({DISK_A: [1, 2, 3]}, run, disk=disk, monotonic=lambda: state["now"])
+
+    assert uses[0].bytes_read == 3 * 20_000 * 4096
+    assert uses[0].most_readers == 2
+    # The second one is let go on where nothing is left to be taken: the last third of the work.
+    assert min(reads.values()) < max(reads.values()) * 0.6
+
+
+def test_nothing_to_read_ends_at_once() -> None:
+    assert scan_all({}, lambda *_: None, disk=SimulatedDisk()) == ()
+    assert scan_all({DISK_A: []}, lambda *_: None, disk=SimulatedDisk())[0].bytes_read == 0
+
+
+def test_the_time_left_is_that_of_the_slowest_device() -> None:
+    fast = DeviceProgress(device=DISK_A, bytes_done=50, bytes_total=100, rate=50.0, readers=2)
+    slow = DeviceProgress(device=DISK_B, bytes_done=0, bytes_total=100, rate=10.0, readers=1)
+
+    progress = RecoveryProgress(phase=Phase.SCANNING, devices=(fast, slow))
+
+    assert (progress.seconds_left, progress.bytes_done, progress.bytes_total) == (10.0, 50, 200)
+
+
+def test_the_time_left_is_not_known_before_anything_was_read() -> None:
+    waiting = DeviceProgress(device=DISK_A, bytes_done=0, bytes_total=100, rate=0.0, readers=1)
+
+    assert RecoveryProgress(phase=Phase.SCANNING, devices=(waiting,)).seconds_left is None

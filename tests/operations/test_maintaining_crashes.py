@@ -1,0 +1,200 @@
+"""A disk that fails or loses its power at any step of `retain` and `compact`: run again, they finish.
+
+What must be there afterwards comes from the list of what was appended: of the compacted log the last value of
+each key and all behind the part that may be cleaned, of the other the records of the segments that stay.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+import pytest
+
+from stratalog.config import LogConfig, ManagerConfig, ServerConfig
+from stratalog.directory.known_topics import TopicSources
+from stratalog.directory.topic_configs import TopicConfigs
+from stratalog.errors import StratalogError
+from stratalog.files.names import TopicPartition
+from stratalog.files.simulated import PowerCut, SimulatedDisk
+from stratalog.log.retention import Rule
+from stratalog.manager.manager import LogManager
+from stratalog.operations.compact import Compaction
+from stratalog.operations.maintaining import Maintenance, Retention, Work
+from stratalog.operations.work_report import WorkReport
+from tests import profile
+from tests.log.model import NOW, ManualClock, ManualScheduler, batch, read_all
+from tests.manager.test_manager_crashes import NoLock
+
+SET_SIZE = len(batch(b"0000", key=b"k"))
+SEGMENT = {"internal.segment.bytes": 5 * SET_SIZE, "segment.index.bytes": 240}
+TOPICS = {
+    "compacted": {**SEGMENT, "cleanup.policy": "compact"},
+    "limited": {**SEGMENT, "retention.ms": -1, "retention.bytes": 5 * SET_SIZE},
+}
+COUNT, KEYS = 21, 3
+STATES_OF_A_STEP = 4
+
+
+def manager_on(disk: SimulatedDisk) -> LogManager:
+    clock = ManualClock()
+    return LogManager(
+        ["/data"],
+        server=ServerConfig(ManagerConfig(), LogConfig(), ()),
+        topics=TopicConfigs(overrides=TOPICS),
+        disk=disk,
+        clock=clock,
+        scheduler=ManualScheduler(clock),
+        make_lock=NoLock,
+    )
+
+
+def new_disk() -> SimulatedDisk:
+    """A directory that was closed in order, with a log for each topic."""
+    disk = SimulatedDisk(lambda: NOW)
+    disk.make_directories("/data")
+    manager = manager_on(disk)
+    manager.startup()
+    for topic in TOPICS:
+        log = manager.get_or_create_log(TopicPartition(topic, 0), is_new=True)
+        for number in range(COUNT):
+            data = batch(b"%04d" % number, key=b"%d" % (number % KEYS))
+            log.append_as_leader(data, leader_epoch=0)
+        log.update_high_watermark(COUNT)
+    manager.shutdown(broker_epoch=3)
+    disk.sync_everything()
+    disk.steps = 0
+    return disk
+
+
+def maintain(disk: SimulatedDisk, work: Work) -> WorkReport:
+    return Maintenance(
+        directories=["/data"],
+        sources=TopicSources(topic_settings=json.dumps(TOPICS)),
+        disk=disk,
+        clock=lambda: NOW,
+        make_lock=NoLock,
+    ).run(work)
+
+
+def contents(disk: SimulatedDisk) -> dict[str, list[tuple[int, bytes | None]]]:
+    """The records of both logs; the directory must open without recovery."""
+    manager = manager_on(disk)
+    manager.startup()
+    try:
+        assert all(directory.recovered is None for directory in manager.directories)
+        return {
+            log.topic_partition.topic: [(record.offset, record.value) for record in read_all(log)]
+            for log in manager.all_logs()
+        }
+    finally:
+        manager.shutdown()
+
+
+def records(first: int) -> list[tuple[int, bytes | None]]:
+    return [(offset, b"%04d" % offset) for offset in range(first, COUNT)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    name: str
+    work: Callable[[], Work]
+    expected: dict[str, list[tuple[int, bytes | None]]]
+
+
+COMMANDS = [
+    Command(name="retain", work=Retention, expected={"compacted": records(0), "limited": records(15)}),
+    # Of the compacted log 0 to 19 may be cleaned, in which the last ones of three keys are 17, 18 and 19.
+    Command(
+        name="compact",
+        work=lambda: Compaction(ManagerConfig(log_cleaner_dedupe_buffer_size=10_000)),
+        expected={"compacted": records(17), "limited": records(0)},
+    ),
+]
+
+
+def steps_of(command: Command) -> list[int]:
+    disk = new_disk()
+    maintain(disk, command.work())
+    return list(range(1, disk.steps + 1))
+
+
+CASES = [(command, step) for command in COMMANDS for step in steps_of(command)]
+# All of it deep, a seeded tenth in ci. With `erase` (test_erasing_crashes.py) more than 3,000 states.
+PART = {profile.DEEP: 1, profile.CI: 10, profile.QUICK: 20}[profile.current()]
+CHOSEN = sorted(random.Random("maintain").sample(CASES, -(-len(CASES) // PART)), key=CASES.index)
+
+
+def test_there_are_steps_for_more_than_a_thousand_states() -> None:
+    """At two states or more to a step; `erase` counts its own."""
+    assert len(CASES) >= 500
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_without_a_power_cut_the_right_records_are_left(command: Command) -> None:
+    disk = new_disk()
+
+    report = maintain(disk, command.work())
+
+    assert not report.is_failed
+    assert contents(disk) == command.expected
+
+
+def test_retention_tells_the_rule() -> None:
+    report = maintain(new_disk(), Retention())
+
+    assert {found.rule for partition in report.partitions for found in partition.deleted} == {Rule.SIZE}
+
+
+@pytest.mark.parametrize(("command", "step"), CHOSEN, ids=[f"{c.name}-{step}" for c, step in CHOSEN])
+def test_run_again_after_a_power_cut_it_leaves_what_one_run_leaves(command: Command, step: int) -> None:
+    disk = new_disk()
+    disk.crash_at(step)
+    with pytest.raises(PowerCut):
+        maintain(disk, command.work())
+
+    for found in disk.crash(STATES_OF_A_STEP):
+        report = maintain(found, command.work())
+
+        assert not report.is_failed
+        assert contents(found) == command.expected
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC], ids=errno.errorcode.get)
+@pytest.mark.parametrize(("command", "step"), CHOSEN, ids=[f"{c.name}-{step}" for c, step in CHOSEN])
+def test_run_again_after_a_refusal_it_leaves_what_one_run_leaves(
+    command: Command, step: int, number: int
+) -> None:
+    disk = new_disk()
+    disk.fail_at(step, number)
+    with suppress(StratalogError):
+        maintain(disk, command.work())
+
+    report = maintain(disk, command.work())
+
+    assert not report.is_failed
+    assert contents(disk) == command.expected
+
+
+@pytest.mark.parametrize(("command", "step"), CHOSEN, ids=[f"{c.name}-{step}" for c, step in CHOSEN])
+def test_a_broker_that_starts_after_a_power_cut_has_every_record_that_stays(
+    command: Command, step: int
+) -> None:
+    """As a manager that recovers what it finds, without the command being run again."""
+    disk = new_disk()
+    disk.crash_at(step)
+    with pytest.raises(PowerCut):
+        maintain(disk, command.work())
+
+    for found in disk.crash(STATES_OF_A_STEP):
+        manager = manager_on(found)
+        manager.startup()
+        for log in manager.all_logs():
+            there = {(record.offset, record.value) for record in read_all(log)}
+            assert there >= set(command.expected[log.topic_partition.topic])
+            assert log.log_end_offset == COUNT
+        manager.shutdown()
