@@ -90,6 +90,22 @@ def test_keys_are_named_with_their_versions(planted: Planted, capsys: pytest.Cap
     )
 
 
+def test_a_topic_without_keys_is_said_to_lose_its_records(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Planted(tmp_path, t={"cleanup.policy": "delete"}) as planted:
+        log = planted.log("t")
+        for _ in range(30):
+            log.append_as_leader(batch(b"value"), leader_epoch=0)
+        log.update_high_watermark(log.log_end_offset)
+
+    assert run(planted) == 0
+
+    said = capsys.readouterr()
+    assert "0.0 %" in said.out
+    assert "t: 25 of the 25 records read have no key. Compaction deletes them" in said.err
+
+
 def test_a_sample_says_its_bound(planted: Planted, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(planted, "--sample", 100) == 0
 

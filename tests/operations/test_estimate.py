@@ -21,7 +21,7 @@ from stratalog.operations.maintaining import Maintenance
 from stratalog.operations.work_report import WorkReport
 from stratalog.records.build import BatchOptions, Record, build_batch
 from stratalog.records.compression import Codec
-from tests.cli.planting import Planted
+from tests.cli.planting import SET_SIZE, Planted
 from tests.kafka.cleaning import DirtyHistory
 from tests.log.model import NOW
 from tests.profile import examples
@@ -74,7 +74,7 @@ def set_policy(planted: Planted, policy: str) -> None:
     planted.settings.write_text(json.dumps(settings))
 
 
-def fill(planted: Planted, *keys: bytes, timestamp: int = NOW, size: int = 20) -> None:
+def fill(planted: Planted, *keys: bytes | None, timestamp: int = NOW, size: int = 20) -> None:
     """A batch for each key."""
     log = planted.log("t")
     for key in keys:
@@ -101,11 +101,11 @@ def test_what_is_estimated_is_freed_whatever_the_log_is_made_of(tmp_path: Path) 
         if found.error is not None:  # an old message that may neither stay nor go
             assert done.partitions[0].error is not None
             continue
-        assert found.freed == before - logs_size(planted), f"seed {seed}"
+        assert found.freed + found.lost == before - logs_size(planted), f"seed {seed}"
         (work,) = done.partitions
         assert planned.partitions[0].cleaned == work.cleaned
         if work.cleaned is None:  # a transaction is open from early on
-            assert found.freed == found.passes == 0
+            assert found.freed == found.lost == found.passes == 0
             continue
         assert (found.records_read, found.records_kept) == (
             work.cleaned.records_read,
@@ -129,7 +129,7 @@ def test_a_second_cleaning_is_estimated_from_where_the_first_ended(tmp_path: Pat
     found = only(estimate(planted, now=later))
 
     compact(planted, now=later)
-    assert found.freed == before - logs_size(planted) > 0
+    assert found.freed + found.lost == before - logs_size(planted) > 0
 
 
 def test_what_retention_takes_beside_is_told_apart(tmp_path: Path) -> None:
@@ -190,6 +190,53 @@ def test_a_topic_that_is_not_compacted_is_estimated_as_if_it_were(tmp_path: Path
     set_policy(planted, "compact")
     compact(planted)
     assert found.freed == before - logs_size(planted) > 0
+
+
+@pytest.mark.parametrize("draws", [None, 40])
+def test_no_byte_is_promised_of_a_topic_whose_keys_are_all_null(tmp_path: Path, draws: int | None) -> None:
+    """Kafka's cleaner deletes such records: testCleaningWithUnkeyedMessages. It is a loss and no saving."""
+    with Planted(tmp_path, t={"cleanup.policy": "delete"}) as planted:
+        fill(planted, *[None] * 60)
+    before = logs_size(planted)
+
+    found = only(estimate(planted, draws=draws))
+
+    assert found.freed == 0
+    assert found.records_without_key == (0 if draws else 56)  # the active segment has the other four
+    set_policy(planted, "compact")
+    (done,) = compact(planted).partitions
+    assert found.lost - found.bound <= before - logs_size(planted) <= found.lost + found.bound
+    assert found.lost > 0.85 * before
+    assert done.cleaned is not None
+    assert done.cleaned.records_without_key == 56
+
+
+def test_what_has_no_key_is_told_apart_from_what_is_replaced(tmp_path: Path) -> None:
+    with Planted(tmp_path, t={"cleanup.policy": "delete"}) as planted:
+        fill(planted, *[key for _ in range(30) for key in (None, b"a")])
+    before = logs_size(planted)
+
+    found = only(estimate(planted))
+
+    set_policy(planted, "compact")
+    compact(planted)
+    assert found.freed + found.lost == before - logs_size(planted)
+    assert 0 < found.lost < found.freed + 200
+    assert found.records_without_key == 28
+
+
+@pytest.mark.parametrize("draws", [None, 40])
+def test_no_more_is_cleanable_than_there_is_in_a_log_trimmed_by_delete_records(
+    tmp_path: Path, draws: int | None
+) -> None:
+    with Planted(tmp_path, t={"cleanup.policy": "compact"}) as planted:
+        planted.fill("t", 21, keys=3).increment_log_start_offset(7)
+
+    found = only(estimate(planted, draws=draws))
+
+    assert found.deleted == 5 * SET_SIZE  # the segment below the log's start
+    assert found.cleanable == 15 * SET_SIZE  # offsets 5 to 20
+    assert found.size == 21 * SET_SIZE
 
 
 def test_a_topic_of_unknown_settings_and_without_checkpoints_is_estimated_too(tmp_path: Path) -> None:

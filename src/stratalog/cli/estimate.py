@@ -116,11 +116,23 @@ def _say(output: Output, report: EstimateReport) -> None:
     for topic in report.topics:
         for words, names in _assumptions(topic).items():
             output.say(f"{', '.join(names)}: {words}")
+        if topic.lost:
+            output.say(f"{topic.topic}: {_lost_words(topic)}")
         for partition in topic.partitions:
             if partition.error is not None:
                 output.say(f"{partition.name}: failed. {partition.error}")
     for note in report.notes:
         output.say(note)
+
+
+def _lost_words(topic: TopicEstimate) -> str:
+    count = sum(partition.records_without_key for partition in topic.partitions)
+    read = sum(partition.records_read for partition in topic.partitions)
+    which = f"{count} of the {read} records read have no key" if count else "records have no key"
+    return (
+        f"{which}. Compaction deletes them, {size_text(topic.lost)}, and nothing replaces them; "
+        "a compacted topic takes no new ones. Compact it only if they may be lost."
+    )
 
 
 def _assumptions(topic: TopicEstimate) -> dict[str, list[str]]:
@@ -147,6 +159,7 @@ def _tables(report: EstimateReport) -> list[Table]:
                 ">cleanable",
                 ">freed",
                 ">of it",
+                ">lost",
                 ">deleted",
             ],
             rows=[_topic_row(topic) for topic in report.topics],
@@ -170,6 +183,7 @@ def _topic_row(topic: TopicEstimate) -> list[str]:
         size_text(topic.cleanable),
         _with_bound(topic.freed, topic.bound),
         f"{100 * topic.freed / topic.size:.1f} %" if topic.size else "-",
+        size_text(topic.lost),
         size_text(topic.deleted),
     ]
 
@@ -217,6 +231,7 @@ def _document(report: EstimateReport) -> dict[str, object]:
                 "bytes": topic.size,
                 "cleanable_bytes": topic.cleanable,
                 "freed_bytes": topic.freed,
+                "lost_bytes": topic.lost,
                 "bound_bytes": topic.bound,
                 "deleted_bytes": topic.deleted,
                 "partitions": [_partition(partition) for partition in topic.partitions],
@@ -237,6 +252,7 @@ def _partition(partition: PartitionEstimate) -> dict[str, object]:
         "bytes": partition.size,
         "cleanable_bytes": partition.cleanable,
         "freed_bytes": partition.freed,
+        "lost_bytes": partition.lost,
         "bound_bytes": partition.bound,
         "deleted_bytes": partition.deleted,
         "is_sampled": partition.draws > 0,
@@ -244,6 +260,7 @@ def _partition(partition: PartitionEstimate) -> dict[str, object]:
         "passes": partition.passes,
         "records_read": partition.records_read,
         "records_kept": partition.records_kept,
+        "records_without_key": partition.records_without_key,
         "assumptions": list(partition.assumptions),
         "error": partition.error,
     }

@@ -128,6 +128,10 @@ def show_work(output: Output, report: WorkReport, *, is_dry_run: bool) -> ExitCo
                 output.say(f"{partition.name}: refused, {partition.refusal}")
             if partition.error is not None:
                 output.say(f"{partition.name}: {partition.error}")
+            if partition.cleaned is not None and partition.cleaned.records_without_key:
+                count = partition.cleaned.records_without_key
+                words = "would be deleted" if is_dry_run else "were deleted"
+                output.say(f"{partition.name}: {count} records without a key {words}; nothing replaces them.")
     for note in report.notes:
         output.say(note)
     if not any(partition.is_change for partition in report.partitions):
@@ -242,6 +246,7 @@ def _partition(partition: PartitionWork) -> dict[str, object]:
             "bytes_after": cleaned.size_after,
             "records_read": cleaned.records_read,
             "records_written": cleaned.records_written,
+            "records_without_key": cleaned.records_without_key,
         },
         "removed_files": [file.path for file in partition.removed],
         "waiting_files": [{"path": file.path, "due_ms": file.due_ms} for file in partition.waiting],

@@ -79,6 +79,7 @@ class Compaction:
                 size_after=found.size_after,
                 records_read=found.records_read,
                 records_written=found.records_written,
+                records_without_key=found.records_without_key,
             )
         return PartitionWork(name=partition.name, cleaned=cleaned, deleted=found.deleted)
 
@@ -115,6 +116,7 @@ class Compaction:
                 size_after=log.size,
                 records_read=before.records_read + result.stats.records_read,
                 records_written=before.records_written + result.stats.records_written,
+                records_without_key=before.records_without_key + result.stats.records_without_key,
             )
         return done, None
 

@@ -34,9 +34,10 @@ COMPACT = frozenset({"compact"})
 class PartitionEstimate:
     """What compaction frees of one partition, in bytes of its .log files.
 
-    `size` is all of it, `cleanable` what may be cleaned, `freed` what of that goes, give or take `bound`,
-    which is 0 after a full pass. `deleted` is what retention takes beside it, of a topic that also deletes.
-    `draws` is how large a sample was, 0 for none.
+    `size` is all of it, `cleanable` what may be cleaned. `freed` is what newer records of the same keys
+    replace, and `lost` what has no key: the cleaner deletes it all the same, and nothing replaces it.
+    Together they are what `compact` frees, give or take `bound`, which is 0 after a full pass. `deleted` is
+    what retention takes beside it, of a topic that also deletes. `draws` is the size of a sample, 0 for none.
     """
 
     name: str
@@ -45,12 +46,15 @@ class PartitionEstimate:
     size: int = 0
     cleanable: int = 0
     freed: int = 0
+    lost: int = 0
     bound: int = 0
     deleted: int = 0
     draws: int = 0
     passes: int = 0
     records_read: int = 0
     records_kept: int = 0
+    records_without_key: int = 0
+    """Counted in full only: a sample does not."""
     assumptions: tuple[str, ...] = ()
     error: str | None = None
 
@@ -77,6 +81,10 @@ class TopicEstimate:
     @property
     def freed(self) -> int:
         return sum(partition.freed for partition in self.partitions)
+
+    @property
+    def lost(self) -> int:
+        return sum(partition.lost for partition in self.partitions)
 
     @property
     def bound(self) -> int:
@@ -210,23 +218,27 @@ class _Running:
         tallies: list[Tally],
         on_read: CountRead,
     ) -> PartitionEstimate:
+        tally = KeyTally(tallies)
         rehearser = Rehearser(
             disk=self._asked.disk,
             clock=self._asked.clock,
             offset_map=self._map,
             work_dir=self._asked.work_dir,
-            tally=KeyTally(tallies),
+            tally=tally,
             on_read=on_read,
         )
         found = rehearser.rehearse(partition, config)
+        lost = min(found.freed, round(tally.lost))
         return replace(
             blank,
-            cleanable=0 if found.found is None else found.found.total_size,
-            freed=found.freed,
+            cleanable=found.cleanable_size,
+            freed=found.freed - lost,
+            lost=lost,
             deleted=found.deleted_size,
             passes=found.passes,
             records_read=found.records_read,
             records_kept=found.records_written,
+            records_without_key=found.records_without_key,
         )
 
     def _sampled(
@@ -264,7 +276,8 @@ class _Running:
         return replace(
             blank,
             cleanable=sampled.size,
-            freed=sampled.freed,
+            freed=sampled.freed - sampled.lost,
+            lost=sampled.lost,
             bound=sampled.bound,
             deleted=deleted,
             draws=sampled.draws_count,

@@ -40,7 +40,8 @@ from stratalog.segment.segment import LogSegment
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rehearsal:
-    """What would be done. `found` is what there is to clean; sizes are those of .log files.
+    """What would be done. `found` is what there is to clean, `cleanable_size` all that the cleaner reads
+    for it, what is clean already included; sizes are those of .log files.
 
     `deleted` are the segments that retention takes, before the cleaning and after it.
     """
@@ -53,6 +54,8 @@ class Rehearsal:
     size_after: int = 0
     records_read: int = 0
     records_written: int = 0
+    records_without_key: int = 0
+    cleanable_size: int = 0
 
     @property
     def deleted_size(self) -> int:
@@ -150,6 +153,10 @@ class Rehearser:
         if found is None:
             return Rehearsal(found=None, deleted=stage.deleted, size_before=size, size_after=size)
         last_records = last_records_of_view(partition.view, self.disk, self.clock)
+        # Not found.total_size: that counts a segment twice in which the dirty part begins, as Kafka's does.
+        cleanable_size = sum(
+            each.size for each in stage.segments if each.base_offset < found.first_uncleanable
+        )
         log = DirtyLog(
             disk=self.disk,
             segments=stage.segments,
@@ -169,10 +176,13 @@ class Rehearser:
         )
         if result.end_offset >= found.first_uncleanable:
             facts = _facts_after(stage.segments, result)
-            return self._rehearsal(partition, stage, found, [result], facts, now)
+            rehearsal = self._rehearsal(partition, stage, found, [result], facts, now)
+            return replace(rehearsal, cleanable_size=cleanable_size)
         with self._spool(size) as directory:
             results = self._several_passes(partition, stage, log, found, directory, now)
-            return self._rehearsal(partition, stage, found, results, facts_of(stage.segments), now)
+            facts = list(facts_of(stage.segments))
+            rehearsal = self._rehearsal(partition, stage, found, results, facts, now)
+            return replace(rehearsal, cleanable_size=cleanable_size)
 
     def _rehearsal(
         self,
@@ -196,6 +206,7 @@ class Rehearser:
             size_after=size_after,
             records_read=sum(result.stats.records_read for result in results),
             records_written=sum(result.stats.records_written for result in results),
+            records_without_key=sum(result.stats.records_without_key for result in results),
         )
 
     def _several_passes(

@@ -23,6 +23,8 @@ class Cleaned:
     size_after: int = 0
     records_read: int = 0
     records_written: int = 0
+    records_without_key: int = 0
+    """Deleted, although nothing replaces them: a compacted log has no place for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,7 +54,8 @@ class Rules:
 class FilteredRun(NamedTuple):
     """What is left of a run; `batches` are the rows of `data`, in memory that is used again.
 
-    `keep` says of each record of the run whether it stays.
+    `keep` says of each record of the run whether it stays, `is_dropped` of each batch whether
+    all of its records go because their transaction was aborted.
     """
 
     data: Bytes
@@ -64,6 +65,7 @@ class FilteredRun(NamedTuple):
     records_written: int
     max_offset: int
     keep: NDArray[np.bool_]
+    is_dropped: NDArray[np.bool_]
 
 
 class RunFilter:
@@ -136,6 +138,7 @@ class RunFilter:
             records_written=int(verdicts["kept_count"].sum()),
             max_offset=int(written["last_offset"][-1]) if len(written) else -1,
             keep=self._keep[: len(rows)],
+            is_dropped=verdicts["drops_records"],
         )
 
     def _make_room(self, run: DecodedRun) -> None:

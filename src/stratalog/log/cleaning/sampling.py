@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +29,7 @@ from stratalog.log.cleaning.clean import DirtyLog, SegmentRules
 from stratalog.log.cleaning.filter import FilteredRun, RunFilter
 from stratalog.log.cleaning.offset_map import OffsetMap
 from stratalog.log.cleaning.runs import DecodedRun, RunReader
-from stratalog.log.cleaning.tally import Tally, counted_rows, freed_shares, payload_sizes
+from stratalog.log.cleaning.tally import Tally, counted_rows, freed_shares, lost_of, payload_sizes
 from stratalog.log.cleaning.transactions import CleanedTransactions, aborted_between
 from stratalog.records.kernels.decode import RecordTable
 from stratalog.records.kernels.memory import Bytes
@@ -46,13 +46,15 @@ ENOUGH = 16  # draws of a key, to tell what it has give or take a half; of what 
 class Sampled:
     """What is freed of `size` bytes, about, and by how much that may be wrong: in 95 of 100 cases less.
 
-    `draws_count` are the bytes that were drawn; several may have hit one batch.
+    `draws_count` are the bytes that were drawn; several may have hit one batch. `lost` is about the share of
+    `freed` that belongs to records without a key.
     """
 
     size: int
     freed: int
     bound: int
     draws_count: int
+    lost: int = 0
 
 
 class _Drawn(NamedTuple):
@@ -108,14 +110,17 @@ def sample_log(
         count = max(FEWEST, count // 4 * 2)
         drawn = sampling.draw(_draws(rng, count, size))
     ratios: list[float] = []
+    lost = 0.0
     for batch in drawn:
         run, kept = sampling.filter(batch)
+        lost += lost_of(run, kept, freed_shares(run, kept)) / batch.size * batch.times
         ratios += [(batch.size - len(kept.data)) / batch.size] * batch.times
         for tally in tallies:
             _add(tally, run, kept, batch, size / (count * batch.size))
     for tally in tallies:
         tally.unseen_size += UNSEEN * size / count
-    return estimate_freed(ratios, size)
+    found = estimate_freed(ratios, size)
+    return replace(found, lost=min(found.freed, round(lost / len(ratios) * size)))
 
 
 def _draws(rng: np.random.Generator, count: int, size: int) -> NDArray[np.int64]:

@@ -178,15 +178,28 @@ def freed_shares(run: DecodedRun, kept: FilteredRun) -> Amounts:
     return shares
 
 
+def lost_of(run: DecodedRun, kept: FilteredRun, shares: Amounts) -> float:
+    """The bytes of what a run loses that belong to records without a key."""
+    if not kept.records_without_key:
+        return 0.0
+    batches, rows = run.batches, run.rows
+    is_control = (batches["magic"] == 2) & (batches["attributes"] & CONTROL != 0)
+    # Records of an aborted transaction go because of that, with a key or without.
+    is_lost = (rows["key_size"] < 0) & ~kept.keep & ~(is_control | kept.is_dropped)[rows["batch"]]
+    return float(shares[is_lost].sum())
+
+
 class KeyTally:
     """Shown the runs of a cleaning, counts what each key has in the log and what is freed of it.
 
     Several passes over one log: a record is counted in the first, `begin_pass` says from where on it is new.
+    `lost` is the share of records without a key: the cleaner deletes them although nothing replaces them.
     """
 
     def __init__(self, tallies: list[Tally]) -> None:
         self._tallies = tallies
         self._new_from = 0
+        self.lost = 0.0
 
     def begin_pass(self, new_from: int) -> None:
         self._new_from = new_from
@@ -198,7 +211,8 @@ class KeyTally:
         amounts = np.zeros((len(rows), kernel.AMOUNTS), np.float64)
         amounts[:, 0] = is_new
         amounts[:, 1] = np.where(is_new, payload_sizes(rows), 0)
-        amounts[:, 2] = freed_shares(run, kept)
+        amounts[:, 2] = shares = freed_shares(run, kept)
+        self.lost += lost_of(run, kept, shares)
         chosen = np.flatnonzero(is_counted)
         users, given = (rows, amounts) if len(chosen) == len(rows) else (rows[chosen], amounts[chosen])
         for tally in self._tallies:
