@@ -130,7 +130,15 @@ CASES = [
         settings=WEEK,
         plant=records(15, timestamp=NOW - 20 * DAY, high_watermark=7),
         retention=["retention.ms", "high watermark", "high watermark"],
-        words=("which is 7",),
+        words=(
+            "which is 7 in replication-offset-checkpoint",
+            "at least 10, it goes: its newest record is of",
+        ),
+        facts={
+            0: {"if_replicated": None},
+            1: {"goes": False},
+            2: {"goes": False},
+        },
     ),
     Case(
         name="an empty active segment",
@@ -297,6 +305,93 @@ def test_a_directory_in_use_can_be_explained(tmp_path: Path) -> None:
 
     with DirectoryLock(planted.data):
         assert explain(planted) == 0
+
+
+def test_records_that_have_a_timestamp_are_not_said_to_have_none_while_their_index_has_no_entry(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A broker indexes every 4096 bytes: a young segment's time index is empty, and preallocated."""
+    with Planted(tmp_path, t={**WEEK, "internal.segment.bytes": 1 << 20}) as planted:
+        planted.fill("t", 20, timestamp=NOW - DAY)
+        planted.fill("t", 1, timestamp=NOW - 3 * DAY)
+
+        assert explain(planted, "--json") == 0
+
+    (partition,) = json.loads(capsys.readouterr().out)["partitions"]
+    (segment,) = partition["segments"]
+    assert segment["largest_timestamp"] == NOW - DAY
+    assert not segment["is_file_time"]
+    assert "its newest record is of" in segment["why"]
+
+
+def test_a_newest_segment_is_as_old_as_its_records_and_not_as_its_last_index_entry(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = {**WEEK, "internal.segment.bytes": 1 << 20, "index.interval.bytes": 2 * SET_SIZE}
+    with Planted(tmp_path, t=settings) as planted:
+        planted.fill("t", 4, timestamp=NOW - 5 * DAY)
+        planted.fill("t", 1, timestamp=NOW - DAY)
+
+        assert explain(planted, "--json") == 0
+
+    (partition,) = json.loads(capsys.readouterr().out)["partitions"]
+    (segment,) = partition["segments"]
+    assert segment["largest_timestamp"] == NOW - DAY
+
+
+@pytest.mark.parametrize("garbage", [b"", b"\x00\x00\x01\x8b" + b"\x01" * 8, b"\x7f" * 24])
+def test_a_time_index_that_is_not_of_these_records_is_not_believed_in_the_newest_segment(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], garbage: bytes
+) -> None:
+    with Planted(tmp_path, t={**WEEK, "internal.segment.bytes": 1 << 20}) as planted:
+        planted.fill("t", 20, timestamp=NOW - DAY)
+    (planted.data / "t-0" / f"{0:020d}.timeindex").write_bytes(garbage)
+
+    assert explain(planted, "--json") == 0
+
+    (segment,) = json.loads(capsys.readouterr().out)["partitions"][0]["segments"]
+    assert segment["largest_timestamp"] == NOW - DAY
+
+
+@pytest.mark.parametrize("is_checkpointed", [True, False])
+def test_what_a_running_broker_deletes_next_is_not_said_to_stay_because_of_an_old_high_watermark(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], is_checkpointed: bool
+) -> None:
+    with Planted(tmp_path, t=WEEK) as planted:
+        planted.fill("t", 15, timestamp=NOW - 20 * DAY)
+        if is_checkpointed:  # as it was some seconds ago
+            (planted.data / "replication-offset-checkpoint").write_text("0\n1\nt 0 5\n")
+
+        assert explain(planted, "--json") == 0
+        segments = json.loads(capsys.readouterr().out)["partitions"][0]["segments"]
+        deleted = planted.log("t").delete_old_segments()  # what the broker does next
+
+    depending = segments[1:] if is_checkpointed else segments
+    assert [found["if_replicated"]["goes"] for found in depending] == [True] * len(depending)
+    assert {found["if_replicated"]["rule"] for found in depending} == {"retention.ms"}
+    assert len(deleted) == 3
+    words = (
+        "which is 5 in replication-offset-checkpoint" if is_checkpointed else "has no high watermark of it"
+    )
+    assert words in depending[0]["why"]
+    assert "nothing above" not in depending[0]["why"]
+
+
+def test_what_the_cleaner_does_next_depends_on_the_high_watermark_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Planted(tmp_path, t=COMPACT) as planted:
+        planted.fill("t", 15)
+
+        assert explain(planted, "--json") == 0
+
+    segments = json.loads(capsys.readouterr().out)["partitions"][0]["segments"]
+    assert [found["compaction"]["rule"] for found in segments] == [
+        "last stable offset",
+        "last stable offset",
+        "active segment",
+    ]
+    assert [found["compaction"]["if_replicated"] for found in segments] == ["dirty", "dirty", None]
 
 
 def test_settings_that_are_not_known_are_said_to_be(

@@ -12,7 +12,7 @@ from stratalog.cli.maintaining import Request, source_options
 from stratalog.cli.output import ExitCode, Output, Table, json_option, size_text, time_text
 
 if TYPE_CHECKING:
-    from stratalog.operations.explain import SegmentAnswer
+    from stratalog.operations.explain import Answer, SegmentAnswer
     from stratalog.operations.looking import Partition
 
 
@@ -34,7 +34,8 @@ def explain(
     """Say of each segment why it is still there, or by which rule it goes, and when.
 
     DIR is a log directory, TOPIC a topic or partition in it. Nothing is locked or changed; a broker may run.
-    Where the settings of a topic are not known, it is explained by Kafka's defaults, and that is said.
+    Where the settings of a topic are not known, it is explained by Kafka's defaults, and that is said. So is
+    where the answer depends on a high watermark that a running broker has and the disk has not.
     """
     from stratalog.directory.known_topics import KnownTopics
     from stratalog.files.disk import Disk
@@ -121,10 +122,23 @@ def _document(partition: Partition, answers: list[SegmentAnswer]) -> dict[str, o
                 "blocked_by": answer.decision.blocked_by,
                 "due_ms": answer.decision.due_ms,
                 "growth_bytes": answer.decision.growth,
+                "if_replicated": _if_replicated(answer.retention),
                 "compaction": None
                 if answer.compaction is None
-                else {"rule": answer.compaction.rule, "why": answer.compaction.words},
+                else {
+                    "rule": answer.compaction.rule,
+                    "why": answer.compaction.words,
+                    "if_replicated": None
+                    if answer.compaction.if_replicated is None
+                    else answer.compaction.if_replicated.rule,
+                },
             }
             for answer in answers
         ],
     }
+
+
+def _if_replicated(answer: Answer) -> dict[str, object] | None:
+    """What holds once the high watermark, which the disk only has as it was checkpointed, is at the end."""
+    then = answer.if_replicated
+    return None if then is None else {"goes": then.is_change, "rule": then.rule, "why": then.words}

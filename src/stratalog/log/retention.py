@@ -100,6 +100,22 @@ def facts_of(segments: Iterable[LogSegment]) -> tuple[SegmentFacts, ...]:
     )
 
 
+def find_timestamps(segments: Sequence[LogSegment]) -> None:
+    """Look into the records where a time index does not have the largest timestamp.
+
+    That is the newest segment, whose index lags its records until it is closed, and one whose index is empty
+    although its first batch has a timestamp.
+    """
+    for segment in segments:
+        if segment is segments[-1] or (segment.max_timestamp < 0 and _has_timestamp(segment)):
+            segment.find_largest_timestamp()
+
+
+def _has_timestamp(segment: LogSegment) -> bool:
+    first = segment.rolling_based_timestamp()
+    return first is not None and first >= 0
+
+
 def decide(
     segments: Sequence[SegmentFacts], marks: Marks, config: LogConfig, now: int
 ) -> tuple[Decision, ...]:

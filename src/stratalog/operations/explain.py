@@ -2,12 +2,16 @@
 
 Every segment has one answer by retention and, in a compacted log, one by compaction. Each has a rule's name
 that does not change, and a sentence with the numbers that decide.
+
+The high watermark decides too, and the disk only has the one that was checkpointed last: a running broker
+writes it every few seconds, and goes by its own. Where an answer depends on it, the answer also says what
+holds once all records are replicated.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from stratalog.config import LogConfig
@@ -30,10 +34,15 @@ _ELIGIBLE = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """A rule by its name, and a sentence."""
+    """A rule by its name, and a sentence. `is_change`: the segment is deleted or cleaned by it.
+
+    `if_replicated` is the answer once the high watermark is at the log's end, where that is another one.
+    """
 
     rule: str
     words: str
+    is_change: bool = False
+    if_replicated: Answer | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,19 +56,49 @@ class SegmentAnswer:
 
 def explain(partition: Partition, now: int) -> Iterator[SegmentAnswer]:
     """An answer for each segment, the oldest first."""
-    to_clean = partition.to_clean(now)
-    for decision in partition.decisions(now):
+    end = partition.marks.log_end_offset
+    to_clean, later_to_clean = partition.to_clean(now), partition.to_clean(now, end)
+    for decision, later in zip(partition.decisions(now), partition.decisions(now, end), strict=True):
+        compaction = None
+        if to_clean is not None and later_to_clean is not None:
+            found, then = (
+                compaction_answer(decision, to_clean),
+                compaction_answer(later, later_to_clean),
+            )
+            compaction = _depending(found, then, "all of it is replicated")
         yield SegmentAnswer(
             decision=decision,
-            retention=retention_answer(decision, partition.marks, partition.config, now),
-            compaction=None if to_clean is None else compaction_answer(decision, to_clean),
+            retention=_retention(partition, decision, later, now),
+            compaction=compaction,
         )
+
+
+def _retention(partition: Partition, decision: Decision, later: Decision, now: int) -> Answer:
+    """The answer, and where the high watermark is what keeps the segment, the one without it."""
+    marks, config = partition.marks, partition.config
+    found = retention_answer(decision, marks, config, now)
+    if decision.kept is not Kept.NOT_REPLICATED:
+        return found
+    if partition.has_high_watermark:
+        known = f"above the high watermark, which is {marks.high_watermark} in replication-offset-checkpoint"
+    else:
+        known = "and replication-offset-checkpoint has no high watermark of it"
+    found = replace(found, words=f"it ends at {decision.end_offset}, {known}")
+    then = retention_answer(later, marks._replace(high_watermark=marks.log_end_offset), config, now)
+    return _depending(found, then, f"the broker's is at least {decision.end_offset}")
+
+
+def _depending(found: Answer, then: Answer, when: str) -> Answer:
+    """An answer that holds until the high watermark moves on."""
+    if (found.rule, found.is_change) == (then.rule, then.is_change):
+        return found
+    return replace(found, words=f"{found.words}; once {when}, {then.words}", if_replicated=then)
 
 
 def retention_answer(decision: Decision, marks: Marks, config: LogConfig, now: int) -> Answer:
     """Why a segment goes or stays by the limits of its topic."""
     if decision.rule is not None:
-        return Answer(rule=decision.rule.value, words=_goes(decision, marks, config))
+        return Answer(rule=decision.rule.value, words=_goes(decision, marks, config), is_change=True)
     assert decision.kept is not None
     return Answer(rule=decision.kept.value, words=_stays(decision, decision.kept, marks, config, now))
 
@@ -74,10 +113,7 @@ def _goes(decision: Decision, marks: Marks, config: LogConfig) -> str:
 
 def _stays(decision: Decision, kept: Kept, marks: Marks, config: LogConfig, now: int) -> str:
     if kept is Kept.NOT_REPLICATED:
-        return (
-            f"it ends at {decision.end_offset}, and nothing above the high watermark, which is "
-            f"{marks.high_watermark}, is deleted"
-        )
+        return f"it ends at {decision.end_offset}, above the high watermark, which is {marks.high_watermark}"
     if kept is Kept.EMPTY:
         return "it is the active segment and has no record"
     if kept is Kept.POLICY:
@@ -127,7 +163,7 @@ def compaction_answer(decision: Decision, log: LogToClean) -> Answer:
     words = f"{eligibility.value}: {log.ratio:.2f} of the log is dirty, the limit is {log.min_ratio:.2f}"
     if eligibility is Eligibility.OVERDUE:
         words += f", but it is {_span(log.compaction_delay_ms)} late"
-    return Answer(rule=_ELIGIBLE[eligibility], words=words)
+    return Answer(rule=_ELIGIBLE[eligibility], words=words, is_change=log.is_eligible)
 
 
 def _time(timestamp_ms: int) -> str:

@@ -1,7 +1,8 @@
 """The partitions of log directories as they are, for those who only look: `explain` and every `--dry-run`.
 
 No lock is taken and nothing is changed; a broker may be at work meanwhile. High watermarks are those of the
-checkpoint, as a broker that starts has no others: they move on when the replicas say so.
+checkpoint, as a broker that starts has no others. A running broker writes them there every few seconds, so
+that its own may be higher.
 """
 
 from __future__ import annotations
@@ -21,11 +22,14 @@ from stratalog.files.entries import DirectoryEntry, EntryKind
 from stratalog.files.names import FileState, TopicPartition, parse_segment_file
 from stratalog.log.api.view import LogView
 from stratalog.log.cleaning.choice import LogFacts, LogToClean, log_to_clean
-from stratalog.log.retention import Decision, Marks, decide, facts_of
+from stratalog.log.retention import Decision, Marks, decide, facts_of, find_timestamps
 
 
 class Partition:
-    """One partition that is looked at. `refusal` is why nothing of it may be given up, if so."""
+    """One partition that is looked at. `refusal` is why nothing of it may be given up, if so.
+
+    `has_high_watermark`: the checkpoint names it. If not, its high watermark is where the log starts.
+    """
 
     def __init__(
         self,
@@ -33,12 +37,14 @@ class Partition:
         view: LogView,
         *,
         high_watermark: int,
+        has_high_watermark: bool,
         cleaner_checkpoint: int | None,
         refusal: str | None,
     ) -> None:
         self.entry = entry
         self.refusal = refusal
         self.high_watermark = high_watermark
+        self.has_high_watermark = has_high_watermark
         self.cleaner_checkpoint = cleaner_checkpoint
         self.view = view
 
@@ -58,15 +64,17 @@ class Partition:
     def marks(self) -> Marks:
         return Marks(self.view.log_start_offset, self.high_watermark, self.view.log_end_offset)
 
-    def decisions(self, now: int) -> tuple[Decision, ...]:
-        """What becomes of each segment if old ones are deleted now."""
-        return decide(facts_of(self.view.segments), self.marks, self.config, now)
+    def decisions(self, now: int, high_watermark: int | None = None) -> tuple[Decision, ...]:
+        """What becomes of each segment if old ones are deleted now, by this high watermark or its own."""
+        marks = self.marks if high_watermark is None else self.marks._replace(high_watermark=high_watermark)
+        return decide(facts_of(self.view.segments), marks, self.config, now)
 
-    def to_clean(self, now: int) -> LogToClean | None:
+    def to_clean(self, now: int, high_watermark: int | None = None) -> LogToClean | None:
         """What there is to clean; None in a log that is not compacted, or has no segment yet."""
         if not self.config.compact or not len(self.view.segments):
             return None
-        stable = min(self.view.last_stable_offset, self.high_watermark)
+        own = self.high_watermark if high_watermark is None else high_watermark
+        stable = min(self.view.last_stable_offset, own)
         facts = LogFacts(
             self.topic_partition,
             tuple(self.view.segments),
@@ -123,6 +131,7 @@ def look(
                 config=known.of(key.topic),
                 log_start_offset=max(0, starts.get(key, 0)),
             )
+            find_timestamps(tuple(view.segments))
         except StratalogError as error:
             yield UnreadablePartition(entry=entry, error=str(error))
             continue
@@ -131,6 +140,7 @@ def look(
                 entry,
                 view,
                 high_watermark=clamp(watermarks.get(key, 0), view.log_start_offset, view.log_end_offset),
+                has_high_watermark=key in watermarks,
                 cleaner_checkpoint=cleaned.get(key),
                 refusal=known.refusal(directory, entry),
             )

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from stratalog.clock import Clock
 from stratalog.config import LogConfig
 from stratalog.errors import (
+    CorruptIndexError,
     CorruptRecordError,
     DiskError,
     InvalidBatchError,
@@ -217,9 +218,26 @@ class LogSegment(ReadableSegment):
         return self._find_record(offset, timestamp, INT64_MIN)
 
     def find_largest_timestamp(self) -> None:
-        """Look for the largest timestamp behind the last time entry too: another process appends here."""
+        """Look for the largest timestamp among the records: the time index may lag them, or be stale.
+
+        Its last entry is believed if the batch that it names has that timestamp.
+        """
         with self._lock:
-            self._max_timestamp = self._read_largest()
+            try:
+                if self._is_last_entry_right():
+                    self._max_timestamp = self._read_largest()
+                    return
+            except (CorruptIndexError, CorruptRecordError) as error:
+                logger.info("%s is read whole for its largest timestamp: %s", self.log_path, error)
+            batch = self._find(0, kernel.LARGEST_TIMESTAMP, NO_TIMESTAMP)
+            found = (NO_TIMESTAMP, self.base_offset)
+            self._max_timestamp = found if batch is None else (batch.max_timestamp, batch.last_offset)
+
+    def _is_last_entry_right(self) -> bool:
+        entry = self.time_index.last_entry
+        start = self.offset_index.lookup(entry.offset).position
+        batch = self._find(start, kernel.OFFSET_AT_LEAST, entry.offset)
+        return batch is not None and batch.max_timestamp == entry.timestamp
 
     def append_aborted(self, aborted: AbortedTxn) -> None:
         """Note an aborted transaction whose marker is in this segment. Kafka: updateTxnIndex"""
