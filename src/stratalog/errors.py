@@ -34,6 +34,7 @@ StratalogError
 ├── FileOwnerError                   what would be written here could not keep its owner; .path, .owner, .user
 ├── InvalidOffsetError               an offset that does not ascend where offsets must; .path, .offset
 ├── NeedsRecoveryError               a log that was not closed cleanly, and what shows it; .path, .finding
+├── NotALogDirectoryError            a path that is not a log directory, so nothing is changed; .path, .reason
 ├── OffsetOutOfRangeError            asked before the log's start or past its end; .offset, .valid
 ├── PolicyViolationError             the topic's cleanup.policy does not allow it
 ├── PreconditionError                a file is not as the plan found it; .path, .expected, .found
@@ -366,6 +367,18 @@ class NeedsRecoveryError(StratalogError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.path, self.finding)
+
+
+class NotALogDirectoryError(StratalogError):
+    """A path that is not a log directory: nothing was changed there. `reason` names the likely mistake."""
+
+    def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
+        self.path = os.fspath(path)
+        self.reason = reason
+        super().__init__(f"{self.path} is not a log directory: {reason}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.path, self.reason)
 
 
 class OffsetOutOfRangeError(StratalogError):

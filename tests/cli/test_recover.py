@@ -173,3 +173,64 @@ def test_the_python_example_of_the_operators_page_runs(
     exec(compile(example, "recover.md", "exec"), {})
 
     assert "rolled-0 00000000000000000088.log 1025" in capsys.readouterr().out
+
+
+def all_files(directory: Path) -> list[str]:
+    return sorted(str(path.relative_to(directory)) for path in directory.rglob("*"))
+
+
+@pytest.mark.parametrize("options", [[], ["--dry-run"], ["--all"]])
+def test_the_parent_of_two_log_directories_gets_no_clean_shutdown_file_and_no_segments(
+    options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (source,) = catalog.log_dirs("4.3.1", "killed")
+    for name in ("data-1", "data-2"):
+        shutil.copytree(source, tmp_path / name)
+    before = all_files(tmp_path)
+
+    assert run(tmp_path, *options) == 3
+
+    assert all_files(tmp_path) == before
+    told = capsys.readouterr().err
+    assert f"it has 2 log directories in it: name them: {tmp_path}/data-1, {tmp_path}/data-2." in told
+
+
+@pytest.mark.parametrize("options", [[], ["--dry-run"]])
+def test_an_empty_directory_gets_no_clean_shutdown_file(
+    options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(tmp_path, *options) == 3
+
+    assert all_files(tmp_path) == []
+    assert "it is empty. Check log.dirs, and whether the disk is mounted here." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("options", [[], ["--dry-run"]])
+def test_a_system_folder_gets_no_clean_shutdown_file_and_no_segments(
+    options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("bin", "llvm-14/lib", "gcc-12/include"):
+        (tmp_path / name).mkdir(parents=True)
+    before = all_files(tmp_path)
+
+    assert run(tmp_path, *options) == 3
+
+    assert all_files(tmp_path) == before
+    assert f"{tmp_path} is not a log directory" in capsys.readouterr().err
+
+
+def test_beside_a_log_directory_an_empty_one_fails_alone(killed: Path, tmp_path: Path) -> None:
+    (tmp_path / "unmounted").mkdir()
+
+    assert run(killed, tmp_path / "unmounted") == 3
+
+    assert (killed / MARKER).exists()
+    assert all_files(tmp_path / "unmounted") == []
+
+
+def test_beside_a_folder_of_something_else_nothing_is_recovered(killed: Path, tmp_path: Path) -> None:
+    (tmp_path / "system" / "bin").mkdir(parents=True)
+
+    assert run(killed, tmp_path / "system") == 3
+
+    assert not (killed / MARKER).exists()

@@ -14,7 +14,7 @@ from stratalog import LogDirLockedError, LogManager, NeedsRecoveryError, open_lo
 from stratalog.cli import main
 from stratalog.config import LogConfig, ManagerConfig, ServerConfig
 from stratalog.directory.recovery.recover import RecoverOptions, recover_directories
-from stratalog.errors import DiskError, UsageError
+from stratalog.errors import NotALogDirectoryError, UsageError
 from stratalog.files.lock import DirectoryLock, is_locked
 from stratalog.files.names import TopicPartition
 from stratalog.files.simulated import PowerCut, SimulatedDisk
@@ -432,7 +432,7 @@ def test_a_manager_does_not_take_a_partition_for_a_log_directory(tmp_path: Path)
     left_open(tmp_path / "orders-0", b"a", b"b", start=1)
 
     with (
-        pytest.raises(DiskError, match="the directory of one partition"),
+        pytest.raises(NotALogDirectoryError, match="the directory of one partition"),
         LogManager([tmp_path / "orders-0"]),
     ):
         pass

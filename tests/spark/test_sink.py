@@ -146,9 +146,18 @@ def test_a_log_is_not_overwritten(spark: SparkSession, tmp_path: Path) -> None:
         numbers(spark, 1).write.format("stratalog").mode("overwrite").options(**OPTIONS).save(str(tmp_path))
 
 
-def test_a_path_that_is_not_there_is_told(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(AnalysisException, match="there is no such directory"):
-        save(numbers(spark, 1), tmp_path / "none")
+def test_a_path_that_does_not_exist_becomes_a_log_directory(spark: SparkSession, tmp_path: Path) -> None:
+    save(numbers(spark, 3), tmp_path / "new" / "data")
+
+    assert (tmp_path / "new" / "data" / ".kafka_cleanshutdown").exists()
+
+
+def test_a_folder_of_something_else_is_not_written_to(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+
+    with pytest.raises(AnalysisException, match="is not a log directory"):
+        save(numbers(spark, 1), tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["bin"]
 
 
 def test_a_write_that_is_committed_does_not_fail_over_what_it_leaves(tmp_path: Path) -> None:

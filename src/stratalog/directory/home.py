@@ -31,6 +31,8 @@ from uuid import UUID
 from stratalog.clock import Clock
 from stratalog.config import LogConfig
 from stratalog.directory.clean_shutdown import UNKNOWN_EPOCH, CleanShutdownFile
+from stratalog.directory.kind import keeps_its_partitions
+from stratalog.directory.layout import make_directories
 from stratalog.directory.lone_files import LoneFiles
 from stratalog.errors import DiskError, NeedsRecoveryError, UsageError
 from stratalog.files.disk import Disk
@@ -40,7 +42,6 @@ from stratalog.files.names import (
     CLEANER_OFFSET_CHECKPOINT,
     LOCK,
     LOG_START_OFFSET_CHECKPOINT,
-    META_PROPERTIES,
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
@@ -65,13 +66,6 @@ INT64_MAX = 2**63 - 1
 _ADVICE = (
     "let open_log keep these bytes on another disk with quarantine=DIR, or open the log with read_only=True, "
     "which reads everything before them."
-)
-_SIGNS_OF_A_LOG_DIRECTORY = (
-    META_PROPERTIES,
-    RECOVERY_POINT_CHECKPOINT,
-    LOG_START_OFFSET_CHECKPOINT,
-    REPLICATION_OFFSET_CHECKPOINT,
-    CLEANER_OFFSET_CHECKPOINT,
 )
 _MARKS_OF_THE_END = (RECOVERY_POINT_CHECKPOINT, REPLICATION_OFFSET_CHECKPOINT, CLEANER_OFFSET_CHECKPOINT)
 
@@ -120,7 +114,7 @@ class LogHome:
             check_topic_name(found.topic_partition.topic)
             # Before anything is made there: a broker would take the directory for a partition.
             _check_unlocked(os.path.dirname(directory))  # noqa: PTH120
-            _make_directories(disk, directory)
+            make_directories(disk, str(directory))
         elif status.kind is not EntryKind.DIRECTORY:
             raise UsageError(f"{path} is not a directory.")
         home = _log_directory_of(disk, str(directory))
@@ -251,7 +245,7 @@ class LogHome:
         self._take(home)
         for parent in parents:
             if parent != home:
-                if _has_signs(self._disk, parent):
+                if keeps_its_partitions(self._disk, parent):
                     raise UsageError(
                         f"{self.directory} is a link from one log directory to another, {parent}: open the "
                         "log by its own path, and remove the link."
@@ -287,7 +281,7 @@ class LogHome:
         place = beside if quarantine is None else os.path.abspath(quarantine)  # noqa: PTH100
         with ExitStack() as held:
             if place != beside:
-                _make_directories(self._disk, Path(place))
+                make_directories(self._disk, place)
                 # Others may keep something there as well, of a partition that has the same name.
                 held.enter_context(DirectoryLock(place))
             recover_partition(
@@ -352,11 +346,7 @@ def _parents_of(directory: str) -> list[str]:
 
 def _log_directory_of(disk: Disk, directory: str) -> str | None:
     """The log directory of a broker or of a manager that a partition is in, by either name."""
-    return next((parent for parent in _parents_of(directory) if _has_signs(disk, parent)), None)
-
-
-def _has_signs(disk: Disk, directory: str) -> bool:
-    return any(disk.exists(f"{directory}{os.sep}{sign}") for sign in _SIGNS_OF_A_LOG_DIRECTORY)
+    return next((parent for parent in _parents_of(directory) if keeps_its_partitions(disk, parent)), None)
 
 
 def _check_unlocked(directory: str) -> None:
@@ -376,13 +366,3 @@ def _topic_id_of(topic_id: UUID | str) -> UUID:
         return topic_id_from_text(topic_id)
     except ValueError as error:
         raise UsageError(f"topic_id: {error}.") from error
-
-
-def _make_directories(disk: Disk, directory: Path) -> None:
-    if disk.exists(directory):
-        return
-    parent = directory.parent
-    if parent != directory and not disk.exists(parent):
-        _make_directories(disk, parent)
-    disk.make_directory(directory)
-    disk.sync_directory(parent)

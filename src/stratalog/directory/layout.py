@@ -20,7 +20,8 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from stratalog.errors import InvalidNameError, UsageError
+from stratalog.directory.kind import check_log_directory
+from stratalog.errors import InvalidNameError
 from stratalog.files.disk import Disk
 from stratalog.files.entries import EntryKind, Path
 from stratalog.files.names import (
@@ -77,8 +78,8 @@ class Layout(NamedTuple):
 def classify(disk: Disk, directory: Path) -> Layout:
     """Sort what is in a log directory. Reads the listing alone, and changes nothing.
 
-    UsageError for a partition's own directory. Taken for a log directory without logs it would be marked as
-    closed cleanly, by the very file that says so of a log that is open by itself.
+    NotALogDirectoryError for a partition's own directory. Taken for a log directory without logs it would get
+    the very file that says of a log that is open by itself that it was closed cleanly.
     """
     root = os.fspath(directory)
     partitions: list[PartitionEntry] = []
@@ -110,8 +111,7 @@ def classify(disk: Disk, directory: Path) -> Layout:
             marked[found.state].append(entry.name)
             left_alone.append(entry.name)
     if has_segments and not partitions and not left_alone:
-        above = os.path.dirname(os.path.abspath(root))  # noqa: PTH100, PTH120
-        raise UsageError(f"{root} is the directory of one partition. Name the one that it is in: {above}.")
+        check_log_directory(disk, root)
     problems += find_duplicates([(root, entry) for entry in partitions])
     return Layout(
         root,
@@ -175,3 +175,14 @@ def stray_problem(entry: PartitionEntry) -> Problem:
         f"{PARTITION_METADATA} is missing, so that its topic's id is not known",
         "a broker renames the directory to -stray and does not serve it",
     )
+
+
+def make_directories(disk: Disk, directory: str) -> None:
+    """Make a directory, and those above it, if need be; on the device when this returns."""
+    if disk.exists(directory):
+        return
+    parent = os.path.dirname(directory)  # noqa: PTH120
+    if parent and parent != directory:
+        make_directories(disk, parent)
+    disk.make_directory(directory)
+    disk.sync_directory(parent or os.curdir)

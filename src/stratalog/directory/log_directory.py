@@ -10,18 +10,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stratalog.directory.checkpoints import DirectoryCheckpoints
 from stratalog.directory.clean_shutdown import UNKNOWN_EPOCH, CleanShutdownFile
-from stratalog.directory.layout import Layout, Problem, classify
+from stratalog.directory.kind import Kind, kind_of
+from stratalog.directory.layout import Layout, Problem, classify, make_directories
 from stratalog.directory.lone_logs import check_lone_logs, has_lone_logs, lock_links
 from stratalog.directory.meta_properties import MetaProperties, read_meta_properties
 from stratalog.directory.write_journal import has_pending_write
 from stratalog.errors import CorruptCheckpointError, DiskError, StratalogError
 from stratalog.files.disk import Disk
-from stratalog.files.entries import EntryKind
 from stratalog.files.lock import DirectoryLock
 from stratalog.files.names import META_PROPERTIES, TopicPartition
 
@@ -59,15 +58,17 @@ class LogDirectory:
     def is_online(self) -> bool:
         return self.failure is None
 
+    def check_kind(self) -> None:
+        """NotALogDirectoryError unless it is a log directory, or can become one. Changes nothing."""
+        found = kind_of(self._disk, self.path)
+        if found.kind is Kind.NO_DIRECTORY:  # as a disk that fails: the others serve without it
+            raise DiskError(self.path, found.refusal().reason)
+        if not found.is_log_directory and not found.may_become_one:
+            raise found.refusal()
+
     def make(self) -> None:
-        """Create it if it is not there."""
-        status = self._disk.status(self.path)
-        if status is None:
-            _make_directories(self._disk, Path(self.path))
-        elif status.kind is not EntryKind.DIRECTORY:
-            raise DiskError(
-                self.path, "this is not a directory. Check log.dirs, and whether its disk is mounted."
-            )
+        """Create it if it does not exist."""
+        make_directories(self._disk, self.path)
 
     def needs_recovery(self) -> bool:
         """Whether a write is to be finished, or there are logs that no marker says were closed in order."""
@@ -147,11 +148,3 @@ class LogDirectory:
             lock.release()
         self._links = []
         self._disk.release(self.path)
-
-
-def _make_directories(disk: Disk, directory: Path) -> None:
-    parent = directory.parent
-    if parent != directory and not disk.exists(parent):
-        _make_directories(disk, parent)
-    disk.make_directory(directory)
-    disk.sync_directory(parent)

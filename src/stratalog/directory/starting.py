@@ -19,7 +19,7 @@ from stratalog.directory.layout import find_duplicates
 from stratalog.directory.log_directory import LogDirectory, MakeLock
 from stratalog.directory.recovery.progress import OnProgress
 from stratalog.directory.topic_configs import TopicConfigs
-from stratalog.errors import DiskError, LogDirLockedError, StratalogError, UsageError
+from stratalog.errors import DiskError, LogDirLockedError, NotALogDirectoryError, StratalogError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.entries import Path
 
@@ -54,9 +54,12 @@ def open_directories(
 ) -> tuple[TopicConfigs, ClusterMetadata | None]:
     """Recover and lock the directories; returns the topics' settings, and the metadata if there is any.
 
-    One that the disk refuses goes offline. LogDirLockedError if one is in use, DiskError if none is left.
+    One that the disk refuses goes offline. NotALogDirectoryError if one is something else, LogDirLockedError
+    if one is in use, DiskError if none is left.
     """
     for directory in directories:
+        guarded(directory, directory.check_kind)
+    for directory in _online(directories):
         guarded(directory, directory.make)
     unclean: list[LogDirectory] = []
     for directory in _online(directories):
@@ -104,10 +107,13 @@ def check_any_online(directories: Sequence[LogDirectory]) -> None:
 
 
 def guarded(directory: LogDirectory, action: Callable[[], object]) -> object:
-    """Do something in one directory, which goes offline if that fails; a lock concerns all of them."""
+    """Do something in one directory, which goes offline if that fails.
+
+    That one is in use, or is no log directory, concerns all of them.
+    """
     try:
         return action()
-    except LogDirLockedError:
+    except (LogDirLockedError, NotALogDirectoryError):
         raise
     except StratalogError as error:
         directory.fail(error)

@@ -22,6 +22,7 @@ from typing import Protocol
 
 from stratalog.clock import Clock, system_clock
 from stratalog.directory.checkpoints import Checkpoint
+from stratalog.directory.kind import check_log_directory
 from stratalog.directory.known_topics import KnownTopics, TopicSources
 from stratalog.directory.layout import classify
 from stratalog.directory.log_directory import LogDirectory, MakeLock
@@ -78,11 +79,14 @@ class Maintenance:
     make_lock: MakeLock = DirectoryLock
 
     def run(self, work: Work, on_read: OnRead = nobody) -> WorkReport:
-        """Do it, or only say what would be done. LogDirLockedError if a directory is in use.
+        """Do it, or only say what would be done. LogDirLockedError if a directory is in use,
+        NotALogDirectoryError if it is something else.
 
         `on_read` is told of the partition whose records are read.
         """
         paths = unique_paths(self.directories)
+        for path in paths:
+            check_log_directory(self.disk, path)
         now = self.clock()
         # The same moment for all of it: a second run at that moment finds nothing more to do.
         fixed = replace(self, clock=lambda: now)

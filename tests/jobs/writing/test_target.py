@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stratalog.directory.cluster_metadata import ClusterMetadata, read_cluster_metadata
-from stratalog.errors import DiskError, StratalogError, UsageError
+from stratalog.errors import NotALogDirectoryError, StratalogError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.jobs.writing.options import _KNOWN, WriteOptions
 from stratalog.jobs.writing.target import WriteTarget, find_target
@@ -102,12 +102,18 @@ def test_a_kraft_directory_without_metadata_needs_the_topics_id(tmp_path: Path) 
     assert target(tmp_path, partitions="1", topic="orders", topicId="k3jUvR3lSY2s4FGnLT5bFA")
 
 
-def test_a_path_that_is_no_directory_is_told(tmp_path: Path) -> None:
-    with pytest.raises(DiskError, match="no such directory"):
-        target(tmp_path / "none")
+def test_a_path_that_is_not_a_directory_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(DiskError, match="not a directory"):
+
+    with pytest.raises(NotALogDirectoryError, match="not a directory"):
         target(tmp_path / "file")
+
+
+def test_a_directory_that_does_not_exist_can_be_written_to(tmp_path: Path) -> None:
+    found = target(tmp_path / "none", partitions="3", topic="orders")
+
+    assert found.topic("orders").partitions_count == 3
+    assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.parametrize(

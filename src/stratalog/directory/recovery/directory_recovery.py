@@ -20,6 +20,7 @@ from stratalog.directory.attempt import Attempt
 from stratalog.directory.checkpoints import DirectoryCheckpoints, clamp
 from stratalog.directory.clean_shutdown import UNKNOWN_EPOCH
 from stratalog.directory.cluster_metadata import ClusterMetadata
+from stratalog.directory.kind import kind_of
 from stratalog.directory.layout import (
     Layout,
     PartitionEntry,
@@ -43,7 +44,6 @@ from stratalog.directory.recovery.result import DirectoryReport, Outcome, Partit
 from stratalog.directory.write_journal import has_pending_write
 from stratalog.errors import CorruptCheckpointError, DiskError
 from stratalog.files.disk import Disk
-from stratalog.files.entries import EntryKind
 from stratalog.files.lock import DirectoryLock
 from stratalog.files.names import PARTITION_METADATA, DirectoryState, TopicPartition
 from stratalog.log.partition_metadata import PartitionMetadataFile
@@ -81,12 +81,15 @@ class DirectoryRecovery:
             self.error = str(error)
 
     def begin(self, scan_all: bool) -> None:
-        """Lock it, or see that nobody else has; LogDirLockedError concerns all directories of the node."""
-        status = self._disk.status(self.path)
-        if status is None or status.kind is not EntryKind.DIRECTORY:
-            raise DiskError(
-                self.path, "this is not a directory. Check log.dirs, and whether its disk is mounted."
-            )
+        """Lock it, or see that nobody else has.
+
+        LogDirLockedError and NotALogDirectoryError concern all directories of the node.
+        """
+        found = kind_of(self._disk, self.path)
+        if found.may_become_one:  # a disk that is not mounted: the other directories of the node go on
+            raise DiskError(self.path, f"there is no log directory here: {found.refusal().reason}")
+        if not found.is_log_directory:
+            raise found.refusal()
         self.is_left_alone = self._may_be_left_alone(scan_all)
         if self.is_left_alone or self._dry_run:
             # Not even for a moment: a lock of ours would keep a broker from starting.

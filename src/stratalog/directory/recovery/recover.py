@@ -44,7 +44,14 @@ from stratalog.directory.topic_configs import TopicConfigs
 from stratalog.directory.work_dir import WorkDirDisk
 from stratalog.engine.devices import Device, device_of
 from stratalog.engine.readers import DeviceUse, scan_all
-from stratalog.errors import DiskError, FileOwnerError, LogDirLockedError, StratalogError, UsageError
+from stratalog.errors import (
+    DiskError,
+    FileOwnerError,
+    LogDirLockedError,
+    NotALogDirectoryError,
+    StratalogError,
+    UsageError,
+)
 from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock
 from stratalog.log.recovery.facts import Finding
@@ -53,6 +60,8 @@ from stratalog.log.recovery.survey import RecoveryOptions, survey_partition
 from stratalog.log.recovery.task import ScanTask, run_scan
 from stratalog.segment.scan import SCAN_SIZE
 
+# What concerns all directories of a run, not one alone.
+_REFUSALS = (LogDirLockedError, NotALogDirectoryError)
 _reused = threading.local()  # memory of each reader: made anew, it would be slower to read into
 
 
@@ -94,8 +103,9 @@ def recover_directories(
 
     `topics` instead of what `__cluster_metadata` says over `server`; that is looked for in the directories
     themselves, unless `metadata_directory` (a node's metadata.log.dir) has it. `topic_settings` is a user's
-    JSON (`topic_configs.py`) over either. LogDirLockedError if one of
-    them is in use, FileOwnerError if files could not keep their owner: then nothing was changed anywhere.
+    JSON (`topic_configs.py`) over either. NotALogDirectoryError if one of them is something else,
+    LogDirLockedError if one is in use, FileOwnerError if files could not keep their owner: then nothing was
+    changed anywhere. One that is missing or empty, as a disk that is not mounted, fails alone.
     """
     options = options or RecoverOptions()
     if disk is None and options.work_dir is not None:
@@ -173,7 +183,7 @@ class _Recovery:
             self._disk.release(directory.path)
         user = current_user() if self._options.user is None else self._options.user
         for directory in self._directories:
-            self._guarded(directory, directory.begin, self._options.scan_all, refusal=LogDirLockedError)
+            self._guarded(directory, directory.begin, self._options.scan_all, refusal=_REFUSALS)
         for directory in self._alive():
             self._guarded(directory, directory.check_owners, user, refusal=FileOwnerError)
         if not self._options.dry_run:
@@ -371,7 +381,7 @@ class _Recovery:
         directory: DirectoryRecovery,
         action: Callable[..., object],
         *arguments: object,
-        refusal: type[StratalogError] | None = None,
+        refusal: type[StratalogError] | tuple[type[StratalogError], ...] = (),
     ) -> None:
         """Do something to one directory, which fails alone if that fails; a `refusal` concerns them all."""
         if directory.error is not None:
@@ -379,7 +389,7 @@ class _Recovery:
         try:
             action(*arguments)
         except StratalogError as error:
-            if refusal is not None and isinstance(error, refusal):
+            if isinstance(error, refusal):
                 raise
             directory.fail(error)
 

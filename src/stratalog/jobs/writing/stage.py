@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from stratalog.clock import Clock
 from stratalog.config import LogConfig
+from stratalog.directory.layout import make_directories
 from stratalog.directory.pending_write import STAGED_KINDS, staged_path
 from stratalog.directory.write_journal import STAGED_PREFIX, Journal
 from stratalog.errors import DiskError, UsageError
@@ -62,8 +63,12 @@ class Staged:
 
 
 def begin_write(disk: Disk, directory: str, write: str) -> None:
-    """Let a write take files, until it is committed or given up; may be called by each of its tasks."""
+    """Let a write take files, until it is committed or given up; may be called by each of its tasks.
+
+    Makes the log directory if it does not exist.
+    """
     path = _task_file(directory, write)
+    make_directories(disk, directory)
     if not disk.exists(path):
         try:
             disk.create(path)

@@ -19,14 +19,14 @@ from stratalog.directory.cluster_metadata import (
     find_cluster_metadata,
     read_cluster_metadata,
 )
+from stratalog.directory.kind import Kind, check_log_directory
 from stratalog.directory.layout import Layout, classify
 from stratalog.directory.lone_logs import check_lone_logs
 from stratalog.directory.meta_properties import MetaProperties, read_meta_properties
 from stratalog.directory.topic_configs import TopicConfigs
 from stratalog.directory.write_journal import STAGED_PREFIX
-from stratalog.errors import DiskError, LogDirLockedError, UsageError
+from stratalog.errors import LogDirLockedError, UsageError
 from stratalog.files.disk import Disk
-from stratalog.files.entries import EntryKind
 from stratalog.files.lock import is_locked
 from stratalog.files.names import DirectoryState, TopicPartition, check_topic_name
 from stratalog.jobs.reading.catalog import INTERNAL_TOPICS
@@ -119,20 +119,19 @@ class WriteTarget:
 def find_target(disk: Disk, options: WriteOptions) -> WriteTarget:
     """What can be written to, by the metadata or else by the options. Changes nothing.
 
-    LogDirLockedError if a broker uses the directory: it would be refused in the end, so it is at once. While
-    other writes are under way it may be one of them that commits, and the commit will see.
+    The directory may be missing or empty; NotALogDirectoryError if it is something else. LogDirLockedError
+    if a broker uses it: it would be refused in the end, so it is at once. While other writes are under way
+    it may be one of them that commits, and the commit will see.
     """
-    status = disk.status(options.path)
-    if status is not None and status.kind is not EntryKind.DIRECTORY:
-        raise DiskError(options.path, "this is not a directory. Save to a Kafka log directory.")
-    if status is None:
-        raise DiskError(
-            options.path, "there is no such directory. Make it first, or check whether its disk is mounted."
-        )
-    is_alone = not has_other_writes(disk, options.path)
-    if is_alone and is_locked(options.path):
-        raise LogDirLockedError(options.path)
-    check_lone_logs(classify(disk, options.path))
+    is_missing = check_log_directory(disk, options.path, may_be_new=True).kind is Kind.MISSING
+    if is_missing:
+        layout = Layout(options.path, (), (), (), (), ())
+    else:
+        is_alone = not has_other_writes(disk, options.path)
+        if is_alone and is_locked(options.path):
+            raise LogDirLockedError(options.path)
+        layout = classify(disk, options.path)
+        check_lone_logs(layout)
     places = [os.path.abspath(options.metadata_path)] if options.metadata_path else []  # noqa: PTH100
     found = find_cluster_metadata(disk, [*places, options.path])
     metadata = None if found is None else read_cluster_metadata(disk, found)
@@ -141,7 +140,6 @@ def find_target(disk: Disk, options: WriteOptions) -> WriteTarget:
             f"metadataPath is {options.metadata_path!r}: there is no __cluster_metadata-0 in it."
         )
     meta = read_meta_properties(disk, options.path)
-    layout = classify(disk, options.path)
     if metadata is None:
         configs = TopicConfigs()
     else:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from stratalog.clock import Clock, system_clock
+from stratalog.directory.kind import check_log_directory
 from stratalog.directory.known_topics import KnownTopics, TopicSources
 from stratalog.directory.log_directory import LogDirectory, MakeLock
 from stratalog.directory.lone_logs import check_not_in_use
@@ -57,7 +58,8 @@ class Erasure:
     make_lock: MakeLock = DirectoryLock
 
     def run(self, on_look: OnRead = nobody, on_erase: OnRead = nobody) -> ErasureReport:
-        """Erase, or only say what would be. LogDirLockedError if a directory is in use.
+        """Erase, or only say what would be. LogDirLockedError if a directory is in use,
+        NotALogDirectoryError if it is something else.
 
         Both are told of the partition that is read: to find what is to go, and to write files without it.
         """
@@ -67,6 +69,8 @@ class Erasure:
                 "count on every record of it."
             )
         paths, now = unique_paths(self.directories), self.clock()
+        for path in paths:
+            check_log_directory(self.disk, path)
         fixed = replace(self, clock=lambda: now)
         if self.dry_run:
             for path in paths:

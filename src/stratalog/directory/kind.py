@@ -1,0 +1,252 @@
+"""Is this a log directory? One answer, with the names that it rests on.
+
+found in the directory                                    so it is
+meta.properties, or __cluster_metadata-0                  a broker's, as are the others in its log.dirs
+a checkpoint of recovery points, watermarks, cleaning     a log directory of ours
+log directories                                           their parent: refused
+segments, and no partition                                one partition's directory: refused
+partitions with files of a log in them                    a log directory of ours
+a clean-shutdown file, a journal or a note of ours        a log directory of ours
+`.lock` or empty partitions, and nothing else             a log directory of ours, not written to yet
+nothing, or only lost+found                               empty: refused, unless one is to be made
+anything else                                             a folder of something else: refused
+
+Whatever changes files asks here first, and changes nothing in a directory that is refused: `recover` in a
+wrong place would make segments in every folder whose name ends in a number, `llvm-14` for one. The names that
+only a log directory has are looked for first, so that a large one is not listed for this.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from stratalog.directory import attempt, pending_move
+from stratalog.directory.write_journal import JOURNAL, STAGED_PREFIX
+from stratalog.errors import DiskError, InvalidNameError, NotALogDirectoryError
+from stratalog.files.disk import Disk
+from stratalog.files.entries import DirectoryEntry, EntryKind, Path
+from stratalog.files.names import (
+    CLEAN_SHUTDOWN,
+    CLEANER_OFFSET_CHECKPOINT,
+    CLUSTER_METADATA_TOPIC,
+    LEADER_EPOCH_CHECKPOINT,
+    LOCK,
+    LOG_START_OFFSET_CHECKPOINT,
+    META_PROPERTIES,
+    PARTITION_METADATA,
+    RECOVERY_POINT_CHECKPOINT,
+    REMOTE_LOG_INDEX_CACHE,
+    REPLICATION_OFFSET_CHECKPOINT,
+    TEMPORARY_SUFFIX,
+    TopicPartition,
+    parse_partition_directory,
+)
+
+LOST_AND_FOUND = "lost+found"
+_BROKERS = (META_PROPERTIES, str(TopicPartition(CLUSTER_METADATA_TOPIC, 0)))
+# No partition has these. A log by itself has a lock, a start and a clean-shutdown file beside its segments.
+_SURE = (RECOVERY_POINT_CHECKPOINT, REPLICATION_OFFSET_CHECKPOINT, CLEANER_OFFSET_CHECKPOINT)
+_LIKELY = (LOG_START_OFFSET_CHECKPOINT, CLEAN_SHUTDOWN, JOURNAL, attempt.NOTE, pending_move.NOTE)
+_PARTITION_FILES = (PARTITION_METADATA, LEADER_EPOCH_CHECKPOINT)
+_SEGMENT_FILE = re.compile(r"\d{20}\.(log|index|timeindex|txnindex|snapshot)(\.\w+)?", re.ASCII)
+_MOST_LOOKED_INTO = 20  # sub-directories of a sub-directory, to tell whether that is a log directory
+_MOST_NAMES = 5  # in a message
+
+
+class Kind(Enum):
+    """What a directory is; the value is how a sentence says it."""
+
+    BROKERS = "a broker's log directory"
+    OURS = "a log directory"
+    PARENT = "the parent of log directories"
+    PARTITION = "the directory of one partition"
+    EMPTY = "an empty directory"
+    MISSING = "a path that does not exist"
+    NO_DIRECTORY = "not a directory"
+    OTHER = "a folder of something else"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectoryKind:
+    """What the directory `path` is; `reasons` are the names in it that say so."""
+
+    path: str
+    kind: Kind
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def is_log_directory(self) -> bool:
+        return self.kind in (Kind.BROKERS, Kind.OURS)
+
+    @property
+    def may_become_one(self) -> bool:
+        """Whether a log directory can be made there."""
+        return self.kind in (Kind.EMPTY, Kind.MISSING)
+
+    def refusal(self) -> NotALogDirectoryError:
+        """Why nothing is changed there, and what was probably meant."""
+        assert not self.is_log_directory, "a log directory is not refused"
+        return NotALogDirectoryError(self.path, self._mistake())
+
+    def _mistake(self) -> str:
+        match self.kind:
+            case Kind.PARENT:
+                count = len(self.reasons)
+                paths = ", ".join(os.path.join(self.path, name) for name in self.reasons)  # noqa: PTH118
+                if count == 1:
+                    return f"it has a log directory in it: name that one: {paths}."
+                return f"it has {count} log directories in it: name them: {paths}."
+            case Kind.PARTITION:
+                above = os.path.dirname(os.path.abspath(self.path))  # noqa: PTH100, PTH120
+                return f"it is the directory of one partition. Name the log directory that it is in: {above}."
+            case Kind.EMPTY:
+                what = f"it has only {LOST_AND_FOUND} in it" if self.reasons else "it is empty"
+                return f"{what}. Check log.dirs, and whether the disk is mounted here."
+            case Kind.MISSING:
+                return "it does not exist. Check log.dirs, and whether its disk is mounted."
+            case Kind.NO_DIRECTORY:
+                return "it is not a directory. Check log.dirs."
+            case _:
+                names = ", ".join(self.reasons[:_MOST_NAMES])
+                more = ", ..." if len(self.reasons) > _MOST_NAMES else ""
+                return f"it has no partition and no checkpoint in it, but {names}{more}. Check the path."
+
+
+def kinds_of(disk: Disk, directories: Sequence[Path]) -> list[DirectoryKind]:
+    """What these directories are, all of one node: beside a broker's directory each one is a broker's."""
+    found = [kind_of(disk, directory) for directory in directories]
+    brokers = next((each.path for each in found if each.kind is Kind.BROKERS), None)
+    if brokers is None:
+        return found
+    return [
+        replace(each, kind=Kind.BROKERS, reasons=(f"beside {brokers}",)) if each.kind is Kind.OURS else each
+        for each in found
+    ]
+
+
+def check_log_directory(disk: Disk, directory: Path, *, may_be_new: bool = False) -> DirectoryKind:
+    """NotALogDirectoryError unless this is a log directory, or `may_be_new` and one can be made there."""
+    found = kind_of(disk, directory)
+    if found.is_log_directory or (may_be_new and found.may_become_one):
+        return found
+    raise found.refusal()
+
+
+def kind_of(disk: Disk, directory: Path) -> DirectoryKind:
+    """What this directory is. Changes nothing."""
+    root = os.fspath(directory)
+    status = disk.status(root)
+    if status is None:
+        return DirectoryKind(path=root, kind=Kind.MISSING)
+    if status.kind is not EntryKind.DIRECTORY:
+        return DirectoryKind(path=root, kind=Kind.NO_DIRECTORY)
+    for kind, signs in ((Kind.BROKERS, _BROKERS), (Kind.OURS, _SURE)):
+        if found := _first_of(disk, root, signs):
+            return DirectoryKind(path=root, kind=kind, reasons=(found,))
+    return _by_listing(disk, root)
+
+
+def keeps_its_partitions(disk: Disk, directory: str) -> bool:
+    """Whether lock, clean-shutdown file and starts of the logs in this directory are kept by the directory.
+
+    If not, each log in it is by itself (`home.py`), although all of them together may be a log directory for
+    whoever names it.
+    """
+    return _first_of(disk, directory, (*_BROKERS, *_SURE, LOG_START_OFFSET_CHECKPOINT)) is not None
+
+
+def _first_of(disk: Disk, directory: str, names: Sequence[str]) -> str | None:
+    return next((name for name in names if disk.exists(f"{directory}{os.sep}{name}")), None)
+
+
+def _by_listing(disk: Disk, root: str) -> DirectoryKind:
+    entries = disk.list_directory(root)
+    folders = [
+        entry.name
+        for entry in entries
+        if entry.kind is EntryKind.DIRECTORY and entry.name not in (LOST_AND_FOUND, REMOTE_LOG_INDEX_CACHE)
+    ]
+    inside = {name: _look_into(disk, f"{root}{os.sep}{name}", name) for name in sorted(folders)}
+
+    def these(wanted: _Inside) -> tuple[str, ...]:
+        return tuple(name for name, found in inside.items() if found is wanted)
+
+    def found(kind: Kind, reasons: Sequence[str]) -> DirectoryKind:
+        return DirectoryKind(path=root, kind=kind, reasons=tuple(reasons))
+
+    files = sorted(entry.name for entry in entries if entry.kind is not EntryKind.DIRECTORY)
+    if logs := these(_Inside.LOG_DIRECTORY):
+        return found(Kind.PARENT, logs)
+    if partitions := these(_Inside.PARTITION):
+        return found(Kind.OURS, partitions)
+    if segments := [name for name in files if _is_of_a_partition(name)]:
+        return found(Kind.PARTITION, segments)
+    if ours := [name for name in files if _is_ours(name)]:
+        return found(Kind.OURS, ours)
+    others = [*these(_Inside.OTHER), *(name for name in files if name != LOCK)]
+    if others:
+        return found(Kind.OTHER, others)
+    if unwritten := [*these(_Inside.EMPTY), *(name for name in files if name == LOCK)]:
+        return found(Kind.OURS, unwritten)
+    return found(Kind.EMPTY, [entry.name for entry in entries])
+
+
+class _Inside(Enum):
+    """What a sub-directory looks like from inside."""
+
+    PARTITION = 0
+    EMPTY = 1  # a partition's by its name, and nothing in it yet
+    LOG_DIRECTORY = 2
+    OTHER = 3
+
+
+def _look_into(disk: Disk, path: str, name: str) -> _Inside:
+    entries = _entries(disk, path)
+    files = [entry.name for entry in entries if entry.kind is not EntryKind.DIRECTORY]
+    is_named = _is_partition_name(name)
+    if any(file in (*_BROKERS, *_SURE) for file in files):
+        return _Inside.LOG_DIRECTORY
+    if any(map(_is_of_a_partition, files)):
+        return _Inside.PARTITION if is_named else _Inside.OTHER
+    folders = [entry.name for entry in entries if entry.kind is EntryKind.DIRECTORY]
+    if _BROKERS[1] in folders or any(map(_is_ours, files)):
+        # A log by itself that was killed before its first segment has such a file too, and no folder.
+        return _Inside.LOG_DIRECTORY if folders or not is_named else _Inside.PARTITION
+    for folder in [folder for folder in folders if _is_partition_name(folder)][:_MOST_LOOKED_INTO]:
+        below = _entries(disk, f"{path}{os.sep}{folder}")
+        if any(_is_of_a_partition(entry.name) for entry in below if entry.kind is not EntryKind.DIRECTORY):
+            return _Inside.LOG_DIRECTORY
+    if folders or any(file != LOCK for file in files) or not is_named:
+        return _Inside.OTHER
+    return _Inside.EMPTY
+
+
+def _entries(disk: Disk, path: str) -> list[DirectoryEntry]:
+    with suppress(DiskError):  # a folder that is not ours to look into
+        return disk.list_directory(path)
+    return []
+
+
+def _is_partition_name(name: str) -> bool:
+    try:
+        parse_partition_directory(name)
+    except InvalidNameError:
+        return False
+    return True
+
+
+def _is_of_a_partition(name: str) -> bool:
+    return (
+        _SEGMENT_FILE.fullmatch(name) is not None or name.removesuffix(TEMPORARY_SUFFIX) in _PARTITION_FILES
+    )
+
+
+def _is_ours(name: str) -> bool:
+    """Whether a file is one that a log directory gets from us before its first checkpoint."""
+    plain = name.removesuffix(TEMPORARY_SUFFIX)
+    return plain in (*_BROKERS, *_SURE, *_LIKELY) or name.startswith(STAGED_PREFIX)
