@@ -70,7 +70,7 @@ def test_what_is_written_is_read_again() -> None:
     "data", [b"", b"version=2\nnode.id=1\n", b"version=one\n", b"version=1\nnode.id=x\n"]
 )
 def test_what_a_broker_does_not_start_with_is_named(data: bytes) -> None:
-    with pytest.raises(CorruptCheckpointError, match=r"^/data/meta.properties: (version|node.id) is"):
+    with pytest.raises(CorruptCheckpointError, match=r"^/data/meta.properties: Its (version|node.id) is"):
         parse_meta_properties(data, "/data/meta.properties")
 
 

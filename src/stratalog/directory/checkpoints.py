@@ -40,6 +40,7 @@ class Checkpoint:
     def __init__(self, disk: Disk, directory: str, name: str) -> None:
         self.name = name
         self.problem: Problem | None = None
+        self.takes_offline = False  # a broker's directory, by what was wrong with it
         self._disk = disk
         self._file = OffsetCheckpointFile(disk, f"{directory}{os.sep}{name}")
 
@@ -49,12 +50,13 @@ class Checkpoint:
 
     def read(self) -> dict[TopicPartition, int]:
         """The offsets; none where there is no file, or one that cannot be read (`problem` then says so)."""
-        self.problem = None
+        self.problem, self.takes_offline = None, False
         try:
             return self._file.read()
         except CorruptCheckpointError as error:
             place = f"line {error.line}: " if error.line else ""
-            consequence = _FORGIVEN if isinstance(error, CheckpointNumberError) else _OFFLINE
+            self.takes_offline = not isinstance(error, CheckpointNumberError)
+            consequence = _OFFLINE if self.takes_offline else _FORGIVEN
             self.problem = Problem(self.name, f"{place}{error.reason.rstrip('.')}", consequence)
             return {}
 
@@ -95,10 +97,13 @@ class DirectoryCheckpoints:
         return KeptMarks(topic_partition, starts=self.log_start_offsets, ends=ends)
 
     @property
+    def every(self) -> tuple[Checkpoint, ...]:
+        return self.recovery_points, self.log_start_offsets, self.high_watermarks, self.cleaner_offsets
+
+    @property
     def problems(self) -> tuple[Problem, ...]:
         """What was wrong with those that have been read."""
-        every = (self.recovery_points, self.log_start_offsets, self.high_watermarks, self.cleaner_offsets)
-        return tuple(checkpoint.problem for checkpoint in every if checkpoint.problem is not None)
+        return tuple(checkpoint.problem for checkpoint in self.every if checkpoint.problem is not None)
 
 
 def clamp(offset: int, log_start_offset: int, log_end_offset: int) -> int:

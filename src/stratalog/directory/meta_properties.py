@@ -20,6 +20,7 @@ from stratalog.config import parse_properties
 from stratalog.errors import CorruptCheckpointError, UsageError
 from stratalog.files.disk import Disk, Path
 from stratalog.files.names import INT32_MAX, META_PROPERTIES, parse_number
+from stratalog.log.partition_metadata import topic_id_from_text
 
 VERSIONS = (0, 1)
 _DAYS = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
@@ -61,13 +62,13 @@ def parse_meta_properties(data: bytes, path: Path) -> MetaProperties:
     found = parse_properties(data.decode("latin-1"))
     version = parse_number(found.get("version", ""), 0, INT32_MAX)
     if version not in VERSIONS:
-        raise CorruptCheckpointError(path, 0, f"version is {found.get('version')!r}, it is one of 0 and 1.")
+        raise CorruptCheckpointError(path, 0, f"Its version is {found.get('version')!r}, not 0 or 1.")
     name = "node.id" if version else "broker.id"
     node_id = None
     if name in found:
         node_id = parse_number(found[name], -INT32_MAX - 1, INT32_MAX)
         if node_id is None:
-            raise CorruptCheckpointError(path, 0, f"{name} is {found[name]!r}, which is no number.")
+            raise CorruptCheckpointError(path, 0, f"Its {name} is {found[name]!r}, which is not a number.")
     return MetaProperties(
         version=version,
         node_id=node_id,
@@ -92,6 +93,17 @@ def format_meta_properties(properties: MetaProperties, *, now_ms: int) -> bytes:
     if properties.cluster_id is not None:
         lines.append(f"cluster.id={properties.cluster_id}")
     return "".join(f"{line}\n" for line in lines).encode("latin-1")
+
+
+def directory_id_problem(text: str) -> str | None:
+    """Why a broker does not take this for the id of a directory; None if it does."""
+    if text in _RESERVED_IDS:
+        return f"Its directory.id is {text}, which is reserved."
+    try:
+        topic_id_from_text(text)  # all of Kafka's ids are written alike
+    except ValueError as error:
+        return f"Its directory.id is not an id: {error}."
+    return None
 
 
 def _path(directory: Path) -> str:

@@ -1,0 +1,351 @@
+"""What would a Kafka 4.3.1 broker refuse to start for?
+
+One function looks at all log directories of a node and lists the reasons, each with what to do about it. It
+reads listings and small files only, changes nothing, and takes no lock. A broker gives up at two places:
+
+before loading   meta.properties of every directory: missing, garbled, of two nodes or clusters
+while loading    a folder that is not a partition's, a partition twice, a file's name without an offset, a
+                 partition.metadata or leader epochs that are garbled; also in folders marked -delete and
+                 -stray, which it loads before it removes or keeps them
+
+Some of these end the process. Others take one log directory offline, which ends the process too if the
+directory is the last one. What a broker repairs by itself is not listed: a torn tail, a missing index, a
+missing partition.metadata (it renames that folder to -stray), or a number in a checkpoint that is not one.
+
+Kafka: MetaPropertiesEnsemble, LogManager.loadLogs, LogLoader, PartitionMetadataFile, CheckpointFile
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from enum import Enum
+from typing import NamedTuple
+
+from stratalog.directory.checkpoints import DirectoryCheckpoints
+from stratalog.directory.cluster_metadata import METADATA_DIRECTORY
+from stratalog.directory.layout import Layout, classify, find_duplicates
+from stratalog.directory.meta_properties import MetaProperties, directory_id_problem, read_meta_properties
+from stratalog.errors import CheckpointNumberError, CorruptCheckpointError, DiskError
+from stratalog.files.disk import Disk, Path
+from stratalog.files.entries import EntryKind
+from stratalog.files.names import (
+    INT64_MAX,
+    INT64_MIN,
+    LEADER_EPOCH_CHECKPOINT,
+    META_PROPERTIES,
+    PARTITION_METADATA,
+    FileKind,
+    FileState,
+    parse_number,
+)
+from stratalog.log.epochs import LeaderEpochFileCache
+from stratalog.log.partition_metadata import PartitionMetadataFile
+
+_QUORUM_STATE = "quorum-state"
+# A broker reads an offset before the first dot of whatever ends like this, and dies of a name without one.
+_WITH_OFFSET = (*(kind.value for kind in FileKind), FileState.SWAP.value, FileState.CLEANED.value)
+_REWRITE = "Run `stratalog recover --all`, which rewrites it"
+_MOVE = "Move it out of the log directory."
+_MOVE_FOLDER = "Move the folder out of the log directory: no broker serves what is in it."
+_RESTORE = (
+    "Restore it from a backup; or delete what is left of it and run `kafka-storage.sh format "
+    "--ignore-formatted` with the id of this cluster, which leaves the data alone."
+)
+
+
+class RefusalKind(Enum):
+    """What a broker trips over; the value is a word for JSON."""
+
+    META_PROPERTIES = "meta_properties"
+    OTHER_NODE = "other_node"
+    FOLDER = "folder"
+    TWICE = "twice"
+    CHECKPOINT = "checkpoint"
+    LEADER_EPOCHS = "leader_epochs"
+    PARTITION_METADATA = "partition_metadata"
+    FILE_NAME = "file_name"
+    QUORUM_STATE = "quorum_state"
+    UNREADABLE = "unreadable"
+
+
+class StartupRefusal(NamedTuple):
+    """One reason: in which log directory, the name of the file or folder in it, what is wrong, what to do.
+
+    `takes_offline`: a broker with other log directories starts, without this one.
+    """
+
+    kind: RefusalKind
+    directory: str
+    name: str
+    reason: str
+    remedy: str
+    takes_offline: bool = False
+
+    @property
+    def path(self) -> str:
+        return f"{self.directory}{os.sep}{self.name}" if self.name else self.directory
+
+    @property
+    def consequence(self) -> str:
+        if self.takes_offline:
+            return "A broker takes this log directory offline because of it."
+        return "A broker refuses to start because of it."
+
+
+def startup_refusals(
+    disk: Disk,
+    directories: Sequence[Path],
+    *,
+    siblings: Sequence[Path] = (),
+    metadata_directory: Path | None = None,
+    node_id: int | None = None,
+) -> tuple[StartupRefusal, ...]:
+    """Why a broker would not start on these log directories of one node; empty if it would.
+
+    `siblings` are the other directories of its log.dirs, `metadata_directory` its metadata.log.dir and
+    `node_id` the one in its server.properties, where these are known. A directory without meta.properties
+    is a broker's if it holds the cluster's metadata, or if one of the others has the file: a LogManager's
+    own directories need none.
+    """
+    paths = [os.fspath(directory) for directory in directories]
+    others = [os.fspath(path) for path in (*siblings, *([metadata_directory] if metadata_directory else []))]
+    found = [*_of_nodes(disk, paths, [path for path in others if path not in paths], node_id)]
+    layouts = []
+    for path in paths:
+        try:
+            layouts.append(classify(disk, path))
+        except DiskError as error:
+            found.append(_unreadable(path, "", error))
+    for layout in layouts:
+        found += _of_layout(disk, layout)
+    everywhere = [(layout.directory, entry) for layout in layouts for entry in layout.partitions]
+    for problem in find_duplicates(everywhere):
+        directory = next(path for path in paths if problem.name.startswith(path + os.sep))
+        found.append(
+            StartupRefusal(
+                RefusalKind.TWICE,
+                directory,
+                problem.name.removeprefix(directory + os.sep),
+                f"Partition {problem.words}.",
+                "Compare the two, and move the older one out of the log directories.",
+            )
+        )
+    return tuple(found)
+
+
+def _of_nodes(
+    disk: Disk, paths: list[str], others: list[str], node_id: int | None
+) -> Iterator[StartupRefusal]:
+    """What is wrong with the meta.properties of these, by themselves and beside each other."""
+    known: list[tuple[str, MetaProperties]] = []
+    missing: list[str] = []
+    has_file = False
+    for path in (*paths, *others):
+        refusal = None
+        try:
+            meta = read_meta_properties(disk, path)
+            has_file = has_file or meta is not None
+        except CorruptCheckpointError as error:
+            has_file, meta = True, None
+            refusal = _bad_meta(path, error.reason)
+        except DiskError as error:
+            has_file, meta = True, None
+            refusal = _unreadable(path, META_PROPERTIES, error)
+        else:
+            if meta is None:
+                missing.append(path)
+            elif meta.is_kraft and (reason := _incomplete(meta)):
+                refusal = _bad_meta(path, reason)
+            else:
+                known.append((path, meta))
+        if refusal is not None and path in paths:
+            yield refusal
+    for path in missing:
+        if path in paths and (has_file or disk.exists(f"{path}{os.sep}{METADATA_DIRECTORY}")):
+            yield StartupRefusal(
+                RefusalKind.META_PROPERTIES, path, META_PROPERTIES, "The file is missing.", _RESTORE
+            )
+    yield from _disagreements(known, paths, node_id)
+
+
+def _incomplete(meta: MetaProperties) -> str | None:
+    if meta.node_id is None:
+        return "It has no node.id."
+    if meta.cluster_id is None:
+        return "It has no cluster.id."
+    return None if meta.directory_id is None else directory_id_problem(meta.directory_id)
+
+
+def _bad_meta(path: str, reason: str) -> StartupRefusal:
+    return StartupRefusal(RefusalKind.META_PROPERTIES, path, META_PROPERTIES, reason, _RESTORE)
+
+
+def _disagreements(
+    known: list[tuple[str, MetaProperties]], paths: list[str], node_id: int | None
+) -> Iterator[StartupRefusal]:
+    """Two nodes, two clusters, one directory twice."""
+    if not known:
+        return
+    (first_path, first), *_ = known
+    apart = "Name the directories of one node only; or correct log.dirs, so that it does."
+    for path, meta in known:
+        if path not in paths:
+            continue
+        if node_id is not None and meta.node_id not in (node_id, None):
+            words = f"It belongs to node {meta.node_id}, and server.properties says node.id={node_id}."
+            yield StartupRefusal(RefusalKind.OTHER_NODE, path, META_PROPERTIES, words, apart)
+        elif (meta.node_id, meta.cluster_id) != (first.node_id, first.cluster_id):
+            words = (
+                f"It belongs to node {meta.node_id} of cluster {meta.cluster_id}, {first_path} to node "
+                f"{first.node_id} of cluster {first.cluster_id}."
+            )
+            yield StartupRefusal(RefusalKind.OTHER_NODE, path, META_PROPERTIES, words, apart)
+        same = [other for other, found in known if found.directory_id == meta.directory_id]
+        if meta.directory_id is not None and same[0] != path:
+            yield StartupRefusal(
+                RefusalKind.OTHER_NODE,
+                path,
+                META_PROPERTIES,
+                f"Its directory.id {meta.directory_id} is also that of {same[0]}, of which it may be a copy.",
+                "If both are to be used, delete the line directory.id in one: a broker gives it a new id.",
+            )
+
+
+def _of_layout(disk: Disk, layout: Layout) -> Iterator[StartupRefusal]:
+    directory = layout.directory
+    for problem in layout.problems:
+        if problem.name.startswith(directory + os.sep):
+            continue  # a partition that is there twice: all directories are compared at once
+        yield StartupRefusal(
+            RefusalKind.FOLDER, directory, problem.name, "This is not the folder of a partition.", _MOVE
+        )
+    yield from _of_checkpoints(disk, directory)
+    for entry in layout.partitions:
+        yield from _of_partition(disk, directory, entry.name)
+    for name in (*layout.waiting, *layout.strays):
+        for refusal in _of_partition(disk, directory, name):
+            yield refusal._replace(remedy=_MOVE_FOLDER)
+    if METADATA_DIRECTORY in layout.left_alone:
+        yield from _of_quorum_state(disk, directory)
+        for refusal in _of_partition(disk, directory, METADATA_DIRECTORY):
+            is_movable = refusal.kind is RefusalKind.FILE_NAME
+            yield refusal if is_movable else refusal._replace(remedy="Restore it from a backup.")
+
+
+def _of_checkpoints(disk: Disk, directory: str) -> Iterator[StartupRefusal]:
+    checkpoints = DirectoryCheckpoints(disk, directory)
+    for checkpoint in checkpoints.every:
+        try:
+            checkpoint.read()
+        except DiskError as error:
+            yield _unreadable(directory, checkpoint.name, error)
+            continue
+        problem = checkpoint.problem
+        if problem is not None and checkpoint.takes_offline:
+            yield StartupRefusal(
+                RefusalKind.CHECKPOINT,
+                directory,
+                checkpoint.name,
+                f"It cannot be read: {problem.words}.",
+                f"{_REWRITE}; or delete it, which has the same effect as an empty one.",
+                takes_offline=True,
+            )
+
+
+def _of_quorum_state(disk: Disk, directory: str) -> Iterator[StartupRefusal]:
+    name = f"{METADATA_DIRECTORY}{os.sep}{_QUORUM_STATE}"
+    try:
+        data = disk.read_file(f"{directory}{os.sep}{name}")
+        is_whole = data is None or isinstance(json.loads(data), dict)
+    except ValueError:
+        is_whole = False
+    except DiskError as error:
+        yield _unreadable(directory, name, error)
+        return
+    if not is_whole:
+        yield StartupRefusal(
+            RefusalKind.QUORUM_STATE,
+            directory,
+            name,
+            "It is not JSON.",
+            "Restore it from a backup; if this is the cluster's only controller, delete it.",
+        )
+
+
+def _of_partition(disk: Disk, directory: str, name: str) -> Iterator[StartupRefusal]:
+    """What keeps a broker from loading one partition, its log apart."""
+    path = f"{directory}{os.sep}{name}"
+    try:
+        entries = disk.list_directory(path)
+    except DiskError as error:
+        yield _unreadable(directory, name, error)
+        return
+    for entry in entries:
+        if entry.kind is EntryKind.FILE and not _has_offset(entry.name):
+            yield StartupRefusal(
+                RefusalKind.FILE_NAME,
+                directory,
+                f"{name}{os.sep}{entry.name}",
+                "The name ends like that of a segment's file, and does not begin with an offset.",
+                _MOVE,
+            )
+    listed = {entry.name for entry in entries}
+    if PARTITION_METADATA in listed:
+        yield from _of_partition_metadata(disk, directory, name)
+    if LEADER_EPOCH_CHECKPOINT in listed:
+        yield from _of_leader_epochs(disk, directory, name)
+
+
+def _has_offset(name: str) -> bool:
+    if not name.endswith(_WITH_OFFSET):
+        return True
+    return parse_number(name[: name.index(".")], INT64_MIN, INT64_MAX) is not None
+
+
+def _of_partition_metadata(disk: Disk, directory: str, partition: str) -> Iterator[StartupRefusal]:
+    name = f"{partition}{os.sep}{PARTITION_METADATA}"
+    try:
+        PartitionMetadataFile(disk, f"{directory}{os.sep}{name}").read()
+    except CorruptCheckpointError as error:
+        yield StartupRefusal(
+            RefusalKind.PARTITION_METADATA,
+            directory,
+            name,
+            f"It does not name the topic's id: {error.reason}",
+            f"{_REWRITE} where the cluster's metadata knows the topic. Or write the topic's id into it by "
+            "hand; without the file a broker renames the folder to -stray and does not serve it.",
+        )
+    except DiskError as error:
+        yield _unreadable(directory, name, error)
+
+
+def _of_leader_epochs(disk: Disk, directory: str, partition: str) -> Iterator[StartupRefusal]:
+    name = f"{partition}{os.sep}{LEADER_EPOCH_CHECKPOINT}"
+    try:
+        LeaderEpochFileCache(disk, f"{directory}{os.sep}{name}")
+    except CorruptCheckpointError as error:
+        yield StartupRefusal(
+            RefusalKind.LEADER_EPOCHS,
+            directory,
+            name,
+            f"It cannot be read: {error.reason}",
+            f"{_REWRITE} from the log.",
+            takes_offline=not isinstance(error, CheckpointNumberError),
+        )
+    except DiskError as error:
+        yield _unreadable(directory, name, error)
+
+
+def _unreadable(directory: str, name: str, error: DiskError) -> StartupRefusal:
+    reason = error.reason if error.reason.endswith(".") else f"{error.reason}."
+    return StartupRefusal(
+        RefusalKind.UNREADABLE,
+        directory,
+        name,
+        f"It cannot be read: {reason}",
+        "Check its owner and its permissions, whether something else has its name, and whether its disk is "
+        "sound.",
+        takes_offline=True,
+    )

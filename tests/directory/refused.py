@@ -1,0 +1,170 @@
+"""Changes to a broker's clean directory that keep a broker from starting on it, and some that do not.
+
+Found by starting Kafka 4.3.1 on each (tests/kafka/test_startup_refusals.py does it again).
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from stratalog.directory.startup_refusals import RefusalKind
+
+META = "meta.properties"
+ID = "rolled-0/partition.metadata"
+EPOCHS = "rolled-0/leader-epoch-checkpoint"
+WAITING = "short-lived-0.16d0e42cb57747578f152795418c656f-delete"
+OTHER_ID = "reGNe0_MHPkN7msm8w9sjg"  # of another broker's directory
+CHECKPOINTS = (
+    "recovery-point-offset-checkpoint",
+    "log-start-offset-checkpoint",
+    "replication-offset-checkpoint",
+    "cleaner-offset-checkpoint",
+)
+
+Make = Callable[[Path], object]
+
+
+class Change(NamedTuple):
+    """A change to the directory, and what is to be told of it."""
+
+    kind: RefusalKind
+    name: str
+    make: Make
+    takes_offline: bool = False
+
+
+def write(name: str, data: bytes) -> Make:
+    return lambda directory: (directory / name).write_bytes(data)
+
+
+def edit(name: str, old: str, new: str) -> Make:
+    def make(directory: Path) -> None:
+        text = (directory / name).read_text()
+        assert re.search(old, text)
+        (directory / name).write_text(re.sub(old, new, text))
+
+    return make
+
+
+def folder(name: str) -> Make:
+    def make(directory: Path) -> None:
+        (directory / name).unlink(missing_ok=True)
+        (directory / name).mkdir()
+
+    return make
+
+
+def copy(name: str, target: str) -> Make:
+    return lambda directory: shutil.copytree(directory / name, directory / target)
+
+
+def remove(name: str) -> Make:
+    return lambda directory: (directory / name).unlink()
+
+
+def _meta(make: Make) -> Change:
+    return Change(RefusalKind.META_PROPERTIES, META, make)
+
+
+def _topic_id(data: bytes, name: str = ID) -> Change:
+    return Change(RefusalKind.PARTITION_METADATA, name, write(name, data))
+
+
+def _name(name: str) -> Change:
+    return Change(RefusalKind.FILE_NAME, name, write(name, b""))
+
+
+REFUSED: dict[str, Change] = {
+    "meta.properties missing": _meta(remove(META)),
+    "meta.properties empty": _meta(write(META, b"")),
+    "meta.properties zeroed": _meta(write(META, bytes(80))),
+    "meta.properties of another version": _meta(edit(META, "version=1", "version=2")),
+    "meta.properties without a node": _meta(edit(META, "node.id=.*\n", "")),
+    "meta.properties without a cluster": _meta(edit(META, "cluster.id=.*\n", "")),
+    "meta.properties with a word for a node": _meta(edit(META, "node.id=1", "node.id=one")),
+    "meta.properties with a reserved id": _meta(edit(META, "y.id=.*\n", "y.id=AAAAAAAAAAAAAAAAAAAAAA\n")),
+    "meta.properties with half an id": _meta(edit(META, "y.id=.*\n", "y.id=x\n")),
+    "lost+found": Change(RefusalKind.FOLDER, "lost+found", folder("lost+found")),
+    "a folder without a number": Change(RefusalKind.FOLDER, "foo-x", folder("foo-x")),
+    "a snapshot folder of the storage": Change(RefusalKind.FOLDER, ".snapshot", folder(".snapshot")),
+    "a partition twice": Change(RefusalKind.TWICE, "rolled-00", copy("rolled-0", "rolled-00")),
+    **{
+        f"{name} {how}": Change(RefusalKind.CHECKPOINT, name, write(name, data), takes_offline=True)
+        for name in CHECKPOINTS
+        for how, data in (
+            ("zeroed", bytes(8)),
+            ("of another version", b"1\n0\n"),
+            ("short", b"0\n5\nt 0 1\n"),
+        )
+    },
+    "partition.metadata empty": _topic_id(b""),
+    "partition.metadata zeroed": _topic_id(bytes(43)),
+    "partition.metadata of noise": _topic_id(b"\xff\xfe\0noise"),
+    "partition.metadata torn": _topic_id(b"version: 0\ntopi"),
+    "partition.metadata with an id of zeros": _topic_id(b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA"),
+    "partition.metadata with half an id": _topic_id(b"version: 0\ntopic_id: abc"),
+    "partition.metadata of what waits to be deleted": _topic_id(b"", f"{WAITING}/partition.metadata"),
+    "partition.metadata of the cluster's metadata": _topic_id(b"", "__cluster_metadata-0/partition.metadata"),
+    "partition.metadata is a folder": Change(RefusalKind.UNREADABLE, ID, folder(ID), takes_offline=True),
+    "leader epochs zeroed": Change(
+        RefusalKind.LEADER_EPOCHS, EPOCHS, write(EPOCHS, bytes(8)), takes_offline=True
+    ),
+    "leader epochs in words": Change(RefusalKind.LEADER_EPOCHS, EPOCHS, write(EPOCHS, b"0\n1\na b\n")),
+    **{
+        f"a file {name}": _name(f"rolled-0/{name}")
+        for name in (
+            "foo.log",
+            "foo.index",
+            "foo.timeindex",
+            "foo.txnindex",
+            "foo.snapshot",
+            "foo.swap",
+            "foo.log.cleaned",
+            ".log",
+            "99999999999999999999.log",
+        )
+    },
+    "a file foo.log in what waits to be deleted": _name(f"{WAITING}/foo.log"),
+    "a file foo.log in the cluster's metadata": _name("__cluster_metadata-0/foo.log"),
+    "quorum-state empty": Change(
+        RefusalKind.QUORUM_STATE,
+        "__cluster_metadata-0/quorum-state",
+        write("__cluster_metadata-0/quorum-state", b""),
+    ),
+    "quorum-state zeroed": Change(
+        RefusalKind.QUORUM_STATE,
+        "__cluster_metadata-0/quorum-state",
+        write("__cluster_metadata-0/quorum-state", bytes(20)),
+    ),
+}
+
+ACCEPTED: dict[str, Make] = {
+    "a directory without an id": edit(META, "directory.id=.*\n", ""),
+    "a file of any name": write("README", b"x"),
+    "a partition without anything": folder("bar-0"),
+    **{f"{name} with a word for a number": write(name, b"0\n1\nrolled 0 many\n") for name in CHECKPOINTS},
+    "partition.metadata missing": remove(ID),
+    "partition.metadata of a later version": edit(ID, "version: 0", "version: 1"),
+    "partition.metadata of an unknown topic": write(ID, f"version: 0\ntopic_id: {OTHER_ID}".encode()),
+    "partition.metadata with a line end": edit(ID, "$", "\n"),
+    **{
+        f"a file {name}": write(f"rolled-0/{name}", b"")
+        for name in ("foo.deleted", "foo.log.deleted", "1.log", "-5.log", "foo", "0.log.bak")
+    },
+    "a folder foo.log": folder("rolled-0/foo.log"),
+}
+
+
+def with_second(first: Path) -> Path:
+    """Move one partition of a directory to a second one of the same node, beside it; returns that."""
+    second = first.with_name("second")
+    second.mkdir()
+    (first / "rolled-0").rename(second / "rolled-0")
+    text = (first / META).read_text()
+    (second / META).write_text(re.sub("directory.id=.*\n", f"directory.id={OTHER_ID}\n", text))
+    shutil.copy(first / ".kafka_cleanshutdown", second)
+    return second

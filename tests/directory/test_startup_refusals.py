@@ -1,0 +1,110 @@
+"""What a broker refuses to start for. Each case was tried on a running 4.3.1 (tests/kafka does it again)."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from stratalog.directory.startup_refusals import RefusalKind, StartupRefusal, startup_refusals
+from stratalog.files.disk import Disk
+from tests.directory.refused import ACCEPTED, OTHER_ID, REFUSED, Change, with_second
+
+
+def refusals(*directories: Path, **options: object) -> tuple[StartupRefusal, ...]:
+    return startup_refusals(Disk(), directories, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("state", ["clean", "killed"])
+def test_a_brokers_own_directory_has_none(request: pytest.FixtureRequest, state: str) -> None:
+    assert refusals(request.getfixturevalue(state)) == ()
+
+
+@pytest.mark.parametrize("change", REFUSED.values(), ids=REFUSED)
+def test_what_keeps_a_broker_from_starting_is_named_with_its_remedy(clean: Path, change: Change) -> None:
+    change.make(clean)
+
+    (found,) = refusals(clean)
+
+    assert (found.kind, found.name) == (change.kind, change.name)
+    assert found.takes_offline == change.takes_offline
+    for words in (found.reason, found.remedy, found.consequence):
+        assert words[0].isupper()
+        assert words.endswith(".")
+
+
+@pytest.mark.parametrize("make", ACCEPTED.values(), ids=ACCEPTED)
+def test_what_a_broker_starts_with_is_not_named(clean: Path, make: object) -> None:
+    assert callable(make)
+    make(clean)
+
+    assert refusals(clean) == ()
+
+
+def test_a_second_directory_of_the_node_has_none(clean: Path) -> None:
+    assert refusals(clean, with_second(clean)) == ()
+
+
+def test_a_directory_whose_sibling_has_the_file_needs_it_too(clean: Path) -> None:
+    other = with_second(clean)
+    (other / "meta.properties").unlink()
+
+    for found in (refusals(clean, other), refusals(other, siblings=[clean])):
+        assert [(each.directory, each.name) for each in found] == [(str(other), "meta.properties")]
+
+
+def test_a_directory_of_ours_needs_no_meta_properties(clean: Path) -> None:
+    (clean / "meta.properties").unlink()
+    shutil.rmtree(clean / "__cluster_metadata-0")
+
+    assert refusals(clean) == ()
+
+
+@pytest.mark.parametrize("line", ["node.id=1", "cluster.id=rHefJaIxR-W46knXddBQhg"])
+def test_directories_of_two_nodes_or_clusters_are_told_apart(clean: Path, line: str) -> None:
+    other = with_second(clean)
+    file = other / "meta.properties"
+    file.write_text(file.read_text().replace(line, line.replace("1", "2").replace("rHef", "rHeg")))
+
+    (found,) = refusals(clean, other)
+
+    assert (found.kind, found.directory) == (RefusalKind.OTHER_NODE, str(other))
+    assert str(clean) in found.reason
+
+
+def test_a_copied_directory_id_is_told(clean: Path) -> None:
+    other = with_second(clean)
+    (other / "meta.properties").write_bytes((clean / "meta.properties").read_bytes())
+
+    (found,) = refusals(clean, other)
+
+    assert found.reason == (
+        f"Its directory.id jkXBCQ7L9FXzQeGWYPU3MQ is also that of {clean}, of which it may be a copy."
+    )
+
+
+def test_another_node_than_the_one_configured_is_told(clean: Path) -> None:
+    (found,) = refusals(clean, node_id=2)
+
+    assert found.reason == "It belongs to node 1, and server.properties says node.id=2."
+
+
+def test_a_partition_in_two_directories_is_told_once(clean: Path) -> None:
+    other = with_second(clean)
+    shutil.copytree(other / "rolled-0", clean / "rolled-0")
+
+    (found,) = refusals(clean, other)
+
+    assert (found.kind, found.directory, found.name) == (RefusalKind.TWICE, str(other), "rolled-0")
+    assert found.reason == f"Partition rolled-0 is also in {clean}/rolled-0."
+
+
+def test_a_directory_that_cannot_be_read_is_told(clean: Path, tmp_path: Path) -> None:
+    (found,) = refusals(clean, tmp_path / "unmounted", siblings=[clean])[:1]
+
+    assert found.directory == str(tmp_path / "unmounted")
+
+
+def test_the_ids_of_the_two_directories_differ() -> None:
+    assert OTHER_ID != "jkXBCQ7L9FXzQeGWYPU3MQ"

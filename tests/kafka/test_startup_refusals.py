@@ -1,0 +1,117 @@
+"""Kafka 4.3.1 is started on the directories that we say it refuses, and on those that we say it takes."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from stratalog.directory.startup_refusals import startup_refusals
+from stratalog.files.disk import Disk
+from tests import profile
+from tests.directory.refused import ACCEPTED, REFUSED, Change, with_second
+from tests.fixtures import catalog
+from tests.kafka.broker import Broker
+from tests.kafka.jars import KafkaJars
+from tests.kafka.tools import KafkaError
+
+PROPERTIES = {"log.index.size.max.bytes": "4096"}
+CHOSEN = [
+    "meta.properties missing",
+    "meta.properties empty",
+    "lost+found",
+    "a partition twice",
+    "recovery-point-offset-checkpoint zeroed",
+    "partition.metadata empty",
+    "partition.metadata zeroed",
+    "leader epochs zeroed",
+    "a file foo.log",
+    "quorum-state empty",
+]
+REFUSED_HERE = REFUSED if profile.current() == profile.DEEP else {name: REFUSED[name] for name in CHOSEN}
+TAKEN = ["a directory without an id", "partition.metadata missing", "a file 1.log"]
+TAKEN_HERE = ACCEPTED if profile.current() == profile.DEEP else {name: ACCEPTED[name] for name in TAKEN}
+
+
+class AsItIs(Broker):
+    """A broker that formats nothing before it starts."""
+
+    def _prepare(self, config: Path) -> None:
+        pass
+
+
+@pytest.fixture
+def clean(tmp_path: Path) -> Path:
+    (source,) = catalog.log_dirs("4.3.1", "clean")
+    return Path(shutil.copytree(source, tmp_path / "data"))
+
+
+def refusals(*directories: Path) -> list[str]:
+    return [found.name for found in startup_refusals(Disk(), directories)]
+
+
+def starts(jars: KafkaJars, *directories: Path) -> bool:
+    """Whether a broker starts, and all of these directories are online."""
+    broker = AsItIs(jars, directories[0].parent / "work", log_dirs=directories, properties=PROPERTIES)
+    try:
+        broker.start()
+        return not broker.log_lines(r"LogDirFailureChannel")
+    except KafkaError:
+        return False
+    finally:
+        broker.close()
+
+
+@pytest.mark.parametrize("change", REFUSED_HERE.values(), ids=REFUSED_HERE)
+def test_a_broker_refuses_what_we_say_it_does(kafka_jars: KafkaJars, clean: Path, change: Change) -> None:
+    change.make(clean)
+    assert refusals(clean) == [change.name]
+
+    assert not starts(kafka_jars, clean)
+
+
+@pytest.mark.parametrize("make", TAKEN_HERE.values(), ids=TAKEN_HERE)
+def test_a_broker_starts_where_we_have_no_objection(
+    kafka_jars: KafkaJars, clean: Path, make: Callable[[Path], object]
+) -> None:
+    make(clean)
+    assert refusals(clean) == []
+
+    assert starts(kafka_jars, clean)
+
+
+@pytest.mark.parametrize("how", ["as it is", "without", "of another node", "copied"])
+def test_two_directories_of_one_node(kafka_jars: KafkaJars, clean: Path, how: str) -> None:
+    other = with_second(clean)
+    file = other / "meta.properties"
+    if how == "without":
+        file.unlink()
+    elif how == "of another node":
+        file.write_text(file.read_text().replace("node.id=1", "node.id=2"))
+    elif how == "copied":
+        file.write_bytes((clean / "meta.properties").read_bytes())
+
+    assert refusals(clean, other) == ([] if how == "as it is" else ["meta.properties"])
+
+    assert starts(kafka_jars, clean, other) == (how == "as it is")
+
+
+def test_a_directory_whose_meta_properties_was_formatted_again_is_taken(
+    kafka_jars: KafkaJars, clean: Path
+) -> None:
+    text = (clean / "meta.properties").read_text()
+    (clean / "meta.properties").unlink()
+    broker = AsItIs(kafka_jars, clean.parent / "work", log_dirs=[clean], properties=PROPERTIES)
+    with pytest.raises(KafkaError):
+        broker.start()
+
+    cluster = text.rpartition("cluster.id=")[2].strip()
+    config = clean.parent / "work" / "server.properties"
+    broker.tool("storage", "format", "--ignore-formatted", "-t", cluster, "-c", str(config))
+
+    assert refusals(clean) == []
+    broker.start()
+    assert not broker.log_lines("-stray")
+    broker.close()
