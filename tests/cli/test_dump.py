@@ -271,3 +271,18 @@ def test_a_reader_that_has_gone_ends_the_dump_quietly() -> None:
 
     assert "Traceback" not in done.stderr
     assert done.stdout.splitlines()[-1] in ("0", "141")
+
+
+@pytest.mark.parametrize("name", ["nowhere", "nowhere-0", "00000000000000000000.log", "notes.txt"])
+def test_a_path_that_is_not_there_is_no_success(name: str, tmp_path: Path, capsysbinary: Capture) -> None:
+    dumped = dump(capsysbinary, tmp_path / name, log_dirs("4.3.1", "clean")[0] / "txn-0" / f"{FIRST}.log")
+
+    assert dumped.status == 1
+    assert f"{tmp_path / name}: there is no such file or directory." in dumped.err
+    assert "Log starting offset: 0" in dumped.lines
+
+
+def test_among_files_a_name_that_is_unknown_is_passed_over_as_by_kafka(capsysbinary: Capture) -> None:
+    dumped = dump(capsysbinary, "--files", "nowhere")
+
+    assert (dumped.status, dumped.err) == (0, "Ignoring unknown file nowhere\n")

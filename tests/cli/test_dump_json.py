@@ -107,3 +107,18 @@ def test_every_line_of_a_whole_directory_is_json(capsysbinary: Capture) -> None:
         "record",
         "time_index_entry",
     }
+
+
+def test_each_line_says_which_file_it_is_of(capsysbinary: Capture) -> None:
+    """Offsets of two partitions look alike: without its file nobody can tell a line's place."""
+    folders = [CLEAN / "txn-0", CLEAN / "rolled-0"]
+
+    found = objects(dump(capsysbinary, "--json", "--print-data-log", *folders).out)
+
+    assert len({item["type"] for item in found}) > 5
+    files = [item["path"] for item in found if item["type"] == "file"]
+    assert {Path(path).parent for path in files} == set(folders)
+    path = ""
+    for item in found:
+        path = item["path"] if item["type"] == "file" else path
+        assert item["path"] == path

@@ -17,15 +17,17 @@ from stratalog.errors import (
 )
 from stratalog.files.disk import Disk
 
+# As JSON they have no line for the file itself here: a log's says more, and the others have no line at all.
+_WITHOUT_LINE = (FileKind.LOG, FileKind.CHECKPOINT, FileKind.UNKNOWN, FileKind.MISSING)
+
 
 def dump_files(disk: Disk, files: Iterable[DumpFile], options: DumpOptions, printer: Printer) -> None:
     """Print all of them, then the complaints. One that cannot be read does not stop the rest."""
     complaints = Complaints()
     for file in files:
-        if not printer.as_json:
-            printer.line(f"Dumping {file.path}", {})
-        elif file.kind not in (FileKind.LOG, FileKind.CHECKPOINT, FileKind.UNKNOWN):
-            printer.line("", {"type": "file", "path": file.path})
+        printer.begin(file.path)
+        if printer.as_json and file.kind not in _WITHOUT_LINE:
+            printer.line("", {"type": "file"})
         try:
             _dump(disk, file, options, printer, complaints)
         except (CorruptCheckpointError, CorruptIndexError, DiskError, InvalidNameError) as error:
@@ -56,6 +58,8 @@ def _dump(disk: Disk, file: DumpFile, options: DumpOptions, printer: Printer, co
             from stratalog.cli.dumping.state import dump_snapshot
 
             dump_snapshot(disk, file.path, printer)
+        case FileKind.MISSING:
+            raise DiskError(file.path, "there is no such file or directory.")
         case FileKind.UNKNOWN:
             printer.complain(
                 f"Ignoring unknown file {file.path}", {"complaint": "unknown_file", "path": file.path}

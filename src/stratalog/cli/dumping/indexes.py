@@ -36,7 +36,7 @@ def dump_offset_index(
     size = disk.size(path)
     with _log_of(disk, path, printer) as log:
         if not index.entry_count:
-            printer.line(f"{path} is empty.", {"type": "empty_index", "path": path})
+            printer.line(f"{path} is empty.", {"type": "empty_index"})
             return
         if options.index_sanity_check:
             _check(printer, path, lambda: _check_offset_index(index, log))
@@ -142,10 +142,10 @@ def _check(printer: Printer, path: str, check: Callable[[], None]) -> None:
     try:
         check()
     except CorruptIndexError as error:
-        facts = {"type": "sanity_check", "path": path, "passed": False, "reason": error.reason}
+        facts = {"type": "sanity_check", "passed": False, "reason": error.reason}
         printer.fail(f"{path} failed sanity check: {error.reason}", facts)
     else:
-        facts = {"type": "sanity_check", "path": path, "passed": True}
+        facts = {"type": "sanity_check", "passed": True}
         printer.line(f"{path} passed sanity check.", facts)
 
 

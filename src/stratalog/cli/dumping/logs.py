@@ -63,7 +63,7 @@ def _chunk_printer(
     if printer.as_json:
         from stratalog.cli.dumping.json_batches import JsonBatches
 
-        printer.line("", {"type": "file", "path": path, **facts})
+        printer.line("", {"type": "file", **facts})
         return JsonBatches(path, options, printer).print_chunk
     from stratalog.cli.dumping.text_batches import TextBatches
 
@@ -79,7 +79,7 @@ def _tell_end(printer: Printer, path: str, end: End) -> None:
     if not end.left_size:
         return
     text = f"Found {end.left_size} invalid bytes at the end of {PurePath(path).name}"
-    facts = {"type": "invalid_bytes", "path": path, "position": end.position, "size": end.left_size}
+    facts = {"type": "invalid_bytes", "position": end.position, "size": end.left_size}
     printer.line(text, facts)
     if not end.is_torn:
         _tell_fault(printer, path, Fault(end.position, end.reason))

@@ -29,6 +29,7 @@ class FileKind(Enum):
     PROPERTIES = "properties"
     MARKER = "clean shutdown marker"
     UNKNOWN = ""
+    MISSING = "not there"
 
 
 _BY_SUFFIX = {kind.value: kind for kind in FileKind if kind.value.startswith(".")}
@@ -60,9 +61,16 @@ def named_files(files: str) -> list[DumpFile]:
 
 
 def found_files(disk: Disk, path: str) -> Iterator[DumpFile]:
-    """The file at `path`; of a directory all files that can be dumped, those of its partitions too."""
+    """The file at `path`; of a directory all files that can be dumped, those of its partitions too.
+
+    What is not there is MISSING, whatever its name: somebody has typed a path. Kafka's tool, and so
+    `named_files`, passes over a name that it does not know.
+    """
     status = disk.status(path)
-    if status is None or status.kind is not EntryKind.DIRECTORY:
+    if status is None:
+        yield DumpFile(path, FileKind.MISSING)
+        return
+    if status.kind is not EntryKind.DIRECTORY:
         yield DumpFile(path, kind_of(PurePath(path).name))
         return
     directories = []

@@ -10,18 +10,30 @@ Facts = Mapping[str, object]
 
 
 class Printer:
-    """Prints what the dumpers find. `failed` is set by whatever makes Kafka's tool end with status 1."""
+    """Prints what the dumpers find. `failed` is set by whatever makes Kafka's tool end with status 1.
+
+    As JSON each line has `path`, the file that it is of: that of the last `begin`.
+    """
 
     def __init__(self, stdout: BinaryIO, stderr: TextIO, *, as_json: bool) -> None:
         self._stdout = stdout
         self._stderr = stderr
         self.as_json = as_json
         self.failed = False
+        self._path = ""
+
+    def begin(self, path: str) -> None:
+        """The lines that follow are of this file."""
+        self._path = path
+        if not self.as_json:
+            self.line(f"Dumping {path}", {})
 
     def line(self, text: str, facts: Facts) -> None:
         """One line of data: the text, or the facts in it."""
-        line = json.dumps(facts, ensure_ascii=False) if self.as_json else text
-        self._stdout.write(line.encode("utf-8", "replace") + b"\n")
+        if self.as_json:
+            facts = {"type": facts["type"], "path": self._path, **facts}
+            text = json.dumps(facts, ensure_ascii=False)
+        self._stdout.write(text.encode("utf-8", "replace") + b"\n")
 
     def write(self, data: memoryview | bytes) -> None:
         """Lines of text that are bytes already."""
