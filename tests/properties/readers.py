@@ -22,7 +22,7 @@ from stratalog.records.columns import ALL_COLUMNS, ColumnReader
 from stratalog.records.compression import Scratch, decompress, decompress_into
 from stratalog.records.control import EndTxnMarker, parse_control_key
 from stratalog.records.internal import control_contents, decode_control, decode_internal, record_contents
-from stratalog.records.internal.topics import INTERNAL_TOPICS
+from stratalog.records.internal_topics import INTERNAL_TOPICS
 from stratalog.records.kernels import decode as decoding
 from stratalog.records.kernels import walk as walking
 from stratalog.records.kernels.gather import KEY, VALUE, gather, gather_headers

@@ -52,7 +52,7 @@ from stratalog.log.producer_snapshot_files import SnapshotFiles
 from stratalog.log.recovery.manifest import MANIFEST, PREFIX, Kept, KeptPart, format_line
 from stratalog.log.recovery.quarantine import Quarantine
 from stratalog.records.internal import control_contents, decode_control, decode_internal, record_contents
-from stratalog.records.internal.topics import INTERNAL_TOPICS
+from stratalog.records.internal_topics import INTERNAL_TOPICS
 from stratalog.records.reader import read_batches
 from stratalog.segment.offset_index import OffsetIndex
 from stratalog.segment.segment import LogSegment

@@ -19,7 +19,6 @@ from stratalog.errors import CorruptRecordError, DiskError
 from stratalog.files.disk import Disk, Path
 from stratalog.files.entries import EntryKind
 from stratalog.files.names import (
-    CLUSTER_METADATA_TOPIC,
     FileKind,
     FileState,
     TopicPartition,
@@ -28,9 +27,10 @@ from stratalog.files.names import (
 )
 from stratalog.log.partition_metadata import topic_id_from_text
 from stratalog.records.internal import decode_internal
+from stratalog.records.internal_topics import CLUSTER_METADATA
 from stratalog.records.reader import RecordBatch, read_batches
 
-METADATA_DIRECTORY = f"{CLUSTER_METADATA_TOPIC}-0"
+METADATA_DIRECTORY = f"{CLUSTER_METADATA}-0"
 _TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4  # Kafka: ConfigResource.Type
 _CHUNK_SIZE = 4 << 20
 
@@ -161,7 +161,7 @@ class _Changes:
         for record in batch:
             if record.offset < start_offset:
                 continue
-            message = decode_internal(CLUSTER_METADATA_TOPIC, record.key, record.value)
+            message = decode_internal(CLUSTER_METADATA, record.key, record.value)
             if message.value is not None:  # a kind that Kafka 4.3.1 does not know says nothing here
                 self._take(message.kind, message.value)
 

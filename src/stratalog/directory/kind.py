@@ -33,7 +33,6 @@ from stratalog.files.entries import DirectoryEntry, EntryKind, Path
 from stratalog.files.names import (
     CLEAN_SHUTDOWN,
     CLEANER_OFFSET_CHECKPOINT,
-    CLUSTER_METADATA_TOPIC,
     LEADER_EPOCH_CHECKPOINT,
     LOCK,
     LOG_START_OFFSET_CHECKPOINT,
@@ -46,9 +45,10 @@ from stratalog.files.names import (
     TopicPartition,
     parse_partition_directory,
 )
+from stratalog.records.internal_topics import CLUSTER_METADATA
 
 LOST_AND_FOUND = "lost+found"
-_BROKERS = (META_PROPERTIES, str(TopicPartition(CLUSTER_METADATA_TOPIC, 0)))
+_BROKERS = (META_PROPERTIES, str(TopicPartition(CLUSTER_METADATA, 0)))
 # No partition has these. A log by itself has a lock, a start and a clean-shutdown file beside its segments.
 _SURE = (RECOVERY_POINT_CHECKPOINT, REPLICATION_OFFSET_CHECKPOINT, CLEANER_OFFSET_CHECKPOINT)
 _LIKELY = (LOG_START_OFFSET_CHECKPOINT, CLEAN_SHUTDOWN, JOURNAL, attempt.NOTE, pending_move.NOTE)

@@ -25,13 +25,13 @@ from stratalog.errors import InvalidNameError
 from stratalog.files.disk import Disk
 from stratalog.files.entries import EntryKind, Path
 from stratalog.files.names import (
-    CLUSTER_METADATA_TOPIC,
     PARTITION_METADATA,
     REMOTE_LOG_INDEX_CACHE,
     DirectoryState,
     TopicPartition,
     parse_partition_directory,
 )
+from stratalog.records.internal_topics import CLUSTER_METADATA
 
 _SEGMENT = re.compile(r"\d{20}\.log", re.ASCII)
 _LOADED = (DirectoryState.LIVE, DirectoryState.FUTURE)
@@ -101,7 +101,7 @@ def classify(disk: Disk, directory: Path) -> Layout:
             words = "a directory that is no partition's"
             problems.append(Problem(entry.name, words, "a broker does not start here until it is moved away"))
             continue
-        if found.topic_partition.topic == CLUSTER_METADATA_TOPIC:
+        if found.topic_partition.topic == CLUSTER_METADATA:
             left_alone.append(entry.name)
         elif found.state in _LOADED:
             partitions.append(PartitionEntry(entry.name, found.topic_partition, found.state))

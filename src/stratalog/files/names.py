@@ -35,10 +35,6 @@ PARTITION_METADATA = "partition.metadata"
 QUORUM_STATE = "quorum-state"
 TEMPORARY_SUFFIX = ".tmp"  # of a small file that is being replaced
 
-CLUSTER_METADATA_TOPIC = "__cluster_metadata"
-CONSUMER_OFFSETS_TOPIC = "__consumer_offsets"
-TRANSACTION_STATE_TOPIC = "__transaction_state"
-
 MAX_TOPIC_LENGTH = 249
 MAX_DIRECTORY_LENGTH = 255  # what common file systems allow for one name
 INT32_MAX = (1 << 31) - 1

@@ -20,7 +20,7 @@ from stratalog.clock import system_clock
 from stratalog.errors import CorruptRecordError
 from stratalog.files.disk import Disk
 from stratalog.files.entries import EntryKind
-from stratalog.files.names import CLUSTER_METADATA_TOPIC, KRaftSnapshotFile, parse_kraft_snapshot_file
+from stratalog.files.names import KRaftSnapshotFile, parse_kraft_snapshot_file
 from stratalog.jobs.reading.catalog import FoundPartition, find_partitions
 from stratalog.jobs.reading.ends import ends_of
 from stratalog.jobs.reading.options import EARLIEST, Bound, OnCorruption, ReadOptions
@@ -28,6 +28,7 @@ from stratalog.jobs.reading.plan import open_view, plan_read
 from stratalog.jobs.reading.read import read_columns
 from stratalog.jobs.reading.split import ReadTask, torn
 from stratalog.records.columns import ColumnReader
+from stratalog.records.internal_topics import CLUSTER_METADATA
 
 logger = logging.getLogger(__name__)
 
@@ -99,7 +100,7 @@ def _snapshot_before(
 def _read_snapshot(task: SnapshotTask, columns: Sequence[str], disk: Disk) -> Iterator[pa.RecordBatch]:
     # It is small by design: a controller loads all of it.
     data = disk.read_at(task.path, disk.size(task.path), 0)
-    reader = ColumnReader(columns=columns, topic=CLUSTER_METADATA_TOPIC, include_control=task.include_control)
+    reader = ColumnReader(columns=columns, topic=CLUSTER_METADATA, include_control=task.include_control)
     last_offset = task.end_offset - 1
     try:
         for batch in reader.read(data):

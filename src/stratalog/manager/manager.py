@@ -55,13 +55,12 @@ from stratalog.manager.moving import agreement, catch_up, take_marks_of, take_na
 from stratalog.manager.registry import LogRegistry, home_of
 from stratalog.manager.removal import DelayedRemoval
 from stratalog.manager.schedule import Schedule, Task
+from stratalog.records.internal_topics import INTERNAL_TOPICS
 
 Metrics = dict[str, int | dict[str, int]]
 Result = TypeVar("Result")
 _MOST_ROUNDS = 10  # of copying what was appended meanwhile, before appends must wait for the rest
 _MOST_LEFT_SIZE = 1 << 20  # of what is copied while they wait
-# Compacted by settings of their own, which only the cluster's metadata has.
-INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 
 
 class LogManager:
@@ -189,6 +188,7 @@ class LogManager:
         if metadata is None and not self._is_configured:
             return
         if metadata is None:
+            # They are compacted by settings of their own, which only the cluster's metadata has.
             self.cleaner.spare(topic for topic in INTERNAL_TOPICS if not self.topics.has(topic))
         every_ms = self.config.log_retention_check_interval_ms
         self.add_task("kafka-log-retention", self.cleaner.clean_up_logs, every_ms=every_ms)

@@ -13,7 +13,8 @@ from stratalog.errors import InvalidRecordError
 from stratalog.records.internal.dump_text import control_contents, record_contents
 from stratalog.records.internal.json_text import to_json
 from stratalog.records.internal.schema import Schema, all_schemas, decode_message, schema_named
-from stratalog.records.internal.topics import INTERNAL_TOPICS, decode_control, decode_internal
+from stratalog.records.internal.topics import decode_control, decode_internal
+from stratalog.records.internal_topics import INTERNAL_TOPICS
 from tests.records.internal.vectors import Dumped, Message, dumped, messages
 
 FULL = [message for message in messages() if message.variant == "full"]

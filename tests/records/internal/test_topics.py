@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from stratalog.errors import InvalidRecordError
-from stratalog.records.internal.topics import UNKNOWN, decode_control, decode_internal, is_internal
+from stratalog.records.internal.topics import UNKNOWN, decode_control, decode_internal
+from stratalog.records.internal_topics import is_internal
 from tests.records.internal.vectors import dumped, from_a_broker, messages
 
 # Records that a broker wrote; what they say is in vectors.jsonl, by the dump tool.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from stratalog.records import internal_topics
+
 INT32_MAX = 2**31 - 1
 
 
@@ -12,11 +14,11 @@ class Decoder(Enum):
     """What the records are taken for; the value is the topic whose records Kafka's decoder reads."""
 
     TEXT = ""
-    OFFSETS = "__consumer_offsets"
-    TRANSACTION_LOG = "__transaction_state"
-    CLUSTER_METADATA = "__cluster_metadata"
+    OFFSETS = internal_topics.CONSUMER_OFFSETS
+    TRANSACTION_LOG = internal_topics.TRANSACTION_STATE
+    CLUSTER_METADATA = internal_topics.CLUSTER_METADATA
     REMOTE_LOG_METADATA = "__remote_log_metadata"
-    SHARE_GROUP_STATE = "__share_group_state"
+    SHARE_GROUP_STATE = internal_topics.SHARE_GROUP_STATE
 
 
 class FieldDecoder(Enum):

@@ -17,11 +17,9 @@ from stratalog.errors import CorruptCheckpointError, InvalidNameError, UsageErro
 from stratalog.files.disk import Disk, EntryKind
 from stratalog.files.names import (
     CLEAN_SHUTDOWN,
-    CONSUMER_OFFSETS_TOPIC,
     LOG_START_OFFSET_CHECKPOINT,
     META_PROPERTIES,
     RECOVERY_POINT_CHECKPOINT,
-    TRANSACTION_STATE_TOPIC,
     DirectoryState,
     FileKind,
     TopicPartition,
@@ -30,14 +28,10 @@ from stratalog.files.names import (
 )
 from stratalog.jobs.reading.options import ReadOptions, listed
 from stratalog.log.checkpoint_file import OffsetCheckpointFile
+from stratalog.records.internal_topics import is_internal
 
 logger = logging.getLogger(__name__)
 
-# Kafka: Topic.isInternal, and the log of the metadata quorum, which is no topic to a client. A read gets
-# them by name only.
-INTERNAL_TOPICS = frozenset(
-    (CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, "__share_group_state", "__cluster_metadata")
-)
 _OF_LOG_DIRECTORIES = (META_PROPERTIES, RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT)
 _WILD = re.compile(r"[*?\[]")
 
@@ -213,7 +207,7 @@ def _selection(options: ReadOptions) -> Callable[[FoundPartition], bool]:
     def is_selected(found: FoundPartition) -> bool:
         topic = found.topic_partition.topic
         # As a consumer's pattern, which leaves out internal topics too (exclude.internal.topics).
-        if topic in INTERNAL_TOPICS and not found.is_named:
+        if is_internal(topic) and not found.is_named:
             return False
         return pattern is None or pattern.fullmatch(topic) is not None
 
@@ -224,6 +218,7 @@ def _check_asked(options: ReadOptions, found: Iterable[TopicPartition]) -> None:
     """UsageError for a topic or partition that was named and is not there."""
     there = set(found)
     topics = {partition.topic for partition in there}
+    theirs = {topic for topic in topics if not is_internal(topic)}
     for partition in options.assigned or ():
         if partition not in there:
             raise UsageError(
@@ -234,5 +229,5 @@ def _check_asked(options: ReadOptions, found: Iterable[TopicPartition]) -> None:
         if topic not in topics:
             raise UsageError(
                 f"subscribe names {topic}, which is not in {listed(options.paths)}. There are the topics "
-                f"{listed(sorted(topics, key=lambda name: (name in INTERNAL_TOPICS, name)))}."
+                f"{listed([*sorted(theirs), *sorted(topics - theirs)])}."
             )

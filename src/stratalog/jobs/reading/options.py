@@ -16,13 +16,11 @@ from typing import Any, TypeVar
 
 from stratalog.errors import UsageError
 from stratalog.files.names import (
-    CLUSTER_METADATA_TOPIC,
-    CONSUMER_OFFSETS_TOPIC,
     INT32_MAX,
     INT64_MAX,
-    TRANSACTION_STATE_TOPIC,
     TopicPartition,
 )
+from stratalog.records.internal_topics import CLUSTER_METADATA, CONSUMER_OFFSETS, TRANSACTION_STATE
 
 KAFKA_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
 HEADERS_COLUMN = "headers"
@@ -38,9 +36,9 @@ BATCH_COLUMNS = (
 )
 # The internal topics that can be read decoded, by the names that the option `decode` has for them.
 TABLE_TOPICS = {
-    "consumer_offsets": CONSUMER_OFFSETS_TOPIC,
-    "transaction_state": TRANSACTION_STATE_TOPIC,
-    "cluster_metadata": CLUSTER_METADATA_TOPIC,
+    "consumer_offsets": CONSUMER_OFFSETS,
+    "transaction_state": TRANSACTION_STATE,
+    "cluster_metadata": CLUSTER_METADATA,
 }
 MAX_TRIGGER_DELAY_MS = 15 * 60 * 1000
 EARLIEST, LATEST = -2, -1  # in the place of an offset, as in Kafka's source

@@ -29,9 +29,9 @@ from stratalog.errors import LogDirLockedError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.lock import is_locked
 from stratalog.files.names import DirectoryState, TopicPartition, check_topic_name
-from stratalog.jobs.reading.catalog import INTERNAL_TOPICS
 from stratalog.jobs.writing.options import WriteOptions
 from stratalog.log.partition_metadata import topic_id_of
+from stratalog.records.internal_topics import is_internal
 
 # Of the file that says that a write is under way (`stage.py`).
 TASK_SUFFIX = ".task"
@@ -95,7 +95,7 @@ class WriteTarget:
 
     def _new_topic(self, name: str) -> TopicTarget:
         check_topic_name(name)
-        if name in INTERNAL_TOPICS:
+        if is_internal(name):
             raise UsageError(f"{name} is one of Kafka's own topics, which only a broker writes.")
         if self.has_metadata:
             raise UsageError(
@@ -181,7 +181,7 @@ def _by_metadata(
     here = _live(layout)
     targets = {}
     for name, topic in metadata.topics.items():
-        if name in INTERNAL_TOPICS or (options.topic is not None and name != options.topic):
+        if is_internal(name) or (options.topic is not None and name != options.topic):
             continue
         targets[name] = TopicTarget(
             name=name,
@@ -224,7 +224,7 @@ def _by_options(
     here = _live(layout)
     for name in sorted({key.topic for key in here}):
         count = options.partitions_of(name)
-        if count is None or name in INTERNAL_TOPICS or (options.topic is not None and name != options.topic):
+        if count is None or is_internal(name) or (options.topic is not None and name != options.topic):
             continue
         targets[name] = TopicTarget(
             name=name,

@@ -27,12 +27,12 @@ from stratalog.directory.starting import unique_paths
 from stratalog.errors import PolicyViolationError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock
-from stratalog.files.names import CLUSTER_METADATA_TOPIC
 from stratalog.log.cleaning.erase_selection import Selection
 from stratalog.operations.erase.erase_directory import DirectoryEraser
 from stratalog.operations.erase.erase_report import ErasureReport
 from stratalog.operations.maintaining import Maintenance
 from stratalog.operations.read_progress import OnRead, ReadProgress, nobody
+from stratalog.records.internal_topics import CLUSTER_METADATA
 
 EVERY_REPLICA = (
     "Each replica keeps these records in files of its own: erase them there too, or a replica that takes "
@@ -63,9 +63,9 @@ class Erasure:
 
         Both are told of the partition that is read: to find what is to go, and to write files without it.
         """
-        if self.name.partition("-")[0] == CLUSTER_METADATA_TOPIC:
+        if self.name.partition("-")[0] == CLUSTER_METADATA:
             raise PolicyViolationError(
-                f"{CLUSTER_METADATA_TOPIC}: the metadata of the cluster is not erased from; its controllers "
+                f"{CLUSTER_METADATA}: the metadata of the cluster is not erased from; its controllers "
                 "count on every record of it."
             )
         paths, now = unique_paths(self.directories), self.clock()

@@ -3,12 +3,8 @@
 from stratalog.records.internal.dump_text import Contents, control_contents, record_contents
 from stratalog.records.internal.json_text import to_json
 from stratalog.records.internal.schema import Schema, decode_message, find_schema, schema_named
-from stratalog.records.internal.topics import (
-    InternalRecord,
-    decode_control,
-    decode_internal,
-    is_internal,
-)
+from stratalog.records.internal.topics import InternalRecord, decode_control, decode_internal
+from stratalog.records.internal_topics import is_internal
 
 __all__ = [
     "Contents",

@@ -19,13 +19,13 @@ from stratalog.records.internal import wire
 from stratalog.records.internal.json_text import RawJson, json_string, to_json
 from stratalog.records.internal.schema import Schema, decode_message, find_schema, schema_named
 from stratalog.records.internal.topics import (
-    CLUSTER_METADATA,
     UNKNOWN,
     InternalRecord,
     decode_control,
     decode_internal,
 )
 from stratalog.records.internal.wire import Buffer, Value
+from stratalog.records.internal_topics import CLUSTER_METADATA
 
 TOMBSTONE = "<DELETE>"
 # What stands before the JSON of a control record; only the first has a colon.

@@ -21,14 +21,7 @@ from stratalog.errors import InvalidRecordError
 from stratalog.records.internal import wire
 from stratalog.records.internal.schema import Schema, decode_message, find_schema
 from stratalog.records.internal.wire import Buffer, Value
-
-CONSUMER_OFFSETS = "__consumer_offsets"
-TRANSACTION_STATE = "__transaction_state"
-SHARE_GROUP_STATE = "__share_group_state"
-CLUSTER_METADATA = "__cluster_metadata"
-# The topics whose records a coordinator writes, with a typed key; the tool calls the types numbers.
-COORDINATOR_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE})
-INTERNAL_TOPICS = COORDINATOR_TOPICS | {CLUSTER_METADATA}
+from stratalog.records.internal_topics import CLUSTER_METADATA, COORDINATOR_TOPICS
 
 UNKNOWN = "unknown"
 _CONTROL = "control"
@@ -59,11 +52,6 @@ class InternalRecord:
     def is_tombstone(self) -> bool:
         """Whether this deletes what its key names; control and metadata records have no such form."""
         return self.raw_value is None and self.topic in COORDINATOR_TOPICS
-
-
-def is_internal(topic: str) -> bool:
-    """Whether `decode_internal` knows the records of this topic."""
-    return topic in INTERNAL_TOPICS
 
 
 def decode_internal(topic: str, key: Buffer | None, value: Buffer | None) -> InternalRecord:
