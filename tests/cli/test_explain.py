@@ -13,6 +13,7 @@ import pytest
 
 from stratalog.cli import main
 from stratalog.files.lock import DirectoryLock
+from stratalog.files.names import LEADER_EPOCH_CHECKPOINT
 from stratalog.records.build import BatchOptions, Record, build_batch
 from tests.cli.planting import SET_SIZE, Planted
 from tests.log.model import NOW
@@ -415,3 +416,21 @@ def test_a_broker_s_whole_directory_is_explained(tmp_path: Path, capsys: pytest.
     document = json.loads(capsys.readouterr().out)
     assert len(document["partitions"]) == 12
     assert all(partition["refused"] is None for partition in document["partitions"])
+
+
+def test_one_garbled_epoch_file_does_not_stop_explaining_the_directory(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = fixture_copy("clean", tmp_path / "data")
+    (data / "rolled-0" / LEADER_EPOCH_CHECKPOINT).write_bytes(bytes(8))
+    properties = tmp_path / "server.properties"
+    properties.write_text(f"log.dirs={data}\n")
+
+    assert main.run(["explain", str(data), "--config", str(properties), "--json"]) == 0
+
+    shown = capsys.readouterr()
+    notes = {found["partition"]: found["notes"] for found in json.loads(shown.out)["partitions"]}
+    (note,) = notes.pop("rolled-0")
+    assert LEADER_EPOCH_CHECKPOINT in note
+    assert note in shown.err
+    assert not any(notes.values())

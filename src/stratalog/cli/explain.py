@@ -60,6 +60,8 @@ def explain(
         tables.append(_table(partition, answers))
         if partition.refusal is not None:
             output.say(f"{partition.name}: explained as if by these settings, but {partition.refusal}")
+        for note in partition.view.notes:
+            output.say(f"{partition.name}: {note}")
     output.show({"now": moment, "partitions": documents}, *tables)
     for note in known.notes:
         output.say(note)
@@ -108,6 +110,7 @@ def _document(partition: Partition, answers: list[SegmentAnswer]) -> dict[str, o
         "high_watermark": marks.high_watermark,
         "log_end_offset": marks.log_end_offset,
         "refused": partition.refusal,
+        "notes": list(partition.view.notes),
         "segments": [
             {
                 "base_offset": answer.decision.segment.base_offset,

@@ -40,6 +40,43 @@ class EpochEntry(NamedTuple):
     start_offset: int
 
 
+class EpochStitch:
+    """Leader epochs: those of the file and those that batches bring, less those past the log's ends.
+
+    `has_grown` says that a batch brought one: then a broker has written the file, whatever is left of them.
+    """
+
+    def __init__(self, entries: Iterable[EpochEntry] = ()) -> None:
+        self.entries: list[EpochEntry] = list(entries)
+        self.has_grown = False
+
+    def add(self, starts: Iterable[tuple[int, int]]) -> None:
+        """Let each epoch above the latest one start where its first batch is: (epoch, base offset).
+
+        Kafka: LogSegment.recover
+        """
+        for epoch, start_offset in starts:
+            if not self.entries or epoch > self.entries[-1].epoch:
+                while self.entries and self.entries[-1].start_offset >= start_offset:
+                    self.entries.pop()
+                self.entries.append(EpochEntry(epoch, start_offset))
+                self.has_grown = True
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        while self.entries and self.entries[-1].start_offset >= end_offset:
+            self.entries.pop()
+
+    def truncate_from_start(self, start_offset: int) -> None:
+        """Let the epoch that covers an offset start there, and forget those before it."""
+        removed = [entry for entry in self.entries if entry.start_offset <= start_offset]
+        if removed:
+            kept = self.entries[len(removed) :]
+            self.entries = [EpochEntry(removed[-1].epoch, start_offset), *kept]
+
+    def clear(self) -> None:
+        self.entries = []
+
+
 class EpochEndOffset(NamedTuple):
     """Where an epoch ends (exclusive); -1 and -1 where that is not known."""
 
@@ -64,7 +101,7 @@ class LeaderEpochFileCache:
         self._writing = threading.Lock()
         self._stale = False
         self._is_given_up = False
-        self._entries = _in_order(read_checkpoint(disk, path, _parse_entry))
+        self._entries = read_epochs(disk, path)
 
     @property
     def path(self) -> Path:
@@ -250,6 +287,11 @@ class LeaderEpochFileCache:
             except DiskError:
                 self._stale = True
                 raise
+
+
+def read_epochs(disk: Disk, path: Path) -> tuple[EpochEntry, ...]:
+    """What the file says, oldest first; CorruptCheckpointError if that cannot be understood."""
+    return _in_order(read_checkpoint(disk, path, _parse_entry))
 
 
 def _epoch(entry: EpochEntry) -> int:

@@ -117,7 +117,7 @@ class Log(WrittenLog):
         """The first record that is not before the timestamp, or one of Kafka's special values (-1 to -6)."""
         return self._looking(
             lambda segments: find_offset(
-                segments, self.epochs, timestamp, self.log_start_offset, self._end.offset
+                segments, lambda: self.epochs.entries, timestamp, self.log_start_offset, self._end.offset
             )
         )
 

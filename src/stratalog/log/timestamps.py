@@ -5,10 +5,11 @@ Kafka: UnifiedLog.fetchOffsetByTimestamp, ListOffsetsRequest
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 
 from stratalog.errors import UsageError
-from stratalog.log.epochs import LeaderEpochFileCache
+from stratalog.log.epochs import EpochEntry
 from stratalog.log.segments import LogSegments
 from stratalog.segment.search import TimestampAndOffset
 
@@ -29,22 +30,26 @@ class SpecialTimestamp(IntEnum):
 
 def find_offset(
     segments: LogSegments,
-    epochs: LeaderEpochFileCache,
+    epochs: Callable[[], Sequence[EpochEntry]],
     timestamp: int,
     log_start_offset: int,
     log_end_offset: int,
 ) -> TimestampAndOffset | None:
-    """The first record at or after a time, or what a special value stands for; None if there is none."""
+    """The first record at or after a time, or what a special value stands for; None if there is none.
+
+    `epochs` is called only where the answer has one that no batch tells.
+    """
     if timestamp >= 0:
         # Only the first segment that reaches the time is searched, as in Kafka.
         segment = segments.first_reaching(timestamp)
         return None if segment is None else segment.find_offset_by_timestamp(timestamp, log_start_offset)
     if timestamp in (SpecialTimestamp.EARLIEST, SpecialTimestamp.EARLIEST_LOCAL):
-        first = epochs.earliest_entry
-        epoch = first.epoch if first is not None and first.start_offset <= log_start_offset else None
+        first = epochs()[:1]
+        epoch = first[0].epoch if first and first[0].start_offset <= log_start_offset else None
         return TimestampAndOffset(NO_TIMESTAMP, log_start_offset, epoch)
     if timestamp == SpecialTimestamp.LATEST:
-        return TimestampAndOffset(NO_TIMESTAMP, log_end_offset, epochs.latest_epoch)
+        last = epochs()[-1:]
+        return TimestampAndOffset(NO_TIMESTAMP, log_end_offset, last[0].epoch if last else None)
     if timestamp in (SpecialTimestamp.LATEST_TIERED, SpecialTimestamp.EARLIEST_PENDING_UPLOAD):
         return TimestampAndOffset(NO_TIMESTAMP, NO_OFFSET, -1)
     if timestamp == SpecialTimestamp.MAX_TIMESTAMP:

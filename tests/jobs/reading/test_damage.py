@@ -231,3 +231,9 @@ def test_a_segment_that_is_cut_in_the_middle_of_the_log_is_damage(own_log: Made)
     missing = range(last_offset + 1, int(sorted(own_log.path.glob("*.log"))[2].stem))
     assert missing
     assert read(own_log.path, onCorruption="skip") == own_log.rows(o for o in range(3000) if o not in missing)
+
+
+def test_one_garbled_epoch_file_does_not_stop_reading_a_directory(own_log: Made) -> None:
+    (own_log.path / "leader-epoch-checkpoint").write_bytes(bytes(8))
+
+    assert read(own_log.path) == own_log.all_rows

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from stratalog.log.epochs import EpochEntry
+from stratalog.log.epochs import EpochEntry, EpochStitch
 from stratalog.log.log import Log
 from stratalog.log.producer_entry import BatchMetadata, ProducerStateEntry
-from stratalog.log.recovery.stitch import EpochStitch, ProducerStitch, SnapshotSet
+from stratalog.log.recovery.stitch import ProducerStitch, SnapshotSet
 from stratalog.records.control import ControlType
 from stratalog.records.kernels.crc32c import crc32c
 from stratalog.records.kernels.memory import byte_array
@@ -83,7 +83,7 @@ def test_stitched_epochs_are_those_of_the_log(seed: int) -> None:
 
     epochs = EpochStitch()
     for scan in scans(machine, log):
-        epochs.add(scan)
+        epochs.add(scan.epoch_starts)
 
     assert tuple(epochs.entries) == log.epochs.entries
 
@@ -95,7 +95,7 @@ def test_an_epoch_below_the_latest_known_brings_nothing() -> None:
     (scan,) = scans(machine, log)
 
     epochs = EpochStitch([EpochEntry(4, 0)])
-    epochs.add(scan)
+    epochs.add(scan.epoch_starts)
 
     assert epochs.entries == [EpochEntry(4, 0)]
 

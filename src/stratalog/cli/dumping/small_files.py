@@ -12,7 +12,7 @@ from stratalog.cli.dumping.printer import Printer
 from stratalog.directory.clean_shutdown import parse_broker_epoch
 from stratalog.files.disk import Disk
 from stratalog.log.checkpoint_file import OffsetCheckpointFile
-from stratalog.log.epochs import LeaderEpochFileCache
+from stratalog.log.epochs import read_epochs
 from stratalog.records.utf8 import decode_text
 
 # A key ends with a colon in partition.metadata, with an equals sign in meta.properties.
@@ -41,7 +41,7 @@ def _dump_offsets(disk: Disk, path: str, printer: Printer) -> None:
 
 
 def _dump_epochs(disk: Disk, path: str, printer: Printer) -> None:
-    for entry in LeaderEpochFileCache(disk, path).entries:
+    for entry in read_epochs(disk, path):
         facts = {"type": "leader_epoch", "epoch": entry.epoch, "start_offset": entry.start_offset}
         printer.line(f"epoch: {entry.epoch} startOffset: {entry.start_offset}", facts)
 

@@ -28,7 +28,6 @@ from stratalog.files import descriptors
 from stratalog.files.disk import Disk, FileIdentity
 from stratalog.files.entries import FileStatus
 from stratalog.files.names import (
-    LEADER_EPOCH_CHECKPOINT,
     FileKind,
     FileState,
     SegmentFile,
@@ -37,7 +36,8 @@ from stratalog.files.names import (
 from stratalog.files.processes import tell_in_child
 from stratalog.log.api.listing import SegmentFiles, list_log, offsets_of, whole_swaps
 from stratalog.log.api.replay import Replay, ReplayedProducers
-from stratalog.log.epochs import LeaderEpochFileCache
+from stratalog.log.api.seen_epochs import EpochsFile, epochs_in_batches
+from stratalog.log.epochs import EpochEntry
 from stratalog.log.offsets import OffsetMetadata
 from stratalog.log.producer_entry import CompletedTxn
 from stratalog.log.reading import AbortedTransaction, FetchedData, Isolation, check_passed_over, read
@@ -61,14 +61,16 @@ _MOST_REPLAYS = 2  # from the newest snapshot, and from one that is known to be 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Seen:
-    """The log at one moment. `decided` is found when a reader of committed records first asks."""
+    """The log at one moment. `decided` is found when a reader of committed records first asks, and
+    `rebuilt_epochs` where their file is garbled and somebody asks for the epochs."""
 
     segments: LogSegments
     snapshots: list[int]
-    epochs: LeaderEpochFileCache
+    epochs: tuple[EpochEntry, ...] | None  # None: their file is garbled
     log_start_offset: int
     end: OffsetMetadata
     decided: list[_Decided] = field(default_factory=list)
+    rebuilt_epochs: list[tuple[EpochEntry, ...]] = field(default_factory=list)
 
 
 class _Decided(NamedTuple):
@@ -123,6 +125,7 @@ class LogView:
         self._directory = os.fspath(directory)
         self._given_start = log_start_offset
         self._listed: dict[int, tuple[_Files, LogSegment]] = {}
+        self._epochs_file = EpochsFile(disk, self._directory)
         self._replays: dict[int, Replay] = {}  # by the offset that each began at
         self._lock = threading.Lock()
         self._seen = self._look()
@@ -171,6 +174,16 @@ class LogView:
     @property
     def last_stable_offset(self) -> int:
         return self._looking(self._decided).stable.offset
+
+    @property
+    def epochs(self) -> tuple[EpochEntry, ...]:
+        """The leader epochs, oldest first. Where their file is garbled this reads the headers of the log."""
+        return self._looking(_epochs)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is wrong with files beside the segments, and what is done instead."""
+        return () if self._epochs_file.note is None else (self._epochs_file.note,)
 
     @property
     def size(self) -> int:
@@ -328,7 +341,9 @@ class LogView:
     def _find_offset(self, seen: _Seen, timestamp: int) -> TimestampAndOffset | None:
         if timestamp == SpecialTimestamp.MAX_TIMESTAMP and len(seen.segments):
             seen.segments.active.find_largest_timestamp()
-        found = find_offset(seen.segments, seen.epochs, timestamp, seen.log_start_offset, seen.end.offset)
+        found = find_offset(
+            seen.segments, lambda: _epochs(seen), timestamp, seen.log_start_offset, seen.end.offset
+        )
         return self._first_in_newest(seen, timestamp) if found is None and timestamp >= 0 else found
 
     def first_not_before(self, timestamp: int) -> TimestampAndOffset | None:
@@ -364,7 +379,7 @@ class LogView:
         # A descriptor that is kept open would go on showing a file that a broker has replaced.
         descriptors.shared.forget(self._directory)
         segments = LogSegments(self._segments_of(files))
-        epochs = LeaderEpochFileCache(self._disk, f"{self._directory}{os.sep}{LEADER_EPOCH_CHECKPOINT}")
+        epochs = self._epochs_file.read()
         snapshots = offsets_of(files, FileKind.PRODUCER_SNAPSHOT)
         if not len(segments):
             end = OffsetMetadata(self._given_start, self._given_start, 0)
@@ -511,6 +526,15 @@ class LogView:
         while len(self._replays) > _MOST_REPLAYS:
             del self._replays[next(iter(self._replays))]
         return replay.producers
+
+
+def _epochs(seen: _Seen) -> tuple[EpochEntry, ...]:
+    if seen.epochs is not None:
+        return seen.epochs
+    if not seen.rebuilt_epochs:
+        found = epochs_in_batches(seen.segments, seen.log_start_offset, seen.end.offset)
+        seen.rebuilt_epochs.append(found)
+    return seen.rebuilt_epochs[0]
 
 
 class _Damage:

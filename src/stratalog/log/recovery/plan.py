@@ -23,7 +23,7 @@ from stratalog.files.names import (
     segment_file_name,
 )
 from stratalog.log.checkpoint_file import format_checkpoint
-from stratalog.log.epochs import EpochEntry
+from stratalog.log.epochs import EpochEntry, EpochStitch
 from stratalog.log.recovery.facts import Cut, FileFact, Finding, FindingKind, missing_snapshot
 from stratalog.log.recovery.index_checks import IndexCheck, IndexState
 from stratalog.log.recovery.inventory import SegmentFiles
@@ -41,7 +41,7 @@ from stratalog.log.recovery.steps import (
     Truncate,
     WriteFile,
 )
-from stratalog.log.recovery.stitch import EpochStitch, SnapshotSet
+from stratalog.log.recovery.stitch import SnapshotSet
 from stratalog.log.recovery.survey import Survey, snapshot_digest
 from stratalog.log.recovery.task import IndexBytes, ScanResult
 from stratalog.segment.scan import ScanStop, SegmentScan
@@ -193,7 +193,7 @@ class _Planner:
             return self._survey.epochs
         epochs = EpochStitch()
         for base_offset in sorted(self._scans.by_base):
-            epochs.add(self._scans.by_base[base_offset])
+            epochs.add(self._scans.by_base[base_offset].epoch_starts)
         return epochs.entries
 
     def _report(self, sequence: RecoverySequence, states: Iterable[SegmentState]) -> None:

@@ -12,11 +12,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from stratalog.files.disk import Disk
+from stratalog.log.epochs import EpochStitch
 from stratalog.log.recovery.result_scans import ResultScans
 from stratalog.log.recovery.salvage import find_readable, kept_reader
 from stratalog.log.recovery.salvage_transactions import OpenTransaction
 from stratalog.log.recovery.sequence import RecoverySequence, SegmentState
-from stratalog.log.recovery.stitch import EpochStitch, SnapshotSet
+from stratalog.log.recovery.stitch import SnapshotSet
 from stratalog.log.recovery.survey import Survey
 from stratalog.log.recovery.task import ScanResult, ScanTask, result_of
 from stratalog.segment.scan import ScanStop, SegmentScan, scan_reader
@@ -54,7 +55,7 @@ class _Salvaging:
             if not state.is_protected and (is_damaged or self._doubtful):
                 task = self._tasks[files.log_name]
                 self._results[files.log_name] = result = self._look_again(number, task, result)
-            self._epochs.add(result.scan)
+            self._epochs.add(result.scan.epoch_starts)
         return self._results
 
     def _look_again(self, number: int, task: ScanTask, result: ScanResult) -> ScanResult:

@@ -21,8 +21,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from stratalog.log.epochs import EpochEntry
-from stratalog.log.recovery.stitch import EpochStitch, ProducerStitch, SnapshotSet
+from stratalog.log.epochs import EpochEntry, EpochStitch
+from stratalog.log.recovery.stitch import ProducerStitch, SnapshotSet
 from stratalog.segment.scan import ScanStop, SegmentScan
 from stratalog.segment.txn_index import AbortedTxn
 
@@ -139,7 +139,7 @@ class RecoverySequence:
         state = self._new_state()
         self._rebuild(state, known, segment.base_offset, self._settings.log_start_offset)
         scan = self._scans.whole(segment)
-        self.epochs.add(scan)
+        self.epochs.add(scan.epoch_starts)
         if scan.stop is ScanStop.INVALID_OFFSET and not segment.is_protected:
             # Kafka gives the whole segment up: it does not know where its offsets went wrong.
             segment.is_emptied, segment.size, segment.aborted = True, 0, []

@@ -1,4 +1,4 @@
-"""Producers, aborted transactions and leader epochs, put together from the scans of single segments.
+"""Producers and aborted transactions, put together from the scans of single segments.
 
 A scan knows its own segment only: a transaction that it sees ended may have begun before it. Here scans are
 laid behind each other, beginning with a snapshot, and what comes out is what replaying every batch through a
@@ -6,7 +6,7 @@ ProducerStateManager would give, though a segment costs no more than its produce
 
 Snapshots are deleted, loaded and taken on the way exactly when a broker does it, in a set that stands for the
 directory's: which of them exist in the end, and whose silence has lasted too long at which of them, depends
-on that. Kafka: ProducerStateManager, LogSegment.recover, LeaderEpochFileCache
+on that. Kafka: ProducerStateManager, LogSegment.recover
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Sequence
 
-from stratalog.log.epochs import EpochEntry
 from stratalog.log.producer_entry import BatchMetadata, ProducerStateEntry
 from stratalog.log.producer_snapshot import build_snapshot, parse_snapshot
 from stratalog.segment.producers import ScannedProducer, TxnEventKind
@@ -184,37 +183,3 @@ class ProducerStitch:
     def _is_expired(self, entry: ProducerStateEntry) -> bool:
         is_silent = self._now_ms - entry.last_timestamp >= self._expiration_ms
         return is_silent and entry.current_txn_first_offset is None
-
-
-class EpochStitch:
-    """Leader epochs: those of the file, those that scans bring, less those beyond the log's ends.
-
-    `has_grown` says that a scan brought one: then a broker has written the file, whatever is left of them.
-    """
-
-    def __init__(self, entries: Iterable[EpochEntry] = ()) -> None:
-        self.entries: list[EpochEntry] = list(entries)
-        self.has_grown = False
-
-    def add(self, scan: SegmentScan) -> None:
-        """Let each epoch above the latest one start where its first batch is."""
-        for epoch, start_offset in scan.epoch_starts:
-            if not self.entries or epoch > self.entries[-1].epoch:
-                while self.entries and self.entries[-1].start_offset >= start_offset:
-                    self.entries.pop()
-                self.entries.append(EpochEntry(epoch, start_offset))
-                self.has_grown = True
-
-    def truncate_from_end(self, end_offset: int) -> None:
-        while self.entries and self.entries[-1].start_offset >= end_offset:
-            self.entries.pop()
-
-    def truncate_from_start(self, start_offset: int) -> None:
-        """Let the epoch that covers an offset start there, and forget those before it."""
-        removed = [entry for entry in self.entries if entry.start_offset <= start_offset]
-        if removed:
-            kept = self.entries[len(removed) :]
-            self.entries = [EpochEntry(removed[-1].epoch, start_offset), *kept]
-
-    def clear(self) -> None:
-        self.entries = []

@@ -17,7 +17,7 @@ from stratalog.config import LogConfig
 from stratalog.errors import CorruptCheckpointError, CorruptRecordError, CorruptSnapshotError
 from stratalog.files.disk import Disk, Path
 from stratalog.files.names import LEADER_EPOCH_CHECKPOINT, TopicPartition
-from stratalog.log.epochs import EpochEntry, LeaderEpochFileCache
+from stratalog.log.epochs import EpochEntry, read_epochs
 from stratalog.log.producer_entry import ProducerStateEntry
 from stratalog.log.producer_snapshot import ENTRY_SIZE, HEADER_SIZE, parse_snapshot
 from stratalog.log.producer_snapshot_files import read_snapshot
@@ -195,7 +195,7 @@ class _Surveyor:
         """What the epoch file says; None if it says nothing that can be understood."""
         path = self._path(LEADER_EPOCH_CHECKPOINT)
         try:
-            return LeaderEpochFileCache(self._disk, path).entries
+            return read_epochs(self._disk, path)
         except CorruptCheckpointError as error:
             self._findings.append(
                 Finding(

@@ -1,0 +1,64 @@
+"""The leader epochs of a log that is only looked at, whatever became of their file.
+
+A garbled `leader-epoch-checkpoint` takes a broker's whole log directory offline. A reader needs it for hardly
+anything, so a view only warns about it, and rebuilds the epochs from the batches as recovery would: when
+somebody first asks for them, as that reads every header of the log. Kafka: LogSegment.recover
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+
+import numpy as np
+
+from stratalog.errors import CorruptCheckpointError
+from stratalog.files.disk import Disk
+from stratalog.files.names import LEADER_EPOCH_CHECKPOINT
+from stratalog.log.epochs import EpochEntry, EpochStitch, read_epochs
+from stratalog.log.segments import LogSegments
+
+logger = logging.getLogger(__name__)
+
+
+class EpochsFile:
+    """The file of one log, read anew at each look; `note` says what is wrong with it, if anything is."""
+
+    def __init__(self, disk: Disk, directory: str) -> None:
+        self._disk = disk
+        self._path = f"{directory}{os.sep}{LEADER_EPOCH_CHECKPOINT}"
+        self.note: str | None = None
+
+    def read(self) -> tuple[EpochEntry, ...] | None:
+        """What the file says; None, and a warning, if that cannot be understood."""
+        try:
+            entries = read_epochs(self._disk, self._path)
+        except CorruptCheckpointError as error:
+            note = (
+                f"{error} Its leader epochs are taken from the batches instead. A broker takes the log "
+                "directory offline because of such a file; `stratalog recover` rewrites it."
+            )
+            if note != self.note:
+                logger.warning("%s", note)
+            self.note = note
+            return None
+        self.note = None
+        return entries
+
+
+def epochs_in_batches(segments: LogSegments, start_offset: int, end_offset: int) -> tuple[EpochEntry, ...]:
+    """The epochs of what is in [start_offset, end_offset), by the headers of all batches."""
+    epochs = EpochStitch()
+    for segment in segments:
+        for chunk in segment.batches():
+            epochs.add(_starts(chunk.headers["partition_leader_epoch"], chunk.headers["base_offset"]))
+    epochs.truncate_from_end(end_offset)
+    epochs.truncate_from_start(start_offset)
+    return tuple(epochs.entries)
+
+
+def _starts(epochs: np.ndarray, offsets: np.ndarray) -> Iterator[tuple[int, int]]:
+    """(epoch, base offset) of each batch that has another epoch than the one before; -1 is no epoch."""
+    changes = np.flatnonzero(np.diff(epochs, prepend=np.int32(-1)))
+    return ((int(epochs[at]), int(offsets[at])) for at in changes if epochs[at] >= 0)
