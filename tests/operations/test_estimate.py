@@ -14,6 +14,7 @@ import pytest
 
 from stratalog.config import ManagerConfig
 from stratalog.directory.known_topics import TopicSources
+from stratalog.files.reading import DiskReader
 from stratalog.log.cleaning.tally import Prefix
 from stratalog.operations.compact import Compaction
 from stratalog.operations.estimate import Estimation, PartitionEstimate, TopicEstimate
@@ -289,7 +290,7 @@ def test_no_room_for_the_files_between_passes_is_told(
 ) -> None:
     with Planted(tmp_path, t={"cleanup.policy": "compact"}) as planted:
         fill(planted, *[b"%d" % number for number in range(60)])
-    monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 10})())
+    monkeypatch.setattr(DiskReader, "free_size", lambda *_: 10)
 
     (partition,) = estimate(planted, map_size=24 * 10, work_dir=str(tmp_path)).partitions
 

@@ -128,9 +128,9 @@ def dump(
 def _run(output: Output, files: str, paths: tuple[str, ...], options: DumpOptions) -> int:
     from stratalog.cli.dumping.files import dump_files
     from stratalog.cli.dumping.names import found_files, named_files
-    from stratalog.files.disk import Disk
+    from stratalog.files.reading import DiskReader
 
-    disk = Disk()
+    disk = DiskReader()
     printer = Printer(sys.stdout.buffer, sys.stderr, as_json=output.as_json)
     try:
         wanted = [*named_files(files), *(file for path in paths for file in found_files(disk, path))]

@@ -38,12 +38,12 @@ def explain(
     where the answer depends on a high watermark that a running broker has and the disk has not.
     """
     from stratalog.directory.known_topics import KnownTopics
-    from stratalog.files.disk import Disk
+    from stratalog.files.reading import DiskReader
     from stratalog.operations.explain import explain as explain_partition
     from stratalog.operations.looking import UnreadablePartition, check_names, look
 
     request = Request.of((directory,), config, topics, now)
-    disk, path, moment = Disk(), os.path.abspath(directory), request.clock()  # noqa: PTH100
+    disk, path, moment = DiskReader(), os.path.abspath(directory), request.clock()  # noqa: PTH100
     check_names(disk, [path], names)
     known = KnownTopics(disk, [path], request.sources)
     documents: list[dict[str, object]] = []

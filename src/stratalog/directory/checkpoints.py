@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 
 from stratalog.directory.layout import Problem
 from stratalog.errors import CheckpointNumberError, CorruptCheckpointError
-from stratalog.files.disk import Disk, Path
+from stratalog.files.disk import Path
 from stratalog.files.names import (
     CLEANER_OFFSET_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
@@ -25,6 +25,7 @@ from stratalog.files.names import (
     REPLICATION_OFFSET_CHECKPOINT,
     TopicPartition,
 )
+from stratalog.files.reading import DiskReader
 from stratalog.log.checkpoint_file import OffsetCheckpointFile
 from stratalog.log.kept_marks import KeptMarks
 
@@ -37,7 +38,7 @@ _OFFLINE = "a broker takes the whole directory offline"
 class Checkpoint:
     """One of the files. `problem` is what was wrong with it when it was last read, or None."""
 
-    def __init__(self, disk: Disk, directory: str, name: str) -> None:
+    def __init__(self, disk: DiskReader, directory: str, name: str) -> None:
         self.name = name
         self.problem: Problem | None = None
         self.takes_offline = False  # a broker's directory, by what was wrong with it
@@ -84,7 +85,7 @@ class Checkpoint:
 class DirectoryCheckpoints:
     """The checkpoints of one log directory."""
 
-    def __init__(self, disk: Disk, directory: Path) -> None:
+    def __init__(self, disk: DiskReader, directory: Path) -> None:
         self.directory = os.fspath(directory)
         self.recovery_points = Checkpoint(disk, self.directory, RECOVERY_POINT_CHECKPOINT)
         self.log_start_offsets = Checkpoint(disk, self.directory, LOG_START_OFFSET_CHECKPOINT)

@@ -18,8 +18,9 @@ import json
 import os
 
 from stratalog.errors import DiskError
-from stratalog.files.disk import Disk, Path
+from stratalog.files.disk import Path, changing
 from stratalog.files.names import CLEAN_SHUTDOWN, INT64_MAX, INT64_MIN, parse_number
+from stratalog.files.reading import DiskReader
 
 VERSION = 0
 UNKNOWN_EPOCH = -1
@@ -28,7 +29,7 @@ UNKNOWN_EPOCH = -1
 class CleanShutdownFile:
     """The mark of one log directory, or of a lone partition directory."""
 
-    def __init__(self, disk: Disk, directory: Path) -> None:
+    def __init__(self, disk: DiskReader, directory: Path) -> None:
         self.path = os.path.join(os.fspath(directory), CLEAN_SHUTDOWN)  # noqa: PTH118
         self._directory = os.fspath(directory)
         self._disk = disk
@@ -46,13 +47,13 @@ class CleanShutdownFile:
 
     def write(self, broker_epoch: int | None = UNKNOWN_EPOCH) -> None:
         """Leave the mark, None for one that says no epoch; on the device, name and all, when this returns."""
-        self._disk.replace(self.path, format_clean_shutdown(broker_epoch))
+        changing(self._disk).replace(self.path, format_clean_shutdown(broker_epoch))
 
     def delete(self) -> bool:
         """Take the mark away, for good when this returns; False where there was none."""
-        found = self._disk.delete(self.path)
+        found = changing(self._disk).delete(self.path)
         if found:
-            self._disk.sync_directory(self._directory)
+            changing(self._disk).sync_directory(self._directory)
         return found
 
 

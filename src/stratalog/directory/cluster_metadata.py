@@ -16,7 +16,7 @@ from typing import Any
 from uuid import UUID
 
 from stratalog.errors import CorruptRecordError, DiskError
-from stratalog.files.disk import Disk, Path
+from stratalog.files.disk import Path
 from stratalog.files.entries import EntryKind
 from stratalog.files.names import (
     FileKind,
@@ -25,6 +25,7 @@ from stratalog.files.names import (
     parse_kraft_snapshot_file,
     parse_segment_file,
 )
+from stratalog.files.reading import DiskReader
 from stratalog.log.partition_metadata import topic_id_from_text
 from stratalog.records.internal import decode_internal
 from stratalog.records.internal_topics import CLUSTER_METADATA
@@ -82,13 +83,13 @@ class ClusterMetadata:
         return None if node_id in replicas else f"node {node_id} is not among its replicas"
 
 
-def find_cluster_metadata(disk: Disk, directories: list[str]) -> str | None:
+def find_cluster_metadata(disk: DiskReader, directories: list[str]) -> str | None:
     """Where the cluster's metadata is kept, which is in one log directory of a node; None if nowhere."""
     paths = [f"{directory}{os.sep}{METADATA_DIRECTORY}" for directory in directories]
     return next((path for path in paths if disk.exists(path)), None)
 
 
-def read_cluster_metadata(disk: Disk, partition_directory: Path) -> ClusterMetadata:
+def read_cluster_metadata(disk: DiskReader, partition_directory: Path) -> ClusterMetadata:
     """What the newest snapshot in this directory and the log behind it say."""
     root = os.fspath(partition_directory)
     entries = [entry for entry in disk.list_directory(root) if entry.kind is EntryKind.FILE]
@@ -127,7 +128,7 @@ def _segments_from(offset: int, names: list[str]) -> list[int]:
     return [base for base in bases if base >= first]
 
 
-def _batches(disk: Disk, path: str) -> Iterator[RecordBatch]:
+def _batches(disk: DiskReader, path: str) -> Iterator[RecordBatch]:
     """The whole batches of a file, read piece by piece; a torn tail is the end."""
     position, wanted = 0, _CHUNK_SIZE
     file_size = disk.size(path)

@@ -52,6 +52,7 @@ from stratalog.files.names import (
     parse_partition_directory,
     parse_segment_file,
 )
+from stratalog.files.reading import DiskReader
 from stratalog.log.api.view import LogView
 from stratalog.log.checkpoint_file import OffsetCheckpointFile
 from stratalog.log.kept_marks import KeptMarks
@@ -344,7 +345,7 @@ def _parents_of(directory: str) -> list[str]:
     return [named] if os.path.realpath(named) == real else [named, real]
 
 
-def _log_directory_of(disk: Disk, directory: str) -> str | None:
+def _log_directory_of(disk: DiskReader, directory: str) -> str | None:
     """The log directory of a broker or of a manager that a partition is in, by either name."""
     return next((parent for parent in _parents_of(directory) if keeps_its_partitions(disk, parent)), None)
 

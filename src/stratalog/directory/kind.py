@@ -28,7 +28,6 @@ from enum import Enum
 from stratalog.directory import attempt, pending_move
 from stratalog.directory.write_journal import JOURNAL, STAGED_PREFIX
 from stratalog.errors import DiskError, InvalidNameError, NotALogDirectoryError
-from stratalog.files.disk import Disk
 from stratalog.files.entries import DirectoryEntry, EntryKind, Path
 from stratalog.files.names import (
     CLEAN_SHUTDOWN,
@@ -45,6 +44,7 @@ from stratalog.files.names import (
     TopicPartition,
     parse_partition_directory,
 )
+from stratalog.files.reading import DiskReader
 from stratalog.records.internal_topics import CLUSTER_METADATA
 
 LOST_AND_FOUND = "lost+found"
@@ -117,7 +117,7 @@ class DirectoryKind:
                 return f"it has no partition and no checkpoint in it, but {names}{more}. Check the path."
 
 
-def kinds_of(disk: Disk, directories: Sequence[Path]) -> list[DirectoryKind]:
+def kinds_of(disk: DiskReader, directories: Sequence[Path]) -> list[DirectoryKind]:
     """What these directories are, all of one node: beside a broker's directory each one is a broker's."""
     found = [kind_of(disk, directory) for directory in directories]
     brokers = next((each.path for each in found if each.kind is Kind.BROKERS), None)
@@ -129,7 +129,7 @@ def kinds_of(disk: Disk, directories: Sequence[Path]) -> list[DirectoryKind]:
     ]
 
 
-def check_log_directory(disk: Disk, directory: Path, *, may_be_new: bool = False) -> DirectoryKind:
+def check_log_directory(disk: DiskReader, directory: Path, *, may_be_new: bool = False) -> DirectoryKind:
     """NotALogDirectoryError unless this is a log directory, or `may_be_new` and one can be made there."""
     found = kind_of(disk, directory)
     if found.is_log_directory or (may_be_new and found.may_become_one):
@@ -137,7 +137,7 @@ def check_log_directory(disk: Disk, directory: Path, *, may_be_new: bool = False
     raise found.refusal()
 
 
-def kind_of(disk: Disk, directory: Path) -> DirectoryKind:
+def kind_of(disk: DiskReader, directory: Path) -> DirectoryKind:
     """What this directory is. Changes nothing."""
     root = os.fspath(directory)
     status = disk.status(root)
@@ -151,7 +151,7 @@ def kind_of(disk: Disk, directory: Path) -> DirectoryKind:
     return _by_listing(disk, root)
 
 
-def keeps_its_partitions(disk: Disk, directory: str) -> bool:
+def keeps_its_partitions(disk: DiskReader, directory: str) -> bool:
     """Whether lock, clean-shutdown file and starts of the logs in this directory are kept by the directory.
 
     If not, each log in it is by itself (`home.py`), although all of them together may be a log directory for
@@ -160,11 +160,11 @@ def keeps_its_partitions(disk: Disk, directory: str) -> bool:
     return _first_of(disk, directory, (*_BROKERS, *_SURE, LOG_START_OFFSET_CHECKPOINT)) is not None
 
 
-def _first_of(disk: Disk, directory: str, names: Sequence[str]) -> str | None:
+def _first_of(disk: DiskReader, directory: str, names: Sequence[str]) -> str | None:
     return next((name for name in names if disk.exists(f"{directory}{os.sep}{name}")), None)
 
 
-def _by_listing(disk: Disk, root: str) -> DirectoryKind:
+def _by_listing(disk: DiskReader, root: str) -> DirectoryKind:
     entries = disk.list_directory(root)
     folders = [
         entry.name
@@ -205,7 +205,7 @@ class _Inside(Enum):
     OTHER = 3
 
 
-def _look_into(disk: Disk, path: str, name: str) -> _Inside:
+def _look_into(disk: DiskReader, path: str, name: str) -> _Inside:
     entries = _entries(disk, path)
     files = [entry.name for entry in entries if entry.kind is not EntryKind.DIRECTORY]
     is_named = _is_partition_name(name)
@@ -226,7 +226,7 @@ def _look_into(disk: Disk, path: str, name: str) -> _Inside:
     return _Inside.EMPTY
 
 
-def _entries(disk: Disk, path: str) -> list[DirectoryEntry]:
+def _entries(disk: DiskReader, path: str) -> list[DirectoryEntry]:
     with suppress(DiskError):  # a folder that is not ours to look into
         return disk.list_directory(path)
     return []

@@ -19,7 +19,7 @@ from stratalog.directory.layout import PartitionEntry
 from stratalog.directory.meta_properties import read_meta_properties
 from stratalog.directory.topic_configs import TopicConfigs, parse_topics
 from stratalog.errors import CorruptCheckpointError
-from stratalog.files.disk import Disk
+from stratalog.files.reading import DiskReader
 from stratalog.log.partition_metadata import topic_id_of
 
 _ASK = "Say its settings by --topics"
@@ -37,7 +37,7 @@ class TopicSources:
 class KnownTopics:
     """The settings of the topics of one node; `notes` tell what of them is passed over."""
 
-    def __init__(self, disk: Disk, directories: Sequence[str], sources: TopicSources) -> None:
+    def __init__(self, disk: DiskReader, directories: Sequence[str], sources: TopicSources) -> None:
         self._disk = disk
         self._node_id = _node_id(disk, directories)
         self._has_server = sources.server is not None
@@ -101,7 +101,7 @@ class KnownTopics:
         return next((key for key in deciding if key not in said), None)
 
 
-def _node_id(disk: Disk, directories: Sequence[str]) -> int | None:
+def _node_id(disk: DiskReader, directories: Sequence[str]) -> int | None:
     for directory in directories:
         try:
             meta = read_meta_properties(disk, directory)

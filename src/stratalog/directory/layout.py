@@ -31,6 +31,7 @@ from stratalog.files.names import (
     TopicPartition,
     parse_partition_directory,
 )
+from stratalog.files.reading import DiskReader
 from stratalog.records.internal_topics import CLUSTER_METADATA
 
 _SEGMENT = re.compile(r"\d{20}\.log", re.ASCII)
@@ -75,7 +76,7 @@ class Layout(NamedTuple):
         return f"{self.directory}{os.sep}{entry.name}"
 
 
-def classify(disk: Disk, directory: Path) -> Layout:
+def classify(disk: DiskReader, directory: Path) -> Layout:
     """Sort what is in a log directory. Reads the listing alone, and changes nothing.
 
     NotALogDirectoryError for a partition's own directory. Taken for a log directory without logs it would get
@@ -140,7 +141,7 @@ def find_duplicates(entries: Iterable[tuple[str, PartitionEntry]]) -> list[Probl
     return problems
 
 
-def find_aliases(disk: Disk, entries: Iterable[tuple[str, PartitionEntry]]) -> dict[str, str]:
+def find_aliases(disk: DiskReader, entries: Iterable[tuple[str, PartitionEntry]]) -> dict[str, str]:
     """Partition directories that are another name of one before them, by a link: by path, with its path.
 
     Recovered under both names, the second one's steps would find the files as the first one's left them.
@@ -155,7 +156,7 @@ def find_aliases(disk: Disk, entries: Iterable[tuple[str, PartitionEntry]]) -> d
     return aliases
 
 
-def without_metadata(disk: Disk, layout: Layout) -> tuple[PartitionEntry, ...]:
+def without_metadata(disk: DiskReader, layout: Layout) -> tuple[PartitionEntry, ...]:
     """The partitions without a `partition.metadata`, which a KRaft broker takes for strays.
 
     One that was never more than created may lack it, as it is written with the first record; and so does

@@ -19,6 +19,7 @@ from stratalog.errors import StratalogError
 from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock, check_unlocked
 from stratalog.files.names import RECOVERY_POINT_CHECKPOINT, DirectoryState
+from stratalog.files.reading import DiskReader
 from stratalog.log.checkpoint_file import OffsetCheckpointFile
 
 MakeLock = Callable[[str], DirectoryLock]
@@ -26,7 +27,7 @@ MakeLock = Callable[[str], DirectoryLock]
 _OPEN_BY_ITSELF = "somebody has this log open by itself, with open_log: close it, then run again."
 
 
-def check_not_in_use(disk: Disk, directory: str) -> None:
+def check_not_in_use(disk: DiskReader, directory: str) -> None:
     """LogDirLockedError if somebody has the directory, or one of its logs, open. Takes no lock."""
     check_unlocked(directory)
     check_lone_logs(classify(disk, directory))

@@ -20,6 +20,7 @@ from stratalog.config import parse_properties
 from stratalog.errors import CorruptCheckpointError, UsageError
 from stratalog.files.disk import Disk, Path
 from stratalog.files.names import INT32_MAX, META_PROPERTIES, parse_number
+from stratalog.files.reading import DiskReader
 from stratalog.log.partition_metadata import topic_id_from_text
 
 VERSIONS = (0, 1)
@@ -44,7 +45,7 @@ class MetaProperties:
         return self.version >= 1
 
 
-def read_meta_properties(disk: Disk, directory: Path) -> MetaProperties | None:
+def read_meta_properties(disk: DiskReader, directory: Path) -> MetaProperties | None:
     """What the file of this log directory says; None where there is none."""
     path = _path(directory)
     data = disk.read_file(path)

@@ -10,8 +10,8 @@ import os
 
 from stratalog.directory.layout import Layout
 from stratalog.errors import FileOwnerError
-from stratalog.files.disk import Disk
 from stratalog.files.entries import EntryKind
+from stratalog.files.reading import DiskReader
 
 ROOT = 0
 
@@ -21,7 +21,7 @@ def current_user() -> int:
     return os.geteuid() if hasattr(os, "geteuid") else ROOT
 
 
-def check_owners(disk: Disk, layout: Layout, user: int) -> None:
+def check_owners(disk: DiskReader, layout: Layout, user: int) -> None:
     """FileOwnerError unless whatever may be changed in the log directory keeps its owner."""
     if user == ROOT:
         return
@@ -32,7 +32,7 @@ def check_owners(disk: Disk, layout: Layout, user: int) -> None:
                 _check(disk, f"{directory}{os.sep}{entry.name}", user)
 
 
-def _check(disk: Disk, path: str, user: int) -> None:
+def _check(disk: DiskReader, path: str, user: int) -> None:
     status = disk.status(path)
     if status is not None and status.user != user:
         raise FileOwnerError(path, status.user, user)

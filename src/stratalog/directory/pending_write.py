@@ -33,6 +33,7 @@ from stratalog.files.names import (
     parse_segment_file,
     segment_file_name,
 )
+from stratalog.files.reading import DiskReader
 from stratalog.log.partition_metadata import PartitionMetadataFile
 
 logger = logging.getLogger(__name__)
@@ -66,7 +67,7 @@ def staged_path(directory: str, staged: str, kind: FileKind) -> str:
     return f"{directory}{os.sep}{staged}{kind.value}"
 
 
-def is_of_another_topic(disk: Disk, path: str, topic_id: UUID | None) -> bool:
+def is_of_another_topic(disk: DiskReader, path: str, topic_id: UUID | None) -> bool:
     """Whether the partition's directory is that of another topic, which has got the name since."""
     found = PartitionMetadataFile(disk, f"{path}{os.sep}{PARTITION_METADATA}").read()
     return topic_id is not None and found is not None and found != topic_id
@@ -116,7 +117,7 @@ def _finish_partition(disk: Disk, directory: str, write: PartitionWrite) -> Part
     return None
 
 
-def _has_staged(disk: Disk, directory: str, segment: StagedSegment, *kinds: FileKind) -> bool:
+def _has_staged(disk: DiskReader, directory: str, segment: StagedSegment, *kinds: FileKind) -> bool:
     return any(disk.exists(staged_path(directory, segment.staged, kind)) for kind in kinds)
 
 
@@ -129,7 +130,7 @@ def _make_partition(disk: Disk, directory: str, path: str, write: PartitionWrite
         file.flush()
 
 
-def _is_taken(disk: Disk, path: str, write: PartitionWrite) -> bool:
+def _is_taken(disk: DiskReader, path: str, write: PartitionWrite) -> bool:
     """Whether the log has not the end that the write was planned for, segments of its own apart."""
     expected = {segment.base_offset: segment.size for segment in write.segments}
     first = write.segments[0].base_offset

@@ -16,6 +16,7 @@ from stratalog.directory.log_directory import LogDirectory
 from stratalog.errors import InvalidNameError
 from stratalog.files.disk import Disk
 from stratalog.files.names import DirectoryState, FileState, parse_partition_directory, parse_segment_file
+from stratalog.files.reading import DiskReader
 
 _LOADED = (DirectoryState.LIVE, DirectoryState.FUTURE)
 _UNFINISHED = (FileState.CLEANED, FileState.SWAP)
@@ -55,7 +56,7 @@ def repair_partition(disk: Disk, clock: Clock, directory: LogDirectory, name: st
         directory.forget_epoch()
 
 
-def _is_unfinished(disk: Disk, directory: str) -> bool:
+def _is_unfinished(disk: DiskReader, directory: str) -> bool:
     for entry in disk.list_directory(directory):
         try:
             file = parse_segment_file(entry.name)

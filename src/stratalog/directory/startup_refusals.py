@@ -28,7 +28,7 @@ from stratalog.directory.cluster_metadata import METADATA_DIRECTORY
 from stratalog.directory.layout import Layout, classify, find_duplicates
 from stratalog.directory.meta_properties import MetaProperties, directory_id_problem, read_meta_properties
 from stratalog.errors import CheckpointNumberError, CorruptCheckpointError, DiskError
-from stratalog.files.disk import Disk, Path
+from stratalog.files.disk import Path
 from stratalog.files.entries import EntryKind
 from stratalog.files.names import (
     INT64_MAX,
@@ -40,6 +40,7 @@ from stratalog.files.names import (
     FileState,
     parse_number,
 )
+from stratalog.files.reading import DiskReader
 from stratalog.log.epochs import LeaderEpochFileCache
 from stratalog.log.partition_metadata import PartitionMetadataFile
 
@@ -95,7 +96,7 @@ class StartupRefusal(NamedTuple):
 
 
 def startup_refusals(
-    disk: Disk,
+    disk: DiskReader,
     directories: Sequence[Path],
     *,
     siblings: Sequence[Path] = (),
@@ -136,7 +137,7 @@ def startup_refusals(
 
 
 def _of_nodes(
-    disk: Disk, paths: list[str], others: list[str], node_id: int | None
+    disk: DiskReader, paths: list[str], others: list[str], node_id: int | None
 ) -> Iterator[StartupRefusal]:
     """What is wrong with the meta.properties of these, by themselves and beside each other."""
     known: list[tuple[str, MetaProperties]] = []
@@ -213,7 +214,7 @@ def _disagreements(
             )
 
 
-def _of_layout(disk: Disk, layout: Layout) -> Iterator[StartupRefusal]:
+def _of_layout(disk: DiskReader, layout: Layout) -> Iterator[StartupRefusal]:
     directory = layout.directory
     for problem in layout.problems:
         if problem.name.startswith(directory + os.sep):
@@ -234,7 +235,7 @@ def _of_layout(disk: Disk, layout: Layout) -> Iterator[StartupRefusal]:
             yield refusal if is_movable else refusal._replace(remedy="Restore it from a backup.")
 
 
-def _of_checkpoints(disk: Disk, directory: str) -> Iterator[StartupRefusal]:
+def _of_checkpoints(disk: DiskReader, directory: str) -> Iterator[StartupRefusal]:
     checkpoints = DirectoryCheckpoints(disk, directory)
     for checkpoint in checkpoints.every:
         try:
@@ -254,7 +255,7 @@ def _of_checkpoints(disk: Disk, directory: str) -> Iterator[StartupRefusal]:
             )
 
 
-def _of_quorum_state(disk: Disk, directory: str) -> Iterator[StartupRefusal]:
+def _of_quorum_state(disk: DiskReader, directory: str) -> Iterator[StartupRefusal]:
     name = f"{METADATA_DIRECTORY}{os.sep}{_QUORUM_STATE}"
     try:
         data = disk.read_file(f"{directory}{os.sep}{name}")
@@ -274,7 +275,7 @@ def _of_quorum_state(disk: Disk, directory: str) -> Iterator[StartupRefusal]:
         )
 
 
-def _of_partition(disk: Disk, directory: str, name: str) -> Iterator[StartupRefusal]:
+def _of_partition(disk: DiskReader, directory: str, name: str) -> Iterator[StartupRefusal]:
     """What keeps a broker from loading one partition, its log apart."""
     path = f"{directory}{os.sep}{name}"
     try:
@@ -304,7 +305,7 @@ def _has_offset(name: str) -> bool:
     return parse_number(name[: name.index(".")], INT64_MIN, INT64_MAX) is not None
 
 
-def _of_partition_metadata(disk: Disk, directory: str, partition: str) -> Iterator[StartupRefusal]:
+def _of_partition_metadata(disk: DiskReader, directory: str, partition: str) -> Iterator[StartupRefusal]:
     name = f"{partition}{os.sep}{PARTITION_METADATA}"
     try:
         PartitionMetadataFile(disk, f"{directory}{os.sep}{name}").read()
@@ -321,7 +322,7 @@ def _of_partition_metadata(disk: Disk, directory: str, partition: str) -> Iterat
         yield _unreadable(directory, name, error)
 
 
-def _of_leader_epochs(disk: Disk, directory: str, partition: str) -> Iterator[StartupRefusal]:
+def _of_leader_epochs(disk: DiskReader, directory: str, partition: str) -> Iterator[StartupRefusal]:
     name = f"{partition}{os.sep}{LEADER_EPOCH_CHECKPOINT}"
     try:
         LeaderEpochFileCache(disk, f"{directory}{os.sep}{name}")

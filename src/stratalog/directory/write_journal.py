@@ -32,6 +32,7 @@ from uuid import UUID
 from stratalog.errors import CorruptCheckpointError, InvalidNameError
 from stratalog.files.disk import Disk
 from stratalog.files.names import INT64_MAX, TopicPartition, parse_partition_directory
+from stratalog.files.reading import DiskReader
 from stratalog.log.partition_metadata import topic_id_from_text, topic_id_to_text
 
 JOURNAL = "stratalog-write.json"
@@ -100,7 +101,7 @@ def journal_path(directory: str) -> str:
     return f"{directory}{os.sep}{JOURNAL}"
 
 
-def has_pending_write(disk: Disk, directory: str) -> bool:
+def has_pending_write(disk: DiskReader, directory: str) -> bool:
     """Whether a write was decided here and not finished. One that cannot be read counts as such."""
     try:
         return read_journal(disk, directory).pending is not None
@@ -108,7 +109,7 @@ def has_pending_write(disk: Disk, directory: str) -> bool:
         return True
 
 
-def read_journal(disk: Disk, directory: str) -> Journal:
+def read_journal(disk: DiskReader, directory: str) -> Journal:
     """What the journal of a log directory says; nothing where there is none."""
     path = journal_path(directory)
     data = disk.read_file(path)

@@ -5,7 +5,7 @@ is only a hint: virtual disks lie. So every device starts with one reader. One m
 it read more than a tenth faster, and taken back otherwise; from time to time it is tried again, as a machine
 that was busy a minute ago may be idle now.
 
-The decision is `ReaderCount`, which knows numbers alone. `measuring.py` counts the bytes, `reading.py` has
+The decision is `ReaderCount`, which knows numbers alone. `measuring.py` counts the bytes, `readers.py` has
 the threads.
 """
 
@@ -15,7 +15,8 @@ import os
 from pathlib import Path as FilePath
 from typing import NamedTuple
 
-from stratalog.files.disk import Disk, Path
+from stratalog.files.disk import Path
+from stratalog.files.reading import DiskReader
 
 MOST_READERS = 32
 GROWTH = 1.1  # what one more reader must bring
@@ -39,7 +40,7 @@ class Device(NamedTuple):
     statistics: str | None = None
 
 
-def device_of(disk: Disk, path: Path, *, system: FilePath = _SYSTEM) -> Device:
+def device_of(disk: DiskReader, path: Path, *, system: FilePath = _SYSTEM) -> Device:
     """The device that holds the directory: two partitions of one disk are one device.
 
     A volume that lies on one disk is that disk; one that spreads over several is a device of its own.

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import deque
 from collections.abc import Callable
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from stratalog.files.disk import Disk
 from stratalog.files.entries import DirectoryEntry, FileIdentity, FileStatus, Path, ReadFile
+from stratalog.files.reading import DiskReader
 
 if TYPE_CHECKING:
-    from stratalog.files.disk import Target
+    from stratalog.files.reading import Target
 
 _CACHED_RATE = 3e9  # bytes a second: what is read more slowly does not come out of the page cache
 _REMEMBERED_S = 10.0  # what the rate is taken over: long enough to be calm, short enough to be now
@@ -26,7 +25,7 @@ class RateMeter:
         self._noted: deque[tuple[float, int]] = deque()
 
     def note(self, now_s: float, total: int) -> None:
-        """The total is this much now."""
+        """Records the running total."""
         self._noted.append((now_s, total))
         while len(self._noted) > 2 and now_s - self._noted[1][0] >= _REMEMBERED_S:
             self._noted.popleft()
@@ -40,15 +39,14 @@ class RateMeter:
         return (after - before) / (ended_s - began_s) if ended_s > began_s else 0.0
 
 
-class ReadingDisk(Disk):
+class ReadingDisk(DiskReader):
     """A disk seen by the readers of one device: reads are counted, and can be held up or ended.
 
-    `before_read` is called ahead of each read: it may wait, or raise to end the reading. Nothing can be
-    changed through it: what readers do is only to read.
+    `before_read` is called ahead of each read: it may wait, or raise to end the reading.
     """
 
-    def __init__(self, disk: Disk, before_read: Callable[[], None] = lambda: None) -> None:
-        super().__init__()
+    def __init__(self, disk: DiskReader, before_read: Callable[[], None] = lambda: None) -> None:
+        self.namespace = disk.namespace
         self._inner = disk
         self.before_read = before_read
         self._lock = threading.Lock()
@@ -57,7 +55,7 @@ class ReadingDisk(Disk):
     def open_read(self, path: Path) -> ReadFile:
         self.before_read()
         file = self._inner.open_read(path)
-        _advise(file, 0, 0, "POSIX_FADV_SEQUENTIAL")  # the system then reads ahead in larger pieces
+        file.expect_sequential_reads()
         return file
 
     def read_into(
@@ -69,7 +67,7 @@ class ReadingDisk(Disk):
         is_cached = count > _CACHED_RATE * (perf_counter() - began)
         if not is_cached and isinstance(source, ReadFile):
             # It came from the device, which is to go on while this piece is looked at.
-            _advise(source, position + count, count, "POSIX_FADV_WILLNEED")
+            source.expect_read(position + count, count)
         self._count(count)
         return count
 
@@ -85,6 +83,24 @@ class ReadingDisk(Disk):
     def status(self, path: Path) -> FileStatus | None:
         return self._inner.status(path)
 
+    def inode(self, file: ReadFile) -> int:
+        return self._inner.inode(file)
+
+    def free_size(self, path: Path) -> int:
+        return self._inner.free_size(path)
+
+    def may_create_in(self, path: Path) -> bool:
+        return self._inner.may_create_in(path)
+
+    def is_same_device(self, path: Path, other: Path) -> bool:
+        return self._inner.is_same_device(path, other)
+
+    def release(self, directory: Path) -> None:
+        self._inner.release(directory)
+
+    def close(self) -> None:
+        self._inner.close()
+
     def list_directory(self, path: Path) -> list[DirectoryEntry]:
         return self._inner.list_directory(path)
 
@@ -94,9 +110,3 @@ class ReadingDisk(Disk):
     def _count(self, count: int) -> None:
         with self._lock:
             self.bytes_read += count
-
-
-def _advise(file: ReadFile, position: int, size: int, advice: str) -> None:
-    """Tell the system what is read next. Only advice: there is no error if it is not taken."""
-    if file.descriptor >= 0 and hasattr(os, "posix_fadvise"):
-        os.posix_fadvise(file.descriptor, position, size, getattr(os, advice))

@@ -28,7 +28,7 @@ from stratalog.engine.devices import (
     fixed_count,
 )
 from stratalog.engine.measuring import RateMeter, ReadingDisk
-from stratalog.files.disk import Disk
+from stratalog.files.reading import DiskReader
 
 Task = TypeVar("Task")
 MonotonicClock = Callable[[], float]
@@ -62,9 +62,9 @@ OnReading = Callable[[Sequence[DeviceUse]], None]
 
 def scan_all(
     tasks: Mapping[Device, Sequence[Task]],
-    run: Callable[[Disk, Task], None],
+    run: Callable[[DiskReader, Task], None],
     *,
-    disk: Disk,
+    disk: DiskReader,
     readers: int | None = None,
     on_progress: OnReading | None = None,
     monotonic: MonotonicClock = time.monotonic,
@@ -108,7 +108,7 @@ class _Pool(Generic[Task]):
         self,
         device: Device,
         tasks: Sequence[Task],
-        run: Callable[[Disk, Task], None],
+        run: Callable[[DiskReader, Task], None],
         disk: ReadingDisk,
         readers: int | None,
         stop: threading.Event,

@@ -1,221 +1,59 @@
-"""The one door to the disk: whatever reads or changes a file is given a `Disk`, like a clock.
+"""The one door to the disk: whatever changes a file is given a `Disk`, like a clock.
 
-Logs are read, not mapped: a mapped file that someone else truncates, or that meets a bad block, kills the
-process by SIGBUS. Read into page-aligned memory that is used again (`aligned_buffer`): the kernel copies
-into a fresh or unaligned buffer at a fraction of the speed.
+A `Disk` also reads: that half, and how files are opened and shared, is `DiskReader` in `reading.py`. Whatever
+only reads takes that one.
 
-A caller names files by path. Behind that at most 256 stay open (`descriptors.py`), so that a segment holds
-none. What one process renames, deletes or replaces here is seen at once by all users in it; a directory that
-a broker changes meanwhile is read through `open_read`, which always opens anew.
-
-What the system refuses is a DiskError that says what was tried, on which file, why, and what can be done;
-the OSError is its cause. Nothing reaches the device for certain before `sync`; no name before
-`sync_directory`.
+Nothing reaches the device for certain before `sync`; no name before `sync_directory`. What the system refuses
+is a DiskError, as with reading.
 """
 
 from __future__ import annotations
 
-import errno
 import os
 from typing import TYPE_CHECKING
 
-from stratalog.errors import DiskError
 from stratalog.files import descriptors
-from stratalog.files.entries import (
-    DirectoryEntry,
-    EntryKind,
-    FileIdentity,
-    FileStatus,
-    Path,
-    ReadFile,
-    entry_of,
-    kind_of,
-)
+from stratalog.files.entries import DirectoryEntry, EntryKind, FileIdentity, FileStatus, Path, ReadFile
 from stratalog.files.names import TEMPORARY_SUFFIX
 from stratalog.files.ownership import hand_over, ownership_for_directory, ownership_for_file
+from stratalog.files.reading import OPEN_FLAGS, DiskReader, read_by_seeking
 from stratalog.files.refusals import Refusing, refused
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from stratalog.files.reading import Target as Target
+
     Data = bytes | bytearray | memoryview | NDArray[np.uint8]
-    Target = memoryview | NDArray[np.uint8]
 
 __all__ = [
     "DirectoryEntry",
     "Disk",
+    "DiskReader",
     "EntryKind",
     "FileIdentity",
     "FileStatus",
     "Path",
     "ReadFile",
     "byte_view",
+    "changing",
     "read_by_seeking",
 ]
 
 _PLAIN = (bytes, bytearray, memoryview)  # not as a union, which would be made anew for each call
-_FLAGS: int = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-# A pipe under the name of a file would be waited for until somebody writes to it.
-_NO_WAITING: int = getattr(os, "O_NONBLOCK", 0)
-_LARGE = 1 << 20  # a read for which it is worth asking first whether the file has as much
-LARGEST_SMALL_FILE = 64 << 20  # checkpoints of 100,000 partitions have a tenth of that
 # Never through a link: root repairs directories in which another user may have planted one.
-_CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | _FLAGS
+_CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | OPEN_FLAGS
 
 
-class Disk:
-    """The disk of this machine. Without state of its own: one serves all threads and travels to processes.
+class Disk(DiskReader):
+    """The disk of this machine, to read from and to change. Like a reader it has no state of its own.
 
     `require_owner` makes it an error that a created file cannot be given to the owner it should have.
     """
 
-    namespace = ""  # what tells the names of a simulated disk from those of this machine
-
     def __init__(self, *, require_owner: bool = False) -> None:
         self._require_owner = require_owner
-
-    def open_read(self, path: Path) -> ReadFile:
-        """Open a file for reading, which creates, locks and changes nothing."""
-        name = os.fspath(path)
-        with Refusing("open", name):
-            return ReadFile(name, os.open(name, os.O_RDONLY | _NO_WAITING | _FLAGS))
-
-    def read_into(
-        self, source: ReadFile | Path, buffer: Target, position: int, identity: FileIdentity | None = None
-    ) -> int:
-        """Fill `buffer` with the bytes from `position` on; returns how many there were.
-
-        Fewer than the buffer holds means that the file ends there. `position` is no cursor, so threads can
-        share a ReadFile. With `identity`, a path that another file has got is a DiskError with ENOENT.
-        """
-        view = buffer if isinstance(buffer, memoryview) else buffer.data
-        if isinstance(source, ReadFile):
-            return _read_all(source.descriptor, view, position, source.path)
-        name = os.fspath(source)
-        # No `with`, as in `write_at`: a look-up reads little.
-        try:
-            file = descriptors.shared.use(name, identity=identity)
-        except OSError as error:
-            raise refused("open", name, error) from error
-        try:
-            return _read_all(file.descriptor, view, position, name)
-        finally:
-            descriptors.shared.release(file)
-
-    def read_at(self, path: Path, size: int, position: int, identity: FileIdentity | None = None) -> bytes:
-        """At most `size` bytes from `position` on; fewer where it ends. `identity` as in `read_into`."""
-        name = os.fspath(path)
-        with self._use(name, identity=identity) as descriptor:
-            # One call for what is nearly always there in one piece, and without a second copy. Memory for all
-            # of it is taken before, so a size that a damaged length asks for is not believed.
-            try:
-                if size > _LARGE:
-                    size = min(size, max(0, os.fstat(descriptor).st_size - position))
-                data = _read_bytes(descriptor, size, position)
-            except OSError as error:
-                raise refused(f"read at byte {position} of", name, error) from error
-            if len(data) == size or not data:
-                return data
-            rest = memoryview(bytearray(size - len(data)))
-            got = _read_all(descriptor, rest, position + len(data), name)
-            return data + rest[:got]
-
-    def read_file(self, path: Path) -> bytes | None:
-        """All of a small file; None where there is none. Opened anew: one that was replaced by another
-        process, which a kept descriptor would not show, is read as it is now. One that is not small is a
-        DiskError with EFBIG: a sparse file can claim more bytes than there is memory."""
-        try:
-            file = self.open_read(path)
-        except DiskError as error:
-            if error.errno in (errno.ENOENT, errno.ENOTDIR):
-                return None
-            raise
-        with file:
-            size = self.size(file)
-            if size > LARGEST_SMALL_FILE:
-                raise DiskError(
-                    path,
-                    f"it has {size} bytes, and a file of its kind has at most {LARGEST_SMALL_FILE}. Move it "
-                    "away, and look at what it is.",
-                    errno.EFBIG,
-                )
-            data = memoryview(bytearray(size))
-            return bytes(data[: self.read_into(file, data, 0)])
-
-    def size(self, source: ReadFile | Path) -> int:
-        """How many bytes the file has now."""
-        if isinstance(source, ReadFile):
-            with Refusing("get the size of", source.path):
-                return os.fstat(source.descriptor).st_size
-        with Refusing("get the size of", os.fspath(source)):
-            return os.stat(source).st_size  # noqa: PTH116 (a path is any os.PathLike here)
-
-    def inode(self, file: ReadFile) -> int:
-        """What tells an open file from another that has got its name since."""
-        with Refusing("look at", file.path):
-            return os.fstat(file.descriptor).st_ino
-
-    def status(self, path: Path) -> FileStatus | None:
-        """The facts of what is at `path`; None where nothing is."""
-        with Refusing("look at", os.fspath(path)):
-            try:
-                return FileStatus.of(os.stat(path))  # noqa: PTH116
-            except (FileNotFoundError, NotADirectoryError):
-                return None
-
-    def exists(self, path: Path) -> bool:
-        """Whether a file or directory is there; a link that leads nowhere is not."""
-        return self.status(path) is not None
-
-    def free_size(self, path: Path) -> int:
-        """How many bytes this user can still write on the file system that `path` is on."""
-        name = os.fspath(path)
-        with Refusing("get the free space of", name):
-            found = os.statvfs(name)
-        return found.f_bavail * found.f_frsize
-
-    def may_create_in(self, path: Path) -> bool:
-        """Whether this user can create files in a directory; False where there is none."""
-        return os.access(path, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids)
-
-    def is_same_device(self, path: Path, other: Path) -> bool:
-        """Whether a file can be renamed from the one directory to the other."""
-        one, two = self.status(path), self.status(other)
-        return one is not None and two is not None and one.device == two.device
-
-    def list_directory(self, path: Path) -> list[DirectoryEntry]:
-        """Everything in a directory, by name, but for what a live broker deletes meanwhile."""
-        name = os.fspath(path)
-        entries = []
-        with Refusing("list", name), os.scandir(name) as listing:
-            for found in listing:
-                entry = entry_of(found)
-                if entry is not None:
-                    entries.append(entry)
-        return sorted(entries)
-
-    def list_sizes(self, path: Path, suffix: str) -> dict[str, int]:
-        """The files in a directory, with the sizes of those whose names end so, and 0 for the others.
-
-        For a log of very many files, three of four of which need no question to the system, and none an
-        object of its own: that is half the time of `list_directory`.
-        """
-        name = os.fspath(path)
-        sizes = {}
-        with Refusing("list", name), os.scandir(name) as listing:
-            for found in listing:
-                file = found.name
-                if file.endswith(suffix):
-                    try:
-                        status = found.stat()
-                    except FileNotFoundError:
-                        continue
-                    if kind_of(status.st_mode) is EntryKind.FILE:
-                        sizes[file] = status.st_size
-                elif found.is_file():
-                    sizes[file] = 0
-        return sizes
 
     def append(self, path: Path, data: Data) -> int:
         """Write `data` behind the end of the file, created if need be; returns the position it starts at.
@@ -226,10 +64,10 @@ class Disk:
         name = os.fspath(path)
         with Refusing("append to", name):
             try:
-                descriptor = os.open(name, os.O_WRONLY | os.O_APPEND | _FLAGS)
+                descriptor = os.open(name, os.O_WRONLY | os.O_APPEND | OPEN_FLAGS)
             except FileNotFoundError:
                 self.create(name)
-                descriptor = os.open(name, os.O_WRONLY | os.O_APPEND | _FLAGS)
+                descriptor = os.open(name, os.O_WRONLY | os.O_APPEND | OPEN_FLAGS)
             try:
                 rest = byte_view(data)
                 position = os.fstat(descriptor).st_size
@@ -290,7 +128,7 @@ class Disk:
         """Return when what was created, renamed and deleted in the directory is on the device."""
         name = os.fspath(path)
         with Refusing("sync", name):
-            descriptor = os.open(name, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _FLAGS)
+            descriptor = os.open(name, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | OPEN_FLAGS)
             try:
                 os.fsync(descriptor)
             finally:
@@ -348,7 +186,7 @@ class Disk:
                     return False
                 raise
             if hasattr(os, "O_DIRECTORY"):
-                flags = os.O_RDONLY | os.O_DIRECTORY | getattr(os, "O_NOFOLLOW", 0) | _FLAGS
+                flags = os.O_RDONLY | os.O_DIRECTORY | getattr(os, "O_NOFOLLOW", 0) | OPEN_FLAGS
                 descriptor = os.open(name, flags)
                 try:
                     wanted = ownership_for_directory(name)
@@ -372,22 +210,6 @@ class Disk:
         with Refusing("set the time of", name):
             os.utime(name, ns=(os.stat(name).st_atime_ns, mtime_ms * 1_000_000))  # noqa: PTH116
 
-    def release(self, directory: Path) -> None:
-        """Close what is kept open below a directory: from now on others may replace the files there."""
-        descriptors.shared.forget(os.fspath(directory))
-
-    def close(self) -> None:
-        """Close the files that are kept open; whoever uses one next opens it again."""
-        descriptors.shared.close()
-
-    def _use(
-        self, name: str, *, writable: bool = False, identity: FileIdentity | None = None
-    ) -> descriptors.OpenFile:
-        try:
-            return descriptors.shared.use(name, writable=writable, identity=identity)
-        except OSError as error:
-            raise refused("open", name, error) from error
-
     def _create(self, name: str, replaced: str) -> int:
         """A new empty file, open, with the owner and mode of what is, or would be, at `replaced`."""
         wanted = ownership_for_file(replaced)
@@ -401,27 +223,20 @@ class Disk:
         return descriptor
 
 
+def changing(disk: DiskReader) -> Disk:
+    """The disk, to change files on; for parts that can do both and may be given the reading half only.
+
+    A segment that a view has opened reads; changing it would be a fault of the caller.
+    """
+    if not isinstance(disk, Disk):
+        raise TypeError("this was opened for reading: a file cannot be changed through it")
+    return disk
+
+
 def byte_view(data: Data) -> memoryview:
     """The bytes of `data`, uncopied."""
     view = memoryview(data) if isinstance(data, _PLAIN) else data.data
     return view if view.format == "B" else view.cast("B")
-
-
-def read_by_seeking(descriptor: int, view: memoryview, position: int) -> int:
-    """As `os.preadv` with one buffer, for systems without it; moves the cursor that threads would share."""
-    os.lseek(descriptor, position, os.SEEK_SET)
-    data = os.read(descriptor, len(view))
-    view[: len(data)] = data
-    return len(data)
-
-
-def _read_with_preadv(descriptor: int, view: memoryview, position: int) -> int:
-    return os.preadv(descriptor, [view], position)
-
-
-def _read_bytes_by_seeking(descriptor: int, size: int, position: int) -> bytes:
-    os.lseek(descriptor, position, os.SEEK_SET)
-    return os.read(descriptor, size)
 
 
 def _write_by_seeking(descriptor: int, view: bytes | memoryview, position: int) -> int:
@@ -429,19 +244,4 @@ def _write_by_seeking(descriptor: int, view: bytes | memoryview, position: int) 
     return os.write(descriptor, view)
 
 
-_read_at = _read_with_preadv if hasattr(os, "preadv") else read_by_seeking
-_read_bytes = os.pread if hasattr(os, "pread") else _read_bytes_by_seeking
 _write_at = os.pwrite if hasattr(os, "pwrite") else _write_by_seeking
-
-
-def _read_all(descriptor: int, view: memoryview, position: int, path: str) -> int:
-    done = 0
-    try:
-        while done < len(view):
-            got = _read_at(descriptor, view[done:] if done else view, position + done)
-            if got == 0:
-                break
-            done += got
-    except OSError as error:
-        raise refused(f"read at byte {position + done} of", path, error) from error
-    return done

@@ -71,13 +71,29 @@ class FileIdentity(NamedTuple):
 
 
 class ReadFile:
-    """A file open for reading; close it, or use it in a `with`. Made by `Disk.open_read`."""
+    """A file open for reading; close it, or use it in a `with`. Made by `DiskReader.open_read`.
+
+    The descriptor is for this package alone: others hand the file back to the disk that opened it.
+    """
 
     __slots__ = ("descriptor", "path")
 
     def __init__(self, path: str, descriptor: int) -> None:
         self.path = path
         self.descriptor = descriptor
+
+    def expect_sequential_reads(self) -> None:
+        """Tell the system that the file is read from one end to the other: it then reads ahead more."""
+        self._advise(0, 0, "POSIX_FADV_SEQUENTIAL")
+
+    def expect_read(self, position: int, size: int) -> None:
+        """Tell the system which bytes are read next, so that it can fetch them meanwhile."""
+        self._advise(position, size, "POSIX_FADV_WILLNEED")
+
+    def _advise(self, position: int, size: int, advice: str) -> None:
+        """Only advice: it is not an error if the system ignores it."""
+        if self.descriptor >= 0 and hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(self.descriptor, position, size, getattr(os, advice))
 
     def close(self) -> None:
         """Close it. Closing twice does nothing, and never hits another file that got the same number."""

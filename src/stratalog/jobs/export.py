@@ -26,6 +26,7 @@ from stratalog.files.names import (
     RECOVERY_POINT_CHECKPOINT,
     TopicPartition,
 )
+from stratalog.files.reading import DiskReader
 from stratalog.jobs.exporting.folder import (
     STATE,
     ExportFolder,
@@ -346,7 +347,7 @@ class _Export:
         return {topic: text}
 
 
-def _check_elsewhere(disk: Disk, path: str) -> None:
+def _check_elsewhere(disk: DiskReader, path: str) -> None:
     """UsageError for a folder in a broker's log directory, where it finds nothing but partitions or stops."""
     for folder in (PurePath(path), *PurePath(path).parents):
         if any(disk.exists(folder / name) for name in (META_PROPERTIES, RECOVERY_POINT_CHECKPOINT)):

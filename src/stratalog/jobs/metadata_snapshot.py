@@ -18,9 +18,9 @@ import pyarrow as pa
 
 from stratalog.clock import system_clock
 from stratalog.errors import CorruptRecordError
-from stratalog.files.disk import Disk
 from stratalog.files.entries import EntryKind
 from stratalog.files.names import KRaftSnapshotFile, parse_kraft_snapshot_file
+from stratalog.files.reading import DiskReader
 from stratalog.jobs.reading.catalog import FoundPartition, find_partitions
 from stratalog.jobs.reading.ends import ends_of
 from stratalog.jobs.reading.options import EARLIEST, Bound, OnCorruption, ReadOptions
@@ -47,10 +47,10 @@ TableTask = ReadTask | SnapshotTask
 
 
 def plan_table(
-    options: ReadOptions, *, disk: Disk | None = None, cores: int | None = None
+    options: ReadOptions, *, disk: DiskReader | None = None, cores: int | None = None
 ) -> list[TableTask]:
     """The tasks that read an internal topic from its beginning, or from where the options say."""
-    disk = disk or Disk()
+    disk = disk or DiskReader()
     tasks: list[TableTask] = []
     for found in find_partitions(disk, options) if _is_from_start(options) else ():
         snapshot, log_end = _snapshot_before(disk, found, options)
@@ -69,12 +69,12 @@ def plan_table(
 
 
 def read_table_task(
-    task: TableTask, columns: Sequence[str], *, disk: Disk | None = None
+    task: TableTask, columns: Sequence[str], *, disk: DiskReader | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The records of a task, of a log or of a snapshot."""
     if isinstance(task, ReadTask):
         return read_columns(task, columns, disk=disk)
-    return _read_snapshot(task, columns, disk or Disk())
+    return _read_snapshot(task, columns, disk or DiskReader())
 
 
 def _is_from_start(options: ReadOptions) -> bool:
@@ -84,7 +84,7 @@ def _is_from_start(options: ReadOptions) -> bool:
 
 
 def _snapshot_before(
-    disk: Disk, found: FoundPartition, options: ReadOptions
+    disk: DiskReader, found: FoundPartition, options: ReadOptions
 ) -> tuple[KRaftSnapshotFile | None, int]:
     """(the snapshot that the log goes on from, where it has lost its beginning, the end of the log)."""
     files = [entry.name for entry in disk.list_directory(found.directory) if entry.kind is EntryKind.FILE]
@@ -97,7 +97,7 @@ def _snapshot_before(
     return (None if is_whole else min(usable, default=None)), ends.end_offset
 
 
-def _read_snapshot(task: SnapshotTask, columns: Sequence[str], disk: Disk) -> Iterator[pa.RecordBatch]:
+def _read_snapshot(task: SnapshotTask, columns: Sequence[str], disk: DiskReader) -> Iterator[pa.RecordBatch]:
     # It is small by design: a controller loads all of it.
     data = disk.read_at(task.path, disk.size(task.path), 0)
     reader = ColumnReader(columns=columns, topic=CLUSTER_METADATA, include_control=task.include_control)

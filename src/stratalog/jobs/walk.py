@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from stratalog.buffers import aligned_buffer
 from stratalog.engine.engine import Engine, OnProgress
 from stratalog.errors import CorruptRecordError, InvalidNameError
-from stratalog.files.disk import Disk, EntryKind, ReadFile
+from stratalog.files.entries import EntryKind, ReadFile
 from stratalog.files.names import (
     DirectoryState,
     FileKind,
@@ -28,6 +28,7 @@ from stratalog.files.names import (
     parse_partition_directory,
     parse_segment_file,
 )
+from stratalog.files.reading import DiskReader
 from stratalog.jobs.damage import Damage, DamageKind, merge_adjacent
 from stratalog.records.batch import Attributes
 from stratalog.records.columns import ColumnReader, wrong_crc
@@ -94,7 +95,7 @@ class TopicWalk:
 
 def walk_logs(
     engine: Engine,
-    disk: Disk,
+    disk: DiskReader,
     log_dirs: Iterable[str | os.PathLike[str]],
     *,
     on_progress: OnProgress | None = None,
@@ -104,7 +105,7 @@ def walk_logs(
     return engine.map(walk_segment, tasks, weights=[task.size for task in tasks], on_progress=on_progress)
 
 
-def plan_walk(disk: Disk, log_dirs: Iterable[str | os.PathLike[str]]) -> list[WalkTask]:
+def plan_walk(disk: DiskReader, log_dirs: Iterable[str | os.PathLike[str]]) -> list[WalkTask]:
     """A task for each .log file of each partition, by topic, partition and base offset.
 
     What a broker is about to delete, copies or would not know is left out, and so is a name that no
@@ -124,7 +125,7 @@ def walk_segment(task: WalkTask) -> SegmentWalk:
 
     A file that grows meanwhile, under a live broker, is read up to the size it had at first.
     """
-    disk = Disk()
+    disk = DiskReader()
     tally = _Tally(task.path)
     damages: list[Damage] = []
     with disk.open_read(task.path) as file:
@@ -184,7 +185,7 @@ def _topic(topic: str, segments: Sequence[SegmentWalk]) -> TopicWalk:
     )
 
 
-def _partitions(disk: Disk, log_dir: Path) -> Iterator[tuple[TopicPartition, Path]]:
+def _partitions(disk: DiskReader, log_dir: Path) -> Iterator[tuple[TopicPartition, Path]]:
     for entry in disk.list_directory(log_dir):
         try:
             directory = parse_partition_directory(entry.name)
@@ -194,7 +195,7 @@ def _partitions(disk: Disk, log_dir: Path) -> Iterator[tuple[TopicPartition, Pat
             yield directory.topic_partition, log_dir / entry.name
 
 
-def _segments(disk: Disk, topic_partition: TopicPartition, folder: Path) -> Iterator[WalkTask]:
+def _segments(disk: DiskReader, topic_partition: TopicPartition, folder: Path) -> Iterator[WalkTask]:
     found = [entry for entry in disk.list_directory(folder) if _is_log(entry.name)]
     for number, entry in enumerate(found, start=1):
         yield WalkTask(
@@ -293,7 +294,7 @@ def _wrong_checksums(path: str, part: Part) -> Iterator[Damage]:
         )
 
 
-def _broken_end(disk: Disk, file: ReadFile, task: WalkTask, part: Part, size: int) -> Damage:
+def _broken_end(disk: DiskReader, file: ReadFile, task: WalkTask, part: Part, size: int) -> Damage:
     """From where no batch could be read up to the end of the file.
 
     Only the active segment can be torn: in another one, a batch that seems to be has a damaged length.
@@ -316,7 +317,7 @@ _KINDS = {
 }
 
 
-def _only_zeros(disk: Disk, file: ReadFile, position: int, size: int) -> bool:
+def _only_zeros(disk: DiskReader, file: ReadFile, position: int, size: int) -> bool:
     buffer = aligned_buffer(ZEROS_CHUNK_SIZE)
     while position < size:
         filled = disk.read_into(file, buffer[: min(len(buffer), size - position)], position)

@@ -18,8 +18,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from stratalog.errors import CheckpointNumberError, CorruptCheckpointError, DiskError
-from stratalog.files.disk import Disk, Path
+from stratalog.files.disk import Disk, Path, changing
 from stratalog.files.names import INT32_MAX, INT64_MAX, INT64_MIN, TopicPartition, parse_number
+from stratalog.files.reading import DiskReader
 
 VERSION = 0
 
@@ -35,7 +36,7 @@ _LINE_END = re.compile(r"\r\n|\r|\n")
 _LONGEST_QUOTE = 200
 
 
-def read_checkpoint(disk: Disk, path: Path, parse: ParseFields[Entry]) -> list[Entry]:
+def read_checkpoint(disk: DiskReader, path: Path, parse: ParseFields[Entry]) -> list[Entry]:
     """The entries of a checkpoint, in the file's order; none if there is no file. Reading creates nothing."""
     data = disk.read_file(path)
     return [] if data is None else parse_checkpoint(data, parse, path)
@@ -117,7 +118,7 @@ def _number_field(text: str, lowest: int, highest: int) -> int:
 class OffsetCheckpointFile:
     """One of the offset checkpoints of a log directory; safe from several threads."""
 
-    def __init__(self, disk: Disk, path: Path) -> None:
+    def __init__(self, disk: DiskReader, path: Path) -> None:
         self.path = path
         self._disk = disk
         self._lock = threading.RLock()
@@ -131,7 +132,7 @@ class OffsetCheckpointFile:
         """Replace the file by these offsets; on the device when this returns."""
         lines = [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]
         with self._lock:
-            write_checkpoint(self._disk, self.path, lines)
+            write_checkpoint(changing(self._disk), self.path, lines)
 
     def write_latest(self, make: Callable[[], Mapping[TopicPartition, int]]) -> None:
         """As `write`, with offsets that are taken when nobody else writes: older ones never replace newer."""
@@ -162,7 +163,7 @@ class OffsetCheckpointFile:
                 raise
 
 
-def directory_exists(disk: Disk, path: Path) -> bool:
+def directory_exists(disk: DiskReader, path: Path) -> bool:
     """Whether the directory that the file is, or would be, in is there."""
     return disk.exists(os.path.dirname(os.fspath(path)) or ".")  # noqa: PTH120
 

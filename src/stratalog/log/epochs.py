@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from stratalog.errors import DiskError, UsageError
-from stratalog.files.disk import Disk, Path
+from stratalog.files.disk import Path, changing
+from stratalog.files.reading import DiskReader
 from stratalog.log.checkpoint_file import (
     directory_exists,
     int32_field,
@@ -93,7 +94,9 @@ class LeaderEpochFileCache:
     `schedule` is given `flush` after a truncation, to call it soon; without it the caller flushes.
     """
 
-    def __init__(self, disk: Disk, path: Path, *, schedule: Callable[[Task], object] | None = None) -> None:
+    def __init__(
+        self, disk: DiskReader, path: Path, *, schedule: Callable[[Task], object] | None = None
+    ) -> None:
         self._disk = disk
         self._path = path
         self._schedule = schedule
@@ -283,13 +286,13 @@ class LeaderEpochFileCache:
                 self._stale = False
             try:
                 lines = [f"{entry.epoch} {entry.start_offset}" for entry in entries]
-                write_checkpoint(self._disk, self._path, lines)
+                write_checkpoint(changing(self._disk), self._path, lines)
             except DiskError:
                 self._stale = True
                 raise
 
 
-def read_epochs(disk: Disk, path: Path) -> tuple[EpochEntry, ...]:
+def read_epochs(disk: DiskReader, path: Path) -> tuple[EpochEntry, ...]:
     """What the file says, oldest first; CorruptCheckpointError if that cannot be understood."""
     return _in_order(read_checkpoint(disk, path, _parse_entry))
 

@@ -31,6 +31,7 @@ from stratalog.files.names import (
     parse_kraft_snapshot_file,
     parse_segment_file,
 )
+from stratalog.files.reading import DiskReader
 from stratalog.log.deletion import delete_segments
 from stratalog.log.epochs import LeaderEpochFileCache
 from stratalog.log.kept_marks import KeptMarks
@@ -199,7 +200,7 @@ def _check_indexes(sizes: dict[int, int], indexes: dict[FileKind, set[int]], dir
 
 
 def _open_segments(
-    disk: Disk, clock: Clock, directory: str, config: LogConfig, listing: Listing
+    disk: DiskReader, clock: Clock, directory: str, config: LogConfig, listing: Listing
 ) -> Iterable[LogSegment]:
     jitter_ms = random_jitter_ms(config)
     indexed, timed, aborted = (listing.indexes[kind] for kind in _INDEXES)

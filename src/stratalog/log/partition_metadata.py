@@ -17,8 +17,9 @@ import threading
 import uuid
 
 from stratalog.errors import CorruptCheckpointError, UsageError
-from stratalog.files.disk import Disk, Path
+from stratalog.files.disk import Path, changing
 from stratalog.files.names import INT32_MAX, PARTITION_METADATA, parse_number
+from stratalog.files.reading import DiskReader
 from stratalog.log.checkpoint_file import quoted
 
 VERSION = 0
@@ -79,7 +80,7 @@ def _field(path: Path, lines: list[str], at: int, name: str) -> str:
 class PartitionMetadataFile:
     """The file of one log. An id that is recorded is written by the next `flush`, before the first append."""
 
-    def __init__(self, disk: Disk, path: Path) -> None:
+    def __init__(self, disk: DiskReader, path: Path) -> None:
         self.path = path
         self._disk = disk
         self._lock = threading.Lock()
@@ -112,17 +113,17 @@ class PartitionMetadataFile:
         with self._lock:
             if self._recorded is None or self._is_written:
                 return
-            self._disk.replace(self.path, format_partition_metadata(self._recorded))
+            changing(self._disk).replace(self.path, format_partition_metadata(self._recorded))
             self._is_written = True
 
     def delete(self) -> bool:
         """Delete the file; False where there was none."""
         with self._lock:
             self._is_written = False
-            return self._disk.delete(self.path)
+            return changing(self._disk).delete(self.path)
 
 
-def topic_id_of(disk: Disk, directory: str, *, wanted: uuid.UUID | None = None) -> uuid.UUID | None:
+def topic_id_of(disk: DiskReader, directory: str, *, wanted: uuid.UUID | None = None) -> uuid.UUID | None:
     """The topic id that a partition's directory has; UsageError if it is not the one that is `wanted`.
 
     Kafka: InconsistentTopicIdException

@@ -13,16 +13,17 @@ from collections.abc import Iterable
 from pathlib import PurePath
 
 from stratalog.errors import CorruptSnapshotError, DiskError
-from stratalog.files.disk import Disk
+from stratalog.files.disk import changing
 from stratalog.files.entries import EntryKind
 from stratalog.files.names import FileKind, FileState, parse_segment_file, segment_file_name
+from stratalog.files.reading import DiskReader
 from stratalog.log.producer_entry import ProducerStateEntry
 from stratalog.log.producer_snapshot import build_snapshot, parse_snapshot
 
 LARGEST_SNAPSHOT = 256 << 20  # more than five million producers
 
 
-def snapshot_offsets(disk: Disk, directory: str | os.PathLike[str]) -> list[int]:
+def snapshot_offsets(disk: DiskReader, directory: str | os.PathLike[str]) -> list[int]:
     """The offsets of the snapshots in a partition's directory, ascending."""
     found = (
         parse_segment_file(entry.name)
@@ -32,7 +33,7 @@ def snapshot_offsets(disk: Disk, directory: str | os.PathLike[str]) -> list[int]
     return sorted(file.offset for file in found if file is not None and file.state is FileState.LIVE)
 
 
-def read_snapshot(disk: Disk, path: str, size: int) -> bytes:
+def read_snapshot(disk: DiskReader, path: str, size: int) -> bytes:
     """The bytes of a snapshot, which has `size`; a CorruptSnapshotError if those are more than one has."""
     if size > LARGEST_SNAPSHOT:
         raise CorruptSnapshotError(f"it has {size} bytes, and no snapshot has more than {LARGEST_SNAPSHOT}.")
@@ -46,7 +47,7 @@ class SnapshotFiles:
     """
 
     def __init__(
-        self, disk: Disk, directory: str | os.PathLike[str], offsets: Iterable[int] | None = None
+        self, disk: DiskReader, directory: str | os.PathLike[str], offsets: Iterable[int] | None = None
     ) -> None:
         self._disk = disk
         self._directory = os.fspath(directory)
@@ -83,14 +84,14 @@ class SnapshotFiles:
         path = self.path(offset)
         if self._disk.exists(path):
             # Kafka writes over it without cutting it: the tail of a longer one would break the CRC.
-            self._disk.truncate(path, 0)
+            changing(self._disk).truncate(path, 0)
         else:
-            self._disk.create(path)
+            changing(self._disk).create(path)
             self.names_count += 1
-        self._disk.write_at(path, build_snapshot(entries), 0)
+        changing(self._disk).write_at(path, build_snapshot(entries), 0)
         self._unsynced.add(offset)
         if sync:
-            self._disk.sync(path)
+            changing(self._disk).sync(path)
             self._unsynced.discard(offset)
         if offset not in self:
             insort(self.offsets, offset)
@@ -101,14 +102,14 @@ class SnapshotFiles:
         for offset in sorted(self._unsynced):
             path = self.path(offset)
             if offset in self and self._disk.exists(path):
-                self._disk.sync(path)
+                changing(self._disk).sync(path)
             self._unsynced.discard(offset)
 
     def delete(self, offset: int) -> None:
         """Delete it; one that is gone already is no error."""
         if offset in self:
             self.offsets.remove(offset)
-            self._disk.delete(self.path(offset))
+            changing(self._disk).delete(self.path(offset))
             self.names_count += 1
 
     def mark_deleted(self, offset: int) -> str | None:
@@ -118,7 +119,7 @@ class SnapshotFiles:
         self.offsets.remove(offset)
         path = self.path(offset, FileState.DELETED)
         try:
-            self._disk.rename(self.path(offset), path)
+            changing(self._disk).rename(self.path(offset), path)
         except DiskError as error:
             if error.errno != errno.ENOENT:
                 raise

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping
 
 from stratalog.clock import Clock
 from stratalog.errors import CorruptSnapshotError, UsageError
-from stratalog.files.disk import Disk
+from stratalog.files.reading import DiskReader
 from stratalog.log.offsets import OffsetMetadata
 from stratalog.log.origin import AppendOrigin
 from stratalog.log.producer_append import ProducerAppendInfo
@@ -44,7 +44,7 @@ class ProducerStateManager:
 
     def __init__(
         self,
-        disk: Disk,
+        disk: DiskReader,
         directory: str | os.PathLike[str],
         *,
         clock: Clock,

@@ -28,6 +28,7 @@ from stratalog.files.names import (
     TopicPartition,
     partition_directory_name,
 )
+from stratalog.files.reading import DiskReader
 from stratalog.log.checkpoint_file import Offsets
 from stratalog.log.loader import load
 from stratalog.log.log import Log
@@ -190,7 +191,7 @@ def _open(opening: Opening, directory: LogDirectory, entry: PartitionEntry, star
 
 
 def _stray_reason(
-    disk: Disk, metadata: ClusterMetadata, directory: LogDirectory, entry: PartitionEntry
+    disk: DiskReader, metadata: ClusterMetadata, directory: LogDirectory, entry: PartitionEntry
 ) -> str | None:
     """Why a partition is not this node's, by the cluster's metadata; None for one that is."""
     if directory.meta is None or directory.meta.node_id is None:

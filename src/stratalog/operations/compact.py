@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from stratalog.config import ManagerConfig
 from stratalog.errors import DiskError, StratalogError
-from stratalog.files.disk import Disk
+from stratalog.files.reading import DiskReader
 from stratalog.log.cleaning.choice import LogToClean, facts_of_log, log_to_clean
 from stratalog.log.cleaning.offset_map import OffsetMap
 from stratalog.log.log import Log
@@ -63,7 +63,9 @@ class Compaction:
         return replace(planned, cleaned=cleaned, error=error, deleted=(*gone, *log.delete_old_segments()))
 
     def _rehearse(self, partition: Partition, now: int, on_read: CountRead) -> PartitionWork:
-        rehearser = Rehearser(disk=Disk(), clock=lambda: now, offset_map=self._offset_map(), on_read=on_read)
+        rehearser = Rehearser(
+            disk=DiskReader(), clock=lambda: now, offset_map=self._offset_map(), on_read=on_read
+        )
         try:
             found = rehearser.rehearse(partition, partition.config)
         except StratalogError as error:

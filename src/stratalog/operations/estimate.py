@@ -18,7 +18,7 @@ from stratalog.directory.known_topics import KnownTopics, TopicSources
 from stratalog.directory.layout import classify
 from stratalog.directory.starting import unique_paths
 from stratalog.errors import StratalogError
-from stratalog.files.disk import Disk
+from stratalog.files.reading import DiskReader
 from stratalog.log.cleaning.clean import DirtyLog
 from stratalog.log.cleaning.offset_map import OffsetMap
 from stratalog.log.cleaning.sampling import ENOUGH, sample_log
@@ -126,7 +126,7 @@ class Estimation:
     prefix: Prefix | None = None
     top: int = 10
     work_dir: str | None = None
-    disk: Disk = field(default_factory=Disk)
+    disk: DiskReader = field(default_factory=DiskReader)
     clock: Clock = system_clock
 
     def run(self, on_read: OnRead = nobody) -> EstimateReport:

@@ -17,9 +17,9 @@ from stratalog.directory.checkpoints import DirectoryCheckpoints, clamp
 from stratalog.directory.known_topics import KnownTopics
 from stratalog.directory.layout import PartitionEntry, classify
 from stratalog.errors import StratalogError, UsageError
-from stratalog.files.disk import Disk
 from stratalog.files.entries import DirectoryEntry, EntryKind
 from stratalog.files.names import FileState, TopicPartition, parse_segment_file
+from stratalog.files.reading import DiskReader
 from stratalog.log.api.view import LogView
 from stratalog.log.cleaning.choice import LogFacts, LogToClean, log_to_clean
 from stratalog.log.retention import Decision, Marks, decide, facts_of, find_timestamps
@@ -108,7 +108,7 @@ class WaitingFile:
 
 
 def look(
-    disk: Disk, clock: Clock, directory: str, known: KnownTopics, names: Sequence[str] = ()
+    disk: DiskReader, clock: Clock, directory: str, known: KnownTopics, names: Sequence[str] = ()
 ) -> Iterator[Partition | UnreadablePartition]:
     """The partitions of a log directory, or those of the topics or partitions that are named.
 
@@ -153,7 +153,7 @@ def is_named(entry: PartitionEntry, names: Sequence[str]) -> bool:
     return entry.topic_partition.topic in names or str(entry.topic_partition) in names or entry.name in names
 
 
-def check_names(disk: Disk, directories: Sequence[str], names: Sequence[str]) -> None:
+def check_names(disk: DiskReader, directories: Sequence[str], names: Sequence[str]) -> None:
     """UsageError for a name that nothing in the directories has."""
     entries = [entry for directory in directories for entry in classify(disk, directory).partitions]
     for name in names:
@@ -161,7 +161,7 @@ def check_names(disk: Disk, directories: Sequence[str], names: Sequence[str]) ->
             raise UsageError(f"{name}: there is no such topic or partition in {', '.join(directories)}.")
 
 
-def waiting_files(disk: Disk, directory: str, delay_ms: int) -> list[WaitingFile]:
+def waiting_files(disk: DiskReader, directory: str, delay_ms: int) -> list[WaitingFile]:
     """The files of a partition that wait for their deletion, and when that is due.
 
     The time of their renaming is the time of their last change: nobody writes to them any more, and whoever

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-from stratalog.files.disk import Disk
 from stratalog.files.entries import EntryKind
 from stratalog.files.names import FileKind
+from stratalog.files.reading import DiskReader
 
 OnRead = Callable[[str, int, int], object]
 """Is told what is read (a topic, a partition), how many bytes are done, and of about how many."""
@@ -46,7 +46,7 @@ class ReadProgress:
             self._on_read(words, self._done, self._total)
 
 
-def logs_size(disk: Disk, directory: str) -> int:
+def logs_size(disk: DiskReader, directory: str) -> int:
     """Bytes of the .log files of a partition, by its listing."""
     return sum(
         entry.size

@@ -11,7 +11,6 @@ it has written. Their files go to a directory of their own, outside the log, whi
 from __future__ import annotations
 
 import errno
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,9 +19,9 @@ from dataclasses import dataclass, field, replace
 from stratalog.clock import Clock
 from stratalog.config import LogConfig
 from stratalog.errors import CorruptSnapshotError, DiskError
-from stratalog.files import descriptors
 from stratalog.files.disk import Disk
 from stratalog.files.names import FileState
+from stratalog.files.reading import DiskReader
 from stratalog.log.api.view import LogView
 from stratalog.log.cleaning.choice import LogFacts, LogToClean, log_to_clean
 from stratalog.log.cleaning.clean import CleanResult, DirtyLog, clean_log, last_records_of
@@ -105,7 +104,7 @@ def find_dirty(partition: Partition, stage: Stage, checkpoint: int | None, now: 
     return found if found.first_dirty < found.first_uncleanable and found.cleanable_size > 0 else None
 
 
-def last_records_of_view(view: LogView, disk: Disk, clock: Clock) -> dict[int, LastRecord]:
+def last_records_of_view(view: LogView, disk: DiskReader, clock: Clock) -> dict[int, LastRecord]:
     """What compaction must know of producers, as a start after a clean stop would find it."""
     producers = ProducerStateManager(
         disk,
@@ -137,7 +136,7 @@ def last_records_of_view(view: LogView, disk: Disk, clock: Clock) -> dict[int, L
 class Rehearser:
     """Goes through logs one after the other, with one map."""
 
-    disk: Disk
+    disk: DiskReader
     clock: Clock
     offset_map: OffsetMap
     work_dir: str | None = None
@@ -252,7 +251,7 @@ class Rehearser:
     def _spool(self, size: int) -> Iterator[str]:
         """A directory with room for the log; a DiskError if it has none."""
         parent = self.work_dir or tempfile.gettempdir()
-        free = shutil.disk_usage(parent).free
+        free = Disk().free_size(parent)
         if free < size:
             raise DiskError(
                 parent,
@@ -265,7 +264,7 @@ class Rehearser:
             try:
                 yield directory
             finally:
-                descriptors.shared.forget(directory)
+                Disk().release(directory)
 
 
 def _facts_after(segments: LogSegments, result: CleanResult) -> list[SegmentFacts]:

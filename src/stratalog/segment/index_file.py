@@ -24,7 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratalog.errors import CorruptIndexError, DiskError, IndexFullError
-from stratalog.files.disk import Disk, FileIdentity, Path
+from stratalog.files.disk import FileIdentity, Path, changing
+from stratalog.files.reading import DiskReader
 from stratalog.segment import index_cache
 from stratalog.segment.index_cache import IndexCache
 
@@ -65,7 +66,7 @@ class IndexFile:
 
     def __init__(
         self,
-        disk: Disk,
+        disk: DiskReader,
         path: Path,
         base_offset: int,
         *,
@@ -146,7 +147,7 @@ class IndexFile:
             length = max(size // self.entry_size, self._count) * self.entry_size
             if length == self._length:
                 return False
-            self._disk.truncate(self.path, length)
+            changing(self._disk).truncate(self.path, length)
             self._length = length
             self._synced = False
             return True
@@ -175,14 +176,14 @@ class IndexFile:
         with self._lock:
             self.create()
             if not self._synced:
-                self._disk.sync(self.path)
+                changing(self._disk).sync(self.path)
                 self._synced = True
 
     def rename_to(self, path: str) -> None:
         """Give the file another name; an index that has no file yet just takes it."""
         with self._lock:
             if self._exists is not False and self._disk.exists(self.path):
-                self._disk.rename(self.path, path)
+                changing(self._disk).rename(self.path, path)
             self.path = path
 
     def delete(self) -> bool:
@@ -190,7 +191,7 @@ class IndexFile:
         with self._lock:
             self.forget()
             self._exists = False
-            return self._disk.delete(self.path)
+            return changing(self._disk).delete(self.path)
 
     def forget(self) -> None:
         """Drop what is known of the file: it is looked at anew when it is used next."""
@@ -262,7 +263,7 @@ class IndexFile:
             count = self._count + len(raw) // self.entry_size
             if count * self.entry_size > self._length:
                 raise IndexFullError(self.path, self._count)
-            self._disk.write_at(self.path, raw, self._count * self.entry_size)
+            changing(self._disk).write_at(self.path, raw, self._count * self.entry_size)
             self._synced = False
             entries = self._entries
             if entries is not None:
@@ -272,7 +273,7 @@ class IndexFile:
             self._last = last
 
     def _create(self, size: int) -> None:
-        self._disk.create(self.path, size)
+        changing(self._disk).create(self.path, size)
         if self._on_create is not None:
             self._on_create()
 
@@ -284,9 +285,9 @@ class IndexFile:
             entries = self._entries
             if self._exists:
                 # Twice, so that what was cut is zeros when the file has its size again.
-                self._disk.truncate(self.path, count * self.entry_size)
+                changing(self._disk).truncate(self.path, count * self.entry_size)
                 if self.IS_PREALLOCATED:
-                    self._disk.truncate(self.path, self._length)
+                    changing(self._disk).truncate(self.path, self._length)
                 else:
                     self._length = count * self.entry_size
                 self._synced = False

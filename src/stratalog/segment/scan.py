@@ -16,7 +16,8 @@ import numpy as np
 
 from stratalog.buffers import aligned_buffer
 from stratalog.errors import InvalidRecordError
-from stratalog.files.disk import Disk, Path
+from stratalog.files.disk import Path
+from stratalog.files.reading import DiskReader
 from stratalog.records.batch import LOG_OVERHEAD
 from stratalog.records.columns import wrong_crc
 from stratalog.records.kernels import index as indexing
@@ -82,7 +83,7 @@ class SegmentScan:
 
 
 def scan_segment(
-    disk: Disk,
+    disk: DiskReader,
     path: Path,
     base_offset: int,
     *,

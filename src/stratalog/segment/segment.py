@@ -22,7 +22,8 @@ from stratalog.errors import (
     SegmentOffsetOverflowError,
     StratalogError,
 )
-from stratalog.files.disk import Disk, Path, byte_view
+from stratalog.files.disk import Disk, Path, byte_view, changing
+from stratalog.files.reading import DiskReader
 from stratalog.records.kernels import index as kernel
 from stratalog.records.kernels.walk import BatchTable
 from stratalog.segment.indexing import SegmentIndexer
@@ -61,7 +62,7 @@ class LogSegment(ReadableSegment):
 
     def __init__(
         self,
-        disk: Disk,
+        disk: DiskReader,
         directory: Path,
         base_offset: int,
         config: LogConfig,
@@ -122,7 +123,7 @@ class LogSegment(ReadableSegment):
     @classmethod
     def open(
         cls,
-        disk: Disk,
+        disk: DiskReader,
         directory: Path,
         base_offset: int,
         config: LogConfig,
@@ -180,7 +181,7 @@ class LogSegment(ReadableSegment):
             indexer = self._indexer = SegmentIndexer(self.offset_index, self.time_index)
         indexer.prepare(self._since_entry, *self._largest())
         try:
-            self._disk.write_at(self.log_path, view, position)
+            changing(self._disk).write_at(self.log_path, view, position)
         except DiskError:
             self._is_padded = True  # with a part of the set; the next append writes over it
             raise
@@ -258,7 +259,7 @@ class LogSegment(ReadableSegment):
         if start is not None:
             cut_size = self.size - start.position
             self.size = start.position
-            self._disk.truncate(self.log_path, start.position)
+            changing(self._disk).truncate(self.log_path, start.position)
             self._changes_count += 1
             self._is_padded = False
         if self.size == 0:
@@ -316,7 +317,7 @@ class LogSegment(ReadableSegment):
     def _sync_index(self, path: str) -> None:
         """What closing has added and cut is to be as durable as the mark that will speak for it."""
         if self._disk.exists(path):
-            self._disk.sync(path)
+            changing(self._disk).sync(path)
 
     def close_handlers(self) -> None:
         """Give back the memory without writing anything: the disk has failed."""
@@ -360,7 +361,7 @@ class LogSegment(ReadableSegment):
 
     def _trim_log(self) -> None:
         if self._is_padded:
-            self._disk.truncate(self.log_path, self.size)
+            changing(self._disk).truncate(self.log_path, self.size)
             self._changes_count += 1
             self._is_padded = False
 
@@ -373,7 +374,7 @@ class LogSegment(ReadableSegment):
         """Return when the batches are on the device, as far as they were written when this was called."""
         changes_count = self._changes_count  # before: what is written meanwhile may come too late for it
         try:
-            self._disk.sync(self.log_path)
+            changing(self._disk).sync(self.log_path)
         except DiskError:
             self.has_failed_sync = True
             raise

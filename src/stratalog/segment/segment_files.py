@@ -23,8 +23,9 @@ from typing import NamedTuple, TypeVar
 
 from stratalog.config import LogConfig
 from stratalog.errors import DiskError, UsageError
-from stratalog.files.disk import Disk, FileIdentity, Path
+from stratalog.files.disk import FileIdentity, Path, changing
 from stratalog.files.names import FileKind, FileState
+from stratalog.files.reading import DiskReader
 from stratalog.records.kernels.memory import Bytes
 from stratalog.segment.offset_index import OffsetIndex
 from stratalog.segment.time_index import TimeIndex
@@ -52,7 +53,7 @@ class Identities(NamedTuple):
 NO_IDENTITIES = Identities()
 
 
-def waiting_in(disk: Disk, directory: str) -> list[SegmentFiles]:
+def waiting_in(disk: DiskReader, directory: str) -> list[SegmentFiles]:
     """The segments in a directory that wait for their deletion."""
     return [
         segment
@@ -91,7 +92,7 @@ class SegmentFiles:
 
     def __init__(
         self,
-        disk: Disk,
+        disk: DiskReader,
         directory: Path,
         base_offset: int,
         config: LogConfig,
@@ -214,7 +215,7 @@ class SegmentFiles:
         """Set the time of change of the log and its indexes. Kafka: LogSegment.setLastModified"""
         for kind in _FILES[:3]:
             if self._disk.exists(self._path(kind)):
-                self._disk.set_modified(self._path(kind), mtime_ms)
+                changing(self._disk).set_modified(self._path(kind), mtime_ms)
 
     def read_bytes(self, position: int, size: int) -> bytes:
         """Bytes of the log; fewer where it ends."""
@@ -243,7 +244,7 @@ class SegmentFiles:
                 return
             self._forget_indexes()
             for kind in _FILES:
-                self._disk.delete(self._path(kind))
+                changing(self._disk).delete(self._path(kind))
             self._stop_waiting()
             self._is_gone, self._log_path = True, None
             for index in (self._offset_index, self._time_index, self._txn_index):
@@ -301,7 +302,7 @@ class SegmentFiles:
                     else:
                         index.path = target
                 elif rename and (self._disk.exists(path) or self._is_lost(kind, target)):
-                    self._disk.rename(path, target)
+                    changing(self._disk).rename(path, target)
             self._stop_waiting()
             self.directory, self.suffix = directory, suffix
             self._log_path = None

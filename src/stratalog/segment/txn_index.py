@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stratalog.errors import CorruptIndexError, InvalidOffsetError
-from stratalog.files.disk import Disk, FileIdentity, Path
+from stratalog.files.disk import FileIdentity, Path
+from stratalog.files.reading import DiskReader
 from stratalog.segment.index_cache import IndexCache
 from stratalog.segment.index_file import Entries, IndexFile
 
@@ -62,7 +63,7 @@ class TransactionIndex(IndexFile):
 
     def __init__(
         self,
-        disk: Disk,
+        disk: DiskReader,
         path: Path,
         base_offset: int,
         *,

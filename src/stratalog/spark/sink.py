@@ -198,7 +198,7 @@ def check_sink_schema(schema: StructType, options: WriteOptions) -> None:
 
 def _target_of(options: WriteOptions) -> WriteTarget:
     prepare_worker()
-    from stratalog.files.disk import Disk
+    from stratalog.files.reading import DiskReader
     from stratalog.jobs.writing.target import find_target
 
-    return find_target(Disk(), options)
+    return find_target(DiskReader(), options)

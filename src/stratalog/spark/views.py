@@ -72,10 +72,10 @@ def make_views(
 
 def topics_of(paths: Sequence[Path]) -> list[str]:
     """The topics in log directories, internal ones too; UsageError for a path that is none."""
-    from stratalog.files.disk import Disk
+    from stratalog.files.reading import DiskReader
     from stratalog.jobs.reading.catalog import expand_paths, find_partitions, partitions_in
 
-    disk = Disk()
+    disk = DiskReader()
     options = ReadOptions.parse(option_texts(paths))
     find_partitions(disk, options)  # refuses replicas of one partition
     found = (each for path in expand_paths(disk, options.paths) for each in partitions_in(disk, path))

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from stratalog.buffers import aligned_buffer
-from stratalog.files.disk import Disk, ReadFile
+from stratalog.files.disk import ReadFile
+from stratalog.files.reading import DiskReader
 from stratalog.records.kernels.memory import Bytes
 from stratalog.records.kernels.walk import LOG_OVERHEAD, SMALLEST_V0, BatchTable
 from stratalog.records.unpack import RUN_SIZE
@@ -51,7 +52,7 @@ class End:
 class BatchFile:
     """The batches of bytes [start, end) of an open file. `end_found` tells how it ended, after iterating."""
 
-    def __init__(self, disk: Disk, file: ReadFile, start: int, end: int) -> None:
+    def __init__(self, disk: DiskReader, file: ReadFile, start: int, end: int) -> None:
         self._disk = disk
         self._file = file
         self._start = min(start, end)

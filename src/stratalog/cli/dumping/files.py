@@ -15,13 +15,13 @@ from stratalog.errors import (
     InvalidNameError,
     StratalogError,
 )
-from stratalog.files.disk import Disk
+from stratalog.files.reading import DiskReader
 
 # As JSON they have no line for the file itself here: a log's says more, and the others have no line at all.
 _WITHOUT_LINE = (FileKind.LOG, FileKind.CHECKPOINT, FileKind.UNKNOWN, FileKind.MISSING)
 
 
-def dump_files(disk: Disk, files: Iterable[DumpFile], options: DumpOptions, printer: Printer) -> None:
+def dump_files(disk: DiskReader, files: Iterable[DumpFile], options: DumpOptions, printer: Printer) -> None:
     """Print all of them, then the complaints. One that cannot be read does not stop the rest."""
     complaints = Complaints()
     for file in files:
@@ -35,7 +35,9 @@ def dump_files(disk: Disk, files: Iterable[DumpFile], options: DumpOptions, prin
     complaints.tell(printer)
 
 
-def _dump(disk: Disk, file: DumpFile, options: DumpOptions, printer: Printer, complaints: Complaints) -> None:
+def _dump(
+    disk: DiskReader, file: DumpFile, options: DumpOptions, printer: Printer, complaints: Complaints
+) -> None:
     # Each kind imports its own: a dump of batches is to start in a blink.
     match file.kind:
         case FileKind.LOG | FileKind.CHECKPOINT:

@@ -18,7 +18,7 @@ from stratalog.cli.dumping.names import FileKind, base_offset_of, sibling
 from stratalog.cli.dumping.options import DumpOptions
 from stratalog.cli.dumping.printer import Printer
 from stratalog.errors import CorruptIndexError
-from stratalog.files.disk import Disk
+from stratalog.files.reading import DiskReader
 from stratalog.segment.offset_index import OffsetEntry, OffsetIndex
 from stratalog.segment.time_index import TimeEntry, TimeIndex
 from stratalog.segment.txn_index import TransactionIndex
@@ -29,7 +29,7 @@ MAGIC_V2 = 2
 
 
 def dump_offset_index(
-    disk: Disk, path: str, options: DumpOptions, printer: Printer, complaints: Complaints
+    disk: DiskReader, path: str, options: DumpOptions, printer: Printer, complaints: Complaints
 ) -> None:
     """Print the entries of an .index, and complain of those that lead to another batch than they say."""
     index = OffsetIndex(disk, path, base_offset_of(PurePath(path).name), max_size=0)
@@ -54,7 +54,7 @@ def dump_offset_index(
 
 
 def dump_time_index(
-    disk: Disk, path: str, options: DumpOptions, printer: Printer, complaints: Complaints
+    disk: DiskReader, path: str, options: DumpOptions, printer: Printer, complaints: Complaints
 ) -> None:
     """Print the entries of a .timeindex, and complain of those that the batches contradict."""
     base_offset = base_offset_of(PurePath(path).name)
@@ -91,7 +91,7 @@ def _compare(
         complaints.descending_timestamp(path, entry.timestamp, previous)
 
 
-def dump_txn_index(disk: Disk, path: str, printer: Printer) -> None:
+def dump_txn_index(disk: DiskReader, path: str, printer: Printer) -> None:
     """Print the aborted transactions of a segment."""
     index = TransactionIndex(disk, path, base_offset_of(PurePath(path).name))
     disk.size(path)  # a DiskError where there is no such file, which an index takes for one without entries
@@ -105,7 +105,7 @@ def dump_txn_index(disk: Disk, path: str, printer: Printer) -> None:
 
 
 @contextmanager
-def _log_of(disk: Disk, path: str, printer: Printer) -> Iterator[LogView]:
+def _log_of(disk: DiskReader, path: str, printer: Printer) -> Iterator[LogView]:
     """The log that an index belongs to. One that is not there is told of, and has no batches."""
     log_path = sibling(path, FileKind.LOG)
     with LogView(disk, log_path) as log:

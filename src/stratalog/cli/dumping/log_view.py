@@ -9,7 +9,8 @@ from typing import NamedTuple, Self
 from stratalog.buffers import aligned_buffer
 from stratalog.cli.dumping.chunks import Chunk
 from stratalog.cli.dumping.runs import RecordReader
-from stratalog.files.disk import Disk, ReadFile
+from stratalog.files.disk import ReadFile
+from stratalog.files.reading import DiskReader
 from stratalog.records.batch import LOG_OVERHEAD
 from stratalog.records.kernels.walk import SMALLEST_V0, SMALLEST_V1, SMALLEST_V2
 from stratalog.records.walk import new_table, walk_batches
@@ -35,7 +36,7 @@ class BatchPlace(NamedTuple):
 class LogView:
     """A log open for looking things up; `exists` is False where there is no such file."""
 
-    def __init__(self, disk: Disk, path: str) -> None:
+    def __init__(self, disk: DiskReader, path: str) -> None:
         self._disk = disk
         self._file: ReadFile | None = disk.open_read(path) if disk.exists(path) else None
         self.size = 0 if self._file is None else disk.size(self._file)

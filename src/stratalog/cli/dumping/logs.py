@@ -15,8 +15,8 @@ from stratalog.cli.dumping.options import INT32_MAX, DumpOptions
 from stratalog.cli.dumping.printer import Facts, Printer
 from stratalog.cli.dumping.runs import Fault
 from stratalog.errors import InvalidNameError
-from stratalog.files.disk import Disk
 from stratalog.files.names import parse_kraft_snapshot_file
+from stratalog.files.reading import DiskReader
 
 BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
 
@@ -24,7 +24,12 @@ PrintChunk = Callable[[Chunk], Iterator[Fault]]
 
 
 def dump_log(
-    disk: Disk, path: str, kind: FileKind, options: DumpOptions, printer: Printer, complaints: Complaints
+    disk: DiskReader,
+    path: str,
+    kind: FileKind,
+    options: DumpOptions,
+    printer: Printer,
+    complaints: Complaints,
 ) -> None:
     """Print the batches of a file. A batch that cannot be read is told of, and the next one is printed."""
     text, facts = _headline(PurePath(path).name, kind)

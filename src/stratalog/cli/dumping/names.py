@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from stratalog.errors import InvalidNameError
 from stratalog.files import names
-from stratalog.files.disk import Disk, EntryKind
+from stratalog.files.disk import EntryKind
+from stratalog.files.reading import DiskReader
 
 INT64_MAX = 2**63 - 1
 
@@ -60,7 +61,7 @@ def named_files(files: str) -> list[DumpFile]:
     return [DumpFile(path, _kafka_kind(PurePath(path).name)) for path in paths]
 
 
-def found_files(disk: Disk, path: str) -> Iterator[DumpFile]:
+def found_files(disk: DiskReader, path: str) -> Iterator[DumpFile]:
     """The file at `path`; of a directory all files that can be dumped, those of its partitions too.
 
     What is not there is MISSING, whatever its name: somebody has typed a path. Kafka's tool, and so

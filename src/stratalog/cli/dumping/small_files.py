@@ -10,7 +10,7 @@ import re
 from stratalog.cli.dumping.names import FileKind
 from stratalog.cli.dumping.printer import Printer
 from stratalog.directory.clean_shutdown import parse_broker_epoch
-from stratalog.files.disk import Disk
+from stratalog.files.reading import DiskReader
 from stratalog.log.checkpoint_file import OffsetCheckpointFile
 from stratalog.log.epochs import read_epochs
 from stratalog.records.utf8 import decode_text
@@ -19,7 +19,7 @@ from stratalog.records.utf8 import decode_text
 _PROPERTY = re.compile(r"\s*([^\s:=#!][^\s:=]*)\s*[:=]\s*(.*)")
 
 
-def dump_small_file(disk: Disk, path: str, kind: FileKind, printer: Printer) -> None:
+def dump_small_file(disk: DiskReader, path: str, kind: FileKind, printer: Printer) -> None:
     """Print the entries of a checkpoint, a properties file or a marker."""
     size = disk.size(path)
     if kind is FileKind.OFFSETS:
@@ -34,13 +34,13 @@ def dump_small_file(disk: Disk, path: str, kind: FileKind, printer: Printer) -> 
         printer.line(text, {"type": "clean_shutdown", "broker_epoch": epoch})
 
 
-def _dump_offsets(disk: Disk, path: str, printer: Printer) -> None:
+def _dump_offsets(disk: DiskReader, path: str, printer: Printer) -> None:
     for (topic, partition), offset in OffsetCheckpointFile(disk, path).read().items():
         facts = {"type": "partition_offset", "topic": topic, "partition": partition, "offset": offset}
         printer.line(f"topic: {topic} partition: {partition} offset: {offset}", facts)
 
 
-def _dump_epochs(disk: Disk, path: str, printer: Printer) -> None:
+def _dump_epochs(disk: DiskReader, path: str, printer: Printer) -> None:
     for entry in read_epochs(disk, path):
         facts = {"type": "leader_epoch", "epoch": entry.epoch, "start_offset": entry.start_offset}
         printer.line(f"epoch: {entry.epoch} startOffset: {entry.start_offset}", facts)

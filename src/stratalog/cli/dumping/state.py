@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from stratalog.cli.dumping.printer import Printer
 from stratalog.errors import CorruptSnapshotError
-from stratalog.files.disk import Disk
+from stratalog.files.reading import DiskReader
 from stratalog.log.producer_entry import ProducerStateEntry
 from stratalog.log.producer_snapshot import parse_snapshot
 
 
-def dump_snapshot(disk: Disk, path: str, printer: Printer) -> None:
+def dump_snapshot(disk: DiskReader, path: str, printer: Printer) -> None:
     """Print the producers in the order of the file. A corrupt snapshot is a complaint and no more."""
     data = disk.read_at(path, disk.size(path), 0)
     try:

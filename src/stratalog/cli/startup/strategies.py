@@ -35,6 +35,7 @@ from stratalog.errors import CorruptIndexError
 from stratalog.files.disk import Disk
 from stratalog.files.entries import EntryKind, FileIdentity, Path, ReadFile
 from stratalog.files.names import FileKind, FileState, parse_segment_file
+from stratalog.files.reading import DiskReader
 from stratalog.manager.manager import LogManager
 from stratalog.segment.scan import SCAN_SIZE, scan_segment
 from stratalog.segment.segment import LogSegment
@@ -185,7 +186,7 @@ def _load_as_kafka(
         list(pool.map(load, partitions))
 
 
-def _segments(disk: Disk, folder: str, config: LogConfig) -> list[LogSegment]:
+def _segments(disk: DiskReader, folder: str, config: LogConfig) -> list[LogSegment]:
     found = []
     for entry in disk.list_directory(folder):
         file = parse_segment_file(entry.name)
@@ -195,7 +196,7 @@ def _segments(disk: Disk, folder: str, config: LogConfig) -> list[LogSegment]:
 
 
 def _check_indexes(
-    strategy: Strategy, disk: Disk, segments: list[LogSegment], scan: Callable[[LogSegment], None]
+    strategy: Strategy, disk: DiskReader, segments: list[LogSegment], scan: Callable[[LogSegment], None]
 ) -> set[int]:
     """Read and check the indexes, as far as this strategy does; the segments that it scanned for that."""
     scanned = set()
@@ -217,7 +218,7 @@ def _check_indexes(
     return scanned
 
 
-def _passes_kafka_2(disk: Disk, segment: LogSegment) -> bool:
+def _passes_kafka_2(disk: DiskReader, segment: LogSegment) -> bool:
     """Kafka 2.1's OffsetIndex.sanityCheck and TimeIndex.sanityCheck: every slot of the file is an entry."""
     # The rest of the offset index's check cannot fail: it adds the base offset to both sides.
     if disk.size(segment.offset_index.path) % _OFFSET_ENTRY:

@@ -54,6 +54,7 @@ from stratalog.errors import (
 )
 from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock
+from stratalog.files.reading import DiskReader
 from stratalog.log.recovery.facts import Finding
 from stratalog.log.recovery.quarantine import Quarantine
 from stratalog.log.recovery.survey import RecoveryOptions, survey_partition
@@ -302,7 +303,7 @@ class _Recovery:
         self._work.sort(key=lambda work: (order[work.directory.path], work.entry))
         self._work = [work for work in self._work if work.directory.error is None]
 
-    def _survey_one(self, disk: Disk, directory: DirectoryRecovery, entry: PartitionEntry) -> None:
+    def _survey_one(self, disk: DiskReader, directory: DirectoryRecovery, entry: PartitionEntry) -> None:
         if directory.error is not None:
             return
         try:
@@ -436,7 +437,7 @@ class _Recovery:
         )
 
 
-def _identity(disk: Disk, path: str) -> tuple[int, int] | None:
+def _identity(disk: DiskReader, path: str) -> tuple[int, int] | None:
     status = disk.status(path)
     return None if status is None else (status.device, status.inode)
 
@@ -448,7 +449,7 @@ def _left_as_it_is(finding: Finding) -> Finding:
     )
 
 
-def _scan(finisher: Finisher, disk: Disk, work: PartitionRecovery, task: ScanTask) -> None:
+def _scan(finisher: Finisher, disk: DiskReader, work: PartitionRecovery, task: ScanTask) -> None:
     """Run one scan in a reader's thread; the last one of a partition hands it over."""
     if work.directory.error is not None:
         return

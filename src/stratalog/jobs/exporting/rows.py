@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from stratalog.errors import UsageError
-from stratalog.files.disk import Disk
+from stratalog.files.reading import DiskReader
 from stratalog.jobs.exporting.decoding import Decoding, Encoding
 from stratalog.jobs.reading.options import KAFKA_COLUMNS
 from stratalog.jobs.reading.read import read_columns
@@ -110,7 +110,7 @@ def undecoded_name(name: str) -> str:
 
 
 def by_day(
-    task: ReadTask, settings: RowSettings, disk: Disk | None = None
+    task: ReadTask, settings: RowSettings, disk: DiskReader | None = None
 ) -> Iterator[tuple[str, str, pa.RecordBatch]]:
     """(topic, day, rows) for what a task reads; a batch of several days is taken apart."""
     for topic, splits in groupby(task.splits, key=lambda split: split.topic):

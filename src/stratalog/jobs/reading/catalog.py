@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from stratalog.errors import CorruptCheckpointError, InvalidNameError, UsageError
-from stratalog.files.disk import Disk, EntryKind
+from stratalog.files.disk import EntryKind
 from stratalog.files.names import (
     CLEAN_SHUTDOWN,
     LOG_START_OFFSET_CHECKPOINT,
@@ -26,6 +26,7 @@ from stratalog.files.names import (
     parse_partition_directory,
     parse_segment_file,
 )
+from stratalog.files.reading import DiskReader
 from stratalog.jobs.reading.options import ReadOptions, listed
 from stratalog.log.checkpoint_file import OffsetCheckpointFile
 from stratalog.records.internal_topics import is_internal
@@ -47,7 +48,9 @@ class FoundPartition:
     is_named: bool = False  # the path that was given is its own
 
 
-def find_partitions(disk: Disk, options: ReadOptions, *, may_lack: bool = False) -> list[FoundPartition]:
+def find_partitions(
+    disk: DiskReader, options: ReadOptions, *, may_lack: bool = False
+) -> list[FoundPartition]:
     """The partitions that the options select, by topic and number.
 
     UsageError where a path, topic or partition is not there, or one partition is there twice. With `may_lack`
@@ -69,7 +72,7 @@ def find_partitions(disk: Disk, options: ReadOptions, *, may_lack: bool = False)
     return [found[each] for each in sorted(found) if is_selected(found[each])]
 
 
-def expand_paths(disk: Disk, paths: Iterable[str]) -> list[str]:
+def expand_paths(disk: DiskReader, paths: Iterable[str]) -> list[str]:
     """Directories for paths and patterns, each once and absolute; UsageError for one that matches nothing."""
     expanded: dict[str, None] = {}
     for path in paths:
@@ -83,7 +86,7 @@ def expand_paths(disk: Disk, paths: Iterable[str]) -> list[str]:
     return list(expanded)
 
 
-def partitions_in(disk: Disk, path: str, *, may_be_empty: bool = False) -> Iterator[FoundPartition]:
+def partitions_in(disk: DiskReader, path: str, *, may_be_empty: bool = False) -> Iterator[FoundPartition]:
     """The live partitions of a log directory, or the one that the path itself is."""
     status = disk.status(path)
     if status is None:
@@ -143,7 +146,7 @@ def local_path(path: str) -> str:
     return path
 
 
-def _glob(disk: Disk, path: str) -> Iterator[str]:
+def _glob(disk: DiskReader, path: str) -> Iterator[str]:
     """The directories that a pattern matches, level by level."""
     parent, name = os.path.split(path)
     parents = list(_glob(disk, parent)) if _WILD.search(parent) else [parent]
@@ -177,11 +180,11 @@ def _is_segment(name: str) -> bool:
     return file is not None and file.kind is FileKind.LOG
 
 
-def _start_offsets(disk: Disk, directory: str) -> dict[TopicPartition, int]:
+def _start_offsets(disk: DiskReader, directory: str) -> dict[TopicPartition, int]:
     return OffsetCheckpointFile(disk, f"{directory}{os.sep}{LOG_START_OFFSET_CHECKPOINT}").read()
 
 
-def _recovery_points(disk: Disk, directory: str) -> dict[TopicPartition, int]:
+def _recovery_points(disk: DiskReader, directory: str) -> dict[TopicPartition, int]:
     path = f"{directory}{os.sep}{RECOVERY_POINT_CHECKPOINT}"
     try:
         return OffsetCheckpointFile(disk, path).read()
@@ -190,7 +193,7 @@ def _recovery_points(disk: Disk, directory: str) -> dict[TopicPartition, int]:
         return {}
 
 
-def _was_closed(disk: Disk, directory: str) -> bool:
+def _was_closed(disk: DiskReader, directory: str) -> bool:
     return disk.exists(f"{directory}{os.sep}{CLEAN_SHUTDOWN}")
 
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 from stratalog.clock import Clock, system_clock
 from stratalog.errors import DiskError, OffsetOutOfRangeError
-from stratalog.files.disk import Disk
 from stratalog.files.names import TopicPartition
+from stratalog.files.reading import DiskReader
 from stratalog.jobs.reading.catalog import FoundPartition, find_partitions
 from stratalog.jobs.reading.ends import Ends, check_complete, ends_of, range_of
 from stratalog.jobs.reading.offsets import (
@@ -59,13 +59,13 @@ class Follower:
         self,
         options: ReadOptions,
         *,
-        disk: Disk | None = None,
+        disk: DiskReader | None = None,
         clock: Clock = system_clock,
         wait: Callable[[float], None] = time.sleep,
         cores: int | None = None,
     ) -> None:
         self._options, self._cores = options, cores
-        self._disk, self._clock, self._wait = disk or Disk(), clock, wait
+        self._disk, self._clock, self._wait = disk or DiskReader(), clock, wait
         self._views: dict[str, LogView] = {}  # by directory
         self._looked: dict[TopicPartition, _Looked] = {}
         self._last_end: dict[TopicPartition, Standing] | None = None
@@ -136,7 +136,7 @@ class Follower:
         return tasks_of(self._pieces(found) or [], self._options, cores=self._cores)
 
     def close(self) -> None:
-        """Give back memory and descriptors."""
+        """Give back memory and close the files that are kept open."""
         for view in self._views.values():
             view.close()
         self._views.clear()

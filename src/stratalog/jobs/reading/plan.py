@@ -17,7 +17,7 @@ from typing import TypeVar
 from stratalog.clock import Clock, system_clock
 from stratalog.config import LogConfig
 from stratalog.errors import CorruptRecordError, DiskError
-from stratalog.files.disk import Disk
+from stratalog.files.reading import DiskReader
 from stratalog.jobs.reading.catalog import FoundPartition, find_partitions
 from stratalog.jobs.reading.ends import Ends, check_complete, ends_of, range_of
 from stratalog.jobs.reading.options import ReadOptions
@@ -55,10 +55,14 @@ class Piece:
 
 
 def plan_read(
-    options: ReadOptions, *, disk: Disk | None = None, clock: Clock = system_clock, cores: int | None = None
+    options: ReadOptions,
+    *,
+    disk: DiskReader | None = None,
+    clock: Clock = system_clock,
+    cores: int | None = None,
 ) -> list[ReadTask]:
     """The tasks that read what the options ask for, in the order of partitions and offsets."""
-    disk = disk or Disk()
+    disk = disk or DiskReader()
     partitions = find_partitions(disk, options)
     for bound in (options.starting, options.ending):
         check_complete(bound, [found.topic_partition for found in partitions])
@@ -73,7 +77,7 @@ def plan_read(
 
 
 def _plan_partition(
-    disk: Disk, options: ReadOptions, view: LogView, *, recovery_point: int | None
+    disk: DiskReader, options: ReadOptions, view: LogView, *, recovery_point: int | None
 ) -> list[Piece]:
     ends = ends_of(
         view,
@@ -85,7 +89,7 @@ def _plan_partition(
     return list(plan_range(disk, view, ends, *range_of(view, ends, options)))
 
 
-def looking_at(disk: Disk, clock: Clock, found: FoundPartition, plan: Callable[[LogView], _T]) -> _T:
+def looking_at(disk: DiskReader, clock: Clock, found: FoundPartition, plan: Callable[[LogView], _T]) -> _T:
     """What `plan` makes of a partition; looked at anew where a broker takes a file away meanwhile."""
     for attempt in range(_ATTEMPTS):
         view = open_view(disk, clock, found)
@@ -115,7 +119,7 @@ def tasks_of(pieces: list[Piece], options: ReadOptions, *, cores: int | None = N
     ]
 
 
-def open_view(disk: Disk, clock: Clock, found: FoundPartition) -> LogView:
+def open_view(disk: DiskReader, clock: Clock, found: FoundPartition) -> LogView:
     """The log of a partition, for reading only."""
     return LogView(
         disk=disk,
@@ -127,7 +131,7 @@ def open_view(disk: Disk, clock: Clock, found: FoundPartition) -> LogView:
     )
 
 
-def plan_range(disk: Disk, view: LogView, ends: Ends, start: int, end: int) -> Iterator[Piece]:
+def plan_range(disk: DiskReader, view: LogView, ends: Ends, start: int, end: int) -> Iterator[Piece]:
     """[start, end) of one log, a piece for each segment that has some of it."""
     topic, partition = view.topic_partition
     topic_id = topic_id_of(disk, view.directory)

@@ -20,7 +20,8 @@ from stratalog.buffers import aligned_buffer
 from stratalog.clock import system_clock
 from stratalog.config import LogConfig
 from stratalog.errors import CorruptRecordError, DiskError, OffsetOutOfRangeError
-from stratalog.files.disk import Disk, ReadFile
+from stratalog.files.disk import ReadFile
+from stratalog.files.reading import DiskReader
 from stratalog.jobs.reading.arrow import assembled, placed, without_columns
 from stratalog.jobs.reading.options import OnCorruption
 from stratalog.jobs.reading.resuming import end_of_batch, next_batch
@@ -50,17 +51,17 @@ _TRANSACTIONAL, _CONTROL = int(Attributes.TRANSACTIONAL), int(Attributes.CONTROL
 
 
 def read_columns(
-    task: ReadTask, columns: Sequence[str], *, disk: Disk | None = None
+    task: ReadTask, columns: Sequence[str], *, disk: DiskReader | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The records of a task. Without any column the batches have only a number of rows, to be counted.
 
     CorruptRecordError names file and byte of what cannot be read, unless that is to be skipped;
     OffsetOutOfRangeError what is gone since the read was planned, unless that does not matter.
     """
-    return assembled(_batches(task, columns, disk or Disk()))
+    return assembled(_batches(task, columns, disk or DiskReader()))
 
 
-def _batches(task: ReadTask, columns: Sequence[str], disk: Disk) -> Iterator[pa.RecordBatch]:
+def _batches(task: ReadTask, columns: Sequence[str], disk: DiskReader) -> Iterator[pa.RecordBatch]:
     memory = _Memory()
     for split in task.splits:
         for batch in _SplitReader(task, split, columns or ("offset",), disk, memory).read():
@@ -156,7 +157,7 @@ class _SplitReader:
     """Reads one split, wherever it lies by now."""
 
     def __init__(
-        self, task: ReadTask, split: Split, columns: Sequence[str], disk: Disk, memory: _Memory
+        self, task: ReadTask, split: Split, columns: Sequence[str], disk: DiskReader, memory: _Memory
     ) -> None:
         self._task, self._split, self._columns = task, split, columns
         self._disk, self._memory = disk, memory

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from stratalog.errors import CorruptIndexError, CorruptRecordError
-from stratalog.files.disk import Disk
 from stratalog.files.names import PARTITION_METADATA, FileKind, TopicPartition, segment_file_name
+from stratalog.files.reading import DiskReader
 from stratalog.jobs.reading.options import OnCorruption
 from stratalog.log.partition_metadata import PartitionMetadataFile, topic_id_to_text
 from stratalog.records.compression import CODEC_MASK
@@ -87,7 +87,7 @@ class ReadTask:
     fail_on_data_loss: bool = True
 
 
-def topic_id_of(disk: Disk, directory: str) -> str | None:
+def topic_id_of(disk: DiskReader, directory: str) -> str | None:
     """The id of the topic that a partition belongs to, as Kafka prints it; None where none is kept."""
     topic_id = PartitionMetadataFile(disk, f"{directory}{os.sep}{PARTITION_METADATA}").read()
     return None if topic_id is None else topic_id_to_text(topic_id)

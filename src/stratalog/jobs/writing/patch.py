@@ -11,6 +11,7 @@ import struct
 
 from stratalog.errors import CorruptRecordError, DiskError
 from stratalog.files.disk import Disk
+from stratalog.files.reading import DiskReader
 from stratalog.records.batch import LOG_OVERHEAD, RECORD_BATCH_OVERHEAD, BatchHeader
 
 _START = struct.Struct(">q i i")  # base offset, batch length, leader epoch: the header up to its magic
@@ -40,7 +41,7 @@ def patch_segment(
     return offset
 
 
-def _header_at(disk: Disk, path: str, position: int, size: int) -> BatchHeader:
+def _header_at(disk: DiskReader, path: str, position: int, size: int) -> BatchHeader:
     data = disk.read_at(path, RECORD_BATCH_OVERHEAD, position)
     if len(data) == RECORD_BATCH_OVERHEAD:
         header = BatchHeader.unpack(data)

@@ -31,6 +31,7 @@ from stratalog.directory.write_journal import STAGED_PREFIX, Journal
 from stratalog.errors import DiskError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.names import FileKind, TopicPartition
+from stratalog.files.reading import DiskReader
 from stratalog.jobs.writing.rows import PartitionRows, RowRouter
 from stratalog.jobs.writing.target import TASK_SUFFIX, TopicTarget, WriteTarget
 from stratalog.records.batch import BatchHeader, set_base_offset
@@ -122,7 +123,7 @@ def discard_write(disk: Disk, directory: str, write: str, journal: Journal) -> N
     discard("")
 
 
-def has_staged(disk: Disk, directory: str, stream: str, *, but: str) -> bool:
+def has_staged(disk: DiskReader, directory: str, stream: str, *, but: str) -> bool:
     """Whether something is there of writes whose names begin so, but for one of them."""
     names = [entry.name for entry in disk.list_directory(directory)]
     return any(

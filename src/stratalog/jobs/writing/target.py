@@ -26,9 +26,9 @@ from stratalog.directory.meta_properties import MetaProperties, read_meta_proper
 from stratalog.directory.topic_configs import TopicConfigs
 from stratalog.directory.write_journal import STAGED_PREFIX
 from stratalog.errors import LogDirLockedError, UsageError
-from stratalog.files.disk import Disk
 from stratalog.files.lock import is_locked
 from stratalog.files.names import DirectoryState, TopicPartition, check_topic_name
+from stratalog.files.reading import DiskReader
 from stratalog.jobs.writing.options import WriteOptions
 from stratalog.log.partition_metadata import topic_id_of
 from stratalog.records.internal_topics import is_internal
@@ -116,7 +116,7 @@ class WriteTarget:
         )
 
 
-def find_target(disk: Disk, options: WriteOptions) -> WriteTarget:
+def find_target(disk: DiskReader, options: WriteOptions) -> WriteTarget:
     """What can be written to, by the metadata or else by the options. Changes nothing.
 
     The directory may be missing or empty; NotALogDirectoryError if it is something else. LogDirLockedError
@@ -163,7 +163,7 @@ def find_target(disk: Disk, options: WriteOptions) -> WriteTarget:
     return target
 
 
-def has_other_writes(disk: Disk, directory: str, own: str | None = None) -> bool:
+def has_other_writes(disk: DiskReader, directory: str, own: str | None = None) -> bool:
     """Whether writes are under way here, but for those whose names begin with `own`."""
     names = [entry.name for entry in disk.list_directory(directory)]
     writes = [name for name in names if name.startswith(STAGED_PREFIX) and name.endswith(TASK_SUFFIX)]
@@ -217,7 +217,7 @@ def _refusals(
 
 
 def _by_options(
-    disk: Disk, layout: Layout, configs: TopicConfigs, options: WriteOptions
+    disk: DiskReader, layout: Layout, configs: TopicConfigs, options: WriteOptions
 ) -> dict[str, TopicTarget]:
     """The topics that are here and whose partitions the options count; others are met as they come."""
     targets = {}
@@ -236,7 +236,7 @@ def _by_options(
     return targets
 
 
-def _topic_id(disk: Disk, topic: str, layout: Layout, options: WriteOptions) -> UUID | None:
+def _topic_id(disk: DiskReader, topic: str, layout: Layout, options: WriteOptions) -> UUID | None:
     """The id that the topic's partitions here have, else the one in the options."""
     wanted = options.topic_ids.get(topic)
     for entry in layout.partitions:

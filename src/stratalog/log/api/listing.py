@@ -12,9 +12,9 @@ listings are taken until two agree on the logs and on which files these are.
 
 from __future__ import annotations
 
-from stratalog.files.disk import Disk
 from stratalog.files.entries import DirectoryEntry, EntryKind
 from stratalog.files.names import FileKind, FileState, SegmentFile, parse_segment_file
+from stratalog.files.reading import DiskReader
 
 SegmentFiles = dict[SegmentFile, DirectoryEntry]
 
@@ -22,7 +22,7 @@ _MOST_LISTINGS = 10  # of a directory whose names go on changing; what is gone t
 _NOT_REPLACED = frozenset((FileState.LIVE, FileState.SWAP))
 
 
-def list_log(disk: Disk, directory: str) -> SegmentFiles:
+def list_log(disk: DiskReader, directory: str) -> SegmentFiles:
     """The segments' files in a partition's directory, with each log under one of its names."""
     files = _listed(disk, directory)
     for _ in range(_MOST_LISTINGS):
@@ -51,7 +51,7 @@ def whole_swaps(files: SegmentFiles) -> list[int]:
     ]
 
 
-def _listed(disk: Disk, directory: str) -> SegmentFiles:
+def _listed(disk: DiskReader, directory: str) -> SegmentFiles:
     found = {
         parse_segment_file(entry.name): entry
         for entry in disk.list_directory(directory)

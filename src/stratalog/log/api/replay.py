@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from stratalog.clock import Clock
 from stratalog.errors import CorruptRecordError
-from stratalog.files.disk import Disk
+from stratalog.files.reading import DiskReader
 from stratalog.log.producer_analysis import replay_batches
 from stratalog.log.producer_entry import CompletedTxn
 from stratalog.log.producers import ProducerStateManager
@@ -30,7 +30,7 @@ class ReplayedProducers(ProducerStateManager):
     """Producers that also remember which transactions they saw aborted."""
 
     def __init__(
-        self, disk: Disk, directory: str, *, clock: Clock, snapshot_offsets: Iterable[int] | None
+        self, disk: DiskReader, directory: str, *, clock: Clock, snapshot_offsets: Iterable[int] | None
     ) -> None:
         super().__init__(disk, directory, clock=clock, snapshot_offsets=snapshot_offsets)
         self.aborted: list[CompletedTxn] = []

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from stratalog.errors import CorruptCheckpointError
-from stratalog.files.disk import Disk
 from stratalog.files.names import LEADER_EPOCH_CHECKPOINT
+from stratalog.files.reading import DiskReader
 from stratalog.log.epochs import EpochEntry, EpochStitch, read_epochs
 from stratalog.log.segments import LogSegments
 
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 class EpochsFile:
     """The file of one log, read anew at each look; `note` says what is wrong with it, if anything is."""
 
-    def __init__(self, disk: Disk, directory: str) -> None:
+    def __init__(self, disk: DiskReader, directory: str) -> None:
         self._disk = disk
         self._path = f"{directory}{os.sep}{LEADER_EPOCH_CHECKPOINT}"
         self.note: str | None = None

@@ -24,8 +24,7 @@ from typing import NamedTuple, TypeVar
 from stratalog.clock import Clock
 from stratalog.config import LogConfig
 from stratalog.errors import CorruptIndexError, CorruptRecordError, CorruptSnapshotError, DiskError
-from stratalog.files import descriptors
-from stratalog.files.disk import Disk, FileIdentity
+from stratalog.files.disk import FileIdentity
 from stratalog.files.entries import FileStatus
 from stratalog.files.names import (
     FileKind,
@@ -34,6 +33,7 @@ from stratalog.files.names import (
     TopicPartition,
 )
 from stratalog.files.processes import tell_in_child
+from stratalog.files.reading import DiskReader
 from stratalog.log.api.listing import SegmentFiles, list_log, offsets_of, whole_swaps
 from stratalog.log.api.replay import Replay, ReplayedProducers
 from stratalog.log.api.seen_epochs import EpochsFile, epochs_in_batches
@@ -112,7 +112,7 @@ class LogView:
     def __init__(
         self,
         *,
-        disk: Disk,
+        disk: DiskReader,
         clock: Clock,
         directory: str | os.PathLike[str],
         topic_partition: TopicPartition,
@@ -145,10 +145,10 @@ class LogView:
             self._seen = self._look()
 
     def close(self) -> None:
-        """Give back memory and descriptors."""
+        """Give back memory and close the files that are kept open."""
         for segment in self._seen.segments:
             segment.close_handlers()
-        descriptors.shared.forget(self._directory)
+        self._disk.release(self._directory)
         self._replays.clear()
 
     @property
@@ -377,7 +377,7 @@ class LogView:
     def _look_once(self) -> _Seen:
         files = list_log(self._disk, self._directory)
         # A descriptor that is kept open would go on showing a file that a broker has replaced.
-        descriptors.shared.forget(self._directory)
+        self._disk.release(self._directory)
         segments = LogSegments(self._segments_of(files))
         epochs = self._epochs_file.read()
         snapshots = offsets_of(files, FileKind.PRODUCER_SNAPSHOT)
@@ -540,7 +540,7 @@ def _epochs(seen: _Seen) -> tuple[EpochEntry, ...]:
 class _Damage:
     """What a reader has stumbled over, and its file as it was before the reader looked again."""
 
-    def __init__(self, disk: Disk) -> None:
+    def __init__(self, disk: DiskReader) -> None:
         self._disk = disk
         self._found: tuple[str | None, int, FileStatus | None] | None = None
 

@@ -21,8 +21,9 @@ import numpy as np
 
 from stratalog.config import LogConfig
 from stratalog.errors import DiskError
-from stratalog.files.disk import Disk
+from stratalog.files.disk import changing
 from stratalog.files.names import FileState
+from stratalog.files.reading import DiskReader
 from stratalog.log.cleaning.filter import FilteredRun, LastRecord, Rules, RunFilter
 from stratalog.log.cleaning.groups import SegmentFacts, group_segments
 from stratalog.log.cleaning.offset_map import OffsetMap
@@ -51,7 +52,7 @@ class DirtyLog:
     `cleaned_directory` is where cleaned files are written, if not beside the originals.
     """
 
-    disk: Disk
+    disk: DiskReader
     segments: LogSegments
     config: LogConfig
     first_dirty_offset: int
@@ -300,7 +301,7 @@ class _Cleaning:
         return CleanedSegment(group[0].base_offset, size, max_timestamp, group[-1].modified_ms)
 
     def _create(self, first: LogSegment) -> LogSegment:
-        disk, config = self._log.disk, self._log.config
+        disk, config = changing(self._log.disk), self._log.config
         suffix = FileState.CLEANED.value
         directory = self._log.cleaned_directory or first.directory
         # What a cleaning that failed has left.

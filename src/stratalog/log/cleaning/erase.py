@@ -24,6 +24,7 @@ from stratalog.config import LogConfig
 from stratalog.errors import CorruptRecordError, DiskError
 from stratalog.files.disk import Disk
 from stratalog.files.names import FileState
+from stratalog.files.reading import DiskReader
 from stratalog.log.cleaning.erase_filter import erase_runs
 from stratalog.log.cleaning.erase_proof import Removed, prove, sha256_of
 from stratalog.log.cleaning.erase_selection import Matcher
@@ -83,7 +84,7 @@ class ToErase:
 class FileOfBatches:
     """A file of batches under any name: one that waits for its deletion, or is in no log."""
 
-    def __init__(self, disk: Disk, path: str) -> None:
+    def __init__(self, disk: DiskReader, path: str) -> None:
         self.log_path = path
         self.size = disk.size(path)
         self._disk = disk

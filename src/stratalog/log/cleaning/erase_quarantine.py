@@ -15,8 +15,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from stratalog.files.disk import Disk
 from stratalog.files.names import FileKind, parse_segment_file
+from stratalog.files.reading import DiskReader
 from stratalog.log.cleaning.erase import (
     BeforeSwap,
     FileOfBatches,
@@ -38,7 +38,7 @@ from stratalog.records.kernels.memory import Bytes
 class KeptBytes:
     """What was kept as one range, to be read like a file."""
 
-    def __init__(self, disk: Disk, quarantine: Quarantine, kept: Kept) -> None:
+    def __init__(self, disk: DiskReader, quarantine: Quarantine, kept: Kept) -> None:
         self.log_path = quarantine.path_of(kept)
         self.size = sum(part.size for part in kept.parts)
         self._disk, self._quarantine, self._kept = disk, quarantine, kept
@@ -61,7 +61,9 @@ class KeptBytes:
         return done
 
 
-def find_kept(disk: Disk, quarantine: Quarantine, partition: str, matcher: Matcher) -> Iterator[ToErase]:
+def find_kept(
+    disk: DiskReader, quarantine: Quarantine, partition: str, matcher: Matcher
+) -> Iterator[ToErase]:
     """What of a partition in quarantine holds records of the selection, or may."""
     for kept in quarantine.entries():
         if kept.partition != partition or not kept.files or not _may_hold(kept, matcher.selection):
@@ -98,7 +100,7 @@ def find_kept(disk: Disk, quarantine: Quarantine, partition: str, matcher: Match
 
 
 def _rewrite(
-    disk: Disk, quarantine: Quarantine, kept: Kept, matcher: Matcher, before_swap: BeforeSwap
+    disk: DiskReader, quarantine: Quarantine, kept: Kept, matcher: Matcher, before_swap: BeforeSwap
 ) -> Rewritten:
     old = KeptBytes(disk, quarantine, kept)
     changed: list[NDArray[np.int64]] = []
@@ -120,7 +122,7 @@ def _rewrite(
 
 
 def _remove(
-    disk: Disk, quarantine: Quarantine, kept: Kept, found: Found, before_swap: BeforeSwap
+    disk: DiskReader, quarantine: Quarantine, kept: Kept, found: Found, before_swap: BeforeSwap
 ) -> Rewritten:
     gone = gone_file(KeptBytes(disk, quarantine, kept), found)
     before_swap(gone)

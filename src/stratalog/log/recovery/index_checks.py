@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from stratalog.errors import CorruptIndexError, CorruptRecordError
-from stratalog.files.disk import Disk
 from stratalog.files.names import FileKind, FileState, segment_file_name
+from stratalog.files.reading import DiskReader
 from stratalog.log.recovery.facts import FileFact, Finding, FindingKind
 from stratalog.log.recovery.inventory import SegmentFiles
 from stratalog.records.kernels import index as kernel
@@ -63,7 +63,12 @@ class IndexCheck:
 
 
 def check_indexes(
-    disk: Disk, directory: str, files: SegmentFiles, *, next_base: int = INT64_MAX, is_rebuilt: bool = False
+    disk: DiskReader,
+    directory: str,
+    files: SegmentFiles,
+    *,
+    next_base: int = INT64_MAX,
+    is_rebuilt: bool = False,
 ) -> IndexCheck:
     """Look at the indexes; of one that `is_rebuilt` anyway, only at what makes a broker recover it first."""
     findings: list[Finding] = []
@@ -93,7 +98,7 @@ def check_indexes(
 
 
 def _check_offset_index(
-    disk: Disk, directory: str, files: SegmentFiles, findings: list[Finding]
+    disk: DiskReader, directory: str, files: SegmentFiles, findings: list[Finding]
 ) -> tuple[IndexState, int]:
     """Its state, and how many bytes of it are entries."""
     assert files.index is not None
@@ -125,7 +130,7 @@ def _check_offset_index(
 
 
 def _check_time_index(
-    disk: Disk, directory: str, files: SegmentFiles, next_base: int, findings: list[Finding]
+    disk: DiskReader, directory: str, files: SegmentFiles, next_base: int, findings: list[Finding]
 ) -> IndexState:
     if files.time_index is None:
         if not files.log.size:
@@ -144,7 +149,9 @@ def _check_time_index(
         index.forget()
 
 
-def _check_txn_index(disk: Disk, directory: str, files: SegmentFiles, findings: list[Finding]) -> IndexState:
+def _check_txn_index(
+    disk: DiskReader, directory: str, files: SegmentFiles, findings: list[Finding]
+) -> IndexState:
     if files.txn_index is None:
         return IndexState.GOOD
     index = TransactionIndex(disk, _path(directory, files.txn_index), files.base_offset, exists=True)

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from stratalog.errors import CorruptRecordError, InvalidNameError, UnusableSegmentError
-from stratalog.files.disk import DirectoryEntry, Disk, EntryKind, Path
+from stratalog.files.disk import DirectoryEntry, EntryKind, Path
 from stratalog.files.names import (
     INT32_MAX,
     LEADER_EPOCH_CHECKPOINT,
@@ -39,6 +39,7 @@ from stratalog.files.names import (
     parse_kraft_snapshot_file,
     parse_segment_file,
 )
+from stratalog.files.reading import DiskReader
 from stratalog.log.recovery.facts import FileFact, Finding, FindingKind
 from stratalog.log.recovery.steps import Delete, Rename, Step, SyncDirectory
 from stratalog.records.batch import RECORD_BATCH_OVERHEAD, BatchHeader
@@ -84,7 +85,7 @@ class Inventory:
     findings: tuple[Finding, ...]
 
 
-def take_inventory(disk: Disk, directory: Path) -> Inventory:
+def take_inventory(disk: DiskReader, directory: Path) -> Inventory:
     """The virtual directory of a partition. UnusableSegmentError for a .log that must not be touched.
 
     Only a .log.swap is looked into, for the offset at which it ends.
@@ -227,7 +228,7 @@ def _drop_unfinished(sorting: _Sorting) -> None:
         sorting.drop(fact, "from a cleaning or split that was not finished", FindingKind.LEFTOVER)
 
 
-def _finish_swaps(disk: Disk, sorting: _Sorting) -> None:
+def _finish_swaps(disk: DiskReader, sorting: _Sorting) -> None:
     """Passes 2 and 3: what the swapped segments replace goes, and they get their names."""
     swaps = dict(sorting.take(lambda file: file.state is FileState.SWAP))
     logs = [file for file in swaps if file.kind is FileKind.LOG]
@@ -271,7 +272,7 @@ def _log_offsets(sorting: _Sorting) -> set[int]:
     return sorting.odd_logs | {file.offset for file in sorting.files if file.kind is FileKind.LOG}
 
 
-def _next_offset(disk: Disk, sorting: _Sorting, file: SegmentFile, swaps: _Files) -> int:
+def _next_offset(disk: DiskReader, sorting: _Sorting, file: SegmentFile, swaps: _Files) -> int:
     """Where a .log.swap ends, by its last batch, from the last entry of its index on where that fits.
 
     Kafka: LogSegment.readNextOffset
@@ -301,7 +302,7 @@ def _next_offset(disk: Disk, sorting: _Sorting, file: SegmentFile, swaps: _Files
 
 
 def _last_indexed(
-    disk: Disk, directory: str, index: FileFact, base_offset: int, read_into: ReadInto, log_size: int
+    disk: DiskReader, directory: str, index: FileFact, base_offset: int, read_into: ReadInto, log_size: int
 ) -> int:
     """The position of the last indexed batch, if the index is this log's; else 0, to look from the start."""
     if index.size == 0 or index.size % _INDEX_ENTRY.size:

@@ -35,6 +35,7 @@ from stratalog.buffers import aligned_buffer
 from stratalog.clock import Clock, system_clock
 from stratalog.errors import DiskError, QuarantineError, QuarantineFullError
 from stratalog.files.disk import DirectoryEntry, Disk, Path
+from stratalog.files.reading import DiskReader
 from stratalog.log.recovery.manifest import (
     MANIFEST,
     PREFIX,
@@ -405,7 +406,7 @@ def log_directory_of(partition_directory: Path) -> str:
     return os.path.dirname(os.path.abspath(partition_directory))  # noqa: PTH100, PTH120
 
 
-def _survey(disk: Disk, path: Path, position: int, size: int) -> tuple[list[tuple[int, bool]], str]:
+def _survey(disk: DiskReader, path: Path, position: int, size: int) -> tuple[list[tuple[int, bool]], str]:
     """The range as runs of (size, whether it is zeros), and the SHA-256 of all of it."""
     digest = hashlib.sha256()
     runs: list[tuple[int, bool]] = []

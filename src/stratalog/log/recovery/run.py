@@ -11,6 +11,7 @@ from dataclasses import replace
 from stratalog.config import LogConfig
 from stratalog.files.disk import Disk, Path
 from stratalog.files.names import TopicPartition
+from stratalog.files.reading import DiskReader
 from stratalog.log.recovery.facts import Cut
 from stratalog.log.recovery.plan import RecoveryPlan, plan_recovery
 from stratalog.log.recovery.quarantine import Quarantine
@@ -75,7 +76,7 @@ def recover_partition(
     return plan
 
 
-def plan_scanned(disk: Disk, survey: Survey, results: Mapping[str, ScanResult]) -> RecoveryPlan:
+def plan_scanned(disk: DiskReader, survey: Survey, results: Mapping[str, ScanResult]) -> RecoveryPlan:
     """The plan of a partition whose scans are done; to salvage something, damaged segments are read again."""
     if survey.options.salvage:
         results = salvage_results(disk, survey, results)
@@ -85,7 +86,7 @@ def plan_scanned(disk: Disk, survey: Survey, results: Mapping[str, ScanResult]) 
     return plan
 
 
-def _hides_batches(disk: Disk, survey: Survey, cut: Cut) -> bool:
+def _hides_batches(disk: DiskReader, survey: Survey, cut: Cut) -> bool:
     """Whether whole batches stand in a tail that was taken for one unfinished batch.
 
     A length has no checksum: one that is damaged, and reaches past the end of the file, looks like a batch

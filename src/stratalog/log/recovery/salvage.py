@@ -19,8 +19,9 @@ from itertools import accumulate
 
 import numpy as np
 
-from stratalog.files.disk import Disk, Path, ReadFile
+from stratalog.files.disk import Path, ReadFile
 from stratalog.files.names import FileKind, FileState, SegmentFile
+from stratalog.files.reading import DiskReader
 from stratalog.log.recovery.facts import FileFact
 from stratalog.log.recovery.inventory import SegmentFiles
 from stratalog.log.recovery.ranges import Range, merged, without
@@ -64,7 +65,7 @@ class Salvage:
 
 
 def find_readable(
-    disk: Disk,
+    disk: DiskReader,
     path: Path,
     start: int,
     end: int,
@@ -141,7 +142,7 @@ def rewrite_steps(files: SegmentFiles, salvage: Salvage) -> tuple[Step, ...]:
     )
 
 
-def kept_reader(disk: Disk, file: ReadFile, ranges: Iterable[Range]) -> tuple[ReadInto, int]:
+def kept_reader(disk: DiskReader, file: ReadFile, ranges: Iterable[Range]) -> tuple[ReadInto, int]:
     """The file as it will be with these ranges alone: a function that reads it, and its size."""
     pieces = tuple(ranges)
     ends = list(accumulate(size for _, size in pieces))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from stratalog.files.disk import Disk
+from stratalog.files.reading import DiskReader
 from stratalog.log.epochs import EpochStitch
 from stratalog.log.recovery.result_scans import ResultScans
 from stratalog.log.recovery.salvage import find_readable, kept_reader
@@ -26,7 +26,9 @@ INT64_MAX = 2**63 - 1
 WIDEST = 2**31  # no offset of a segment is so far from its base
 
 
-def salvage_results(disk: Disk, survey: Survey, results: Mapping[str, ScanResult]) -> dict[str, ScanResult]:
+def salvage_results(
+    disk: DiskReader, survey: Survey, results: Mapping[str, ScanResult]
+) -> dict[str, ScanResult]:
     """The results, those of damaged segments replaced by what can be kept of them.
 
     Only segments that may be cut are looked at: what counts as flushed is left as it is.
@@ -35,7 +37,7 @@ def salvage_results(disk: Disk, survey: Survey, results: Mapping[str, ScanResult
 
 
 class _Salvaging:
-    def __init__(self, disk: Disk, survey: Survey, results: Mapping[str, ScanResult]) -> None:
+    def __init__(self, disk: DiskReader, survey: Survey, results: Mapping[str, ScanResult]) -> None:
         self._disk = disk
         self._survey = survey
         self._results = dict(results)

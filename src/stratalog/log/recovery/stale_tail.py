@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from stratalog.files.disk import Disk
+from stratalog.files.reading import DiskReader
 from stratalog.records.kernels.memory import Bytes
 from stratalog.segment.headers import stream_batches
 from stratalog.segment.offset_index import ENTRY_SIZE
@@ -26,7 +26,7 @@ class StaleTail(NamedTuple):
 
 
 def find_stale_tail(
-    disk: Disk, path: str, base_offset: int, *, index: bytes, next_offset: int, end: int
+    disk: DiskReader, path: str, base_offset: int, *, index: bytes, next_offset: int, end: int
 ) -> StaleTail | None:
     """What hides the end of a log whose last segment is this one; None if a broker finds it.
 

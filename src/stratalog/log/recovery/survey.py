@@ -15,8 +15,9 @@ from hashlib import blake2b
 
 from stratalog.config import LogConfig
 from stratalog.errors import CorruptCheckpointError, CorruptRecordError, CorruptSnapshotError
-from stratalog.files.disk import Disk, Path
+from stratalog.files.disk import Path
 from stratalog.files.names import LEADER_EPOCH_CHECKPOINT, TopicPartition
+from stratalog.files.reading import DiskReader
 from stratalog.log.epochs import EpochEntry, read_epochs
 from stratalog.log.producer_entry import ProducerStateEntry
 from stratalog.log.producer_snapshot import ENTRY_SIZE, HEADER_SIZE, parse_snapshot
@@ -87,7 +88,7 @@ class Survey:
 
 
 def survey_partition(
-    disk: Disk,
+    disk: DiskReader,
     directory: Path,
     *,
     topic_partition: TopicPartition,
@@ -115,7 +116,7 @@ def survey_partition(
 class _Surveyor:
     def __init__(
         self,
-        disk: Disk,
+        disk: DiskReader,
         inventory: Inventory,
         topic_partition: TopicPartition,
         config: LogConfig,

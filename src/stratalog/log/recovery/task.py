@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from stratalog.errors import CorruptRecordError
-from stratalog.files.disk import Disk
+from stratalog.files.reading import DiskReader
 from stratalog.log.recovery.salvage import Salvage
 from stratalog.log.recovery.stale_tail import find_stale_tail
 from stratalog.records.batch import RECORD_BATCH_OVERHEAD
@@ -66,7 +66,7 @@ class ScanResult:
     scanned_size: int = 0
 
 
-def run_scan(disk: Disk, task: ScanTask, *, buffer: Bytes | None = None) -> ScanResult:
+def run_scan(disk: DiskReader, task: ScanTask, *, buffer: Bytes | None = None) -> ScanResult:
     """Scan a segment; DiskError if it cannot be read, and then nothing of it may be cut.
 
     `buffer` is memory to read into, used again by whoever scans many.
@@ -81,7 +81,7 @@ def run_scan(disk: Disk, task: ScanTask, *, buffer: Bytes | None = None) -> Scan
 
 
 def result_of(
-    disk: Disk,
+    disk: DiskReader,
     task: ScanTask,
     scan: SegmentScan,
     *,
@@ -104,7 +104,9 @@ def result_of(
     )
 
 
-def _scan(disk: Disk, task: ScanTask, base_offset: int, start: int, buffer: Bytes | None) -> SegmentScan:
+def _scan(
+    disk: DiskReader, task: ScanTask, base_offset: int, start: int, buffer: Bytes | None
+) -> SegmentScan:
     return scan_segment(
         disk,
         task.path,
@@ -116,7 +118,9 @@ def _scan(disk: Disk, task: ScanTask, base_offset: int, start: int, buffer: Byte
     )
 
 
-def _without_stale_tail(disk: Disk, task: ScanTask, scan: SegmentScan, buffer: Bytes | None) -> SegmentScan:
+def _without_stale_tail(
+    disk: DiskReader, task: ScanTask, scan: SegmentScan, buffer: Bytes | None
+) -> SegmentScan:
     """The scan up to what hides the log's end from a broker, by reading again: that is rare."""
     if scan.stop is ScanStop.INVALID_OFFSET:
         return scan  # nothing of it stays
@@ -135,7 +139,7 @@ def _without_stale_tail(disk: Disk, task: ScanTask, scan: SegmentScan, buffer: B
 
 
 def _pieces_behind(
-    disk: Disk, task: ScanTask, first: SegmentScan, buffer: Bytes | None
+    disk: DiskReader, task: ScanTask, first: SegmentScan, buffer: Bytes | None
 ) -> tuple[SegmentScan, ...]:
     """The pieces of a segment whose offsets are too wide; none if they are not wide but wrong.
 
@@ -155,7 +159,7 @@ def _pieces_behind(
     return tuple(pieces)
 
 
-def _first_offset(disk: Disk, task: ScanTask, position: int) -> int | None:
+def _first_offset(disk: DiskReader, task: ScanTask, position: int) -> int | None:
     """The first offset of the batch that starts here; that of an old compressed message is inside it."""
     header = disk.read_at(task.path, RECORD_BATCH_OVERHEAD, position)
     size = int.from_bytes(header[8:12], "big") + 12
@@ -180,7 +184,7 @@ def _bounded_times(scan: SegmentScan, max_size: int) -> bytes:
     return data if len(data) <= room else data[: room - size] + data[-size:]
 
 
-def _compared(disk: Disk, path: str | None, wanted: bytes) -> IndexBytes:
+def _compared(disk: DiskReader, path: str | None, wanted: bytes) -> IndexBytes:
     if path is not None and disk.read_at(path, len(wanted), 0) == wanted:
         return IndexBytes(len(wanted), None)
     return IndexBytes(len(wanted), wanted)

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from stratalog.directory.write_journal import STAGED_PREFIX, read_journal
 from stratalog.errors import UsageError
-from stratalog.files.disk import Disk
 from stratalog.files.entries import EntryKind
 from stratalog.files.names import (
     LEADER_EPOCH_CHECKPOINT,
@@ -17,13 +16,14 @@ from stratalog.files.names import (
     TopicPartition,
     parse_segment_file,
 )
+from stratalog.files.reading import DiskReader
 from stratalog.log.cleaning.erase import FileOfBatches, find_records
 from stratalog.log.cleaning.erase_selection import Matcher
 
 _SMALL_FILES = (LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA)
 
 
-def check_staged(disk: Disk, directory: str, key: TopicPartition, matcher: Matcher) -> None:
+def check_staged(disk: DiskReader, directory: str, key: TopicPartition, matcher: Matcher) -> None:
     """UsageError if a write has staged segments that have such records, or may, and are in no log yet.
 
     They have no offsets as yet, and a file that no journal names may be of a write that is at work.
@@ -46,7 +46,7 @@ def check_staged(disk: Disk, directory: str, key: TopicPartition, matcher: Match
                 )
 
 
-def unknown_files(disk: Disk, directory: str) -> Iterator[str]:
+def unknown_files(disk: DiskReader, directory: str) -> Iterator[str]:
     """What is in a partition's directory and is nothing of a broker's: a copy that somebody has put there."""
     for entry in disk.list_directory(directory):
         if entry.kind is EntryKind.FILE and (

@@ -1,0 +1,99 @@
+"""What each part keeps to, read out of the source: one owner for each thing that must not be done twice."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import stratalog
+
+SOURCE = Path(stratalog.__file__).parent
+
+# What a descriptor is used for. `signals.py` has a pipe of its own, and only writes to it and closes it.
+DESCRIPTOR_CALLS = {
+    "os": {"open", "fdopen", "pread", "preadv", "pwrite", "pwritev", "lseek", "fsync", "fdatasync", "fstat"}
+    | {"ftruncate", "fchown", "fchmod", "sendfile", "posix_fadvise"},
+}
+# What looks at files or changes them by name. The packages that know logs leave all of it to a disk.
+PATH_CALLS = {
+    "os": {"stat", "lstat", "scandir", "listdir", "walk", "statvfs", "access", "mkdir", "makedirs", "rmdir"}
+    | {"rename", "replace", "unlink", "remove", "link", "symlink", "truncate", "utime", "chmod", "chown"},
+    "shutil": {"copy", "copyfile", "copytree", "move", "rmtree", "disk_usage"},
+}
+KNOW_LOGS = ("segment", "log", "directory", "manager", "operations", "jobs")
+# These can do both, and are given the reading half where they only read.
+READ_AND_CHANGE = {
+    "directory/clean_shutdown.py",
+    "log/checkpoint_file.py",
+    "log/cleaning/clean.py",
+    "log/epochs.py",
+    "log/partition_metadata.py",
+    "log/producer_snapshot_files.py",
+    "segment/index_file.py",
+    "segment/segment.py",
+    "segment/segment_files.py",
+}
+
+
+def modules(*packages: str) -> Iterator[tuple[str, ast.Module]]:
+    """Each module's path below the package, and its tree; all of them where no package is named."""
+    for file in sorted(SOURCE.rglob("*.py")):
+        name = file.relative_to(SOURCE).as_posix()
+        if not packages or name.split("/")[0] in packages:
+            yield name, ast.parse(file.read_text("utf-8"))
+
+
+def calls(tree: ast.AST, wanted: dict[str, set[str]]) -> Iterator[str]:
+    """The line and name of each call of one of these functions, and of `open` itself."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        match node.func:
+            case ast.Name(id="open"):
+                yield f"{node.lineno} open"
+            case ast.Attribute(value=ast.Name(id=module), attr=name) if name in wanted.get(module, ()):
+                yield f"{node.lineno} {module}.{name}"
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    """The full name of all that is imported, wherever in the file."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def test_no_descriptor_leaves_files() -> None:
+    wrong = []
+    for name, tree in modules():
+        if name.startswith("files/"):
+            continue
+        wrong += [f"{name}:{found}" for found in calls(tree, DESCRIPTOR_CALLS)]
+        wrong += [
+            f"{name}:{node.lineno} .{node.attr}"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Attribute) and node.attr in ("descriptor", "fileno")
+        ]
+        wrong += [f"{name} imports {found}" for found in imported(tree) if "files.descriptors" in found]
+
+    assert wrong == []
+
+
+def test_packages_that_know_logs_reach_the_disk_through_files_only() -> None:
+    wrong = [f"{name}:{found}" for name, tree in modules(*KNOW_LOGS) for found in calls(tree, PATH_CALLS)]
+
+    assert wrong == []
+
+
+def test_only_parts_that_read_and_change_ask_a_reader_for_the_other_half() -> None:
+    asking = {name for name, tree in modules() if "stratalog.files.disk.changing" in imported(tree)}
+
+    assert asking == READ_AND_CHANGE
+
+
+def test_the_reader_of_calls_sees_each_form() -> None:
+    source = "import os\nwith open('x') as file:\n    os.fsync(file)\nos.path.join('a')\nself.open('x')\n"
+
+    assert [*calls(ast.parse(source), DESCRIPTOR_CALLS)] == ["2 open", "3 os.fsync"]
