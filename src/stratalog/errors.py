@@ -355,18 +355,27 @@ class InvalidOffsetError(StratalogError):
 
 
 class NeedsRecoveryError(StratalogError):
-    """A log that was not closed cleanly: opening it would guess, recovering it will not."""
+    """A log, or a log directory, that was not shut down cleanly: opening it would guess, recovery does not.
 
-    def __init__(self, path: str | os.PathLike[str], finding: str) -> None:
+    `remedy` says what to do.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        finding: str,
+        remedy: str = (
+            "The log was not closed cleanly; it must be recovered first: run `stratalog recover` on the log "
+            "directory."
+        ),
+    ) -> None:
         self.path = os.fspath(path)
         self.finding = finding
-        super().__init__(
-            f"{self.path}: {finding}. The log was not closed cleanly; it must be recovered first: run "
-            "`stratalog recover` on the log directory."
-        )
+        self.remedy = remedy
+        super().__init__(f"{self.path}: {finding}. {remedy}")
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.path, self.finding)
+        return type(self), (self.path, self.finding, self.remedy)
 
 
 class NotALogDirectoryError(StratalogError):

@@ -442,16 +442,27 @@ def test_a_directory_in_use_is_refused(planted: Planted, dry: bool) -> None:
     assert planted.contents() == before
 
 
-def test_a_directory_that_was_not_closed_in_order_is_recovered_first(
-    planted: Planted, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("how", ["", "--dry-run"])
+def test_a_directory_that_was_not_shut_down_cleanly_is_refused_and_nothing_is_recovered(
+    how: str, planted: Planted, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    (planted.data / MARKER).unlink()
+    before = planted.contents()
+
+    assert run(planted, "--key", "0", *([how] if how else [])) == 3
+
+    assert f"Run `stratalog recover {planted.data}` first" in capsys.readouterr().err
+    assert planted.contents() == before
+
+
+def test_what_a_recovery_before_it_cut_off_is_erased_too(planted: Planted) -> None:
     (planted.data / MARKER).unlink()
     active = planted.data / "t-0" / f"{20:020d}.log"
     active.write_bytes(active.read_bytes() + batch(b"secret torn", key=b"0", base_offset=21)[:-1])
+    main.run(["recover", str(planted.data)])
 
     assert run(planted, "--key", "0") == 0
 
-    assert "recovered first" in capsys.readouterr().err
     assert json.loads((planted.data / MARKER).read_text())["brokerEpoch"] == -1
     assert occurs(planted, b"secret") == []
     assert left(planted) == without(0)
@@ -485,7 +496,7 @@ def test_a_segment_with_offsets_too_far_apart_is_told_before_anything_is_changed
     assert planted.contents() == before
 
 
-def test_a_failure_leaves_no_marker_and_the_next_run_finishes(
+def test_a_failure_leaves_no_clean_shutdown_file_and_a_run_after_recovery_finishes(
     planted: Planted, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def full(*_: object) -> None:
@@ -499,6 +510,7 @@ def test_a_failure_leaves_no_marker_and_the_next_run_finishes(
     assert "Erased records" not in shown.out
     assert not (planted.data / MARKER).exists()
 
+    main.run(["recover", str(planted.data)])
     assert run(planted, "--key", "0") == 0
 
     assert occurs(planted, b"0018") == []

@@ -213,14 +213,29 @@ def test_a_directory_in_use_is_refused(planted: Planted, how: str | None) -> Non
     assert planted.contents() == before
 
 
-def test_a_directory_that_was_not_closed_is_recovered_first(
-    planted: Planted, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("how", ["", "--dry-run"])
+def test_a_directory_that_was_not_shut_down_cleanly_is_refused_and_nothing_is_recovered(
+    how: str, planted: Planted, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (planted.data / MARKER).unlink()
+    with (planted.data / "orders-0" / f"{10:020d}.log").open("ab") as log:
+        log.write(b"torn")
+    before = planted.contents()
+
+    assert run(planted, *([how] if how else [])) == 3
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "it was not shut down cleanly: .kafka_cleanshutdown is missing" in line
+    assert f"Run `stratalog recover {planted.data}` first, or give --recover." in line
+    assert planted.contents() == before
+
+
+def test_after_a_recovery_it_is_not_refused_any_more(planted: Planted) -> None:
+    (planted.data / MARKER).unlink()
+    main.run(["recover", str(planted.data)])
 
     assert run(planted) == 0
 
-    assert "was recovered first" in capsys.readouterr().err
     assert json.loads((planted.data / MARKER).read_text())["brokerEpoch"] == -1
     assert planted.files("orders", ".log") == [f"{10:020d}.log"]
 

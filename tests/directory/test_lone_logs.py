@@ -14,6 +14,7 @@ from stratalog import LogDirLockedError, LogManager, NeedsRecoveryError, open_lo
 from stratalog.cli import main
 from stratalog.config import LogConfig, ManagerConfig, ServerConfig
 from stratalog.directory.recovery.recover import RecoverOptions, recover_directories
+from stratalog.directory.session import Unclean
 from stratalog.errors import NotALogDirectoryError, UsageError
 from stratalog.files.lock import DirectoryLock, is_locked
 from stratalog.files.names import TopicPartition
@@ -90,11 +91,11 @@ def plan_recovery(directory: Path) -> None:
 
 
 def retain(directory: Path) -> None:
-    Maintenance(directories=[str(directory)]).run(Retention())
+    Maintenance(directories=[str(directory)], unclean=Unclean.RECOVER).run(Retention())
 
 
 def plan_retention(directory: Path) -> None:
-    Maintenance(directories=[str(directory)], dry_run=True).run(Retention())
+    Maintenance(directories=[str(directory)], unclean=Unclean.RECOVER, dry_run=True).run(Retention())
 
 
 def write(directory: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from stratalog.config import ManagerConfig
 from stratalog.directory.known_topics import TopicSources
+from stratalog.directory.session import Unclean
 from stratalog.directory.topic_configs import TopicConfigs
 from stratalog.errors import DiskError
 from stratalog.files.names import TopicPartition
@@ -92,6 +93,7 @@ def compact(disk: SimulatedDisk) -> WorkReport:
     return Maintenance(
         directories=["/data"],
         sources=TopicSources(topic_settings=json.dumps(TOPICS)),
+        unclean=Unclean.RECOVER,
         disk=disk,
         clock=lambda: NOW,
         make_lock=NoLock,

@@ -17,6 +17,7 @@ import pytest
 
 from stratalog.config import LogConfig, ManagerConfig, ServerConfig
 from stratalog.directory.known_topics import TopicSources
+from stratalog.directory.session import Unclean
 from stratalog.directory.topic_configs import TopicConfigs
 from stratalog.errors import StratalogError
 from stratalog.files.names import TopicPartition
@@ -75,6 +76,7 @@ def maintain(disk: SimulatedDisk, work: Work) -> WorkReport:
     return Maintenance(
         directories=["/data"],
         sources=TopicSources(topic_settings=json.dumps(TOPICS)),
+        unclean=Unclean.RECOVER,
         disk=disk,
         clock=lambda: NOW,
         make_lock=NoLock,

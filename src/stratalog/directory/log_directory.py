@@ -9,27 +9,26 @@ Kafka: LogManager, LogDirFailureChannel
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from stratalog.directory.checkpoints import DirectoryCheckpoints
 from stratalog.directory.clean_shutdown import UNKNOWN_EPOCH, CleanShutdownFile
 from stratalog.directory.kind import Kind, kind_of
 from stratalog.directory.layout import Layout, Problem, classify, make_directories
-from stratalog.directory.lone_logs import check_lone_logs, has_lone_logs, lock_links
+from stratalog.directory.locking import Locks, MakeLock, lock_log_directory
+from stratalog.directory.lone_logs import has_lone_logs
 from stratalog.directory.meta_properties import MetaProperties, read_meta_properties
 from stratalog.directory.write_journal import has_pending_write
 from stratalog.errors import CorruptCheckpointError, DiskError, StratalogError
 from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock
-from stratalog.files.names import META_PROPERTIES, TopicPartition
+from stratalog.files.names import CLEAN_SHUTDOWN, META_PROPERTIES, TopicPartition
 
 if TYPE_CHECKING:
     from stratalog.directory.recovery.result import DirectoryReport
 
 logger = logging.getLogger(__name__)
-
-MakeLock = Callable[[str], DirectoryLock]
 
 
 class LogDirectory:
@@ -46,9 +45,7 @@ class LogDirectory:
         self.is_loaded = False
         self.log_start_entries: dict[TopicPartition, int] = {}  # as the checkpoint had them
         self._disk = disk
-        self._make_lock = make_lock
-        self._lock = make_lock(path)
-        self._links: list[DirectoryLock] = []
+        self.locks = Locks(path, make_lock)
         self._with_locks: set[str] = set()  # names of partitions
         self._marker = CleanShutdownFile(disk, path)
         self._epoch: int | None = UNKNOWN_EPOCH
@@ -58,33 +55,30 @@ class LogDirectory:
     def is_online(self) -> bool:
         return self.failure is None
 
-    def check_kind(self) -> None:
-        """NotALogDirectoryError unless it is a log directory, or can become one. Changes nothing."""
+    def check_kind(self, *, may_be_new: bool) -> None:
+        """NotALogDirectoryError unless it is a log directory, or `may_be_new` and one can be made there."""
         found = kind_of(self._disk, self.path)
-        if found.kind is Kind.NO_DIRECTORY:  # as a disk that fails: the others serve without it
+        if found.is_log_directory or (may_be_new and found.may_become_one):
+            return
+        if found.kind is Kind.NO_DIRECTORY:  # as a disk that fails: the others of a node serve without it
             raise DiskError(self.path, found.refusal().reason)
-        if not found.is_log_directory and not found.may_become_one:
-            raise found.refusal()
+        raise found.refusal()
 
     def make(self) -> None:
         """Create it if it does not exist."""
         make_directories(self._disk, self.path)
 
-    def needs_recovery(self) -> bool:
-        """Whether a write is to be finished, or there are logs that no marker says were closed in order."""
-        if has_pending_write(self._disk, self.path):
-            return True
-        return bool(classify(self._disk, self.path).partitions) and not self._marker.exists()
+    def lock(self) -> None:
+        """Lock it, and look at it; LogDirLockedError if it, or a log in it, is in use."""
+        self.layout, self._with_locks = lock_log_directory(self.locks, self._disk, self.path)
+        self._read()
 
-    def open(self) -> None:
-        """Lock it and read what it says of itself; LogDirLockedError if it, or a log in it, is in use.
-
-        Afterwards `must_be_recovered` says whether somebody was here since `needs_recovery`.
-        """
-        self._lock.acquire()
+    def look_again(self) -> None:
+        """Read it once more: it was recovered since it was locked."""
         self.layout = classify(self._disk, self.path)
-        self._with_locks = check_lone_logs(self.layout)
-        self._links = lock_links(self.layout, self._make_lock)
+        self._read()
+
+    def _read(self) -> None:
         self.problems = [*self.layout.problems]
         self._is_marked = self._marker.exists()
         self._epoch = self._marker.read() if self._is_marked else UNKNOWN_EPOCH
@@ -94,14 +88,13 @@ class LogDirectory:
             words = error.reason.rstrip(".")
             self.problems.append(Problem(META_PROPERTIES, words, "a broker does not start with it"))
 
-    def must_be_recovered(self) -> bool:
-        """Whether it is open, and has logs that were not closed in order, or by themselves."""
-        is_unclean = not self._is_marked and bool(self.layout.partitions)
-        return is_unclean or has_lone_logs(self._disk, self.layout, self._with_locks)
+    def why_unclean(self) -> str | None:
+        """Why it must be recovered before it is changed; None if it was shut down cleanly."""
+        return why_unclean(self._disk, self.layout, is_marked=self._is_marked, with_locks=self._with_locks)
 
     def before_change(self) -> None:
         """Called before anything in it is changed: a crash from here on must not look like a clean close."""
-        self._lock.check()
+        self.locks.check()
         if self._is_marked:
             self._marker.delete()
             self._is_marked = False
@@ -142,9 +135,22 @@ class LogDirectory:
             raise DiskError(self.path, f"the log directory is offline since: {self.failure}")
 
     def release(self) -> None:
-        """Give the lock back."""
-        self._lock.release()
-        for lock in self._links:
-            lock.release()
-        self._links = []
+        """Give the locks back."""
+        self.locks.release()
         self._disk.release(self.path)
+
+
+def why_unclean(
+    disk: Disk, layout: Layout, *, is_marked: bool, with_locks: Collection[str] | None = None
+) -> str | None:
+    """What shows that a log directory was not shut down cleanly; None if nothing does.
+
+    `with_locks` are the partitions that have a lock file of their own, or all may have one.
+    """
+    if has_pending_write(disk, layout.directory):
+        return "a write to it was decided and not finished"
+    if not is_marked and layout.partitions:
+        return f"{CLEAN_SHUTDOWN} is missing"
+    if has_lone_logs(disk, layout, with_locks):
+        return "a log in it was open by itself, and the directory has not taken it over yet"
+    return None

@@ -3,26 +3,21 @@
 Whoever changes a log directory locks it, and then looks at the lock of each partition. Who opens a log by
 itself locks the partition, and then looks at the lock of the directory. So whichever comes second sees the
 first; where both come at once, the log's lock is on trial and the directory's stays (`files/lock.py`).
-
-A partition may be a link to a directory elsewhere, where nobody who opens it by that name finds this log
-directory: the lock of such a one is held as well.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 from stratalog.directory.layout import Layout, PartitionEntry, classify
 from stratalog.directory.lone_files import LoneFiles
 from stratalog.errors import StratalogError
 from stratalog.files.disk import Disk
-from stratalog.files.lock import DirectoryLock, check_unlocked
+from stratalog.files.lock import check_unlocked
 from stratalog.files.names import RECOVERY_POINT_CHECKPOINT, DirectoryState
 from stratalog.files.reading import DiskReader
 from stratalog.log.checkpoint_file import OffsetCheckpointFile
-
-MakeLock = Callable[[str], DirectoryLock]
 
 _OPEN_BY_ITSELF = "somebody has this log open by itself, with open_log: close it, then run again."
 
@@ -39,22 +34,6 @@ def check_lone_logs(layout: Layout) -> set[str]:
     Returns the names of the partitions with a lock file: only those may have been open by themselves.
     """
     return {entry.name for entry in layout.partitions if check_unlocked(layout.path(entry), _OPEN_BY_ITSELF)}
-
-
-def lock_links(layout: Layout, make_lock: MakeLock) -> list[DirectoryLock]:
-    """Lock the partitions that are links to other places; LogDirLockedError if one is open by itself."""
-    held: list[DirectoryLock] = []
-    places = {os.path.realpath(f"{layout.directory}{os.sep}{name}") for name in layout.links}
-    try:
-        for place in sorted(places):
-            lock = make_lock(place)
-            lock.acquire_after_trial()
-            held.append(lock)
-    except StratalogError:
-        for lock in held:
-            lock.release()
-        raise
-    return held
 
 
 def lone_files(disk: Disk, layout: Layout, entry: PartitionEntry) -> LoneFiles:

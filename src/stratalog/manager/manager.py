@@ -25,10 +25,12 @@ from stratalog.config import LogConfig, ManagerConfig, ServerConfig
 from stratalog.config.keys import Value
 from stratalog.directory.cluster_metadata import ClusterMetadata
 from stratalog.directory.layout import Problem
-from stratalog.directory.log_directory import LogDirectory, MakeLock
+from stratalog.directory.locking import MakeLock
+from stratalog.directory.log_directory import LogDirectory
 from stratalog.directory.pending_move import PendingMove, forget_move, note_move
 from stratalog.directory.recovery.progress import OnProgress, RecoveryProgress
-from stratalog.directory.starting import Starting, check_any_online, open_directories, unique_paths
+from stratalog.directory.session import RecoverySources, Session, Unclean
+from stratalog.directory.starting import Starting, check_any_online, open_directories
 from stratalog.directory.topic_configs import TopicConfigs
 from stratalog.errors import (
     DiskError,
@@ -91,15 +93,24 @@ class LogManager:
         server = ServerConfig(ManagerConfig(), LogConfig(), ()) if server is None else server
         disk = Disk() if disk is None else disk
         self.config = server.manager
-        paths = unique_paths(self.config.log_dirs if directories is None else directories)
-        self._directories = {path: LogDirectory(disk, path, make_lock) for path in paths}
+        self._session = Session(
+            self.config.log_dirs if directories is None else directories,
+            unclean=Unclean.RECOVER,
+            sources=RecoverySources(server=server, topics=topics, on_progress=self._told(on_progress)),
+            creates=True,
+            fail_alone=True,
+            disk=disk,
+            clock=clock,
+            make_lock=make_lock,
+        )
+        self._directories = {directory.path: directory for directory in self._session.directories}
         self._own_scheduler = BackgroundScheduler(clock)
         used: Scheduler = self._own_scheduler if scheduler is None else scheduler
         self._opening = Opening(disk, clock, used, TopicConfigs(server.log), high_watermark_follows_end)
         self._schedule = Schedule(used)
         self._logs = LogRegistry()
         self._loading = Loading(self._logs, set_strays_aside=set_strays_aside)
-        self._starting = Starting(disk, clock, server, topics, metadata, self._told(on_progress), make_lock)
+        self._starting = Starting(disk, server, topics, metadata)
         self._housekeeping = Housekeeping(self._logs, self.directories, clock, self.handle_log_dir_failure)
         self.cleaner = LogCleaner(
             self._logs, self.directories, self.config, clock, self.handle_log_dir_failure
@@ -131,7 +142,7 @@ class LogManager:
                 raise UsageError("this log manager was shut down; make another one to open the logs again.")
             self._opener = Opener()
             try:
-                topics, metadata = open_directories(self._starting, self.directories)
+                topics, metadata = open_directories(self._starting, self._session)
                 self._opening = self._opening._replace(topics=topics)
                 failed = self._loading.load(self._opening, self.directories, metadata)
                 check_any_online(self.directories)
@@ -218,7 +229,7 @@ class LogManager:
 
     @property
     def directories(self) -> tuple[LogDirectory, ...]:
-        return tuple(self._directories.values())
+        return self._session.directories
 
     @property
     def live_log_dirs(self) -> tuple[str, ...]:
@@ -560,8 +571,7 @@ class LogManager:
     def _let_go(self) -> None:
         for log in self._logs:
             log.close_handlers()
-        for directory in self.directories:
-            directory.release()
+        self._session.release()
 
     def _check_open(self) -> None:
         if not self._is_open:

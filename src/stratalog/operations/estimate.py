@@ -16,7 +16,7 @@ from stratalog.clock import Clock, system_clock
 from stratalog.config import LogConfig, ManagerConfig
 from stratalog.directory.known_topics import KnownTopics, TopicSources
 from stratalog.directory.layout import classify
-from stratalog.directory.starting import unique_paths
+from stratalog.directory.session import unique_paths
 from stratalog.errors import StratalogError
 from stratalog.files.reading import DiskReader
 from stratalog.log.cleaning.clean import DirtyLog

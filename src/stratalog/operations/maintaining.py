@@ -1,12 +1,9 @@
-"""Work on the directories of a node that is not running: locked, changed, and marked clean again.
+"""Work on the directories of a node that is not running, in a session over them (`directory/session.py`).
 
-1. A directory that was not closed in order is recovered first, as whenever one is opened.
-2. All directories are locked, and looked at without a change. What is to be done is decided there.
-3. Only logs with something to do are opened, changed and closed. Before the first of a directory its marker
-   goes; then the checkpoints are written; the marker comes back last, with the epoch it had.
-
-So a run that finds nothing to do changes nothing, and one that is killed leaves a directory without a marker,
-which the next run recovers.
+1. A session locks the directories. One that was not shut down cleanly is refused, or recovered if asked for.
+2. They are looked at without a change. What is to be done is decided there.
+3. Only logs with something to do are opened, changed and closed. Before the first of a directory its
+   clean-shutdown file goes; then the checkpoints are written; the file comes back last, with its epoch.
 
 What is given up is renamed to `.deleted` and stays for file.delete.delay.ms. A process that ends at once does
 not wait for that: the next run after it deletes the files, or the next start of a broker.
@@ -16,20 +13,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from stratalog.clock import Clock, system_clock
 from stratalog.directory.checkpoints import Checkpoint
-from stratalog.directory.kind import check_log_directory
 from stratalog.directory.known_topics import KnownTopics, TopicSources
 from stratalog.directory.layout import classify
-from stratalog.directory.log_directory import LogDirectory, MakeLock
-from stratalog.directory.lone_logs import check_not_in_use
+from stratalog.directory.locking import MakeLock
+from stratalog.directory.log_directory import LogDirectory
 from stratalog.directory.repairing import repair_partition
-from stratalog.directory.starting import open_recovered, unique_paths
-from stratalog.errors import DiskError, NeedsRecoveryError, StratalogError
+from stratalog.directory.session import RecoverySources, Session, Unclean, check_session, open_session
+from stratalog.errors import NeedsRecoveryError, StratalogError
 from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock
 from stratalog.files.names import TopicPartition
@@ -74,35 +70,34 @@ class Maintenance:
     names: Sequence[str] = ()
     sources: TopicSources = field(default_factory=TopicSources)
     dry_run: bool = False
+    unclean: Unclean = Unclean.REFUSE
     disk: Disk = field(default_factory=lambda: Disk(require_owner=True))
     clock: Clock = system_clock
     make_lock: MakeLock = DirectoryLock
 
     def run(self, work: Work, on_read: OnRead = nobody) -> WorkReport:
         """Do it, or only say what would be done. LogDirLockedError if a directory is in use,
-        NotALogDirectoryError if it is something else.
+        NotALogDirectoryError if it is something else, NeedsRecoveryError if it was not shut down cleanly and
+        is not to be recovered.
 
         `on_read` is told of the partition whose records are read.
         """
-        paths = unique_paths(self.directories)
-        for path in paths:
-            check_log_directory(self.disk, path)
         now = self.clock()
         # The same moment for all of it: a second run at that moment finds nothing more to do.
         fixed = replace(self, clock=lambda: now)
         if self.dry_run:
-            for path in paths:
-                check_not_in_use(self.disk, path)
+            paths = check_session(self.disk, self.directories, unclean=self.unclean)
             return fixed._plan_all(paths, work, now, on_read)
-        with ExitStack() as held:
-            directories = fixed.open_directories(paths, held)
+        with fixed.session() as session:
+            directories = session.directories
+            paths = [directory.path for directory in directories]
             check_names(self.disk, paths, self.names)
             known = KnownTopics(self.disk, paths, self.sources)
             unread = ReadProgress(nobody, {})  # only a dry run reads records before there is a plan
             planned = {each.path: [*fixed._plan(each.path, known, work, now, unread)] for each in directories}
             progress = ReadProgress(on_read, fixed._sizes_to_read(planned))
             done = [
-                fixed._do_directory(each, planned[each.path], known, work, now, progress)
+                fixed._do_directory(session, each, planned[each.path], known, work, now, progress)
                 for each in directories
             ]
         return WorkReport(directories=tuple(done), notes=known.notes)
@@ -158,38 +153,24 @@ class Maintenance:
                 waiting=tuple(file for file in files if file.due_ms > now),
             )
 
-    def open_directories(self, paths: Sequence[str], held: ExitStack) -> list[LogDirectory]:
-        """Recover what needs it, and lock everything before anything else is done."""
-        directories = [LogDirectory(self.disk, path, self.make_lock) for path in paths]
-        unclean = [directory for directory in directories if directory.needs_recovery()]
-        if unclean:
-            self._recover(unclean)
-        for directory in directories:
-            held.callback(directory.release)
-        open_recovered(directories, self._recover, lambda _, action: action())
-        return directories
-
-    def _recover(self, directories: Sequence[LogDirectory]) -> None:
-        from stratalog.directory.recovery.recover import recover_directories  # only for those who need it
-
-        report = recover_directories(
-            [directory.path for directory in directories],
+    def session(self) -> Session:
+        """The session over the directories, for a `with`."""
+        return open_session(
+            self.directories,
+            unclean=self.unclean,
+            sources=RecoverySources(
+                server=self.sources.server,
+                topic_settings=self.sources.topic_settings,
+                metadata_directory=self.sources.metadata_directory,
+            ),
             disk=self.disk,
             clock=self.clock,
-            server=self.sources.server,
-            topic_settings=self.sources.topic_settings,
-            metadata_directory=self.sources.metadata_directory,
             make_lock=self.make_lock,
         )
-        for directory, found in zip(directories, report.directories, strict=True):
-            if found.error is not None:
-                raise DiskError(
-                    found.directory, f"it was not closed in order, and recovery failed: {found.error}"
-                )
-            directory.recovered = found
 
     def _do_directory(
         self,
+        session: Session,
         directory: LogDirectory,
         planned: list[PartitionWork],
         known: KnownTopics,
@@ -214,7 +195,7 @@ class Maintenance:
                         planned[index] = doing.do(partition, on_read)
             index = len(planned)
             doing.write_checkpoints()
-            directory.mark_clean(None, all_succeeded=True)
+            session.put_back(directory)
         except StratalogError as failure:
             error = str(failure)
             planned[max(index, 0) :] = [_not_done(each, error) for each in planned[max(index, 0) :]]

@@ -19,6 +19,7 @@ from functools import cache
 import pytest
 
 from stratalog.directory.known_topics import TopicSources
+from stratalog.directory.session import Unclean
 from stratalog.errors import CorruptRecordError, StratalogError
 from stratalog.files.names import TopicPartition
 from stratalog.files.simulated import PowerCut, SimulatedDisk
@@ -154,6 +155,7 @@ def start() -> SimulatedDisk:
 
 def erase(disk: SimulatedDisk) -> ErasureReport:
     return Erasure(
+        unclean=Unclean.RECOVER,
         directories=[ROOT],
         name="compacted",
         selection=Selection.of([SECRET]),

@@ -29,14 +29,9 @@ from stratalog.directory.layout import (
     stray_problem,
     without_metadata,
 )
+from stratalog.directory.locking import Locks, lock_log_directory
 from stratalog.directory.lone_files import LoneFiles
-from stratalog.directory.lone_logs import (
-    check_lone_logs,
-    check_not_in_use,
-    has_lone_logs,
-    lock_links,
-    lone_files,
-)
+from stratalog.directory.lone_logs import check_not_in_use, has_lone_logs, lone_files
 from stratalog.directory.meta_properties import MetaProperties, read_meta_properties
 from stratalog.directory.owners import check_owners
 from stratalog.directory.pending_write import finish_pending_write
@@ -44,23 +39,22 @@ from stratalog.directory.recovery.result import DirectoryReport, Outcome, Partit
 from stratalog.directory.write_journal import has_pending_write
 from stratalog.errors import CorruptCheckpointError, DiskError
 from stratalog.files.disk import Disk
-from stratalog.files.lock import DirectoryLock
 from stratalog.files.names import PARTITION_METADATA, DirectoryState, TopicPartition
 from stratalog.log.partition_metadata import PartitionMetadataFile
 
-MakeLock = Callable[[str], DirectoryLock]
-
 
 class DirectoryRecovery:
-    """One log directory on its way. `error` is why it failed; nothing more is done in it then."""
+    """One log directory on its way. `error` is why it failed; nothing more is done in it then.
 
-    def __init__(self, disk: Disk, path: str, make_lock: MakeLock, *, dry_run: bool) -> None:
+    `locks` that are held already are the caller's, who gives them back.
+    """
+
+    def __init__(self, disk: Disk, path: str, locks: Locks, *, dry_run: bool) -> None:
         self.path = path
         self.error: str | None = None
         self.attempt = Attempt(disk, path)
-        self.lock = make_lock(path)
-        self._make_lock = make_lock
-        self._links: list[DirectoryLock] = []
+        self.locks = locks
+        self._is_callers = locks.are_held
         self._lone: list[LoneFiles] = []
         self._lone_starts: dict[TopicPartition, int] = {}
         self.layout = Layout(path, (), (), (), (), ())
@@ -91,21 +85,20 @@ class DirectoryRecovery:
         if not found.is_log_directory:
             raise found.refusal()
         self.is_left_alone = self._may_be_left_alone(scan_all)
-        if self.is_left_alone or self._dry_run:
+        if self._is_callers:
+            self.locks.check()
+        elif self.is_left_alone or self._dry_run:
             # Not even for a moment: a lock of ours would keep a broker from starting.
             check_not_in_use(self._disk, self.path)
         else:
-            self.lock.acquire()
-            layout = classify(self._disk, self.path)
-            check_lone_logs(layout)
-            self._links = lock_links(layout, self._make_lock)
+            lock_log_directory(self.locks, self._disk, self.path)
             # A broker may have stopped in order just before.
             self.is_left_alone = self._may_be_left_alone(scan_all)
 
     def release(self) -> None:
-        """Give the locks back."""
-        for lock in (self.lock, *self._links):
-            lock.release()
+        """Give the locks back that were taken here."""
+        if not self._is_callers:
+            self.locks.release()
 
     def _may_be_left_alone(self, scan_all: bool) -> bool:
         return (
@@ -124,7 +117,7 @@ class DirectoryRecovery:
         """Read what is in it beside the partitions. Changes nothing, but that a pending write is finished."""
         self.attempt.look()
         if not self._dry_run and has_pending_write(self._disk, self.path):
-            self.lock.check()
+            self.locks.check()
             self.attempt.begin()
             finish_pending_write(self._disk, self.path)
         self.layout = classify(self._disk, self.path)
@@ -174,12 +167,12 @@ class DirectoryRecovery:
 
     def take_marker(self) -> None:
         """Take the marker away, if there is one, before the first change."""
-        self.lock.check()
+        self.locks.check()
         self.attempt.begin()
 
     def note_cut(self) -> None:
         """Remember that more than a torn tail is cut off; it may be the first change here."""
-        self.lock.check()
+        self.locks.check()
         self.attempt.note_cut()
 
     def complete(self, is_tiered: Callable[[str], bool]) -> None:
@@ -191,7 +184,7 @@ class DirectoryRecovery:
         is_short = self._find_short_logs(ends)
         if self._dry_run:
             return
-        self.lock.check()
+        self.locks.check()
         if is_short:
             self.attempt.note_cut()  # before the checkpoint is changed that says so
         for name, topic_id in self._topic_ids.items():
@@ -221,7 +214,7 @@ class DirectoryRecovery:
 
     def end(self, broker_epoch: int | None) -> None:
         """Write the marker; None for one that says no epoch."""
-        self.lock.check()
+        self.locks.check()
         self.attempt.end(broker_epoch)
         self.broker_epoch = UNKNOWN_EPOCH if broker_epoch is None else broker_epoch
 

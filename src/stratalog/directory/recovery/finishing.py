@@ -118,7 +118,9 @@ class Finisher:
         while True:
             quarantine = quarantines.pop(0) if quarantines else None
             try:
-                done = apply_plan(self._disk, plan, quarantine, full=full, before_change=directory.lock.check)
+                done = apply_plan(
+                    self._disk, plan, quarantine, full=full, before_change=directory.locks.check
+                )
                 break
             except QuarantineFullError:
                 if quarantine is None or not quarantines:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -23,9 +23,10 @@ from stratalog.config import ServerConfig
 from stratalog.directory.clean_shutdown import UNKNOWN_EPOCH
 from stratalog.directory.cluster_metadata import ClusterMetadata, find_cluster_metadata, read_cluster_metadata
 from stratalog.directory.layout import PartitionEntry, find_aliases, find_duplicates
+from stratalog.directory.locking import Locks, MakeLock
 from stratalog.directory.owners import current_user
 from stratalog.directory.pending_move import finish_pending_move
-from stratalog.directory.recovery.directory_recovery import DirectoryRecovery, MakeLock
+from stratalog.directory.recovery.directory_recovery import DirectoryRecovery
 from stratalog.directory.recovery.finishing import Finisher, PartitionRecovery
 from stratalog.directory.recovery.marking import (
     epoch_of_the_killed_run,
@@ -98,6 +99,7 @@ def recover_directories(
     metadata_directory: str | None = None,
     options: RecoverOptions | None = None,
     make_lock: MakeLock = DirectoryLock,
+    held: Mapping[str, Locks] | None = None,
     on_progress: OnProgress | None = None,
 ) -> RecoveryReport:
     """Recover these log directories, all those of one node, and report.
@@ -106,17 +108,17 @@ def recover_directories(
     themselves, unless `metadata_directory` (a node's metadata.log.dir) has it. `topic_settings` is a user's
     JSON (`topic_configs.py`) over either. NotALogDirectoryError if one of them is something else,
     LogDirLockedError if one is in use, FileOwnerError if files could not keep their owner: then nothing was
-    changed anywhere. One that is missing or empty, as a disk that is not mounted, fails alone.
+    changed anywhere. One that is missing or empty, as a disk that is not mounted, fails alone. `held` are the
+    locks of directories, by absolute path, that a session has taken already and keeps.
     """
     options = options or RecoverOptions()
     if disk is None and options.work_dir is not None:
         disk = WorkDirDisk(options.work_dir, require_owner=True)
     elif disk is None:
         disk = Disk(require_owner=True)
-    found = [
-        DirectoryRecovery(disk, os.path.abspath(directory), make_lock, dry_run=options.dry_run)  # noqa: PTH100
-        for directory in directories
-    ]
+    paths = [os.path.abspath(directory) for directory in directories]  # noqa: PTH100
+    locks = {path: Locks(path, make_lock) for path in paths} | dict(held or {})
+    found = [DirectoryRecovery(disk, path, locks[path], dry_run=options.dry_run) for path in paths]
     recovery = _Recovery(found, disk, clock, options, on_progress, make_lock)
     return recovery.run(_Settings(server, topics, topic_settings, metadata_directory))
 
@@ -139,7 +141,7 @@ class _Recovery:
         make_lock: MakeLock,
     ) -> None:
         self._make_lock = make_lock
-        self._place_locks: list[DirectoryLock] = []
+        self._place_locks: list[Locks] = []
         self._disk = disk
         self._clock = clock
         self._options = options
@@ -225,8 +227,8 @@ class _Recovery:
         for place in (self._options.quarantine, self._options.work_dir):
             if place is not None and (identity := _identity(self._disk, place)) not in known:
                 known.add(identity)
-                self._place_locks.append(self._make_lock(place))
-                self._place_locks[-1].acquire()
+                self._place_locks.append(Locks(place, self._make_lock))
+                self._place_locks[-1].take()
 
     def _check_unique(self) -> None:
         seen: dict[tuple[int, int], DirectoryRecovery] = {}

@@ -30,7 +30,8 @@ from stratalog.directory.attempt import Attempt
 from stratalog.directory.checkpoints import DirectoryCheckpoints
 from stratalog.directory.clean_shutdown import UNKNOWN_EPOCH
 from stratalog.directory.layout import classify
-from stratalog.directory.lone_logs import check_lone_logs, has_lone_logs, lock_links
+from stratalog.directory.locking import Locks, MakeLock, lock_log_directory
+from stratalog.directory.lone_logs import check_lone_logs, has_lone_logs
 from stratalog.directory.pending_write import finish_pending_write, is_of_another_topic, staged_path
 from stratalog.directory.recovery.recover import recover_directories
 from stratalog.directory.write_journal import (
@@ -65,7 +66,6 @@ from stratalog.segment.scan import scan_segment
 
 logger = logging.getLogger(__name__)
 
-MakeLock = Callable[[str], DirectoryLock]
 Sleep = Callable[[float], None]
 
 # How long a commit waits while other writes are under way: theirs holds the lock while it syncs its files. A
@@ -143,19 +143,16 @@ class Committer:
     def _commit(self, staged: Sequence[Staged], query: str | None, batch: int) -> WriteReport:
         check_lone_logs(classify(self._disk, self._directory))
         self._recover_if_needed()
-        locks = [self._make_lock(self._directory)]
-        locks[0].acquire()
+        locks = Locks(self._directory, self._make_lock)
+        lock_log_directory(locks, self._disk, self._directory)
         try:
-            layout = classify(self._disk, self._directory)
-            check_lone_logs(layout)  # whoever opens one now sees this lock
-            locks += lock_links(layout, self._make_lock)
             journal = read_journal(self._disk, self._directory)
             if journal.pending is not None or self._is_unclean():
                 raise NeedsRecoveryError(self._directory, "somebody used it and did not close it, just now")
             if journal.has(query, batch):
                 return WriteReport(ends={}, records_count=0, was_there=True)
             writes = self._plan(journal, staged)
-            locks[0].check()
+            locks.check()
             ends = self._do(
                 journal, PendingWrite(write=self._write, partitions=writes, query=query, batch=batch)
             )
@@ -163,8 +160,7 @@ class Committer:
         finally:
             # From now on the files may be a broker's again: none stays open here.
             self._disk.release(self._directory)
-            for lock in locks:
-                lock.release()
+            locks.release()
 
     def discard(self) -> None:
         """Delete what was staged and is not, or will not be, part of a log. May be called at any time."""
@@ -177,16 +173,16 @@ class Committer:
 
     def _discard_stream(self) -> None:
         """Delete what earlier runs of the stream have staged and were killed over."""
-        lock = self._make_lock(self._directory)
+        locks = Locks(self._directory, self._make_lock)
         try:
-            lock.acquire()
+            locks.take()
         except LogDirLockedError:
             return  # it may be such a run that commits just now: the next batch will see
         try:
             journal = read_journal(self._disk, self._directory)
             discard_write(self._disk, self._directory, self._stream, journal)
         finally:
-            lock.release()
+            locks.release()
 
     def _recover_if_needed(self) -> None:
         if not has_pending_write(self._disk, self._directory) and not self._is_unclean():

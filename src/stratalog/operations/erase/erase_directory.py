@@ -14,6 +14,7 @@ from stratalog.directory.known_topics import KnownTopics
 from stratalog.directory.layout import PartitionEntry
 from stratalog.directory.log_directory import LogDirectory
 from stratalog.directory.repairing import finish_replacements
+from stratalog.directory.session import Session
 from stratalog.errors import InvalidNameError, StratalogError
 from stratalog.files.disk import Disk
 from stratalog.files.entries import EntryKind
@@ -133,8 +134,9 @@ class DirectoryEraser:
     def plan(self) -> DirectoryErasure:
         return DirectoryErasure(directory=self._path, partitions=tuple(self._planned))
 
-    def erase(self, directory: LogDirectory, progress: ReadProgress) -> DirectoryErasure:
-        """Do it, file by file. On a failure no marker is written, and only what was done is reported."""
+    def erase(self, session: Session, directory: LogDirectory, progress: ReadProgress) -> DirectoryErasure:
+        """Do it, file by file. On a failure the clean-shutdown file stays away, and only what was done is
+        reported."""
         report = replace(self.plan(), was_recovered=directory.recovered is not None)
         if not any(self._to_erase) and not self._is_changed:
             return report
@@ -146,7 +148,7 @@ class DirectoryEraser:
                 with progress.part(self._path_of(planned.name), planned.name) as self._matcher.on_read:
                     for each in found:
                         files.append(self._erase(planned.name, each))
-            directory.mark_clean(None, all_succeeded=True)
+            session.put_back(directory)
         except StratalogError as failure:
             error = str(failure)
         partitions = tuple(

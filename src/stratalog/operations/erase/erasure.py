@@ -3,9 +3,9 @@
 Looked at, in each directory: the segments of the partition, the active one included, and of a copy that is on
 its way to another disk; its directories that wait for removal or were set aside as stray; files that wait for
 their deletion; and what recovery has put into quarantine. Everything is looked through before the first
-change. Then, as with `maintaining.py`, the marker goes, the files are changed, and the marker comes back with
-the epoch it had. A run that finds nothing to erase changes nothing; one that is killed leaves a directory
-without a marker, which the next run recovers and then finishes.
+change. Then, as with `maintaining.py`, the clean-shutdown file goes, the files are changed, and it comes
+back with the epoch it had. A run that finds nothing to erase changes nothing; one that is killed leaves a
+directory without that file: once it is recovered, the next run finishes the erasing.
 
 Erasing asks for no setting of the topic but whether it is tiered: what was copied elsewhere is out of reach.
 """
@@ -19,11 +19,9 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from stratalog.clock import Clock, system_clock
-from stratalog.directory.kind import check_log_directory
 from stratalog.directory.known_topics import KnownTopics, TopicSources
-from stratalog.directory.log_directory import LogDirectory, MakeLock
-from stratalog.directory.lone_logs import check_not_in_use
-from stratalog.directory.starting import unique_paths
+from stratalog.directory.locking import Locks, MakeLock
+from stratalog.directory.session import Session, Unclean, check_session, unique_paths
 from stratalog.errors import PolicyViolationError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock
@@ -53,13 +51,15 @@ class Erasure:
     quarantines: Sequence[str] = ()
     sources: TopicSources = field(default_factory=TopicSources)
     dry_run: bool = False
+    unclean: Unclean = Unclean.REFUSE
     disk: Disk = field(default_factory=lambda: Disk(require_owner=True))
     clock: Clock = system_clock
     make_lock: MakeLock = DirectoryLock
 
     def run(self, on_look: OnRead = nobody, on_erase: OnRead = nobody) -> ErasureReport:
         """Erase, or only say what would be. LogDirLockedError if a directory is in use,
-        NotALogDirectoryError if it is something else.
+        NotALogDirectoryError if it is something else, NeedsRecoveryError if it was not shut down cleanly and
+        is not to be recovered.
 
         Both are told of the partition that is read: to find what is to go, and to write files without it.
         """
@@ -68,33 +68,31 @@ class Erasure:
                 f"{CLUSTER_METADATA}: the metadata of the cluster is not erased from; its controllers "
                 "count on every record of it."
             )
-        paths, now = unique_paths(self.directories), self.clock()
-        for path in paths:
-            check_log_directory(self.disk, path)
+        now = self.clock()
         fixed = replace(self, clock=lambda: now)
         if self.dry_run:
-            for path in paths:
-                check_not_in_use(self.disk, path)
+            paths = check_session(self.disk, self.directories, unclean=self.unclean)
             return fixed._in_all(paths, None, on_look, on_erase)
-        with ExitStack() as held:
-            maintenance = Maintenance(
-                directories=paths,
-                sources=self.sources,
-                disk=self.disk,
-                clock=fixed.clock,
-                make_lock=self.make_lock,
-            )
-            directories = maintenance.open_directories(paths, held)
+        maintenance = Maintenance(
+            directories=self.directories,
+            sources=self.sources,
+            unclean=self.unclean,
+            disk=self.disk,
+            clock=fixed.clock,
+            make_lock=self.make_lock,
+        )
+        with maintenance.session() as session, ExitStack() as held:
+            paths = [directory.path for directory in session.directories]
             for place in self._places(paths):
-                lock = self.make_lock(place)
-                held.callback(lock.release)
-                lock.acquire()
-            return fixed._in_all(paths, directories, on_look, on_erase)
+                locks = Locks(place, self.make_lock)
+                held.callback(locks.release)
+                locks.take()
+            return fixed._in_all(paths, session, on_look, on_erase)
 
     def _in_all(
         self,
         paths: Sequence[str],
-        directories: Sequence[LogDirectory] | None,
+        session: Session | None,
         on_look: OnRead,
         on_erase: OnRead,
     ) -> ErasureReport:
@@ -117,18 +115,20 @@ class Erasure:
         self._check_name({topic for each in looking for topic in each.topics})
         if self.selection.ranges and not all(each.are_partitions for each in looking):
             raise UsageError(f"{self.name} is a topic: offsets belong to a partition, as in {self.name}-0.")
-        for each, directory in zip(looking, directories or (), strict=directories is not None):
+        directories = () if session is None else session.directories
+        for each, directory in zip(looking, directories, strict=session is not None):
             each.finish_replacements(directory)
         progress = ReadProgress(on_look, dict(chain.from_iterable(each.sizes() for each in looking)))
         for each in looking:
             each.look(progress)
-        if directories is None:
+        if session is None:
             reports = [each.plan() for each in looking]
         else:
             sizes = dict(chain.from_iterable(each.sizes_to_erase() for each in looking))
             progress = ReadProgress(on_erase, sizes)
             reports = [
-                each.erase(directory, progress) for each, directory in zip(looking, directories, strict=True)
+                each.erase(session, directory, progress)
+                for each, directory in zip(looking, directories, strict=True)
             ]
         notes = [note for each in looking for note in each.notes]
         if others := self._not_named(paths):

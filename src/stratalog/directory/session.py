@@ -1,0 +1,244 @@
+"""The one way to change the log directories of a node, from their locks to their clean-shutdown files.
+
+1. Each must be a log directory (`kind.py`), or become one if the session `creates`.
+2. All of them are locked, before anything is changed in one.
+3. Is a write pending, or was one not shut down cleanly? Then it is recovered, which finishes the write first,
+   or the session is refused (`Unclean`).
+4. The clean-shutdown file of a directory goes before the first change there (`LogDirectory.before_change`).
+5. The caller changes what it came for, and writes the checkpoints.
+6. The clean-shutdown file comes back last (`put_back`), with the epoch that still holds.
+
+So a session that finds nothing to do changes nothing, and one that is killed leaves directories without a
+clean-shutdown file, which the next one recovers or refuses.
+
+A directory that the disk refuses ends the session, unless its directories `fail_alone`: then it goes offline
+and the others serve on, as in a broker.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from enum import Enum
+from types import TracebackType
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+from stratalog.clock import Clock, system_clock
+from stratalog.config import ServerConfig
+from stratalog.directory.clean_shutdown import CleanShutdownFile
+from stratalog.directory.kind import check_log_directory
+from stratalog.directory.layout import classify
+from stratalog.directory.locking import MakeLock
+from stratalog.directory.log_directory import LogDirectory, why_unclean
+from stratalog.directory.lone_logs import check_not_in_use
+from stratalog.directory.topic_configs import TopicConfigs
+from stratalog.errors import (
+    DiskError,
+    LogDirLockedError,
+    NeedsRecoveryError,
+    NotALogDirectoryError,
+    StratalogError,
+    UsageError,
+)
+from stratalog.files.disk import Disk
+from stratalog.files.entries import Path
+from stratalog.files.lock import DirectoryLock
+
+if TYPE_CHECKING:
+    from stratalog.directory.recovery.progress import OnProgress
+    from stratalog.directory.recovery.result import RecoveryReport
+
+
+class Unclean(Enum):
+    """What is done with a directory that was not shut down cleanly."""
+
+    RECOVER = "recover"
+    REFUSE = "refuse"
+
+
+class RecoverySources(NamedTuple):
+    """What a recovery goes by; see `recover_directories`."""
+
+    server: ServerConfig | None = None
+    topics: TopicConfigs | None = None
+    topic_settings: str | None = None
+    metadata_directory: str | None = None
+    on_progress: OnProgress | None = None
+
+
+class Session:
+    """The log directories of one node for whoever changes them; `open` first, or a `with`.
+
+    `recovery` is the report of the recovery, if one was needed.
+    """
+
+    def __init__(
+        self,
+        directories: Iterable[Path],
+        *,
+        unclean: Unclean,
+        sources: RecoverySources | None = None,
+        creates: bool = False,
+        fail_alone: bool = False,
+        disk: Disk | None = None,
+        clock: Clock = system_clock,
+        make_lock: MakeLock = DirectoryLock,
+    ) -> None:
+        self._disk = Disk(require_owner=True) if disk is None else disk
+        self._clock = clock
+        self._unclean = unclean
+        self._sources = sources or RecoverySources()
+        self._creates = creates
+        self._fail_alone = fail_alone
+        self.directories = tuple(
+            LogDirectory(self._disk, path, make_lock) for path in unique_paths(directories)
+        )
+        self.recovery: RecoveryReport | None = None
+
+    @property
+    def online(self) -> list[LogDirectory]:
+        """The directories that did not fail."""
+        return [directory for directory in self.directories if directory.is_online]
+
+    def open(self) -> None:
+        """Lock all directories, and recover or refuse those that were not shut down cleanly.
+
+        NotALogDirectoryError if one is something else, LogDirLockedError if one is in use,
+        NeedsRecoveryError if one is refused; then nothing was changed, and nothing is held.
+        """
+        try:
+            self._in_each(lambda directory: directory.check_kind(may_be_new=self._creates))
+            if self._creates:
+                self._in_each(LogDirectory.make)
+            self._in_each(LogDirectory.lock)
+            unclean = [found for found in self.online if self._in(found, found.why_unclean) is not None]
+            if unclean and self._unclean is Unclean.REFUSE:
+                raise _refusal([(found.path, found.why_unclean() or "") for found in unclean])
+            if unclean:
+                self._recover(unclean)
+        except BaseException:  # an interrupt too: nobody else could let go of the locks
+            self.release()
+            raise
+
+    def put_back(self, directory: LogDirectory) -> None:
+        """Write the clean-shutdown file of a directory again: the last thing that is written to it."""
+        others = [other for other in self.directories if other is not directory]
+        directory.mark_clean(
+            None, all_succeeded=True, is_beside_epoch=any(other.has_epoch for other in others)
+        )
+
+    def release(self) -> None:
+        """Give the locks back. What has no clean-shutdown file by now was not shut down cleanly."""
+        for directory in self.directories:
+            directory.release()
+
+    def __enter__(self) -> Self:
+        self.open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+    def _in_each(self, action: Callable[[LogDirectory], object]) -> None:
+        for directory in self.online:
+            self._in(directory, lambda directory=directory: action(directory))  # type: ignore[misc]
+
+    def _in(self, directory: LogDirectory, action: Callable[[], object]) -> object:
+        """Do something in one directory, which goes offline if that fails, and if they `fail_alone`.
+
+        That one is in use, or is not a log directory, concerns all of them.
+        """
+        try:
+            return action()
+        except (LogDirLockedError, NotALogDirectoryError):
+            raise
+        except StratalogError as error:
+            if not self._fail_alone:
+                raise
+            directory.fail(error)
+            return None
+
+    def _recover(self, directories: Sequence[LogDirectory]) -> None:
+        """Bring directories to where a clean shutdown would have left them."""
+        from stratalog.directory.recovery.recover import recover_directories  # only for those who need it
+
+        by_path = {directory.path: directory for directory in directories}
+        self.recovery = recover_directories(
+            list(by_path),
+            disk=self._disk,
+            clock=self._clock,
+            server=self._sources.server,
+            topics=self._sources.topics,
+            topic_settings=self._sources.topic_settings,
+            metadata_directory=self._sources.metadata_directory,
+            held={directory.path: directory.locks for directory in directories},
+            on_progress=self._sources.on_progress,
+        )
+        for found in self.recovery.directories:
+            directory = by_path[found.directory]
+            directory.recovered = found
+            if found.error is not None:
+                error = DiskError(
+                    found.directory, f"it was not shut down cleanly, and recovery failed: {found.error}"
+                )
+                if not self._fail_alone:
+                    raise error
+                directory.fail(error)
+            else:
+                self._in(directory, directory.look_again)
+
+
+def open_session(
+    directories: Iterable[Path],
+    *,
+    unclean: Unclean,
+    sources: RecoverySources | None = None,
+    disk: Disk | None = None,
+    clock: Clock = system_clock,
+    make_lock: MakeLock = DirectoryLock,
+) -> Session:
+    """A session over the log directories of one node, for a `with`."""
+    return Session(directories, unclean=unclean, sources=sources, disk=disk, clock=clock, make_lock=make_lock)
+
+
+def check_session(disk: Disk, directories: Iterable[Path], *, unclean: Unclean) -> list[str]:
+    """What `open` would refuse, for a dry run: takes no lock and changes nothing. Returns the paths."""
+    paths = unique_paths(directories)
+    for path in paths:
+        check_log_directory(disk, path)
+    for path in paths:
+        check_not_in_use(disk, path)
+    if unclean is Unclean.REFUSE:
+        reasons = {
+            path: why_unclean(disk, classify(disk, path), is_marked=CleanShutdownFile(disk, path).exists())
+            for path in paths
+        }
+        if refused := [(path, reason) for path, reason in reasons.items() if reason is not None]:
+            raise _refusal(refused)
+    return paths
+
+
+def unique_paths(directories: Iterable[Path]) -> list[str]:
+    """The absolute paths; UsageError if one is named twice, whatever the spelling."""
+    if isinstance(directories, str | bytes | os.PathLike):
+        raise UsageError(f"{directories!r} is one directory; give a list of them: [{directories!r}].")
+    paths = [os.path.abspath(directory) for directory in directories]  # noqa: PTH100
+    twice = [path for number, path in enumerate(paths) if path in paths[:number]]
+    if twice:
+        raise UsageError(f"{twice[0]} is named twice.")
+    if not paths:
+        raise UsageError("name a log directory.")
+    return paths
+
+
+def _refusal(unclean: Sequence[tuple[str, str]]) -> NeedsRecoveryError:
+    path, reason = unclean[0]
+    others = "" if len(unclean) == 1 else f", and {len(unclean) - 1} more"
+    names = " ".join(path for path, _ in unclean)
+    return NeedsRecoveryError(
+        path,
+        f"it was not shut down cleanly{others}: {reason}",
+        f"Run `stratalog recover {names}` first, or give --recover.",
+    )
