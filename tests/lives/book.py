@@ -115,6 +115,14 @@ class Book:
             self.truncated |= _values([batch]) - {record.value for record in found}
             if found:
                 left.append(batch if len(found) == len(batch.records) else replace(batch, records=found))
+        if self.is_compacted:
+            # An emptied batch still tells which sequence came last; this book does not know it any more.
+            whole = {id(batch) for batch in left}
+            self.sent = {
+                producer_id: sent
+                for producer_id, sent in self.sent.items()
+                if all(id(one.batch) in whole for one in _ended(sent, log.log_end_offset)[-1:])
+            }
         self.batches = left
         self.leaving = []
         self.start = self.kept_start = self.start_limit = log.log_start_offset
@@ -203,7 +211,7 @@ class Book:
         """Raises Lost unless the last batch of each producer is recognised when it is sent again."""
         there = {record.offset for record in everything(log)}
         for sent in self.sent.values():
-            last = [one for one in sent if one.batch.last_offset < log.log_end_offset][-1:]
+            last = _ended(sent, log.log_end_offset)[-1:]
             if last and last[0].batch.first_offset in there:  # else compaction has emptied it
                 self.judge_retry(log, last[0])
 
@@ -328,3 +336,8 @@ def _values(batches: list[ModelBatch]) -> set[bytes | None]:
         for record in batch.records
         if record.value is not None and batch.ends is None
     }
+
+
+def _ended(sent: list[Sent], offset: int) -> list[Sent]:
+    """The batches of a producer that end below an offset."""
+    return [one for one in sent if one.batch.last_offset < offset]

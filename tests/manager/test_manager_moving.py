@@ -14,7 +14,8 @@ from stratalog.files.names import TopicPartition
 from stratalog.log.log import Log
 from stratalog.log.reading import Isolation
 from stratalog.manager.manager import LogManager
-from tests.log.model import batch, produced, read_all
+from stratalog.records.control import ControlType
+from tests.log.model import append_marker, batch, produced, read_all
 from tests.manager.running import ORDERS, Node, append, checkpoint, values
 
 CLEAN = "cleaner-offset-checkpoint"
@@ -367,6 +368,22 @@ def test_a_retry_is_recognised_after_a_move_though_the_records_of_its_producer_a
         again = moved.append_as_leader(produced(7, 0, b"once"), leader_epoch=0)
 
         assert (again.first_offset, moved.log_end_offset) == (0, end)
+
+
+def test_a_transaction_can_be_ended_after_a_move_though_its_first_records_are_deleted(tmp_path: Path) -> None:
+    first, second = tmp_path / "a", tmp_path / "b"
+    with Node(first, second).running() as manager:
+        log = manager.get_or_create_log(ORDERS, is_new=True, directory=first)
+        log.append_as_leader(produced(7, 0, b"deleted", transactional=True), leader_epoch=0)
+        log.append_as_leader(produced(7, 1, b"kept", transactional=True), leader_epoch=0)
+        log.update_high_watermark(2)
+        log.delete_records(1)
+
+        moved = manager.move_log(ORDERS, second)
+
+        assert append_marker(moved, 7, ControlType.COMMIT) == 2
+        moved.update_high_watermark(3)
+        assert moved.last_stable_offset == 3
 
 
 def test_a_copy_on_its_way_to_another_directory_gives_way(tmp_path: Path) -> None:

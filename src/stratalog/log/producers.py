@@ -238,7 +238,12 @@ class ProducerStateManager:
         if known == self.producers:
             return
         for producer_id, entry in known.items():
-            if producer_id in self.producers:
+            current = self.producers.get(producer_id)
+            begun = None if current is None else current.current_txn_first_offset
+            # A transaction whose first records were deleted seems to begin later here.
+            if begun is not None and begun != entry.current_txn_first_offset:
+                self._ongoing.pop(begun)
+            if begun is not None and begun == entry.current_txn_first_offset:
                 self.producers[producer_id] = entry.copy()
             else:
                 self.load_producer_entry(entry.copy())
