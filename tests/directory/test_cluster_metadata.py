@@ -12,7 +12,6 @@ import pytest
 from stratalog.directory.cluster_metadata import (
     METADATA_DIRECTORY,
     ClusterMetadata,
-    find_cluster_metadata,
     read_cluster_metadata,
 )
 from stratalog.files.disk import Disk
@@ -183,10 +182,3 @@ def test_a_replica_is_stray_when_the_cluster_does_not_know_it_here() -> None:
     assert metadata.stray_reason(rolled, None, 1) == "its topic's id is not known"
     assert metadata.stray_reason(TopicPartition("rolled", 9), known, 1) == "its topic has no such partition"
     assert ClusterMetadata().stray_reason(rolled, known, 1) == "no topic of the cluster has its id"
-
-
-def test_the_metadata_is_in_one_of_a_node_s_directories(tmp_path: Path) -> None:
-    clean = str(logs("clean"))
-
-    assert find_cluster_metadata(Disk(), [str(tmp_path), clean]) == f"{clean}/{METADATA_DIRECTORY}"
-    assert find_cluster_metadata(Disk(), [str(tmp_path)]) is None

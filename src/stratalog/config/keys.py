@@ -80,7 +80,7 @@ def parse_value(name: str, key: ConfigKey, value: Value) -> Any:
             raise refusal
         return text.lower() == "true"
     if key.kind == "string":
-        if text is None or text not in key.choices:
+        if text is None or (key.choices and text not in key.choices):
             raise refusal
         return text
     if key.kind == "list":

@@ -145,6 +145,7 @@ class ManagerConfig:
     """The settings of a broker's log directories and of the work that is done on them."""
 
     log_dirs: tuple[str, ...] = setting(("/tmp/kafka-logs",), "list", "log.dirs", "log.dir")
+    metadata_log_dir: str = setting("", "string", "metadata.log.dir")
     cordoned_log_dirs: tuple[str, ...] = setting((), "list", "cordoned.log.dirs")
     num_recovery_threads_per_data_dir: int = setting(2, "int", "num.recovery.threads.per.data.dir", low=1)
     log_retention_check_interval_ms: int = setting(

@@ -83,12 +83,6 @@ class ClusterMetadata:
         return None if node_id in replicas else f"node {node_id} is not among its replicas"
 
 
-def find_cluster_metadata(disk: DiskReader, directories: list[str]) -> str | None:
-    """Where the cluster's metadata is kept, which is in one log directory of a node; None if nowhere."""
-    paths = [f"{directory}{os.sep}{METADATA_DIRECTORY}" for directory in directories]
-    return next((path for path in paths if disk.exists(path)), None)
-
-
 def read_cluster_metadata(disk: DiskReader, partition_directory: Path) -> ClusterMetadata:
     """What the newest snapshot in this directory and the log behind it say."""
     root = os.fspath(partition_directory)

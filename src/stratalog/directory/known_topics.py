@@ -14,11 +14,10 @@ from dataclasses import dataclass
 
 from stratalog.config import LogConfig, ServerConfig
 from stratalog.config.server import broker_settings
-from stratalog.directory.cluster_metadata import ClusterMetadata, find_cluster_metadata, read_cluster_metadata
+from stratalog.directory.cluster_metadata import ClusterMetadata
 from stratalog.directory.layout import PartitionEntry
-from stratalog.directory.meta_properties import read_meta_properties
-from stratalog.directory.topic_configs import TopicConfigs, parse_topics
-from stratalog.errors import CorruptCheckpointError
+from stratalog.directory.node import find_node
+from stratalog.directory.topic_configs import parse_topics
 from stratalog.files.reading import DiskReader
 from stratalog.log.partition_metadata import topic_id_of
 
@@ -39,23 +38,16 @@ class KnownTopics:
 
     def __init__(self, disk: DiskReader, directories: Sequence[str], sources: TopicSources) -> None:
         self._disk = disk
-        self._node_id = _node_id(disk, directories)
+        self._node = find_node(
+            disk, directories, server=sources.server, metadata_directory=sources.metadata_directory
+        )
         self._has_server = sources.server is not None
-        others = (sources.metadata_directory,) if sources.metadata_directory else ()
-        broker = () if sources.server is None else sources.server.manager.log_dirs
-        found = find_cluster_metadata(disk, [*others, *directories, *broker])
-        self._metadata = None if found is None else read_cluster_metadata(disk, found)
-        if self._metadata is None:
-            self._configs = TopicConfigs(None if sources.server is None else sources.server.log)
-        else:
-            self._configs = TopicConfigs.from_metadata(
-                self._metadata, server=sources.server, node_id=self._node_id
-            )
+        self._configs = self._node.topic_configs(sources.server)
         self._named: frozenset[str] = frozenset()
         if sources.topic_settings is not None:
             self._named = frozenset(parse_topics(sources.topic_settings))
             self._configs = self._configs.with_file(sources.topic_settings)
-        self.notes = tuple(self._configs.notes)
+        self.notes = (*self._node.notes, *self._configs.notes)
 
     def of(self, topic: str) -> LogConfig:
         """The settings of a topic, Kafka's defaults for what nobody says."""
@@ -68,18 +60,18 @@ class KnownTopics:
             return "the topic is tiered: what may go here depends on what was copied to its remote storage."
         if topic in self._named:
             return None
-        if self._metadata is None:
+        metadata = self._node.metadata
+        if metadata is None:
             return f"its settings are not known, as there is no __cluster_metadata here. {_ASK}."
-        if self._metadata.problem is not None:
-            return f"the cluster's metadata cannot be read to its end: {self._metadata.problem} {_ASK}."
-        if topic not in self._metadata.topics:
+        if metadata.problem is not None:
+            return f"the cluster's metadata cannot be read to its end: {metadata.problem} {_ASK}."
+        if topic not in metadata.topics:
             return f"the cluster's metadata does not know the topic. {_ASK}."
-        if self._node_id is not None:
-            topic_id = topic_id_of(self._disk, f"{directory}{os.sep}{entry.name}")
-            stray = self._metadata.stray_reason(entry.topic_partition, topic_id, self._node_id)
-            if stray is not None:
-                return f"a broker would set it aside as stray: {stray}. {_ASK}."
-        missing = self._not_said(self._metadata, topic)
+        topic_id = topic_id_of(self._disk, f"{directory}{os.sep}{entry.name}")
+        stray = self._node.stray_reason(entry.topic_partition, topic_id)
+        if stray is not None:
+            return f"a broker would set it aside as stray: {stray}. {_ASK}."
+        missing = self._not_said(metadata, topic)
         if missing is not None:
             return (
                 f"{missing} is its broker's and not in the metadata. Give its server.properties by --config."
@@ -91,7 +83,7 @@ class KnownTopics:
         if self._has_server:
             return None
         said = set(metadata.topic_configs.get(topic, {}))
-        for name in ("", str(self._node_id)):
+        for name in ("", str(self._node.node_id)):
             said |= {key for key, _ in broker_settings(LogConfig, metadata.broker_configs.get(name, {}))}
         config = self.of(topic)
         deciding = ["cleanup.policy"]
@@ -99,14 +91,3 @@ class KnownTopics:
         # How long tombstones are kept, and records from each other: by defaults they might go too early.
         deciding += ["delete.retention.ms", "min.compaction.lag.ms"] if config.compact else []
         return next((key for key in deciding if key not in said), None)
-
-
-def _node_id(disk: DiskReader, directories: Sequence[str]) -> int | None:
-    for directory in directories:
-        try:
-            meta = read_meta_properties(disk, directory)
-        except CorruptCheckpointError:
-            continue
-        if meta is not None and meta.node_id is not None:
-            return meta.node_id
-    return None

@@ -66,7 +66,7 @@ def test_one_of_several_replicas_is_refused_unless_told_otherwise(
             topic.replicas = {number: (*nodes, 98, 99) for number, nodes in topic.replicas.items()}
         return metadata
 
-    monkeypatch.setattr("stratalog.jobs.writing.target.read_cluster_metadata", with_three)
+    monkeypatch.setattr("stratalog.directory.node.read_cluster_metadata", with_three)
 
     with pytest.raises(UsageError, match=r"replicas on the nodes .*98, 99.*allowReplicated"):
         Writing(str(broker_dir), topic="codecs").task(values(b"a"))

@@ -21,9 +21,9 @@ from stratalog.buffers import aligned_buffer
 from stratalog.clock import Clock, system_clock
 from stratalog.config import ServerConfig
 from stratalog.directory.clean_shutdown import UNKNOWN_EPOCH
-from stratalog.directory.cluster_metadata import ClusterMetadata, find_cluster_metadata, read_cluster_metadata
 from stratalog.directory.layout import PartitionEntry, find_aliases, find_duplicates
 from stratalog.directory.locking import Locks, MakeLock
+from stratalog.directory.node import Node, find_node
 from stratalog.directory.owners import current_user
 from stratalog.directory.pending_move import finish_pending_move
 from stratalog.directory.recovery.directory_recovery import DirectoryRecovery
@@ -104,8 +104,8 @@ def recover_directories(
 ) -> RecoveryReport:
     """Recover these log directories, all those of one node, and report.
 
-    `topics` instead of what `__cluster_metadata` says over `server`; that is looked for in the directories
-    themselves, unless `metadata_directory` (a node's metadata.log.dir) has it. `topic_settings` is a user's
+    `topics` instead of what `__cluster_metadata` says over `server`; that is looked for by the rule
+    of `node.py`, with `metadata_directory` as the node's metadata.log.dir. `topic_settings` is a user's
     JSON (`topic_configs.py`) over either. NotALogDirectoryError if one of them is something else,
     LogDirLockedError if one is in use, FileOwnerError if files could not keep their owner: then nothing was
     changed anywhere. One that is missing or empty, as a disk that is not mounted, fails alone. `held` are the
@@ -149,7 +149,7 @@ class _Recovery:
         self._directories = directories
         self._devices: dict[str, Device] = {}
         self._notes: list[str] = []
-        self._metadata: ClusterMetadata | None = None
+        self._node = Node()
         self._topics = TopicConfigs()
         self._totals: dict[Device, int] = {}
         self._work: list[PartitionRecovery] = []
@@ -159,7 +159,7 @@ class _Recovery:
         began_s = time.monotonic()
         try:
             self._begin()
-            self._read_metadata(settings)
+            self._find_node(settings)
             uses = self._recover_partitions()
             self._tell(Phase.FINISHING)
             self._end()
@@ -239,34 +239,22 @@ class _Recovery:
                 if other is not directory:
                     raise UsageError(f"{directory.path} and {other.path} are one directory: name it once.")
 
-    def _read_metadata(self, settings: _Settings) -> None:
-        places = [settings.metadata_directory] if settings.metadata_directory else []
-        places += [directory.path for directory in self._alive()]
-        try:
-            found = find_cluster_metadata(self._disk, places)
-            if found is not None:
-                self._metadata = read_cluster_metadata(self._disk, found)
-        except StratalogError as error:
-            self._notes.append(f"The cluster's metadata cannot be read: {error}")
-        if self._metadata is not None and self._metadata.problem is not None:
-            self._notes.append(f"The cluster's metadata is read up to {self._metadata.problem}")
-        if settings.topics is not None:
-            self._topics = settings.topics
-        elif self._metadata is not None:
-            self._topics = TopicConfigs.from_metadata(
-                self._metadata, server=settings.server, node_id=self._node_id()
-            )
-        elif settings.server is not None:
-            self._topics = TopicConfigs(settings.server.log)
+    def _find_node(self, settings: _Settings) -> None:
+        self._node = find_node(
+            self._disk,
+            [directory.path for directory in self._alive()],
+            server=settings.server,
+            metadata_directory=settings.metadata_directory,
+            is_damaged=True,
+        )
+        self._notes += self._node.notes
+        self._topics = (
+            self._node.topic_configs(settings.server) if settings.topics is None else settings.topics
+        )
         if settings.topic_settings is not None:
             self._topics = self._topics.with_file(settings.topic_settings)
         for directory in self._alive():
-            directory.look_for_topic_ids(self._metadata)
-
-    def _node_id(self) -> int | None:
-        """The id of the node whose directories these are; None if they do not agree."""
-        found = {directory.meta.node_id for directory in self._alive() if directory.meta is not None}
-        return found.pop() if len(found) == 1 else None
+            directory.look_for_topic_ids(self._node.metadata)
 
     def _recover_partitions(self) -> tuple[DeviceUse, ...]:
         self._survey()
@@ -345,7 +333,9 @@ class _Recovery:
             return
         epoch = UNKNOWN_EPOCH
         if self._options.process_crash:
-            epoch, why_not = epoch_of_the_killed_run(self._directories, self._metadata, self._node_id())
+            epoch, why_not = epoch_of_the_killed_run(
+                self._directories, self._node.metadata, self._node.node_id
+            )
             self._notes += [why_not] if why_not else []
         ready = [directory for directory in self._alive() if not directory.is_left_alone]
         for directory in ready:
@@ -364,7 +354,7 @@ class _Recovery:
             self._settle(directory)
 
     def _says_nothing(self, directory: DirectoryRecovery) -> bool:
-        missing = missing_directories(self._directories, self._metadata, self._node_id())
+        missing = missing_directories(self._directories, self._node.metadata, self._node.node_id)
         return may_stand_beside_an_epoch(directory, self._directories, has_missing=bool(missing))
 
     def _settle(self, directory: DirectoryRecovery) -> None:

@@ -7,22 +7,16 @@ here on the driver travels to the tasks as values.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
 from stratalog.config import LogConfig
-from stratalog.directory.cluster_metadata import (
-    ClusterMetadata,
-    Topic,
-    find_cluster_metadata,
-    read_cluster_metadata,
-)
+from stratalog.directory.cluster_metadata import ClusterMetadata, Topic
 from stratalog.directory.kind import Kind, check_log_directory
 from stratalog.directory.layout import Layout, classify
 from stratalog.directory.lone_logs import check_lone_logs
-from stratalog.directory.meta_properties import MetaProperties, read_meta_properties
+from stratalog.directory.node import find_node
 from stratalog.directory.topic_configs import TopicConfigs
 from stratalog.directory.write_journal import STAGED_PREFIX
 from stratalog.errors import LogDirLockedError, UsageError
@@ -132,22 +126,16 @@ def find_target(disk: DiskReader, options: WriteOptions) -> WriteTarget:
             raise LogDirLockedError(options.path)
         layout = classify(disk, options.path)
         check_lone_logs(layout)
-    places = [os.path.abspath(options.metadata_path)] if options.metadata_path else []  # noqa: PTH100
-    found = find_cluster_metadata(disk, [*places, options.path])
-    metadata = None if found is None else read_cluster_metadata(disk, found)
-    if places and metadata is None:
+    node = find_node(disk, [options.path], metadata_directory=options.metadata_path)
+    if options.metadata_path and node.metadata is None:
         raise UsageError(
             f"metadataPath is {options.metadata_path!r}: there is no __cluster_metadata-0 in it."
         )
-    meta = read_meta_properties(disk, options.path)
-    if metadata is None:
-        configs = TopicConfigs()
-    else:
-        configs = TopicConfigs.from_metadata(metadata, node_id=None if meta is None else meta.node_id)
+    configs = node.topic_configs()
     if options.topic_settings is not None:
         configs = configs.with_file(options.topic_settings)
-    if metadata is not None:
-        topics = _by_metadata(metadata, meta, layout, configs, options)
+    if node.metadata is not None:
+        topics = _by_metadata(node.metadata, node.node_id, layout, configs, options)
     else:
         topics = _by_options(disk, layout, configs, options)
     target = WriteTarget(
@@ -155,8 +143,8 @@ def find_target(disk: DiskReader, options: WriteOptions) -> WriteTarget:
         options=options,
         topics=topics,
         configs=configs,
-        has_metadata=metadata is not None,
-        needs_topic_ids=meta is not None and meta.is_kraft,
+        has_metadata=node.metadata is not None,
+        needs_topic_ids=node.is_kraft,
     )
     if options.topic is not None:
         target.topic(options.topic)
@@ -172,12 +160,11 @@ def has_other_writes(disk: DiskReader, directory: str, own: str | None = None) -
 
 def _by_metadata(
     metadata: ClusterMetadata,
-    meta: MetaProperties | None,
+    node_id: int | None,
     layout: Layout,
     configs: TopicConfigs,
     options: WriteOptions,
 ) -> dict[str, TopicTarget]:
-    node_id = None if meta is None else meta.node_id
     here = _live(layout)
     targets = {}
     for name, topic in metadata.topics.items():
