@@ -81,6 +81,24 @@ def test_no_descriptor_leaves_files() -> None:
     assert wrong == []
 
 
+def test_only_files_looks_into_the_id_of_a_file() -> None:
+    numbers = {"inode", "st_ino", "st_dev"}
+    wrong = [
+        f"{name}:{node.lineno} .{node.attr}"
+        for name, tree in modules()
+        if not name.startswith("files/")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr in numbers and not is_noted_inode(node)
+    ]
+
+    assert wrong == []
+
+
+def is_noted_inode(node: ast.Attribute) -> bool:
+    """`.inode` of what was written down: a manifest's line, a copy in a work directory."""
+    return isinstance(node.value, ast.Name) and node.value.id in ("kept", "found")
+
+
 def test_packages_that_know_logs_reach_the_disk_through_files_only() -> None:
     wrong = [f"{name}:{found}" for name, tree in modules(*KNOW_LOGS) for found in calls(tree, PATH_CALLS)]
 

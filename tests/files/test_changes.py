@@ -17,6 +17,7 @@ import pytest
 from stratalog.errors import DiskError
 from stratalog.files import descriptors
 from stratalog.files.disk import Disk, EntryKind
+from stratalog.files.entries import lasting_id
 
 disk = Disk()
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
@@ -185,7 +186,7 @@ def test_the_status_tells_what_is_there(tmp_path: Path) -> None:
 
     assert status is not None
     assert (status.kind, status.size, status.mtime_ms) == (EntryKind.FILE, 5, 1_700_000_000_123)
-    assert (status.inode, status.mode) == (path.stat().st_ino, mode_of(path))
+    assert (lasting_id(status.id), status.mode) == (path.stat().st_ino, mode_of(path))
     assert disk.status(tmp_path / "gone") is None
     assert disk.status(path / "below a file") is None
     assert disk.exists(tmp_path)

@@ -14,6 +14,7 @@ import pytest
 from stratalog.buffers import aligned_buffer
 from stratalog.errors import DiskError
 from stratalog.files.disk import Disk, EntryKind, read_by_seeking
+from stratalog.files.entries import lasting_id
 
 disk = Disk()
 BYTES = bytes(range(256)) * 40
@@ -114,7 +115,7 @@ def test_appending_says_where_it_starts(tmp_path: Path) -> None:
     assert disk.size(path) == 8
 
 
-def test_a_listing_tells_kind_size_inode_and_links(tmp_path: Path) -> None:
+def test_a_listing_tells_kind_size_id_and_links(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"12345")
     (tmp_path / "b").mkdir()
     (tmp_path / "c").symlink_to("a")
@@ -130,7 +131,8 @@ def test_a_listing_tells_kind_size_inode_and_links(tmp_path: Path) -> None:
         ("e", EntryKind.OTHER, False),
     ]
     assert listing[0].size == listing[2].size == 5
-    assert listing[0].inode == listing[2].inode == (tmp_path / "a").stat().st_ino
+    assert listing[0].id == listing[2].id
+    assert lasting_id(listing[0].id) == (tmp_path / "a").stat().st_ino
 
 
 def test_a_refusal_says_what_where_why_and_what_to_do(tmp_path: Path) -> None:

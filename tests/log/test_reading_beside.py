@@ -19,7 +19,7 @@ import pytest
 from stratalog import PartitionLog, open_log
 from stratalog.errors import DiskError, LogMovedError, OffsetOutOfRangeError
 from stratalog.files.disk import Disk
-from stratalog.files.entries import FileIdentity, ReadFile
+from stratalog.files.entries import ExpectedFile, ReadFile
 from stratalog.files.entries import Path as FilePath
 from stratalog.log.api.consume import ConsumerRecord
 from stratalog.log.cleaning.offset_map import OffsetMap
@@ -64,13 +64,13 @@ class HeldDisk(Disk):
         return self._armed is not None
 
     def read_into(
-        self, source: ReadFile | FilePath, buffer: Target, position: int, identity: FileIdentity | None = None
+        self, source: ReadFile | FilePath, buffer: Target, position: int, identity: ExpectedFile | None = None
     ) -> int:
         self._meet(source)
         return super().read_into(source, buffer, position, identity)
 
     def read_at(
-        self, path: FilePath, size: int, position: int, identity: FileIdentity | None = None
+        self, path: FilePath, size: int, position: int, identity: ExpectedFile | None = None
     ) -> bytes:
         self._meet(path)
         return super().read_at(path, size, position, identity)

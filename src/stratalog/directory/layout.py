@@ -23,7 +23,7 @@ from typing import NamedTuple
 from stratalog.directory.kind import check_log_directory
 from stratalog.errors import InvalidNameError
 from stratalog.files.disk import Disk
-from stratalog.files.entries import EntryKind, Path
+from stratalog.files.entries import EntryKind, FileId, Path
 from stratalog.files.names import (
     PARTITION_METADATA,
     REMOTE_LOG_INDEX_CACHE,
@@ -146,12 +146,12 @@ def find_aliases(disk: DiskReader, entries: Iterable[tuple[str, PartitionEntry]]
 
     Recovered under both names, the second one's steps would find the files as the first one's left them.
     """
-    first: dict[tuple[int, int], str] = {}
+    first: dict[FileId, str] = {}
     aliases = {}
     for directory, entry in entries:
         path = f"{directory}{os.sep}{entry.name}"
         status = disk.status(path)
-        if status is not None and (other := first.setdefault((status.device, status.inode), path)) != path:
+        if status is not None and (other := first.setdefault(status.id, path)) != path:
             aliases[path] = other
     return aliases
 

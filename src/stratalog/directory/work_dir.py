@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from stratalog.errors import DiskError
 from stratalog.files.disk import Disk, Path, byte_view
+from stratalog.files.entries import lasting_id
 from stratalog.files.names import CLEAN_SHUTDOWN, TEMPORARY_SUFFIX, FileState
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ class WorkDirDisk(Disk):
 
     def _inode_of(self, name: str) -> int | None:
         status = self.status(name)
-        return None if status is None else status.inode
+        return None if status is None else lasting_id(status.id)
 
     def _copy_of(self, name: str) -> str:
         return os.path.join(self.work_dir, f"{_PREFIX}{_short(name)}{_SUFFIX}")  # noqa: PTH118

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from stratalog.files.entries import DirectoryEntry, FileIdentity, FileStatus, Path, ReadFile
+from stratalog.files.entries import DirectoryEntry, ExpectedFile, FileId, FileStatus, Path, ReadFile
 from stratalog.files.reading import DiskReader
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class ReadingDisk(DiskReader):
         return file
 
     def read_into(
-        self, source: ReadFile | Path, buffer: Target, position: int, identity: FileIdentity | None = None
+        self, source: ReadFile | Path, buffer: Target, position: int, identity: ExpectedFile | None = None
     ) -> int:
         self.before_read()
         began = perf_counter()
@@ -71,7 +71,7 @@ class ReadingDisk(DiskReader):
         self._count(count)
         return count
 
-    def read_at(self, path: Path, size: int, position: int, identity: FileIdentity | None = None) -> bytes:
+    def read_at(self, path: Path, size: int, position: int, identity: ExpectedFile | None = None) -> bytes:
         self.before_read()
         data = self._inner.read_at(path, size, position, identity)
         self._count(len(data))
@@ -83,8 +83,8 @@ class ReadingDisk(DiskReader):
     def status(self, path: Path) -> FileStatus | None:
         return self._inner.status(path)
 
-    def inode(self, file: ReadFile) -> int:
-        return self._inner.inode(file)
+    def identify(self, file: ReadFile) -> FileId:
+        return self._inner.identify(file)
 
     def free_size(self, path: Path) -> int:
         return self._inner.free_size(path)

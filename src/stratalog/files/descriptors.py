@@ -16,7 +16,7 @@ import os
 import threading
 from types import TracebackType
 
-from stratalog.files.entries import FileIdentity
+from stratalog.files.entries import ExpectedFile
 
 MAX_OPEN = 256
 
@@ -37,7 +37,7 @@ class OpenFile:
         self.writable = writable
         self.users = 1
         self.cached = False
-        self.identity: FileIdentity | None = None
+        self.identity: ExpectedFile | None = None
 
     def __enter__(self) -> int:
         return self.descriptor
@@ -57,7 +57,7 @@ class DescriptorCache:
         self._lock = threading.Lock()
         self._forgotten_count = 0
 
-    def use(self, path: str, *, writable: bool = False, identity: FileIdentity | None = None) -> OpenFile:
+    def use(self, path: str, *, writable: bool = False, identity: ExpectedFile | None = None) -> OpenFile:
         """The file at `path`, which exists, open for the length of a `with`. Raises OSError.
 
         With `identity`, that file: FileNotFoundError if the path is another's.
@@ -147,7 +147,7 @@ class DescriptorCache:
             os.close(file.descriptor)
 
 
-def _is(file: OpenFile, identity: FileIdentity) -> bool:
+def _is(file: OpenFile, identity: ExpectedFile) -> bool:
     if file.identity != identity:
         if not identity.is_of(os.fstat(file.descriptor)):
             return False

@@ -13,7 +13,7 @@ import os
 from typing import TYPE_CHECKING
 
 from stratalog.files import descriptors
-from stratalog.files.entries import DirectoryEntry, EntryKind, FileIdentity, FileStatus, Path, ReadFile
+from stratalog.files.entries import DirectoryEntry, EntryKind, ExpectedFile, FileStatus, Path, ReadFile
 from stratalog.files.names import TEMPORARY_SUFFIX
 from stratalog.files.ownership import hand_over, ownership_for_directory, ownership_for_file
 from stratalog.files.reading import OPEN_FLAGS, DiskReader, read_by_seeking
@@ -32,7 +32,7 @@ __all__ = [
     "Disk",
     "DiskReader",
     "EntryKind",
-    "FileIdentity",
+    "ExpectedFile",
     "FileStatus",
     "Path",
     "ReadFile",

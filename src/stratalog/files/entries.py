@@ -6,9 +6,14 @@ import os
 import stat
 from enum import Enum
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple, NewType, Self, cast
 
 Path = str | os.PathLike[str]
+
+# What tells a file from every other, whatever its name. It is compared for equality and nothing else: what is
+# in it is this package's business, and another place for logs has ids of its own.
+FileId = NewType("FileId", object)
+NO_FILE = FileId((-1, -1))  # of what is not there yet
 
 
 class EntryKind(Enum):
@@ -20,12 +25,12 @@ class EntryKind(Enum):
 
 
 class DirectoryEntry(NamedTuple):
-    """One name in a directory. Size, inode and time are those of what a symbolic link leads to."""
+    """One name in a directory. Size, id and time are those of what a symbolic link leads to."""
 
     name: str
     kind: EntryKind
     size: int
-    inode: int
+    id: FileId
     is_symlink: bool
     mtime_ms: int = 0
 
@@ -35,8 +40,8 @@ class FileStatus(NamedTuple):
 
     kind: EntryKind
     size: int
-    inode: int
-    device: int
+    id: FileId
+    device: int  # which file system it is on
     mtime_ms: int
     mode: int  # the permission bits alone
     user: int
@@ -48,7 +53,7 @@ class FileStatus(NamedTuple):
         return cls(
             kind=kind_of(found.st_mode),
             size=found.st_size,
-            inode=found.st_ino,
+            id=file_id(found),
             device=found.st_dev,
             mtime_ms=found.st_mtime_ns // 1_000_000,
             mode=stat.S_IMODE(found.st_mode),
@@ -57,17 +62,17 @@ class FileStatus(NamedTuple):
         )
 
 
-class FileIdentity(NamedTuple):
-    """What tells a file from another that has got its name: the inode, and that it has at least this size.
+class ExpectedFile(NamedTuple):
+    """The file that a reader wants under a name: its id, and the size that it has at least.
 
-    The number of a file that was deleted may be given to another one, which is shorter after a compaction.
+    The id of a file that was deleted may be given to another one, which is shorter after a compaction.
     """
 
-    inode: int
+    id: FileId
     size: int = 0
 
     def is_of(self, found: os.stat_result) -> bool:
-        return found.st_ino == self.inode and found.st_size >= self.size
+        return file_id(found) == self.id and found.st_size >= self.size
 
 
 class ReadFile:
@@ -110,6 +115,20 @@ class ReadFile:
         self.close()
 
 
+def file_id(found: os.stat_result) -> FileId:
+    """The id of a file of this machine."""
+    return FileId((found.st_dev, found.st_ino))
+
+
+def lasting_id(file: FileId) -> int:
+    """What of an id is the same after a restart and on another machine: to be written down or sent there.
+
+    It tells apart the files of one file system.
+    """
+    _, inode = cast(tuple[int, int], file)
+    return inode
+
+
 def kind_of(mode: int) -> EntryKind:
     """The kind that a mode, as of `os.stat`, stands for."""
     if stat.S_ISREG(mode):
@@ -126,12 +145,12 @@ def entry_of(found: os.DirEntry[str]) -> DirectoryEntry | None:
         # A link that leads nowhere is there; a file that a broker has just deleted is not.
         if not is_symlink:
             return None
-        return DirectoryEntry(found.name, EntryKind.OTHER, 0, found.inode(), is_symlink)
+        return DirectoryEntry(found.name, EntryKind.OTHER, 0, FileId((0, found.inode())), is_symlink)
     return DirectoryEntry(
         found.name,
         kind_of(status.st_mode),
         status.st_size,
-        status.st_ino,
+        file_id(status),
         is_symlink,
         status.st_mtime_ns // 1_000_000,
     )

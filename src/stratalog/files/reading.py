@@ -2,7 +2,7 @@
 
 Whatever only looks takes a `DiskReader`: views, scans, surveys, listings and jobs. Their types then say that
 they change nothing; `Disk` in `disk.py` has the other half. Another place for logs, such as an object store,
-is another `DiskReader` that answers these calls.
+is another `DiskReader`: it answers these calls, with a `FileId` of its own for each file.
 
 Logs are read, not mapped: a mapped file that someone else truncates, or that meets a bad block, kills the
 process by SIGBUS. Read into page-aligned memory that is used again (`aligned_buffer`): the kernel copies
@@ -28,11 +28,13 @@ from stratalog.files import descriptors
 from stratalog.files.entries import (
     DirectoryEntry,
     EntryKind,
-    FileIdentity,
+    ExpectedFile,
+    FileId,
     FileStatus,
     Path,
     ReadFile,
     entry_of,
+    file_id,
     kind_of,
 )
 from stratalog.files.refusals import Refusing, refused
@@ -62,7 +64,7 @@ class DiskReader:
             return ReadFile(name, os.open(name, os.O_RDONLY | _NO_WAITING | OPEN_FLAGS))
 
     def read_into(
-        self, source: ReadFile | Path, buffer: Target, position: int, identity: FileIdentity | None = None
+        self, source: ReadFile | Path, buffer: Target, position: int, identity: ExpectedFile | None = None
     ) -> int:
         """Fill `buffer` with the bytes from `position` on; returns how many there were.
 
@@ -83,7 +85,7 @@ class DiskReader:
         finally:
             descriptors.shared.release(file)
 
-    def read_at(self, path: Path, size: int, position: int, identity: FileIdentity | None = None) -> bytes:
+    def read_at(self, path: Path, size: int, position: int, identity: ExpectedFile | None = None) -> bytes:
         """At most `size` bytes from `position` on; fewer where it ends. `identity` as in `read_into`."""
         name = os.fspath(path)
         with self._use(name, identity=identity) as descriptor:
@@ -131,10 +133,10 @@ class DiskReader:
         with Refusing("get the size of", os.fspath(source)):
             return os.stat(source).st_size  # noqa: PTH116 (a path is any os.PathLike here)
 
-    def inode(self, file: ReadFile) -> int:
+    def identify(self, file: ReadFile) -> FileId:
         """What tells an open file from another that has got its name since."""
         with Refusing("look at", file.path):
-            return os.fstat(file.descriptor).st_ino
+            return file_id(os.fstat(file.descriptor))
 
     def status(self, path: Path) -> FileStatus | None:
         """The facts of what is at `path`; None where nothing is."""
@@ -206,7 +208,7 @@ class DiskReader:
         descriptors.shared.close()
 
     def _use(
-        self, name: str, *, writable: bool = False, identity: FileIdentity | None = None
+        self, name: str, *, writable: bool = False, identity: ExpectedFile | None = None
     ) -> descriptors.OpenFile:
         try:
             return descriptors.shared.use(name, writable=writable, identity=identity)

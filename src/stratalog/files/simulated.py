@@ -31,7 +31,15 @@ from itertools import count, product
 from typing import TYPE_CHECKING, NamedTuple
 
 from stratalog.files.disk import Disk, byte_view
-from stratalog.files.entries import DirectoryEntry, EntryKind, FileIdentity, FileStatus, Path, ReadFile
+from stratalog.files.entries import (
+    DirectoryEntry,
+    EntryKind,
+    ExpectedFile,
+    FileId,
+    FileStatus,
+    Path,
+    ReadFile,
+)
 from stratalog.files.names import TEMPORARY_SUFFIX
 from stratalog.files.refusals import refused
 from stratalog.files.simulated_files import Change, SimulatedFile, Survival, normal_name, parent_of
@@ -164,14 +172,14 @@ class SimulatedDisk(Disk):
         return SimulatedReadFile(os.fspath(path), self._file("open", path))
 
     def read_into(
-        self, source: ReadFile | Path, buffer: Target, position: int, identity: FileIdentity | None = None
+        self, source: ReadFile | Path, buffer: Target, position: int, identity: ExpectedFile | None = None
     ) -> int:
         view = buffer if isinstance(buffer, memoryview) else buffer.data
         data = self._read(source, len(view), position, identity)
         view[: len(data)] = data
         return len(data)
 
-    def read_at(self, path: Path, size: int, position: int, identity: FileIdentity | None = None) -> bytes:
+    def read_at(self, path: Path, size: int, position: int, identity: ExpectedFile | None = None) -> bytes:
         return self._read(path, size, position, identity)
 
     def read_file(self, path: Path) -> bytes | None:
@@ -184,9 +192,9 @@ class SimulatedDisk(Disk):
         self._step("get the size of", source)
         return len(self._named("get the size of", source).data)
 
-    def inode(self, file: ReadFile) -> int:
+    def identify(self, file: ReadFile) -> FileId:
         assert isinstance(file, SimulatedReadFile), "opened by another disk"
-        return file.file.inode
+        return file.file.id
 
     def status(self, path: Path) -> FileStatus | None:
         self._step("look at", path)
@@ -212,7 +220,7 @@ class SimulatedDisk(Disk):
                 os.path.basename(other),  # noqa: PTH119
                 file.kind,
                 len(file.data),
-                file.inode,
+                file.id,
                 False,
                 file.mtime_ms,
             )
@@ -400,7 +408,7 @@ class SimulatedDisk(Disk):
         self._changes.append(change)
 
     def _read(
-        self, source: ReadFile | Path, size: int, position: int, identity: FileIdentity | None
+        self, source: ReadFile | Path, size: int, position: int, identity: ExpectedFile | None
     ) -> bytes:
         if isinstance(source, SimulatedReadFile):
             self._step("read", source.path)
@@ -409,7 +417,7 @@ class SimulatedDisk(Disk):
             assert not isinstance(source, ReadFile), "opened by another disk"
             self._step("read", source)
             file = self._file("read", source)
-            if identity is not None and (identity.inode != file.inode or identity.size > len(file.data)):
+            if identity is not None and (identity.id != file.id or identity.size > len(file.data)):
                 raise self._refusal("open", source, errno.ENOENT)
         return bytes(file.data[position : position + size])
 

@@ -7,9 +7,10 @@ from enum import Enum
 from functools import lru_cache
 from typing import NamedTuple
 
-from stratalog.files.entries import EntryKind, FileStatus
+from stratalog.files.entries import EntryKind, FileId, FileStatus
 
 SECTOR_SIZE = 512
+_DEVICE = 1  # all of a simulated disk
 
 
 @lru_cache(1 << 16)  # the same few names again and again, which is most of what a simulated disk does
@@ -48,6 +49,7 @@ class SimulatedFile:
 
     def __init__(self, inode: int, kind: EntryKind, mtime_ms: int) -> None:
         self.inode = inode
+        self.id = FileId((_DEVICE, inode))
         self.kind = kind
         self.mtime_ms = mtime_ms
         self.data = bytearray()
@@ -60,7 +62,7 @@ class SimulatedFile:
 
     def status(self) -> FileStatus:
         mode = 0o755 if self.kind is EntryKind.DIRECTORY else 0o644
-        return FileStatus(self.kind, len(self.data), self.inode, 1, self.mtime_ms, mode, 0, 0)
+        return FileStatus(self.kind, len(self.data), self.id, _DEVICE, self.mtime_ms, mode, 0, 0)
 
     def write(self, data: bytes, position: int, now_ms: int) -> None:
         self._change(_Write(position, data), now_ms)

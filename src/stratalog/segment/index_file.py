@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratalog.errors import CorruptIndexError, DiskError, IndexFullError
-from stratalog.files.disk import FileIdentity, Path, changing
+from stratalog.files.disk import ExpectedFile, Path, changing
 from stratalog.files.reading import DiskReader
 from stratalog.segment import index_cache
 from stratalog.segment.index_cache import IndexCache
@@ -75,7 +75,7 @@ class IndexFile:
         lock: Any = None,  # Any: a threading.RLock, which is a function up to Python 3.12
         cache: IndexCache | None = None,
         on_create: Callable[[], object] | None = None,
-        identity: FileIdentity | None = None,
+        identity: ExpectedFile | None = None,
     ) -> None:
         self.path = str(path)
         self.base_offset = base_offset
@@ -320,7 +320,7 @@ class IndexFile:
             if self.is_gone:
                 raise DiskError(self.path, "the segment was deleted.", errno.ENOENT)
             status = None if self._exists is False else self._disk.status(self.path)
-            if self._identity is not None and (status is None or status.inode != self._identity.inode):
+            if self._identity is not None and (status is None or status.id != self._identity.id):
                 raise DiskError(self.path, "the file was replaced or deleted meanwhile.", errno.ENOENT)
             if status is None:
                 self._exists = False

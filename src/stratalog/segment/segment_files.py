@@ -23,7 +23,7 @@ from typing import NamedTuple, TypeVar
 
 from stratalog.config import LogConfig
 from stratalog.errors import DiskError, UsageError
-from stratalog.files.disk import FileIdentity, Path, changing
+from stratalog.files.disk import ExpectedFile, Path, changing
 from stratalog.files.names import FileKind, FileState
 from stratalog.files.reading import DiskReader
 from stratalog.records.kernels.memory import Bytes
@@ -44,10 +44,10 @@ class Identities(NamedTuple):
     Needed where somebody else renames the files. What this process renames is seen by the segment itself.
     """
 
-    log: FileIdentity | None = None
-    offset_index: FileIdentity | None = None
-    time_index: FileIdentity | None = None
-    txn_index: FileIdentity | None = None
+    log: ExpectedFile | None = None
+    offset_index: ExpectedFile | None = None
+    time_index: ExpectedFile | None = None
+    txn_index: ExpectedFile | None = None
 
 
 NO_IDENTITIES = Identities()
@@ -203,9 +203,9 @@ class SegmentFiles:
 
     @property
     def modified_ms(self) -> int:
-        def read(path: str, _what: None, _position: int, identity: FileIdentity | None = None) -> int:
+        def read(path: str, _what: None, _position: int, identity: ExpectedFile | None = None) -> int:
             status = self._disk.status(path)
-            if status is None or (identity is not None and status.inode != identity.inode):
+            if status is None or (identity is not None and status.id != identity.id):
                 raise DiskError(path, "the file is gone.", errno.ENOENT)
             return status.mtime_ms
 

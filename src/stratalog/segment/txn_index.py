@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stratalog.errors import CorruptIndexError, InvalidOffsetError
-from stratalog.files.disk import FileIdentity, Path
+from stratalog.files.disk import ExpectedFile, Path
 from stratalog.files.reading import DiskReader
 from stratalog.segment.index_cache import IndexCache
 from stratalog.segment.index_file import Entries, IndexFile
@@ -71,7 +71,7 @@ class TransactionIndex(IndexFile):
         lock: Any = None,  # Any: as in IndexFile
         cache: IndexCache | None = None,
         on_create: Callable[[], object] | None = None,
-        identity: FileIdentity | None = None,
+        identity: ExpectedFile | None = None,
     ) -> None:
         super().__init__(
             disk,

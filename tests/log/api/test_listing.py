@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from itertools import combinations, permutations
 
 from stratalog.files.disk import Disk
-from stratalog.files.entries import DirectoryEntry, EntryKind
+from stratalog.files.entries import DirectoryEntry, EntryKind, FileId
 from stratalog.files.names import FileKind
 from stratalog.log.api.listing import list_log, offsets_of, whole_swaps
 
-OLD, NEW = 1, 2  # inodes
+OLD, NEW = FileId("old"), FileId("new")
 LOG = f"{0:020d}.log"
 # How a broker replaces a segment by its cleaned one, as it was watched to do; the rest is deleted later.
 STATES = [
@@ -26,17 +26,17 @@ NAMES = sorted({name for state in STATES for name in state})
 class Scanned(Disk):
     """Answers with these listings, and then always with the last one."""
 
-    def __init__(self, *listings: dict[str, int]) -> None:
+    def __init__(self, *listings: dict[str, FileId]) -> None:
         super().__init__()
-        self._coming: Iterator[dict[str, int]] = iter(listings)
+        self._coming: Iterator[dict[str, FileId]] = iter(listings)
         self._last = listings[-1]
 
     def list_directory(self, path: object) -> list[DirectoryEntry]:  # noqa: ARG002 (there is only one)
         found = next(self._coming, self._last)
-        return [DirectoryEntry(name, EntryKind.FILE, 100, inode, False) for name, inode in found.items()]
+        return [DirectoryEntry(name, EntryKind.FILE, 100, file, False) for name, file in found.items()]
 
 
-def torn_scans() -> Iterator[tuple[dict[str, int], dict[str, int]]]:
+def torn_scans() -> Iterator[tuple[dict[str, FileId], dict[str, FileId]]]:
     """What a scan finds that meets one state up to a name and a later one behind it; and the later one."""
     for order in permutations(NAMES):
         for before, after in combinations(STATES, 2):

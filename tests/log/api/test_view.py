@@ -15,7 +15,7 @@ from stratalog.clock import system_clock
 from stratalog.config import LogConfig
 from stratalog.errors import CorruptRecordError, DiskError, UsageError
 from stratalog.files.disk import Disk
-from stratalog.files.entries import FileIdentity, ReadFile
+from stratalog.files.entries import ExpectedFile, ReadFile
 from stratalog.files.entries import Path as FilePath
 from stratalog.files.lock import DirectoryLock
 from stratalog.log.api.view import LogView
@@ -135,7 +135,7 @@ class CountingDisk(Disk):
         self.read_size = 0
 
     def read_into(
-        self, source: ReadFile | FilePath, buffer: Target, position: int, identity: FileIdentity | None = None
+        self, source: ReadFile | FilePath, buffer: Target, position: int, identity: ExpectedFile | None = None
     ) -> int:
         filled = super().read_into(source, buffer, position, identity)
         self.read_size += filled

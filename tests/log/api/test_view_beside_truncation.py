@@ -16,7 +16,7 @@ import pytest
 from stratalog import PartitionLog, open_log
 from stratalog.errors import CorruptRecordError, OffsetOutOfRangeError
 from stratalog.files.disk import Disk
-from stratalog.files.entries import FileIdentity, ReadFile
+from stratalog.files.entries import ExpectedFile, ReadFile
 from stratalog.files.entries import Path as FilePath
 
 if TYPE_CHECKING:
@@ -40,13 +40,13 @@ class MeetingDisk(Disk):
         self.meet: dict[int, Callable[[], object]] = {}
 
     def read_into(
-        self, source: ReadFile | FilePath, buffer: Target, position: int, identity: FileIdentity | None = None
+        self, source: ReadFile | FilePath, buffer: Target, position: int, identity: ExpectedFile | None = None
     ) -> int:
         self._count(source)
         return super().read_into(source, buffer, position, identity)
 
     def read_at(
-        self, path: FilePath, size: int, position: int, identity: FileIdentity | None = None
+        self, path: FilePath, size: int, position: int, identity: ExpectedFile | None = None
     ) -> bytes:
         self._count(path)
         return super().read_at(path, size, position, identity)
@@ -155,7 +155,7 @@ class TornDisk(Disk):
         self.is_torn = False
 
     def read_at(
-        self, path: FilePath, size: int, position: int, identity: FileIdentity | None = None
+        self, path: FilePath, size: int, position: int, identity: ExpectedFile | None = None
     ) -> bytes:
         data = super().read_at(path, size, position, identity)
         if self.is_torn or not str(path).endswith(".log"):

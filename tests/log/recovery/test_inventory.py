@@ -8,6 +8,7 @@ import pytest
 
 from stratalog.errors import UnusableSegmentError
 from stratalog.files.disk import Disk
+from stratalog.files.entries import file_id
 from stratalog.files.simulated import PowerCut, SimulatedDisk
 from stratalog.log.recovery.facts import FindingKind
 from stratalog.log.recovery.inventory import Inventory, take_inventory
@@ -314,7 +315,7 @@ def test_the_facts_are_the_systems(tmp_path: Path) -> None:
     status = path.stat()
 
     (segment,) = take_inventory(Disk(), tmp_path).segments
-    assert segment.log == (path.name, status.st_size, status.st_ino, status.st_mtime_ns // 1_000_000)
+    assert segment.log == (path.name, status.st_size, file_id(status), status.st_mtime_ns // 1_000_000)
     assert segment.log_name == f"{0:020d}.log"
 
 

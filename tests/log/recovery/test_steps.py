@@ -10,6 +10,7 @@ import pytest
 
 from stratalog.errors import PreconditionError, QuarantineFullError, StratalogError
 from stratalog.files.disk import Disk
+from stratalog.files.entries import file_id
 from stratalog.files.simulated import PowerCut, SimulatedDisk
 from stratalog.log.recovery.facts import FileFact
 from stratalog.log.recovery.quarantine import Quarantine
@@ -51,7 +52,7 @@ def made(files: dict[str, bytes] | None = None) -> SimulatedDisk:
 def fact(disk: Disk, name: str) -> FileFact:
     status = disk.status(f"{DIRECTORY}/{name}")
     assert status is not None
-    return FileFact(name, status.size, status.inode, status.mtime_ms)
+    return FileFact(name, status.size, status.id, status.mtime_ms)
 
 
 def run(disk: Disk, *steps: Step, keep: bool = True) -> None:
@@ -327,7 +328,7 @@ def test_steps_on_a_real_disk(tmp_path: Path) -> None:
 
     def listed(name: str) -> FileFact:
         status = (directory / name).stat()
-        return FileFact(name, status.st_size, status.st_ino, status.st_mtime_ns // 1_000_000)
+        return FileFact(name, status.st_size, file_id(status), status.st_mtime_ns // 1_000_000)
 
     log = listed(LOG)
     apply_steps(

@@ -33,7 +33,7 @@ from stratalog.directory.layout import PartitionEntry, classify
 from stratalog.directory.recovery.recover import RecoverOptions, recover_directories
 from stratalog.errors import CorruptIndexError
 from stratalog.files.disk import Disk
-from stratalog.files.entries import EntryKind, FileIdentity, Path, ReadFile
+from stratalog.files.entries import EntryKind, ExpectedFile, Path, ReadFile
 from stratalog.files.names import FileKind, FileState, parse_segment_file
 from stratalog.files.reading import DiskReader
 from stratalog.manager.manager import LogManager
@@ -96,13 +96,13 @@ class CountingDisk(Disk):
         self.bytes_read = 0
 
     def read_into(
-        self, source: ReadFile | Path, buffer: Target, position: int, identity: FileIdentity | None = None
+        self, source: ReadFile | Path, buffer: Target, position: int, identity: ExpectedFile | None = None
     ) -> int:
         count = super().read_into(source, buffer, position, identity)
         self._count(source.path if isinstance(source, ReadFile) else os.fspath(source), count)
         return count
 
-    def read_at(self, path: Path, size: int, position: int, identity: FileIdentity | None = None) -> bytes:
+    def read_at(self, path: Path, size: int, position: int, identity: ExpectedFile | None = None) -> bytes:
         data = super().read_at(path, size, position, identity)
         self._count(os.fspath(path), len(data))
         return data

@@ -54,6 +54,7 @@ from stratalog.errors import (
     UsageError,
 )
 from stratalog.files.disk import Disk
+from stratalog.files.entries import FileId
 from stratalog.files.lock import DirectoryLock
 from stratalog.files.reading import DiskReader
 from stratalog.log.recovery.facts import Finding
@@ -231,7 +232,7 @@ class _Recovery:
                 self._place_locks[-1].take()
 
     def _check_unique(self) -> None:
-        seen: dict[tuple[int, int], DirectoryRecovery] = {}
+        seen: dict[FileId, DirectoryRecovery] = {}
         for directory in self._directories:
             identity = _identity(self._disk, directory.path)
             if identity is not None:
@@ -429,9 +430,9 @@ class _Recovery:
         )
 
 
-def _identity(disk: DiskReader, path: str) -> tuple[int, int] | None:
+def _identity(disk: DiskReader, path: str) -> FileId | None:
     status = disk.status(path)
-    return None if status is None else (status.device, status.inode)
+    return None if status is None else status.id
 
 
 def _left_as_it_is(finding: Finding) -> Finding:

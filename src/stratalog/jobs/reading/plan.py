@@ -17,6 +17,7 @@ from typing import TypeVar
 from stratalog.clock import Clock, system_clock
 from stratalog.config import LogConfig
 from stratalog.errors import CorruptRecordError, DiskError
+from stratalog.files.entries import lasting_id
 from stratalog.files.reading import DiskReader
 from stratalog.jobs.reading.catalog import FoundPartition, find_partitions
 from stratalog.jobs.reading.ends import Ends, check_complete, ends_of, range_of
@@ -156,7 +157,7 @@ def plan_range(disk: DiskReader, view: LogView, ends: Ends, start: int, end: int
             topic_id=topic_id,
             aborted=ends.aborted,
             hint=Hint(
-                inode=status.inode if status is not None and is_same else -1,
+                file=lasting_id(status.id) if status is not None and is_same else None,
                 size=None if is_active else segment.size,
                 position=0,
                 end_position=segment.size,

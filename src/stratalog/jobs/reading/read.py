@@ -202,7 +202,7 @@ class _SplitReader:
                 raise
             return False
         with file:
-            if not is_proven(split, disk.inode(file), disk.size(file), partial(disk.read_into, file)):
+            if not is_proven(split, disk.identify(file), disk.size(file), partial(disk.read_into, file)):
                 return False
             segment = LogSegment.open(
                 disk, split.directory, split.base_offset, LogConfig(), system_clock, size=hint.end_position

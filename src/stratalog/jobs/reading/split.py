@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from stratalog.errors import CorruptIndexError, CorruptRecordError
+from stratalog.files.entries import FileId, lasting_id
 from stratalog.files.names import PARTITION_METADATA, FileKind, TopicPartition, segment_file_name
 from stratalog.files.reading import DiskReader
 from stratalog.jobs.reading.options import OnCorruption
@@ -40,7 +41,7 @@ class Hint:
     Offsets that are not known, or need no proof, are -1.
     """
 
-    inode: int
+    file: int | None  # its lasting id; None where another file may have the name
     size: int | None  # of the whole file, where it is not appended to any more
     position: int
     end_position: int
@@ -119,10 +120,10 @@ def touching(aborted: tuple[AbortedRange, ...], start: int, end: int) -> tuple[A
     return tuple(each for each in aborted if each[1] < end and each[2] >= start)
 
 
-def is_proven(split: Split, inode: int, size: int, read_into: ReadInto) -> bool:
+def is_proven(split: Split, file: FileId, size: int, read_into: ReadInto) -> bool:
     """Whether the file that is open now still has the split's batches at the bytes of its hint."""
     hint = split.hint
-    if inode != hint.inode or size < hint.end_position or hint.size not in (None, size):
+    if lasting_id(file) != hint.file or size < hint.end_position or hint.size not in (None, size):
         return False
     begins = hint.first_offset in (NO_OFFSET, _base_offset_at(read_into, hint.position, size, split.path))
     return begins and hint.next_offset in (

@@ -12,7 +12,7 @@ listings are taken until two agree on the logs and on which files these are.
 
 from __future__ import annotations
 
-from stratalog.files.entries import DirectoryEntry, EntryKind
+from stratalog.files.entries import DirectoryEntry, EntryKind, FileId
 from stratalog.files.names import FileKind, FileState, SegmentFile, parse_segment_file
 from stratalog.files.reading import DiskReader
 
@@ -60,9 +60,9 @@ def _listed(disk: DiskReader, directory: str) -> SegmentFiles:
     return {file: entry for file, entry in found.items() if file is not None}
 
 
-def _logs(files: SegmentFiles) -> set[tuple[SegmentFile, int]]:
+def _logs(files: SegmentFiles) -> set[tuple[SegmentFile, FileId]]:
     return {
-        (file, entry.inode)
+        (file, entry.id)
         for file, entry in files.items()
         if file.kind is FileKind.LOG and file.state in _NOT_REPLACED
     }

@@ -24,7 +24,7 @@ from typing import NamedTuple, TypeVar
 from stratalog.clock import Clock
 from stratalog.config import LogConfig
 from stratalog.errors import CorruptIndexError, CorruptRecordError, CorruptSnapshotError, DiskError
-from stratalog.files.disk import FileIdentity
+from stratalog.files.disk import ExpectedFile
 from stratalog.files.entries import FileStatus
 from stratalog.files.names import (
     FileKind,
@@ -427,8 +427,8 @@ class LogView:
             files.get(log._replace(kind=kind)) for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
         )
         identities = Identities(
-            FileIdentity(entry.inode, entry.size),
-            *(None if file is None else FileIdentity(file.inode) for file in (index, time_index, txn_index)),
+            ExpectedFile(entry.id, entry.size),
+            *(None if file is None else ExpectedFile(file.id) for file in (index, time_index, txn_index)),
         )
         # An entry that came after its marker has not made the log any longer.
         found = _Files(entry.name, entry.size, 0 if txn_index is None else txn_index.size, identities)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
+from stratalog.files.entries import FileId
 from stratalog.files.names import FileKind, segment_file_name
 
 
@@ -17,7 +18,7 @@ class FileFact(NamedTuple):
 
     name: str
     size: int
-    inode: int
+    id: FileId
     mtime_ms: int
 
 

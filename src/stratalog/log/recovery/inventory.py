@@ -139,7 +139,7 @@ class _Sorting:
 
     def add(self, entry: DirectoryEntry) -> None:
         name = entry.name
-        fact = FileFact(name, entry.size, entry.inode, entry.mtime_ms)
+        fact = FileFact(name, entry.size, entry.id, entry.mtime_ms)
         is_file = entry.kind is EntryKind.FILE
         file = self._parsed(name)
         if is_file and file is not None and file.kind is FileKind.LOG:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from stratalog.errors import DiskError
+from stratalog.files.entries import NO_FILE
 from stratalog.files.names import (
     LEADER_EPOCH_CHECKPOINT,
     FileKind,
@@ -455,4 +456,4 @@ class _Planner:
 
 def _made(name: str) -> FileFact:
     """A file that a step before has made: it is known by its name only."""
-    return FileFact(name, -1, -1, -1)
+    return FileFact(name, -1, NO_FILE, -1)

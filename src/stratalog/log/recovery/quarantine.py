@@ -35,6 +35,7 @@ from stratalog.buffers import aligned_buffer
 from stratalog.clock import Clock, system_clock
 from stratalog.errors import DiskError, QuarantineError, QuarantineFullError
 from stratalog.files.disk import DirectoryEntry, Disk, Path
+from stratalog.files.entries import FileId, lasting_id
 from stratalog.files.reading import DiskReader
 from stratalog.log.recovery.manifest import (
     MANIFEST,
@@ -153,9 +154,9 @@ class Quarantine:
             if status is None:
                 raise QuarantineError(source, "there is no such file to be kept.")
             directory = log_directory_of(os.path.dirname(source))  # noqa: PTH120
-            kept = self.moved(directory, partition, file, status.inode, status.size)
+            kept = self.moved(directory, partition, file, status.id, status.size)
             there = None if kept is None else self._disk.status(self.path(*kept.files))
-            if kept is None or (there is not None and there.inode != status.inode):
+            if kept is None or (there is not None and there.id != status.id):
                 name = self._free_name(partition, file, 0)
                 kept = Kept(
                     directory=directory,
@@ -167,7 +168,7 @@ class Quarantine:
                     is_whole=True,
                     parts=(KeptPart(file=name, at=0, size=status.size),),
                     sha256=None,
-                    inode=status.inode,
+                    inode=lasting_id(status.id),
                     time_ms=self._clock(),
                 )
                 # What is unsynced in it would otherwise be lost with the power, though the name came along.
@@ -184,9 +185,9 @@ class Quarantine:
             self._disk.sync_directory(os.path.dirname(source))  # noqa: PTH120
             return kept
 
-    def moved(self, directory: str, partition: str, file: str, inode: int, size: int) -> Kept | None:
+    def moved(self, directory: str, partition: str, file: str, file_id: FileId, size: int) -> Kept | None:
         """The line of a file that was, or was about to be, moved here from a log directory."""
-        wanted = (directory, partition, file, inode, size)
+        wanted = (directory, partition, file, lasting_id(file_id), size)
         for kept in self._lines_of(directory, partition, file):
             if (kept.directory, kept.partition, kept.file, kept.inode, kept.size) == wanted:
                 return kept

@@ -20,6 +20,7 @@ from itertools import accumulate
 import numpy as np
 
 from stratalog.files.disk import Path, ReadFile
+from stratalog.files.entries import NO_FILE
 from stratalog.files.names import FileKind, FileState, SegmentFile
 from stratalog.files.reading import DiskReader
 from stratalog.log.recovery.facts import FileFact
@@ -127,7 +128,7 @@ def rewrite_steps(files: SegmentFiles, salvage: Salvage) -> tuple[Step, ...]:
     cleaned, swap = (log._replace(state=state).name for state in (FileState.CLEANED, FileState.SWAP))
     size = sum(size for _, size in salvage.kept)
     # Not there yet: the run that writes it knows it from then on.
-    new = FileFact(cleaned, size, 0, files.log.mtime_ms)
+    new = FileFact(cleaned, size, NO_FILE, files.log.mtime_ms)
     return (
         *(
             KeepRange(file=files.log, position=left.position, size=left.size, why=left.reason)

@@ -1,6 +1,6 @@
 """The steps of a plan, as values, and the one place that does them.
 
-A step names a file by what the survey found (`FileFact`): size, inode and time are compared just before it
+A step names a file by what the survey found (`FileFact`): size, id and time are compared just before it
 is done, and the first one that differs stops everything with a PreconditionError. A file that an earlier step
 of the same run has changed or renamed is expected as that step left it; so a plan is written down with what
 was listed, whatever it does to a file on the way.
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from stratalog.buffers import aligned_buffer
 from stratalog.errors import PreconditionError
 from stratalog.files.disk import Disk, EntryKind, Path
+from stratalog.files.entries import lasting_id
 from stratalog.files.names import FileState, parse_segment_file
 from stratalog.log.recovery.facts import FileFact
 from stratalog.log.recovery.manifest import Kept
@@ -219,7 +220,7 @@ class _Run:
     def _truncate(self, step: Truncate) -> None:
         name = self._now(step.file.name)
         found = self._found(name)
-        if found is not None and (found.inode, found.size) == (step.file.inode, step.size):
+        if found is not None and (found.id, found.size) == (step.file.id, step.size):
             return
         self._require(step.file)
         self._disk.truncate(self._path(name), step.size)
@@ -266,7 +267,7 @@ class _Run:
         quarantine = self._quarantine
         if isinstance(step, KeepFile) and self._found(name) is None:
             came_from = log_directory_of(self._directory), self._partition, live
-            found = (place.moved(*came_from, step.file.inode, step.file.size) for place in self._places)
+            found = (place.moved(*came_from, step.file.id, step.file.size) for place in self._places)
             moved = next((kept for kept in found if kept is not None), None)
             if self._places and moved is None:
                 raise PreconditionError(path, _words(step.file), "no file")
@@ -306,7 +307,7 @@ class _Run:
             return None
         if status.kind is not EntryKind.FILE:
             raise PreconditionError(self._path(name), "a file", f"a {status.kind.value}")
-        return FileFact(name, status.size, status.inode, status.mtime_ms)
+        return FileFact(name, status.size, status.id, status.mtime_ms)
 
     def _require(self, file: FileFact) -> FileFact:
         """The file as it is now; PreconditionError unless that is as listed, or as this run left it."""
@@ -330,7 +331,7 @@ def _is_same(one: FileFact, other: FileFact) -> bool:
 
 
 def _words(file: FileFact) -> str:
-    return f"a file of {file.size} bytes, inode {file.inode}, changed at {file.mtime_ms} ms"
+    return f"a file of {file.size} bytes, inode {lasting_id(file.id)}, changed at {file.mtime_ms} ms"
 
 
 def _live_name(name: str) -> str:
