@@ -23,7 +23,7 @@ import numpy as np
 from benchmarks.log_directory import LoadedDirectory, segments
 from benchmarks.rounds import Rounds
 from stratalog.buffers import aligned_buffer
-from stratalog.directory.recovery.recover import RecoverOptions, recover_directories
+from stratalog.directory.recovery.recover import RecoveryChoices, recover_directories
 from stratalog.files.disk import Disk
 from stratalog.segment.scan import SCAN_SIZE, scan_segment
 
@@ -38,7 +38,7 @@ def recover(directory: LoadedDirectory) -> float:
     """Seconds for everything between the lock and the marker; the directory is made unclean first."""
     directory.make_unclean()
     began = time.perf_counter()
-    report = recover_directories([str(directory.path)], options=RecoverOptions())
+    report = recover_directories([str(directory.path)], options=RecoveryChoices())
     seconds = time.perf_counter() - began
     assert not report.is_failed
     assert (directory.path / ".kafka_cleanshutdown").exists()

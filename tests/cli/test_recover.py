@@ -103,7 +103,7 @@ def test_a_directory_that_fails_is_told_with_3(
 ) -> None:
     assert run(killed, tmp_path / "unmounted", "--config", properties) == 3
 
-    assert "unmounted: failed, no marker written" in capsys.readouterr().err
+    assert "unmounted: failed, no clean-shutdown file was written" in capsys.readouterr().err
     assert (killed / MARKER).exists()
 
 
@@ -234,3 +234,49 @@ def test_beside_a_folder_of_something_else_nothing_is_recovered(killed: Path, tm
     assert run(killed, tmp_path / "system") == 3
 
     assert not (killed / MARKER).exists()
+
+
+def test_a_brokers_directory_without_meta_properties_is_told_with_3(
+    properties: Path, killed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (killed / "meta.properties").unlink()
+
+    for options in (["--dry-run"], []):
+        assert run("--config", properties, *options) == 3
+        last = capsys.readouterr().out.splitlines()[-1]
+        assert f"the broker must not be started yet: it refuses to start because of {killed}" in last.replace(
+            "The broker", "the broker"
+        )
+    assert (killed / MARKER).exists()
+
+
+def test_cuts_beside_what_keeps_a_broker_from_starting_are_told_with_3(
+    properties: Path, killed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tear(killed)
+    (killed / "lost+found").mkdir()
+
+    assert run("--config", properties, "--json") == 3
+
+    document = json.loads(capsys.readouterr().out)
+    assert document["may_start"] is False
+    assert document["verdict"].endswith("mend that, and run `stratalog recover` again.")
+    (refusal,) = document["refusals"]
+    assert (refusal["name"], refusal["remedy"]) == ("lost+found", "Move it out of the log directory.")
+
+
+def test_the_verdict_is_the_last_line(properties: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--config", properties) == 0
+
+    assert capsys.readouterr().out.splitlines()[-1] == "The broker can be started: nothing is lost."
+
+
+def test_a_configuration_without_log_dirs_went_to_tmp_kafka_logs(
+    tmp_path: Path, killed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("bootstrap.servers=localhost:9092\n")
+
+    assert run("--config", file) == 2
+    assert f"{file} has neither log.dirs nor log.dir" in capsys.readouterr().err
+    assert run("--config", file, killed) == 0

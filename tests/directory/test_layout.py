@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stratalog.directory.layout import PartitionEntry, classify, find_duplicates, without_metadata
+from stratalog.directory.layout import PartitionEntry, classify, find_duplicates
 from stratalog.files.disk import Disk
 from stratalog.files.names import DirectoryState, TopicPartition
 from stratalog.files.simulated import SimulatedDisk
@@ -93,9 +93,3 @@ def test_a_partition_in_two_directories_is_a_problem() -> None:
     assert find_duplicates([("/one", entry)]) == []
     (problem,) = find_duplicates([("/one", entry), ("/two", entry)])
     assert (problem.name, problem.words) == ("/two/a-1", "a-1 is also in /one/a-1")
-
-
-def test_partitions_without_a_topic_id_are_found() -> None:
-    disk = disk_with("a-0", "b-0", files=("a-0/partition.metadata",))
-
-    assert [entry.name for entry in without_metadata(disk, classify(disk, "/data"))] == ["b-0"]

@@ -13,7 +13,7 @@ import pytest
 from stratalog import LogDirLockedError, LogManager, NeedsRecoveryError, open_log
 from stratalog.cli import main
 from stratalog.config import LogConfig, ManagerConfig, ServerConfig
-from stratalog.directory.recovery.recover import RecoverOptions, recover_directories
+from stratalog.directory.recovery.recover import RecoveryChoices, recover_directories
 from stratalog.directory.session import Unclean
 from stratalog.errors import NotALogDirectoryError, UsageError
 from stratalog.files.lock import DirectoryLock, is_locked
@@ -87,7 +87,7 @@ def write_a_row(directory: Path) -> None:
 
 
 def plan_recovery(directory: Path) -> None:
-    recover_directories([str(directory)], options=RecoverOptions(dry_run=True))
+    recover_directories([str(directory)], options=RecoveryChoices(dry_run=True))
 
 
 def retain(directory: Path) -> None:

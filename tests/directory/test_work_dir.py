@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from stratalog.config import read_server_properties
-from stratalog.directory.recovery.recover import RecoverOptions, recover_directories
+from stratalog.directory.recovery.recover import RecoveryChoices, recover_directories
 from stratalog.directory.recovery.result import DirectoryReport, Outcome
 from stratalog.directory.work_dir import WorkDirDisk
 from stratalog.errors import DiskError, FileOwnerError
@@ -66,7 +66,7 @@ def recover(directory: Path, **options: object) -> DirectoryReport:
     (found,) = recover_directories(
         [str(directory)],
         server=SERVER,
-        options=RecoverOptions(**options),  # type: ignore[arg-type]
+        options=RecoveryChoices(**options),  # type: ignore[arg-type]
     ).directories
     return found
 
@@ -136,7 +136,7 @@ def test_when_the_room_goes_in_the_midst_of_it_the_rest_is_kept_in_the_work_dir(
     disk.filled = str(directory)
 
     (report,) = recover_directories(
-        [str(directory)], disk=disk, server=SERVER, options=RecoverOptions(work_dir=str(work))
+        [str(directory)], disk=disk, server=SERVER, options=RecoveryChoices(work_dir=str(work))
     ).directories
 
     assert (report.outcome, report.error) == (Outcome.RECOVERED, None)

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from stratalog.config import read_server_properties
-from stratalog.directory.recovery.recover import RecoverOptions, recover_directories
+from stratalog.directory.recovery.recover import RecoveryChoices, recover_directories
 from stratalog.directory.recovery.result import Outcome
 from tests.directory.test_work_dir import put_down
 from tests.fixtures import catalog
@@ -43,7 +43,7 @@ def test_an_index_that_kafka_has_written_in_place_is_not_written_over(
     (report,) = recover_directories(
         [str(directory)],
         server=read_server_properties(properties_text(BROKER)),
-        options=RecoverOptions(work_dir=str(work)),
+        options=RecoveryChoices(work_dir=str(work)),
     ).directories
 
     assert report.outcome is Outcome.RECOVERED, report.error

@@ -13,7 +13,7 @@ from functools import cache
 
 from stratalog.config import LogConfig, ManagerConfig, ServerConfig
 from stratalog.directory.attempt import NOTE
-from stratalog.directory.recovery.recover import RecoverOptions, recover_directories
+from stratalog.directory.recovery.recover import RecoveryChoices, recover_directories
 from stratalog.directory.recovery.result import DirectoryReport, Outcome
 from stratalog.files.names import TopicPartition
 from stratalog.files.simulated import SimulatedDisk
@@ -129,7 +129,7 @@ def recover(disk: SimulatedDisk, *, scan_all: bool = False) -> DirectoryReport:
         disk=disk,
         clock=ManualClock(),
         server=SERVER,
-        options=RecoverOptions(scan_all=scan_all, readers=1, user=0),
+        options=RecoveryChoices(scan_all=scan_all, readers=1, user=0),
         make_lock=NoLock,
     ).directories
     return report

@@ -61,13 +61,15 @@ class Output:
         else:
             click.echo(f"stratalog: {error}", err=True)
 
-    def show(self, document: Mapping[str, object], *tables: Table) -> None:
-        """A result: the document if JSON was asked for, the tables otherwise."""
+    def show(self, document: Mapping[str, object], *tables: Table, verdict: str | None = None) -> None:
+        """A result: the document if JSON was asked for, the tables otherwise, and a last sentence."""
         if self.as_json:
             click.echo(json.dumps(document, indent=2))
             return
         for table in tables:
             self._print_table(table)
+        if verdict is not None:
+            self._console(stderr=False).print(verdict, markup=False, highlight=False, soft_wrap=True)
 
     @contextmanager
     def progress(self, words: str, *, unit: str = "bytes") -> Iterator[OnProgress]:

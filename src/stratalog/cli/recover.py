@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
+from stratalog.cli.broker import BrokerFiles
 from stratalog.cli.output import ExitCode, Output, json_option
 from stratalog.cli.recover_watch import watching
-from stratalog.config import ServerConfig, parse_properties, read_server_properties
 from stratalog.errors import UsageError
 
 _DIRECTORY = click.Path(exists=True, file_okay=False)
@@ -53,74 +52,41 @@ def recover(
     DIR are all log directories of one broker; or --config names them. The broker then starts in seconds.
     What is cut off is kept, in quarantine. Can be killed and run again.
 
-    Exit status: 0 nothing was cut off, 1 recovered with cuts or findings, 2 wrong usage, 3 refused or failed.
+    Exit status: 0 nothing is lost, 1 something was cut off or found, 2 wrong usage, 3 refused, failed, or a
+    broker will not start here. The report ends with a sentence: may the broker be started?
     """
     from stratalog.cli.recover_report import show_report
-    from stratalog.directory.recovery.recover import RecoverOptions, recover_directories
+    from stratalog.operations.recover import RecoverOptions
+    from stratalog.operations.recover import recover as recover_log_directories
 
     if quarantine is not None and no_quarantine:
         raise UsageError("--quarantine and --no-quarantine contradict each other.")
     if keep_open_transactions and not salvage:
         raise UsageError("--keep-open-transactions says what --salvage does: give both.")
-    broker = _Broker.of(config, directories)
+    broker = BrokerFiles.of(config, directories)
     if process_crash and (missing := broker.not_named()):
         raise UsageError(f"--process-crash is about all of log.dirs, and {', '.join(missing)} is not named.")
+    options = RecoverOptions(
+        server=broker.server,
+        topic_settings=None if topics is None else topics.read_text("utf-8"),
+        metadata_directory=broker.metadata_directory,
+        node_id=broker.node_id,
+        log_dirs=broker.log_dirs,
+        dry_run=dry_run,
+        scan_all=scan_all,
+        salvage=salvage,
+        keep_open_transactions=keep_open_transactions,
+        process_crash=process_crash,
+        readers=readers,
+        quarantine=None if quarantine is None else os.path.abspath(quarantine),  # noqa: PTH100
+        keeps_cuts=not no_quarantine,
+        work_dir=None if work_dir is None else os.path.abspath(work_dir),  # noqa: PTH100
+    )
     with watching(output) as on_progress:
-        report = recover_directories(
-            broker.directories,
-            server=broker.server,
-            topic_settings=None if topics is None else topics.read_text("utf-8"),
-            metadata_directory=broker.metadata_directory,
-            options=RecoverOptions(
-                dry_run=dry_run,
-                scan_all=scan_all,
-                salvage=salvage,
-                keep_open_transactions=keep_open_transactions,
-                process_crash=process_crash,
-                readers=readers,
-                quarantine=None if quarantine is None else os.path.abspath(quarantine),  # noqa: PTH100
-                keeps_cuts=not no_quarantine,
-                work_dir=None if work_dir is None else os.path.abspath(work_dir),  # noqa: PTH100
-            ),
-            on_progress=on_progress,
-        )
+        report = recover_log_directories(broker.directories, options, on_progress=on_progress)
     for note in broker.notes:
         output.say(note)
-    show_report(output, report, is_dry_run=dry_run)
-    if report.is_failed:
+    show_report(output, report)
+    if not report.may_start:
         return ExitCode.FAILED
     return ExitCode.FINDINGS if report.has_findings else ExitCode.FINE
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Broker:
-    """What the command line and a server.properties say about a broker's directories."""
-
-    directories: tuple[str, ...]
-    server: ServerConfig | None = None
-    metadata_directory: str | None = None
-
-    @classmethod
-    def of(cls, config: Path | None, directories: tuple[str, ...]) -> _Broker:
-        if config is None:
-            if not directories:
-                raise UsageError("name the log directories, or the broker's server.properties by --config.")
-            return cls(directories=directories)
-        # Java reads properties as Latin-1.
-        text = config.read_text("latin-1")
-        server = read_server_properties(text)
-        return cls(
-            directories=directories or server.manager.log_dirs,
-            server=server,
-            metadata_directory=parse_properties(text).get("metadata.log.dir") or None,
-        )
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        return () if self.server is None else self.server.notes
-
-    def not_named(self) -> list[str]:
-        """The directories of the broker that are not to be recovered."""
-        named = {os.path.realpath(directory) for directory in self.directories}
-        every = () if self.server is None else self.server.manager.log_dirs
-        return [directory for directory in every if os.path.realpath(directory) not in named]

@@ -9,26 +9,62 @@ from stratalog.directory.recovery.result import Outcome, to_document
 
 if TYPE_CHECKING:
     from stratalog.directory.recovery.result import DirectoryReport, RecoveryReport
+    from stratalog.directory.startup_refusals import StartupRefusal
     from stratalog.log.recovery.facts import Cut
+    from stratalog.operations.recover import RecoverReport
 
 _PLANNED = {True: " (planned, nothing was changed)", False: ""}
 
 
-def show_report(output: Output, report: RecoveryReport, *, is_dry_run: bool) -> None:
-    """Print it. Words go to stderr: why a directory failed, and what could not be done."""
-    tables = [_directories(report), _cuts(report, is_dry_run), _findings(report), _devices(report)]
-    output.show(to_document(report), *(table for table in tables if table.rows))
-    for directory in report.directories:
+def show_report(output: Output, report: RecoverReport) -> None:
+    """Print it, the verdict last. Words go to stderr: why a directory failed, and what could not be done."""
+    result = report.result
+    for directory in result.directories:
         if directory.error is not None:
-            output.say(f"{directory.directory}: failed, no marker written. {directory.error}")
-    for note in report.notes:
+            output.say(
+                f"{directory.directory}: failed, no clean-shutdown file was written. {directory.error}"
+            )
+    for note in result.notes:
         output.say(note)
+    tables = [
+        _directories(result),
+        _cuts(result, report.is_plan),
+        _findings(result),
+        _refusals(report),
+        _devices(result),
+    ]
+    document = {
+        **to_document(result),
+        "refusals": [_refusal(each) for each in report.refusals],
+        "may_start": report.may_start,
+        "verdict": report.verdict,
+    }
+    output.show(document, *(table for table in tables if table.rows), verdict=report.verdict)
+
+
+def _refusals(report: RecoverReport) -> Table:
+    return Table(
+        title="What keeps a broker from starting",
+        columns=["where", "what is wrong", "what to do"],
+        rows=[[each.path, f"{each.reason} {each.consequence}", each.remedy] for each in report.refusals],
+    )
+
+
+def _refusal(refusal: StartupRefusal) -> dict[str, object]:
+    return {
+        "kind": refusal.kind.value,
+        "directory": refusal.directory,
+        "name": refusal.name,
+        "reason": refusal.reason,
+        "consequence": refusal.consequence,
+        "remedy": refusal.remedy,
+    }
 
 
 def _directories(report: RecoveryReport) -> Table:
     return Table(
         title=f"Log directories, in {report.seconds:.1f} s",
-        columns=["directory", "outcome", ">partitions", ">read", ">cut off", "marker"],
+        columns=["directory", "outcome", ">partitions", ">read", ">cut off", "clean-shutdown file"],
         rows=[
             [
                 found.directory,

@@ -25,7 +25,6 @@ from stratalog.errors import InvalidNameError
 from stratalog.files.disk import Disk
 from stratalog.files.entries import EntryKind, FileId, Path
 from stratalog.files.names import (
-    PARTITION_METADATA,
     REMOTE_LOG_INDEX_CACHE,
     DirectoryState,
     TopicPartition,
@@ -47,11 +46,15 @@ class PartitionEntry(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """Something that a broker stumbles over: where it is, what is wrong, and what the broker will do."""
+    """Something that a broker stumbles over: where it is, what is wrong, and what the broker will do.
+
+    `is_repaired`: a recovery has put it right, or of a dry run, would; `consequence` then says how.
+    """
 
     name: str
     words: str
     consequence: str
+    is_repaired: bool = False
 
     def __str__(self) -> str:
         return f"{self.name}: {self.words}; {self.consequence}."
@@ -154,28 +157,6 @@ def find_aliases(disk: DiskReader, entries: Iterable[tuple[str, PartitionEntry]]
         if status is not None and (other := first.setdefault(status.id, path)) != path:
             aliases[path] = other
     return aliases
-
-
-def without_metadata(disk: DiskReader, layout: Layout) -> tuple[PartitionEntry, ...]:
-    """The partitions without a `partition.metadata`, which a KRaft broker takes for strays.
-
-    One that was never more than created may lack it, as it is written with the first record; and so does
-    every directory of a ZooKeeper cluster from before topics had ids.
-    """
-    return tuple(
-        entry
-        for entry in layout.partitions
-        if not disk.exists(f"{layout.path(entry)}{os.sep}{PARTITION_METADATA}")
-    )
-
-
-def stray_problem(entry: PartitionEntry) -> Problem:
-    """What is said of a partition whose topic id is not known."""
-    return Problem(
-        entry.name,
-        f"{PARTITION_METADATA} is missing, so that its topic's id is not known",
-        "a broker renames the directory to -stray and does not serve it",
-    )
 
 
 def make_directories(disk: Disk, directory: str) -> None:

@@ -28,8 +28,7 @@ from stratalog.directory.cluster_metadata import METADATA_DIRECTORY
 from stratalog.directory.layout import Layout, classify, find_duplicates
 from stratalog.directory.meta_properties import MetaProperties, directory_id_problem, read_meta_properties
 from stratalog.errors import CheckpointNumberError, CorruptCheckpointError, DiskError
-from stratalog.files.disk import Path
-from stratalog.files.entries import EntryKind
+from stratalog.files.entries import EntryKind, Path
 from stratalog.files.names import (
     INT64_MAX,
     INT64_MIN,

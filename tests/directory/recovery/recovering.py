@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from stratalog.config import read_server_properties
-from stratalog.directory.recovery.recover import RecoverOptions, recover_directories
+from stratalog.directory.recovery.recover import RecoveryChoices, recover_directories
 from stratalog.directory.recovery.result import DirectoryReport, RecoveryReport
 from stratalog.files.disk import Disk
 from tests.fixtures import catalog
@@ -39,7 +39,7 @@ def recover(*directories: Path, **options: object) -> RecoveryReport:
         [str(directory) for directory in directories],
         disk=disk,
         server=SERVER,
-        options=RecoverOptions(**options),  # type: ignore[arg-type]
+        options=RecoveryChoices(**options),  # type: ignore[arg-type]
     )
 
 

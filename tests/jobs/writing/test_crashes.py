@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 
 from stratalog.config import LogConfig, ManagerConfig, ServerConfig
-from stratalog.directory.recovery.recover import RecoverOptions, recover_directories
+from stratalog.directory.recovery.recover import RecoveryChoices, recover_directories
 from stratalog.errors import DiskError
 from stratalog.files.simulated import PowerCut, SimulatedDisk
 from stratalog.manager.manager import LogManager
@@ -226,7 +226,7 @@ def test_a_dry_run_does_not_finish_a_write() -> None:
     before = disk.contents()
 
     recover_directories(
-        [ROOT], disk=disk, make_lock=NoLock, clock=ManualClock(), options=RecoverOptions(dry_run=True)
+        [ROOT], disk=disk, make_lock=NoLock, clock=ManualClock(), options=RecoveryChoices(dry_run=True)
     )
 
     assert disk.contents() == before

@@ -30,7 +30,7 @@ from stratalog.config import LogConfig
 from stratalog.directory.checkpoints import DirectoryCheckpoints
 from stratalog.directory.clean_shutdown import CleanShutdownFile
 from stratalog.directory.layout import PartitionEntry, classify
-from stratalog.directory.recovery.recover import RecoverOptions, recover_directories
+from stratalog.directory.recovery.recover import RecoveryChoices, recover_directories
 from stratalog.errors import CorruptIndexError
 from stratalog.files.disk import Disk
 from stratalog.files.entries import EntryKind, ExpectedFile, Path, ReadFile
@@ -133,7 +133,7 @@ def load_by(strategy: Strategy, directory: str, *, readers: int, config: LogConf
     began = time.perf_counter()
     if strategy.name == "stratalog":
         if not CleanShutdownFile(disk, directory).exists():
-            recover_directories([directory], disk=disk, options=RecoverOptions(readers=readers))
+            recover_directories([directory], disk=disk, options=RecoveryChoices(readers=readers))
         manager = LogManager([directory], disk=disk)
         manager.startup()
     else:

@@ -12,23 +12,15 @@ Kafka: LogManager.loadLogs, LogManager.shutdown
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-from uuid import UUID
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from stratalog.directory.attempt import Attempt
 from stratalog.directory.checkpoints import DirectoryCheckpoints, clamp
 from stratalog.directory.clean_shutdown import UNKNOWN_EPOCH
 from stratalog.directory.cluster_metadata import ClusterMetadata
 from stratalog.directory.kind import kind_of
-from stratalog.directory.layout import (
-    Layout,
-    PartitionEntry,
-    Problem,
-    classify,
-    stray_problem,
-    without_metadata,
-)
+from stratalog.directory.layout import Layout, PartitionEntry, Problem, classify
 from stratalog.directory.locking import Locks, lock_log_directory
 from stratalog.directory.lone_files import LoneFiles
 from stratalog.directory.lone_logs import check_not_in_use, has_lone_logs, lone_files
@@ -36,11 +28,12 @@ from stratalog.directory.meta_properties import MetaProperties, read_meta_proper
 from stratalog.directory.owners import check_owners
 from stratalog.directory.pending_write import finish_pending_write
 from stratalog.directory.recovery.result import DirectoryReport, Outcome, PartitionReport
+from stratalog.directory.recovery.topic_ids import TopicIds
 from stratalog.directory.write_journal import has_pending_write
 from stratalog.errors import CorruptCheckpointError, DiskError
 from stratalog.files.disk import Disk
-from stratalog.files.names import PARTITION_METADATA, DirectoryState, TopicPartition
-from stratalog.log.partition_metadata import PartitionMetadataFile
+from stratalog.files.names import DirectoryState, TopicPartition
+from stratalog.log.recovery.quarantine import Quarantine
 
 
 class DirectoryRecovery:
@@ -67,7 +60,7 @@ class DirectoryRecovery:
         self._disk = disk
         self._dry_run = dry_run
         self._checkpoints = DirectoryCheckpoints(disk, path)
-        self._topic_ids: dict[str, UUID] = {}
+        self._topic_ids = TopicIds(disk, self.layout)
         self.broker_epoch: int | None = None  # in the marker that was written
 
     def fail(self, error: Exception) -> None:
@@ -121,16 +114,15 @@ class DirectoryRecovery:
             self.attempt.begin()
             finish_pending_write(self._disk, self.path)
         self.layout = classify(self._disk, self.path)
-        self.problems += self.layout.problems
-        try:
+        with suppress(CorruptCheckpointError):  # a broker refuses to start: `startup_refusals.py` tells why
             self.meta = read_meta_properties(self._disk, self.path)
-        except CorruptCheckpointError as error:
-            self.problems.append(Problem("meta.properties", error.reason, "a broker does not start with it"))
         self.recovery_points = self._checkpoints.recovery_points.read()
         self.log_start_offsets = self._checkpoints.log_start_offsets.read()
         self._checkpoints.high_watermarks.read()
         self._checkpoints.cleaner_offsets.read()
-        self.problems += self._checkpoints.problems
+        for problem in self._checkpoints.problems:
+            mended = problem._replace(consequence="it is written anew", is_repaired=True)
+            self.problems.append(problem if self.is_left_alone else mended)
         if not self.is_left_alone:
             for entry in self.layout.partitions:
                 self._look_at_lone_log(entry)
@@ -148,22 +140,12 @@ class DirectoryRecovery:
         if start > self.log_start_offsets.get(key, 0) and (known is None or start <= known):
             self.log_start_offsets[key] = self._lone_starts[key] = start
 
-    def look_for_topic_ids(self, metadata: ClusterMetadata | None) -> None:
+    def look_for_topic_ids(self, metadata: ClusterMetadata | None, node_id: int | None) -> None:
         """Find out which partitions lack their topic's id, and whether it is known."""
-        if self.meta is None or not self.meta.is_kraft:
-            return  # releases with ZooKeeper did without
-        for entry in without_metadata(self._disk, self.layout):
-            self.problems.append(stray_problem(entry))
-            topic_id = None if metadata is None else metadata.topic_id(entry.topic_partition.topic)
-            if metadata is None or topic_id is None or self.meta.node_id is None:
-                continue
-            # A directory that another topic of the same name left behind is not made part of this one.
-            if metadata.stray_reason(entry.topic_partition, topic_id, self.meta.node_id) is None:
-                self._topic_ids[entry.name] = topic_id
-                if not self.is_left_alone:
-                    self.problems[-1] = Problem(
-                        entry.name, self.problems[-1].words, "it is written anew, by the cluster's metadata"
-                    )
+        self._topic_ids = TopicIds(self._disk, self.layout)
+        self.problems += self._topic_ids.look(
+            self.meta, metadata, node_id=node_id, is_left_alone=self.is_left_alone
+        )
 
     def take_marker(self) -> None:
         """Take the marker away, if there is one, before the first change."""
@@ -175,7 +157,7 @@ class DirectoryRecovery:
         self.locks.check()
         self.attempt.note_cut()
 
-    def complete(self, is_tiered: Callable[[str], bool]) -> None:
+    def complete(self, is_tiered: Callable[[str], bool], quarantines: Sequence[Quarantine]) -> None:
         """Write what belongs to the directory, the marker apart. Its partitions are on the device."""
         if self.is_left_alone:
             return
@@ -187,10 +169,7 @@ class DirectoryRecovery:
         self.locks.check()
         if is_short:
             self.attempt.note_cut()  # before the checkpoint is changed that says so
-        for name, topic_id in self._topic_ids.items():
-            file = PartitionMetadataFile(self._disk, os.path.join(self.path, name, PARTITION_METADATA))  # noqa: PTH118
-            file.record(topic_id)
-            file.flush()
+        self._topic_ids.write(quarantines)
         self._write_log_starts(ends, is_tiered)
         watermarks = {}
         for key, offset in self._checkpoints.high_watermarks.read().items():

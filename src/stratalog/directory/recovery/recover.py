@@ -21,7 +21,7 @@ from stratalog.buffers import aligned_buffer
 from stratalog.clock import Clock, system_clock
 from stratalog.config import ServerConfig
 from stratalog.directory.clean_shutdown import UNKNOWN_EPOCH
-from stratalog.directory.layout import PartitionEntry, find_aliases, find_duplicates
+from stratalog.directory.layout import PartitionEntry, find_aliases
 from stratalog.directory.locking import Locks, MakeLock
 from stratalog.directory.node import Node, find_node
 from stratalog.directory.owners import current_user
@@ -69,7 +69,7 @@ _reused = threading.local()  # memory of each reader: made anew, it would be slo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecoverOptions:
+class RecoveryChoices:
     """What an operator can ask for.
 
     `process_crash`: only the process died, not the machine, so nothing written can be lost. `quarantine`:
@@ -98,7 +98,7 @@ def recover_directories(
     topics: TopicConfigs | None = None,
     topic_settings: str | None = None,
     metadata_directory: str | None = None,
-    options: RecoverOptions | None = None,
+    options: RecoveryChoices | None = None,
     make_lock: MakeLock = DirectoryLock,
     held: Mapping[str, Locks] | None = None,
     on_progress: OnProgress | None = None,
@@ -112,7 +112,7 @@ def recover_directories(
     changed anywhere. One that is missing or empty, as a disk that is not mounted, fails alone. `held` are the
     locks of directories, by absolute path, that a session has taken already and keeps.
     """
-    options = options or RecoverOptions()
+    options = options or RecoveryChoices()
     if disk is None and options.work_dir is not None:
         disk = WorkDirDisk(options.work_dir, require_owner=True)
     elif disk is None:
@@ -137,7 +137,7 @@ class _Recovery:
         directories: list[DirectoryRecovery],
         disk: Disk,
         clock: Clock,
-        options: RecoverOptions,
+        options: RecoveryChoices,
         on_progress: OnProgress | None,
         make_lock: MakeLock,
     ) -> None:
@@ -205,14 +205,12 @@ class _Recovery:
             self._guarded(directory, directory.look)
             self._devices[directory.path] = device_of(self._disk, directory.path)
         everywhere = [(found.path, entry) for found in self._alive() for entry in found.layout.partitions]
-        known = {problem for found in self._alive() for problem in found.problems}
-        for problem in find_duplicates(everywhere):
-            if problem not in known:
-                self._owner_of(problem.name).problems.append(problem)
         for path, other in find_aliases(self._disk, everywhere).items():
             owner = self._owner_of(path)
             if not owner.is_left_alone:
-                reason = f"it is another name of {other}. Remove the link; a broker does not start over both."
+                reason = (
+                    f"it is another name of {other}. Remove the link: a broker takes it for a second one."
+                )
                 owner.fail(DiskError(path, reason))
 
     def _owner_of(self, path: str) -> DirectoryRecovery:
@@ -255,7 +253,7 @@ class _Recovery:
         if settings.topic_settings is not None:
             self._topics = self._topics.with_file(settings.topic_settings)
         for directory in self._alive():
-            directory.look_for_topic_ids(self._node.metadata)
+            directory.look_for_topic_ids(self._node.metadata, self._node.node_id)
 
     def _recover_partitions(self) -> tuple[DeviceUse, ...]:
         self._survey()
@@ -328,7 +326,7 @@ class _Recovery:
     def _end(self) -> None:
         """Checkpoints, then markers: the epoch in them depends on all directories."""
         for directory in self._alive():
-            self._guarded(directory, directory.complete, self._is_tiered)
+            self._guarded(directory, directory.complete, self._is_tiered, self._quarantines_of(directory))
             self._guarded(directory, self._settle, directory)
         if self._options.dry_run:
             return

@@ -70,14 +70,6 @@ class RecoveryReport:
     def is_failed(self) -> bool:
         return any(directory.outcome is Outcome.FAILED for directory in self.directories)
 
-    @property
-    def has_findings(self) -> bool:
-        """Whether anything was cut off, or is not as it should be."""
-        return bool(self.notes) or any(
-            directory.problems or any(found.cuts or found.findings for found in directory.partitions)
-            for directory in self.directories
-        )
-
 
 def to_document(report: RecoveryReport) -> dict[str, object]:
     """The report in values that JSON has."""

@@ -1,0 +1,58 @@
+"""What the command line and a server.properties say about a broker."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from stratalog.config import ServerConfig, parse_properties, read_server_properties
+from stratalog.errors import UsageError
+from stratalog.files.names import INT32_MAX, parse_number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerFiles:
+    """The log directories to work on, and what the broker's server.properties says, if it was given."""
+
+    directories: tuple[str, ...]
+    server: ServerConfig | None = None
+    metadata_directory: str | None = None
+    node_id: int | None = None
+
+    @classmethod
+    def of(cls, config: Path | None, directories: tuple[str, ...]) -> BrokerFiles:
+        """UsageError where neither names a directory: no one means /tmp/kafka-logs by saying nothing."""
+        if config is None:
+            if not directories:
+                raise UsageError("name the log directories, or the broker's server.properties by --config.")
+            return cls(directories=directories)
+        # Java reads properties as Latin-1.
+        text = config.read_text("latin-1")
+        found = parse_properties(text)
+        if not directories and not found.get("log.dirs") and not found.get("log.dir"):
+            raise UsageError(
+                f"{config} has neither log.dirs nor log.dir: name the log directories, or check that it is "
+                "the broker's server.properties."
+            )
+        server = read_server_properties(text)
+        return cls(
+            directories=directories or server.manager.log_dirs,
+            server=server,
+            metadata_directory=found.get("metadata.log.dir") or None,
+            node_id=parse_number(found.get("node.id", found.get("broker.id", "")), 0, INT32_MAX),
+        )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return () if self.server is None else self.server.notes
+
+    @property
+    def log_dirs(self) -> tuple[str, ...]:
+        """All directories of the broker, as far as they are known."""
+        return () if self.server is None else self.server.manager.log_dirs
+
+    def not_named(self) -> list[str]:
+        """The directories of the broker that are not to be worked on."""
+        named = {os.path.realpath(directory) for directory in self.directories}
+        return [directory for directory in self.log_dirs if os.path.realpath(directory) not in named]

@@ -1,0 +1,138 @@
+"""The topic ids of a log directory's partitions: which are missing, garbled, or not what the cluster says.
+
+missing                   A broker renames the folder to -stray and does not serve it. Written here where the
+                          cluster's metadata knows the topic.
+empty, zeroed, garbled    A broker refuses to start, or takes the directory offline. Here as above; the old
+                          bytes are kept in quarantine.
+the id of another topic   A broker does not serve the partition, or renames the folder to -stray. It is told
+                          here, and left: the folder may be that of a topic that was deleted.
+
+Kafka: PartitionMetadataFile, LogManager.isStrayKraftReplica
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from uuid import UUID
+
+from stratalog.directory.cluster_metadata import ClusterMetadata
+from stratalog.directory.layout import Layout, PartitionEntry, Problem
+from stratalog.directory.meta_properties import MetaProperties
+from stratalog.errors import CorruptCheckpointError, DiskError, QuarantineFullError
+from stratalog.files.disk import Disk
+from stratalog.files.names import PARTITION_METADATA
+from stratalog.log.partition_metadata import PartitionMetadataFile, topic_id_to_text
+from stratalog.log.recovery.quarantine import Quarantine
+
+_STRAY = "a broker renames the folder to -stray and does not serve it"
+
+
+class TopicIds:
+    """The partition.metadata of one directory's partitions; `look` first, then `write`."""
+
+    def __init__(self, disk: Disk, layout: Layout) -> None:
+        self._disk = disk
+        self._layout = layout
+        self._wanted: dict[str, UUID] = {}  # by the partition's folder
+        self._garbled: dict[str, str] = {}  # why, by the partition's folder
+
+    def look(
+        self,
+        meta: MetaProperties | None,
+        metadata: ClusterMetadata | None,
+        *,
+        node_id: int | None,
+        is_left_alone: bool,
+    ) -> list[Problem]:
+        """What is wrong. `write` repairs what the metadata has an id for."""
+        # Releases with ZooKeeper did without the file.
+        is_needed = meta is not None and meta.is_kraft
+        problems = []
+        for entry in self._layout.partitions:
+            try:
+                found = self._file(entry.name).read()
+            except CorruptCheckpointError as error:
+                self._garbled[entry.name] = error.reason
+                words = f"{PARTITION_METADATA} does not name the topic's id: {error.reason.rstrip('.')}"
+                problem = Problem(entry.name, words, "a broker refuses to start because of it")
+            except DiskError as error:
+                words = f"{PARTITION_METADATA} cannot be read: {error.reason.rstrip('.')}"
+                problems.append(Problem(entry.name, words, "a broker refuses to start because of it"))
+                continue
+            else:
+                if found is not None:
+                    problems += _contradiction(entry, found, metadata)
+                    continue
+                if not is_needed:
+                    continue
+                problem = Problem(entry.name, f"{PARTITION_METADATA} is missing", _STRAY)
+            topic_id = _known_id(entry, metadata, node_id)
+            if topic_id is not None and not is_left_alone:
+                self._wanted[entry.name] = topic_id
+                consequence = "it is written anew, by the cluster's metadata"
+                problem = problem._replace(consequence=consequence, is_repaired=True)
+            problems.append(problem)
+        return problems
+
+    def write(self, quarantines: Sequence[Quarantine]) -> None:
+        """Write the ids that are known. What stood in a file is kept in the first of these that has room."""
+        for name, topic_id in self._wanted.items():
+            if name in self._garbled:
+                self._keep(name, quarantines)
+            file = self._file(name)
+            file.record(topic_id)
+            file.flush()
+
+    def _keep(self, name: str, quarantines: Sequence[Quarantine]) -> None:
+        path = self._path(name)
+        size = self._disk.size(path)
+        for number, quarantine in enumerate(quarantines if size else (), 1):
+            try:
+                quarantine.keep_range(
+                    path,
+                    partition=name,
+                    file=PARTITION_METADATA,
+                    position=0,
+                    size=size,
+                    reason=self._garbled[name],
+                )
+                return
+            except QuarantineFullError:
+                if number == len(quarantines):
+                    raise
+
+    def _file(self, name: str) -> PartitionMetadataFile:
+        return PartitionMetadataFile(self._disk, self._path(name))
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self._layout.directory, name, PARTITION_METADATA)  # noqa: PTH118
+
+
+def _known_id(entry: PartitionEntry, metadata: ClusterMetadata | None, node_id: int | None) -> UUID | None:
+    """The id of the partition's topic, if the cluster has it on this node.
+
+    A folder that another topic of the same name left behind is not made part of this one.
+    """
+    topic_id = None if metadata is None else metadata.topic_id(entry.topic_partition.topic)
+    if metadata is None or topic_id is None or node_id is None:
+        return None
+    stray_reason = metadata.stray_reason(entry.topic_partition, topic_id, node_id)
+    return topic_id if stray_reason is None else None
+
+
+def _contradiction(entry: PartitionEntry, found: UUID, metadata: ClusterMetadata | None) -> list[Problem]:
+    """That the file names another topic than the folder. A topic that is in no metadata was deleted."""
+    if metadata is None:
+        return []
+    expected = metadata.topic_id(entry.topic_partition.topic)
+    owner = next((topic.name for topic in metadata.topics.values() if topic.topic_id == found), None)
+    if found == expected or (expected is None and owner is None):
+        return []
+    words = f"{PARTITION_METADATA} says topic id {topic_id_to_text(found)}"
+    if owner is not None:
+        return [
+            Problem(entry.name, f"{words}, which is that of {owner}", "a broker does not serve the partition")
+        ]
+    assert expected is not None
+    return [Problem(entry.name, f"{words}, the cluster's topic has {topic_id_to_text(expected)}", _STRAY)]

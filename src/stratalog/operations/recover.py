@@ -1,0 +1,180 @@
+"""`recover`: log directories as a clean shutdown leaves them, and whether the broker may then be started.
+
+The recovery itself is `directory/recovery`'s, and its result a value. This adds the question that an operator
+has at the end: will a broker start here (`directory/startup_refusals.py`)? After a run that is read from the
+directories as they are now. A dry run reads them as they are too, and leaves out what the run would repair.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from stratalog.clock import Clock, system_clock
+from stratalog.config import ServerConfig
+from stratalog.directory.layout import Problem
+from stratalog.directory.recovery.progress import OnProgress
+from stratalog.directory.recovery.recover import RecoveryChoices, recover_directories
+from stratalog.directory.recovery.result import DirectoryReport, Outcome, RecoveryReport
+from stratalog.directory.startup_refusals import RefusalKind, StartupRefusal, startup_refusals
+from stratalog.files.disk import Disk
+from stratalog.files.names import (
+    CLEANER_OFFSET_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    REPLICATION_OFFSET_CHECKPOINT,
+)
+from stratalog.log.recovery.facts import Cut, Finding, FindingKind
+
+_CHECKPOINTS = (
+    CLEANER_OFFSET_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    REPLICATION_OFFSET_CHECKPOINT,
+)
+# What every crash may leave, and every start finishes: nothing is lost by it.
+_ORDINARY = (FindingKind.LEFTOVER, FindingKind.UNFINISHED_SWAP)
+_AGAIN = "mend that, and run `stratalog recover` again"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoverOptions(RecoveryChoices):
+    """What an operator can ask for, and what is known of the broker.
+
+    `server`, `metadata_directory`, `node_id` and `log_dirs` are out of its server.properties, if that is at
+    hand. `topic_settings` is JSON, over the settings of the cluster.
+    """
+
+    server: ServerConfig | None = None
+    topic_settings: str | None = None
+    metadata_directory: str | None = None
+    node_id: int | None = None
+    log_dirs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoverReport:
+    """What a recovery came to, or of a dry run would, and why a broker would not start then."""
+
+    result: RecoveryReport
+    refusals: tuple[StartupRefusal, ...] = ()
+    is_plan: bool = False
+    keeps_cuts: bool = True
+
+    @property
+    def is_failed(self) -> bool:
+        return self.result.is_failed
+
+    @property
+    def may_start(self) -> bool:
+        """Whether a broker starts here, with all of these directories."""
+        return not self.is_failed and not self.refusals
+
+    @property
+    def cuts(self) -> tuple[Cut, ...]:
+        return tuple(
+            cut
+            for directory in self.result.directories
+            for partition in directory.partitions
+            for cut in partition.cuts
+        )
+
+    @property
+    def has_findings(self) -> bool:
+        """Whether anything was cut off or found. What each crash leaves, and each start repairs, is not."""
+        return bool(self.result.notes) or any(
+            any(map(_counts, directory.problems))
+            or any(
+                part.cuts or any(_is_found(finding, directory) for finding in part.findings)
+                for part in directory.partitions
+            )
+            for directory in self.result.directories
+        )
+
+    @property
+    def verdict(self) -> str:
+        """May the broker be started, and if not, why? In one sentence."""
+        words = self._verdict()
+        return f"After this run {words}." if self.is_plan else f"{words[0].upper()}{words[1:]}."
+
+    def _verdict(self) -> str:
+        failed = [found.directory for found in self.result.directories if found.outcome is Outcome.FAILED]
+        if failed:
+            return f"the broker must not be started yet: {', '.join(failed)} is not recovered; {_AGAIN}"
+        if self.refusals:
+            first = next((each for each in self.refusals if not each.takes_offline), self.refusals[0])
+            how = f"takes {first.directory} offline" if first.takes_offline else "refuses to start"
+            more = f" and {len(self.refusals) - 1} more" if len(self.refusals) > 1 else ""
+            return f"the broker must not be started yet: it {how} because of {first.path}{more}; {_AGAIN}"
+        if self.cuts:
+            size = sum(cut.size for cut in self.cuts)
+            kept = "and kept in quarantine" if self.keeps_cuts else "and not kept"
+            return f"the broker can be started: {size} bytes of its logs are cut off {kept}"
+        if self.has_findings:
+            return "the broker can be started: nothing is cut off, but read the findings"
+        return "the broker can be started: nothing is lost"
+
+
+def recover(
+    directories: Sequence[str],
+    options: RecoverOptions | None = None,
+    *,
+    disk: Disk | None = None,
+    clock: Clock = system_clock,
+    on_progress: OnProgress | None = None,
+) -> RecoverReport:
+    """Recover these log directories, all those of one broker, and say whether it may be started.
+
+    Raises as `recover_directories` does where the run is refused: then nothing was changed.
+    """
+    options = options or RecoverOptions()
+    result = recover_directories(
+        directories,
+        disk=disk,
+        clock=clock,
+        server=options.server,
+        topic_settings=options.topic_settings,
+        metadata_directory=options.metadata_directory,
+        options=options,
+        on_progress=on_progress,
+    )
+    by_path = {found.directory: found for found in result.directories}
+    usable = [path for path, found in by_path.items() if found.outcome is not Outcome.FAILED]
+    refusals = startup_refusals(
+        disk or Disk(),
+        usable,
+        siblings=[*by_path, *(os.path.abspath(path) for path in options.log_dirs)],  # noqa: PTH100
+        metadata_directory=options.metadata_directory,
+        node_id=options.node_id,
+    )
+    return RecoverReport(
+        result=result,
+        refusals=tuple(each for each in refusals if not _will_be_repaired(each, by_path[each.directory])),
+        is_plan=options.dry_run,
+        keeps_cuts=options.keeps_cuts,
+    )
+
+
+def _will_be_repaired(refusal: StartupRefusal, directory: DirectoryReport) -> bool:
+    """Whether a run does away with what this dry run has found."""
+    if directory.outcome is not Outcome.PLANNED:
+        return False
+    if refusal.kind is RefusalKind.CHECKPOINT:
+        return True
+    partition = os.path.dirname(refusal.name)  # noqa: PTH120
+    if refusal.kind is RefusalKind.LEADER_EPOCHS:
+        return any(found.name == partition for found in directory.partitions)
+    if refusal.kind is RefusalKind.PARTITION_METADATA:
+        return any(problem.name == partition and problem.is_repaired for problem in directory.problems)
+    return False
+
+
+def _counts(problem: Problem) -> bool:
+    return not (problem.is_repaired and problem.name in _CHECKPOINTS)
+
+
+def _is_found(finding: Finding, directory: DirectoryReport) -> bool:
+    if finding.kind is FindingKind.EPOCH_FILE:
+        return directory.outcome is Outcome.CLEAN  # else it is a checkpoint that is repaired
+    return finding.kind not in _ORDINARY

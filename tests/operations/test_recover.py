@@ -1,0 +1,197 @@
+"""`recover`: what counts as a finding, and the verdict on whether the broker may be started."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from stratalog.directory.startup_refusals import RefusalKind
+from stratalog.operations.recover import RecoverOptions, RecoverReport, recover
+from tests.directory.recovery.recovering import (
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    MARKER,
+    RECOVERY_POINTS,
+    SERVER,
+    copy_of,
+    files_of,
+)
+from tests.directory.refused import REFUSED, with_second
+from tests.fixtures import catalog
+
+TOPIC_ID = "rolled-0/partition.metadata"
+FINE = "The broker can be started: nothing is lost."
+
+
+@pytest.fixture
+def killed(tmp_path: Path) -> Path:
+    return copy_of("killed", tmp_path / "killed")
+
+
+@pytest.fixture
+def clean(tmp_path: Path) -> Path:
+    return copy_of("clean", tmp_path / "clean")
+
+
+def run(*directories: Path, **options: object) -> RecoverReport:
+    return recover(list(map(str, directories)), RecoverOptions(server=SERVER, **options))  # type: ignore[arg-type]
+
+
+def both(directory: Path, **options: object) -> tuple[RecoverReport, RecoverReport]:
+    """The dry run, which must change nothing, and the run."""
+    before = files_of(directory)
+    plan = run(directory, dry_run=True, **options)
+    assert files_of(directory) == before
+    return plan, run(directory, **options)
+
+
+def verdict_of(report: RecoverReport) -> str:
+    """The sentence, without what says that it is a plan."""
+    words = report.verdict.removeprefix("After this run ")
+    return f"{words[0].upper()}{words[1:]}"
+
+
+def test_nothing_is_lost_of_a_killed_brokers_directory(killed: Path) -> None:
+    plan, report = both(killed)
+
+    for found in (plan, report):
+        assert (found.may_start, found.has_findings) == (True, False)
+    assert plan.verdict == "After this run the broker can be started: nothing is lost."
+    assert report.verdict == FINE
+
+
+def test_files_that_wait_for_their_deletion_are_not_findings(killed: Path) -> None:
+    (killed / "rolled-0" / "00000000000000000000.log.deleted").write_bytes(b"gone")
+
+    for found in both(killed):
+        assert not found.has_findings
+        assert verdict_of(found) == FINE
+
+
+@pytest.mark.parametrize(
+    "name",
+    [RECOVERY_POINTS, HIGH_WATERMARKS, "cleaner-offset-checkpoint", "rolled-0/leader-epoch-checkpoint"],
+)
+def test_a_repaired_checkpoint_is_not_a_finding(killed: Path, name: str) -> None:
+    (killed / name).write_bytes(bytes(8))
+
+    for found in both(killed):
+        assert (found.may_start, found.has_findings) == (True, False)
+
+
+def test_a_garbled_checkpoint_of_a_clean_directory_keeps_the_broker_from_starting(clean: Path) -> None:
+    (clean / LOG_STARTS).write_bytes(bytes(8))
+
+    for found in both(clean):
+        (refusal,) = found.refusals
+        assert refusal.name == LOG_STARTS
+        assert "recover --all" in refusal.remedy
+    assert run(clean, scan_all=True).may_start
+
+
+def test_what_is_cut_off_is_in_the_verdict(killed: Path) -> None:
+    with (killed / "rolled-0" / "00000000000000000088.log").open("ab") as file:
+        file.write(bytes(8) + b"\0\0\1\0" + b"half")
+
+    for found in both(killed):
+        assert (found.may_start, found.has_findings) == (True, True)
+        assert verdict_of(found) == (
+            "The broker can be started: 16 bytes of its logs are cut off and kept in quarantine."
+        )
+
+
+def test_a_brokers_directory_without_meta_properties_exited_with_0(killed: Path) -> None:
+    (killed / "meta.properties").unlink()
+
+    for found in both(killed):
+        assert not found.may_start
+        assert verdict_of(found) == (
+            "The broker must not be started yet: it refuses to start because of "
+            f"{killed}/meta.properties; mend that, and run `stratalog recover` again."
+        )
+    # A broker that gets as far as loading deletes it; one that does not finds it when that is mended.
+    assert (killed / MARKER).exists()
+
+
+def test_a_sibling_without_meta_properties_is_noticed_though_it_is_not_named(clean: Path) -> None:
+    other = with_second(clean)
+    (other / "meta.properties").unlink()
+
+    assert run(other).may_start
+    assert not run(other, log_dirs=(str(clean), str(other))).may_start
+
+
+def test_a_partition_in_two_directories_keeps_the_broker_from_starting(tmp_path: Path) -> None:
+    one, two = copy_of("killed", tmp_path / "one"), copy_of("killed", tmp_path / "two")
+
+    report = run(one, two)
+
+    assert {found.kind for found in report.refusals} == {RefusalKind.TWICE, RefusalKind.OTHER_NODE}
+    assert all((directory / MARKER).exists() for directory in (one, two))
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in REFUSED if "partition.metadata" in name and "folder" not in name]
+)
+def test_a_garbled_partition_metadata_passed_with_exit_0(killed: Path, name: str) -> None:
+    change = REFUSED[name]
+    good = (killed / change.name).read_bytes() if (killed / change.name).exists() else b""
+    change.make(killed)
+
+    plan, report = both(killed)
+
+    is_ours = change.name == TOPIC_ID
+    assert (plan.may_start, report.may_start) == (is_ours, is_ours)
+    assert (plan.has_findings, report.has_findings) == (is_ours, is_ours)
+    assert ((killed / change.name).read_bytes() == good) == is_ours
+
+
+def test_the_garbled_bytes_of_partition_metadata_are_kept(killed: Path) -> None:
+    (killed / TOPIC_ID).write_bytes(b"\xff\xfe\0noise")
+
+    run(killed)
+
+    kept = killed / "stratalog-quarantine-rolled-0-partition.metadata-0"
+    assert kept.read_bytes() == b"\xff\xfe\0noise"
+
+
+def test_a_garbled_partition_metadata_of_a_topic_that_the_cluster_does_not_know_is_left(killed: Path) -> None:
+    (killed / "rolled-0").rename(killed / "unknown-0")
+    (killed / "unknown-0" / "partition.metadata").write_bytes(b"")
+
+    for found in both(killed):
+        (refusal,) = found.refusals
+        assert (refusal.kind, refusal.name) == (
+            RefusalKind.PARTITION_METADATA,
+            "unknown-0/partition.metadata",
+        )
+    assert (killed / "unknown-0" / "partition.metadata").read_bytes() == b""
+
+
+@pytest.mark.parametrize("how", ["of another topic", "of no topic"])
+def test_a_topic_id_that_contradicts_the_cluster_is_reported(killed: Path, how: str) -> None:
+    other = (killed / "codecs-0" / "partition.metadata").read_bytes()
+    data = other if how == "of another topic" else b"version: 0\ntopic_id: reGNe0_MHPkN7msm8w9sjg"
+    (killed / TOPIC_ID).write_bytes(data)
+
+    for found in both(killed):
+        (problem,) = found.result.directories[0].problems
+        assert problem.name == "rolled-0"
+        assert ("that of codecs" in problem.words) == (how == "of another topic")
+        assert (found.may_start, found.has_findings) == (True, True)
+    assert (killed / TOPIC_ID).read_bytes() == data
+
+
+def test_a_directory_that_failed_is_in_the_verdict(killed: Path, tmp_path: Path) -> None:
+    report = run(killed, tmp_path / "unmounted")
+
+    assert not report.may_start
+    assert f"{tmp_path}/unmounted is not recovered" in report.verdict
+
+
+def test_a_directory_of_a_zookeeper_cluster_needs_no_node_id(tmp_path: Path) -> None:
+    (source,) = catalog.log_dirs("2.8.2", "killed")
+
+    assert run(Path(shutil.copytree(source, tmp_path / "data"))).may_start
