@@ -4,11 +4,9 @@ It takes no lock, creates and changes nothing, and works on a read-only mount. W
 becomes segments; the last whole batch of the newest one is where the log ends, whatever stands behind it: a
 batch that is being written, or the zeros of a preallocated file. `refresh` looks again.
 
-A broker goes on meanwhile: it appends to files before it indexes them, so an index is read before the size of
-its log is asked for; it renames what it deletes, so a file that is gone is looked for in a new listing; it
-compacts, so a `.swap` may be in the place of other segments (`listing.py`). It notes an aborted transaction
-after it has written the marker, so aborts are taken from the markers as well. There is no high watermark
-here: everything that is in the files can be read.
+A broker goes on meanwhile (`looking.py`). It notes an aborted transaction after it has written the marker, so
+aborts are taken from the markers as well. There is no high watermark here: everything that is in the files
+can be read.
 """
 
 from __future__ import annotations
@@ -18,27 +16,17 @@ import logging
 import os
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
 from stratalog.clock import Clock
 from stratalog.config import LogConfig
 from stratalog.errors import CorruptIndexError, CorruptRecordError, CorruptSnapshotError, DiskError
-from stratalog.files.disk import ExpectedFile
-from stratalog.files.entries import FileStatus
-from stratalog.files.names import (
-    FileKind,
-    FileState,
-    SegmentFile,
-    TopicPartition,
-)
+from stratalog.files.names import TopicPartition
 from stratalog.files.processes import tell_in_child
 from stratalog.files.reading import DiskReader
-from stratalog.log.api.listing import SegmentFiles, list_log, offsets_of, whole_swaps
+from stratalog.log.api.looking import ATTEMPTS, Damage, Decided, Looker, Seen
 from stratalog.log.api.replay import Replay, ReplayedProducers
-from stratalog.log.api.seen_epochs import EpochsFile, epochs_in_batches
 from stratalog.log.epochs import EpochEntry
-from stratalog.log.offsets import OffsetMetadata
 from stratalog.log.producer_entry import CompletedTxn
 from stratalog.log.reading import AbortedTransaction, FetchedData, Isolation, check_passed_over, read
 from stratalog.log.segments import LogSegments
@@ -46,49 +34,13 @@ from stratalog.log.timestamps import SpecialTimestamp, find_offset, first_not_be
 from stratalog.records.kernels.memory import byte_array
 from stratalog.records.walk import Stop, explain_stop, walk_batches
 from stratalog.segment.search import TimestampAndOffset
-from stratalog.segment.segment import LogSegment
-from stratalog.segment.segment_files import Identities
 
 logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
-_ATTEMPTS = 5  # at a listing in which a file is gone before it is opened
 _EXPLAINED_SIZE = 1 << 16  # of what is no batch, to say why not
 _TAIL_SIZE = 1 << 20  # of what is read at once to see whether it is zeros
-INT64_MAX = 2**63 - 1
 _MOST_REPLAYS = 2  # from the newest snapshot, and from one that is known to be on the device
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Seen:
-    """The log at one moment. `decided` is found when a reader of committed records first asks, and
-    `rebuilt_epochs` where their file is garbled and somebody asks for the epochs."""
-
-    segments: LogSegments
-    snapshots: list[int]
-    epochs: tuple[EpochEntry, ...] | None  # None: their file is garbled
-    log_start_offset: int
-    end: OffsetMetadata
-    decided: list[_Decided] = field(default_factory=list)
-    rebuilt_epochs: list[tuple[EpochEntry, ...]] = field(default_factory=list)
-
-
-class _Decided(NamedTuple):
-    """Up to where transactions are decided, those that a marker behind the newest snapshot aborted, and
-    those that are open."""
-
-    stable: OffsetMetadata
-    aborted: list[CompletedTxn]
-    undecided: list[AbortedTransaction]
-
-
-class _Files(NamedTuple):
-    """What tells whether the files of a segment have changed; 0 where there is no transaction index."""
-
-    log_name: str
-    log_size: int
-    txn_index_size: int
-    identities: Identities
 
 
 class HiddenTail(NamedTuple):
@@ -124,17 +76,16 @@ class LogView:
         self._disk, self._clock = disk, clock
         self._directory = os.fspath(directory)
         self._given_start = log_start_offset
-        self._listed: dict[int, tuple[_Files, LogSegment]] = {}
-        self._epochs_file = EpochsFile(disk, self._directory)
+        self._looker = Looker(disk, clock, self._directory, config)
         self._replays: dict[int, Replay] = {}  # by the offset that each began at
         self._lock = threading.Lock()
-        self._seen = self._look()
+        self._seen = self._looker.look(self._given_start)
         tell_in_child(self)
 
     def start_over_in_child(self) -> None:
         """After a fork: the threads that may have held the locks are not here."""
         self._lock = threading.Lock()
-        for segment in {*self._seen.segments, *(known for _, known in self._listed.values())}:
+        for segment in {*self._seen.segments, *self._looker.segments()}:
             segment.start_over_in_child()
 
     def refresh(self, log_start_offset: int | None = None) -> None:
@@ -142,7 +93,7 @@ class LogView:
         with self._lock:
             if log_start_offset is not None:
                 self._given_start = log_start_offset
-            self._seen = self._look()
+            self._seen = self._looker.look(self._given_start)
 
     def close(self) -> None:
         """Give back memory and close the files that are kept open."""
@@ -178,12 +129,12 @@ class LogView:
     @property
     def epochs(self) -> tuple[EpochEntry, ...]:
         """The leader epochs, oldest first. Where their file is garbled this reads the headers of the log."""
-        return self._looking(_epochs)
+        return self._looking(Seen.all_epochs)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What is wrong with files beside the segments, and what is done instead."""
-        return () if self._epochs_file.note is None else (self._epochs_file.note,)
+        return () if self._looker.epochs_file.note is None else (self._looker.epochs_file.note,)
 
     @property
     def size(self) -> int:
@@ -218,19 +169,17 @@ class LogView:
     def look_again(self) -> None:
         """See the log as it is now, with nothing believed of what was seen before."""
         with self._lock:
-            for _, segment in self._listed.values():
-                segment.close_handlers()
-            self._listed = {}
-            self._seen = self._look()
+            self._looker.forget()
+            self._seen = self._looker.look(self._given_start)
 
-    def _looking(self, look: Callable[[_Seen], _T]) -> _T:
+    def _looking(self, look: Callable[[Seen], _T]) -> _T:
         """What is found in the log as it was last seen; as it is now, if files of it are gone or replaced.
 
         Where a truncated log goes on, a batch may stand in the middle of what was one before. That looks like
         damage, but not for long: damage is what is found again in a file that nobody has touched meanwhile.
         """
-        damage = _Damage(self._disk)
-        for _ in range(_ATTEMPTS):
+        damage = Damage(self._disk)
+        for _ in range(ATTEMPTS):
             seen = self._seen
             try:
                 return look(seen)
@@ -244,14 +193,14 @@ class LogView:
                 self.look_again()
         return look(self._seen)
 
-    def _replace_seen(self, seen: _Seen) -> None:
+    def _replace_seen(self, seen: Seen) -> None:
         """Put what is there now in the place of what was seen, unless another thread has done so."""
         with self._lock:
             if self._seen is seen:
-                self._seen = self._look()
+                self._seen = self._looker.look(self._given_start)
 
     def _read(
-        self, seen: _Seen, start_offset: int, max_size: int, isolation: Isolation, *, min_one_message: bool
+        self, seen: Seen, start_offset: int, max_size: int, isolation: Isolation, *, min_one_message: bool
     ) -> FetchedData:
         decided = self._decided(seen) if isolation is Isolation.TXN_COMMITTED else None
         found = read(
@@ -294,7 +243,7 @@ class LogView:
         """
         return self._looking(self._strange_tail)
 
-    def _strange_tail(self, seen: _Seen) -> tuple[int, int] | None:
+    def _strange_tail(self, seen: Seen) -> tuple[int, int] | None:
         if not len(seen.segments):
             return None
         active = seen.segments.active
@@ -311,7 +260,7 @@ class LogView:
         still no batch then are.
         """
         before: tuple[str, int] | None = None
-        for _ in range(_ATTEMPTS):
+        for _ in range(ATTEMPTS):
             found = self._looking(self._hidden_tail)
             if found is None or (found.path, found.position) == before:
                 return found
@@ -319,7 +268,7 @@ class LogView:
             self.look_again()
         return None  # somebody writes faster than this looks
 
-    def _hidden_tail(self, seen: _Seen) -> HiddenTail | None:
+    def _hidden_tail(self, seen: Seen) -> HiddenTail | None:
         found = self._strange_tail(seen)
         if found is None:
             return None
@@ -338,24 +287,22 @@ class LogView:
         """As `Log.fetch_offset_by_timestamp`."""
         return self._looking(lambda seen: self._find_offset(seen, timestamp))
 
-    def _find_offset(self, seen: _Seen, timestamp: int) -> TimestampAndOffset | None:
+    def _find_offset(self, seen: Seen, timestamp: int) -> TimestampAndOffset | None:
         if timestamp == SpecialTimestamp.MAX_TIMESTAMP and len(seen.segments):
             seen.segments.active.find_largest_timestamp()
-        found = find_offset(
-            seen.segments, lambda: _epochs(seen), timestamp, seen.log_start_offset, seen.end.offset
-        )
+        found = find_offset(seen.segments, seen.all_epochs, timestamp, seen.log_start_offset, seen.end.offset)
         return self._first_in_newest(seen, timestamp) if found is None and timestamp >= 0 else found
 
     def first_not_before(self, timestamp: int) -> TimestampAndOffset | None:
         """As `Log.first_not_before`."""
 
-        def look(seen: _Seen) -> TimestampAndOffset | None:
+        def look(seen: Seen) -> TimestampAndOffset | None:
             found = first_not_before(seen.segments, timestamp, seen.log_start_offset)
             return self._first_in_newest(seen, timestamp) if found is None else found
 
         return self._looking(look)
 
-    def _first_in_newest(self, seen: _Seen, timestamp: int) -> TimestampAndOffset | None:
+    def _first_in_newest(self, seen: Seen, timestamp: int) -> TimestampAndOffset | None:
         """The same in the newest segment, whatever its time index says.
 
         Whoever writes it knows its largest timestamp, and notes it with the next entry, or when the segment
@@ -365,119 +312,7 @@ class LogView:
             return None
         return seen.segments.active.find_offset_by_timestamp(timestamp, seen.log_start_offset)
 
-    def _look(self) -> _Seen:
-        for attempt in range(_ATTEMPTS):
-            try:
-                return self._look_once()
-            except DiskError as error:
-                if error.errno != errno.ENOENT or attempt == _ATTEMPTS - 1:
-                    raise
-        raise AssertionError("the last attempt returns or raises")
-
-    def _look_once(self) -> _Seen:
-        files = list_log(self._disk, self._directory)
-        # A descriptor that is kept open would go on showing a file that a broker has replaced.
-        self._disk.release(self._directory)
-        segments = LogSegments(self._segments_of(files))
-        epochs = self._epochs_file.read()
-        snapshots = offsets_of(files, FileKind.PRODUCER_SNAPSHOT)
-        if not len(segments):
-            end = OffsetMetadata(self._given_start, self._given_start, 0)
-            return _Seen(
-                segments=segments,
-                snapshots=snapshots,
-                epochs=epochs,
-                log_start_offset=self._given_start,
-                end=end,
-            )
-        end = self._end_of(segments.active)
-        return _Seen(
-            segments=segments,
-            snapshots=snapshots,
-            epochs=epochs,
-            log_start_offset=min(max(self._given_start, segments.first.base_offset), end.offset),
-            end=end,
-        )
-
-    def _segments_of(self, files: SegmentFiles) -> list[LogSegment]:
-        """A segment for each log that counts; the one from before where its files have not changed."""
-        before, self._listed = self._listed, {}
-        for base_offset in whole_swaps(files):
-            log = SegmentFile(base_offset, FileKind.LOG, FileState.SWAP)
-            self._listed[base_offset] = self._segment_of(log, files, before)
-        replaced = range(0)
-        if self._listed:
-            swaps = [segment for _, segment in self._listed.values()]
-            ends = [self._walked_end(segment, _last_indexed(segment))[0] for segment in swaps]
-            replaced = range(min(self._listed), max(ends))
-        for base_offset in offsets_of(files, FileKind.LOG):
-            if base_offset not in replaced and base_offset not in self._listed:
-                log = SegmentFile(base_offset, FileKind.LOG)
-                self._listed[base_offset] = self._segment_of(log, files, before)
-        for base_offset, known in before.items():
-            if self._listed.get(base_offset) is not known:
-                known[1].close_handlers()
-        return [segment for _, segment in self._listed.values()]
-
-    def _segment_of(
-        self, log: SegmentFile, files: SegmentFiles, before: dict[int, tuple[_Files, LogSegment]]
-    ) -> tuple[_Files, LogSegment]:
-        entry, txn_index = files[log], files.get(log._replace(kind=FileKind.TXN_INDEX))
-        index, time_index = (
-            files.get(log._replace(kind=kind)) for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
-        )
-        identities = Identities(
-            ExpectedFile(entry.id, entry.size),
-            *(None if file is None else ExpectedFile(file.id) for file in (index, time_index, txn_index)),
-        )
-        # An entry that came after its marker has not made the log any longer.
-        found = _Files(entry.name, entry.size, 0 if txn_index is None else txn_index.size, identities)
-        known = before.get(log.offset)
-        if known is not None and known[0] == found:
-            return known
-        segment = LogSegment.open(
-            self._disk,
-            self._directory,
-            log.offset,
-            self.config,
-            self._clock,
-            suffix=log.state.value,
-            size=entry.size,
-            has_index=index is not None,
-            has_time_index=time_index is not None,
-            has_txn_index=txn_index is not None,
-            identities=identities,
-        )
-        return found, segment
-
-    def _end_of(self, active: LogSegment) -> OffsetMetadata:
-        """Behind the last whole batch; the segment's size is set to there, so that nothing more is read."""
-        start, listed_size = _last_indexed(active), active.size
-        active.size = max(listed_size, self._disk.size(active.log_path))
-        next_offset, active.size = self._walked_end(active, start)
-        return OffsetMetadata(next_offset, active.base_offset, active.size)
-
-    def _walked_end(self, segment: LogSegment, start: int) -> tuple[int, int]:
-        """(next offset, position) behind the last whole batch; `start` is where the index knows one."""
-        found = self._walk_to_end(segment, start)
-        if found is None and start:  # an index of a log that has lost its tail
-            found = self._walk_to_end(segment, 0)
-        return found or (segment.base_offset, 0)
-
-    def _walk_to_end(self, active: LogSegment, start: int) -> tuple[int, int] | None:
-        """(next offset, position behind the last whole batch), from a batch at `start` on."""
-        found = None
-        try:
-            for chunk in active.batches(start):
-                last = chunk.headers[-1]
-                position = chunk.position + int(last["position"]) + int(last["size"])
-                # A damaged offset may be the largest there is, behind which there is none.
-                found = min(int(last["last_offset"]) + 1, INT64_MAX), position
-        except CorruptRecordError as error:
-            logger.info("%s is read up to what is no batch: %s", active.log_path, error)
-        return found
-
-    def _decided(self, seen: _Seen) -> _Decided:
+    def _decided(self, seen: Seen) -> Decided:
         """Up to the first record of an open transaction, or to the end of the log."""
         if not seen.decided:
             producers = self._producers(seen)
@@ -493,10 +328,10 @@ class LogView:
                     limit=seen.end,
                 )
                 stable = found.offset._replace(offset=max(found.offset.offset, seen.log_start_offset))
-            seen.decided.append(_Decided(stable, [*producers.aborted], producers.undecided))
+            seen.decided.append(Decided(stable, [*producers.aborted], producers.undecided))
         return seen.decided[0]
 
-    def _producers(self, seen: _Seen, *, up_to: int | None = None) -> ReplayedProducers:
+    def _producers(self, seen: Seen, *, up_to: int | None = None) -> ReplayedProducers:
         """From the newest snapshot that can be read, and the batches behind it. Nothing is written."""
         newest = seen.end.offset if up_to is None else min(up_to, seen.end.offset)
         starts = [each for each in reversed(seen.snapshots) if seen.log_start_offset < each <= newest]
@@ -508,7 +343,7 @@ class LogView:
         assert found is not None
         return found
 
-    def _replayed(self, seen: _Seen, start: int, *, is_snapshot: bool) -> ReplayedProducers | None:
+    def _replayed(self, seen: Seen, start: int, *, is_snapshot: bool) -> ReplayedProducers | None:
         """Producers at the end of the log; None for a snapshot that cannot be read.
 
         What was replayed for an earlier look is gone on with.
@@ -528,30 +363,6 @@ class LogView:
         return replay.producers
 
 
-def _epochs(seen: _Seen) -> tuple[EpochEntry, ...]:
-    if seen.epochs is not None:
-        return seen.epochs
-    if not seen.rebuilt_epochs:
-        found = epochs_in_batches(seen.segments, seen.log_start_offset, seen.end.offset)
-        seen.rebuilt_epochs.append(found)
-    return seen.rebuilt_epochs[0]
-
-
-class _Damage:
-    """What a reader has stumbled over, and its file as it was before the reader looked again."""
-
-    def __init__(self, disk: DiskReader) -> None:
-        self._disk = disk
-        self._found: tuple[str | None, int, FileStatus | None] | None = None
-
-    def is_found_again(self, error: CorruptRecordError | CorruptIndexError) -> bool:
-        """Whether the same was found the last time, and the file has not changed since."""
-        status = None if error.path is None else self._disk.status(error.path)
-        position = error.position if isinstance(error, CorruptRecordError) else 0
-        before, self._found = self._found, (error.path, position, status)
-        return before == self._found
-
-
 def _load_snapshot(producers: ReplayedProducers, offset: int) -> bool:
     try:
         entries = producers.snapshots.read(offset)
@@ -564,10 +375,3 @@ def _load_snapshot(producers: ReplayedProducers, offset: int) -> bool:
     for entry in entries:
         producers.load_producer_entry(entry)
     return True
-
-
-def _last_indexed(segment: LogSegment) -> int:
-    try:
-        return segment.offset_index.last_entry.position
-    except CorruptIndexError:  # it was trimmed while it was read
-        return 0

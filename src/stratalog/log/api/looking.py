@@ -1,0 +1,233 @@
+"""Looks at the files of a log beside whoever writes it: what is there now becomes segments and an end.
+
+A broker goes on meanwhile: it appends to files before it indexes them, so an index is read before the size of
+its log is asked for; it renames what it deletes, so a file that is gone is looked for in a new listing; it
+compacts, so a `.swap` may be in the place of other segments (`listing.py`). Where a truncated log goes on, a
+batch may stand in the middle of what was one before, which looks like damage (`Damage`).
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from stratalog.clock import Clock
+from stratalog.config import LogConfig
+from stratalog.errors import CorruptIndexError, CorruptRecordError, DiskError
+from stratalog.files.disk import ExpectedFile
+from stratalog.files.entries import FileStatus
+from stratalog.files.names import FileKind, FileState, SegmentFile
+from stratalog.files.reading import DiskReader
+from stratalog.log.api.listing import SegmentFiles, list_log, offsets_of, whole_swaps
+from stratalog.log.api.seen_epochs import EpochsFile, epochs_in_batches
+from stratalog.log.epochs import EpochEntry
+from stratalog.log.offsets import OffsetMetadata
+from stratalog.log.producer_entry import CompletedTxn
+from stratalog.log.reading import AbortedTransaction
+from stratalog.log.segments import LogSegments
+from stratalog.segment.segment import LogSegment
+from stratalog.segment.segment_files import Identities
+
+logger = logging.getLogger(__name__)
+
+ATTEMPTS = 5  # at a listing in which a file is gone before it is opened
+INT64_MAX = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """The log at one moment. `decided` is found when a reader of committed records first asks, and
+    `rebuilt_epochs` where their file is garbled and somebody asks for the epochs."""
+
+    segments: LogSegments
+    snapshots: list[int]
+    epochs: tuple[EpochEntry, ...] | None  # None: their file is garbled
+    log_start_offset: int
+    end: OffsetMetadata
+    decided: list[Decided] = field(default_factory=list)
+    rebuilt_epochs: list[tuple[EpochEntry, ...]] = field(default_factory=list)
+
+    def all_epochs(self) -> tuple[EpochEntry, ...]:
+        """The leader epochs by their file, or else by the batches."""
+        if self.epochs is not None:
+            return self.epochs
+        if not self.rebuilt_epochs:
+            found = epochs_in_batches(self.segments, self.log_start_offset, self.end.offset)
+            self.rebuilt_epochs.append(found)
+        return self.rebuilt_epochs[0]
+
+
+class Decided(NamedTuple):
+    """Up to where transactions are decided, those that a marker behind the newest snapshot aborted, and
+    those that are open."""
+
+    stable: OffsetMetadata
+    aborted: list[CompletedTxn]
+    undecided: list[AbortedTransaction]
+
+
+class _Files(NamedTuple):
+    """What tells whether the files of a segment have changed; 0 where there is no transaction index."""
+
+    log_name: str
+    log_size: int
+    txn_index_size: int
+    identities: Identities
+
+
+class Looker:
+    """Looks at one log, again and again: a segment whose files have not changed stays the one that it was."""
+
+    def __init__(self, disk: DiskReader, clock: Clock, directory: str, config: LogConfig) -> None:
+        self._disk, self._clock = disk, clock
+        self._directory = directory
+        self._config = config
+        self._listed: dict[int, tuple[_Files, LogSegment]] = {}
+        self.epochs_file = EpochsFile(disk, directory)
+
+    def segments(self) -> list[LogSegment]:
+        """All that the last look found."""
+        return [segment for _, segment in self._listed.values()]
+
+    def forget(self) -> None:
+        """Believe nothing of what was seen before."""
+        for segment in self.segments():
+            segment.close_handlers()
+        self._listed = {}
+
+    def look(self, log_start_offset: int) -> Seen:
+        """The log as it is now; `log_start_offset` is where its owner says that it starts."""
+        for attempt in range(ATTEMPTS):
+            try:
+                return self._look_once(log_start_offset)
+            except DiskError as error:
+                if error.errno != errno.ENOENT or attempt == ATTEMPTS - 1:
+                    raise
+        raise AssertionError("the last attempt returns or raises")
+
+    def _look_once(self, given_start: int) -> Seen:
+        files = list_log(self._disk, self._directory)
+        # A descriptor that is kept open would go on showing a file that a broker has replaced.
+        self._disk.release(self._directory)
+        segments = LogSegments(self._segments_of(files))
+        epochs = self.epochs_file.read()
+        snapshots = offsets_of(files, FileKind.PRODUCER_SNAPSHOT)
+        if not len(segments):
+            end = OffsetMetadata(given_start, given_start, 0)
+            return Seen(
+                segments=segments,
+                snapshots=snapshots,
+                epochs=epochs,
+                log_start_offset=given_start,
+                end=end,
+            )
+        end = self._end_of(segments.active)
+        return Seen(
+            segments=segments,
+            snapshots=snapshots,
+            epochs=epochs,
+            log_start_offset=min(max(given_start, segments.first.base_offset), end.offset),
+            end=end,
+        )
+
+    def _segments_of(self, files: SegmentFiles) -> list[LogSegment]:
+        """A segment for each log that counts; the one from before where its files have not changed."""
+        before, self._listed = self._listed, {}
+        for base_offset in whole_swaps(files):
+            log = SegmentFile(base_offset, FileKind.LOG, FileState.SWAP)
+            self._listed[base_offset] = self._segment_of(log, files, before)
+        replaced = range(0)
+        if self._listed:
+            swaps = [segment for _, segment in self._listed.values()]
+            ends = [self._walked_end(segment, _last_indexed(segment))[0] for segment in swaps]
+            replaced = range(min(self._listed), max(ends))
+        for base_offset in offsets_of(files, FileKind.LOG):
+            if base_offset not in replaced and base_offset not in self._listed:
+                log = SegmentFile(base_offset, FileKind.LOG)
+                self._listed[base_offset] = self._segment_of(log, files, before)
+        for base_offset, known in before.items():
+            if self._listed.get(base_offset) is not known:
+                known[1].close_handlers()
+        return [segment for _, segment in self._listed.values()]
+
+    def _segment_of(
+        self, log: SegmentFile, files: SegmentFiles, before: dict[int, tuple[_Files, LogSegment]]
+    ) -> tuple[_Files, LogSegment]:
+        entry, txn_index = files[log], files.get(log._replace(kind=FileKind.TXN_INDEX))
+        index, time_index = (
+            files.get(log._replace(kind=kind)) for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
+        )
+        identities = Identities(
+            ExpectedFile(entry.id, entry.size),
+            *(None if file is None else ExpectedFile(file.id) for file in (index, time_index, txn_index)),
+        )
+        # An entry that came after its marker has not made the log any longer.
+        found = _Files(entry.name, entry.size, 0 if txn_index is None else txn_index.size, identities)
+        known = before.get(log.offset)
+        if known is not None and known[0] == found:
+            return known
+        segment = LogSegment.open(
+            self._disk,
+            self._directory,
+            log.offset,
+            self._config,
+            self._clock,
+            suffix=log.state.value,
+            size=entry.size,
+            has_index=index is not None,
+            has_time_index=time_index is not None,
+            has_txn_index=txn_index is not None,
+            identities=identities,
+        )
+        return found, segment
+
+    def _end_of(self, active: LogSegment) -> OffsetMetadata:
+        """Behind the last whole batch; the segment's size is set to there, so that nothing more is read."""
+        start, listed_size = _last_indexed(active), active.size
+        active.size = max(listed_size, self._disk.size(active.log_path))
+        next_offset, active.size = self._walked_end(active, start)
+        return OffsetMetadata(next_offset, active.base_offset, active.size)
+
+    def _walked_end(self, segment: LogSegment, start: int) -> tuple[int, int]:
+        """(next offset, position) behind the last whole batch; `start` is where the index knows one."""
+        found = self._walk_to_end(segment, start)
+        if found is None and start:  # an index of a log that has lost its tail
+            found = self._walk_to_end(segment, 0)
+        return found or (segment.base_offset, 0)
+
+    def _walk_to_end(self, active: LogSegment, start: int) -> tuple[int, int] | None:
+        """(next offset, position behind the last whole batch), from a batch at `start` on."""
+        found = None
+        try:
+            for chunk in active.batches(start):
+                last = chunk.headers[-1]
+                position = chunk.position + int(last["position"]) + int(last["size"])
+                # A damaged offset may be the largest there is, behind which there is none.
+                found = min(int(last["last_offset"]) + 1, INT64_MAX), position
+        except CorruptRecordError as error:
+            logger.info("%s is read up to what is no batch: %s", active.log_path, error)
+        return found
+
+
+class Damage:
+    """What a reader has stumbled over, and its file as it was before the reader looked again."""
+
+    def __init__(self, disk: DiskReader) -> None:
+        self._disk = disk
+        self._found: tuple[str | None, int, FileStatus | None] | None = None
+
+    def is_found_again(self, error: CorruptRecordError | CorruptIndexError) -> bool:
+        """Whether the same was found the last time, and the file has not changed since."""
+        status = None if error.path is None else self._disk.status(error.path)
+        position = error.position if isinstance(error, CorruptRecordError) else 0
+        before, self._found = self._found, (error.path, position, status)
+        return before == self._found
+
+
+def _last_indexed(segment: LogSegment) -> int:
+    try:
+        return segment.offset_index.last_entry.position
+    except CorruptIndexError:  # it was trimmed while it was read
+        return 0
