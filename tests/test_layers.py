@@ -84,7 +84,7 @@ def test_the_reader_of_imports_sees_each_form() -> None:
     source = """
 import stratalog.records.walk
 from stratalog import files
-from stratalog.engine.engine import ThreadEngine
+from stratalog.engine.threads import ThreadEngine
 def late():
     import stratalog.spark.session as s
 """

@@ -11,7 +11,7 @@ import pytest
 
 from stratalog.cli import main
 from stratalog.cli.demo_damage import Planted, unexpected
-from stratalog.engine.engine import ThreadEngine
+from stratalog.engine.threads import ThreadEngine
 from stratalog.files.disk import Disk
 from stratalog.jobs.walk import walk_logs
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,10 +11,7 @@ import pytest
 from stratalog.directory.recovery.progress import DeviceProgress, Phase, RecoveryProgress
 from stratalog.engine.devices import Device, ReaderCount, busy_ms, device_of
 from stratalog.engine.measuring import RateMeter
-from stratalog.engine.readers import scan_all
 from stratalog.files.disk import Disk
-from stratalog.files.simulated import SimulatedDisk
-from tests.waiting import PATIENCE_S
 
 DISK_A, DISK_B = Device(1, "a"), Device(2, "b")
 
@@ -147,90 +142,6 @@ def test_a_rate_is_that_of_the_last_seconds() -> None:
         meter.note(float(second), second * 10 if second < 50 else 500 + (second - 50) * 1000)
 
     assert meter.rate == 1000.0
-
-
-def contents(names: list[str], size: int = 100_000) -> SimulatedDisk:
-    return SimulatedDisk.of({f"/data/{name}": bytes(size) for name in names})
-
-
-def test_every_task_is_run_once_and_each_device_in_order() -> None:
-    seen: dict[str, list[str]] = {"a": [], "b": []}
-    tasks = {device: [f"{device.name}{number:03d}" for number in range(50)] for device in (DISK_A, DISK_B)}
-
-    uses = scan_all(tasks, lambda _, task: seen[task[0]].append(task), disk=SimulatedDisk(), readers=1)
-
-    assert seen == {"a": tasks[DISK_A], "b": tasks[DISK_B]}
-    assert [use.device for use in uses] == [DISK_A, DISK_B]
-
-
-def test_bytes_are_counted_by_device() -> None:
-    disk = contents(["x", "y"])
-
-    def read(door: Disk, name: str) -> None:
-        with door.open_read(f"/data/{name}") as file:
-            door.read_into(file, memoryview(bytearray(70_000)), 50_000)
-
-    uses = scan_all({DISK_A: ["x", "y"], DISK_B: ["x"]}, read, disk=disk)
-
-    assert [use.bytes_read for use in uses] == [100_000, 50_000]
-
-
-def test_as_many_readers_as_the_caller_says_run_at_once() -> None:
-    together = threading.Barrier(3)
-
-    uses = scan_all(
-        {DISK_A: list(range(3))},
-        lambda *_: together.wait(timeout=PATIENCE_S),
-        disk=SimulatedDisk(),
-        readers=3,
-    )
-
-    assert uses[0].most_readers == 3
-
-
-def test_what_a_task_raises_ends_all_readers_and_is_raised() -> None:
-    disk = contents(["x"])
-    begun = threading.Barrier(2)
-
-    def run(door: Disk, task: str) -> None:
-        if task == "fails":
-            begun.wait(timeout=PATIENCE_S)
-            raise ZeroDivisionError
-        begun.wait(timeout=PATIENCE_S)
-        while True:  # ended at one of its reads
-            door.read_at("/data/x", 10, 0)
-
-    with pytest.raises(ZeroDivisionError):
-        scan_all({DISK_A: ["endless"], DISK_B: ["fails"]}, run, disk=disk)
-
-
-def test_a_reader_too_many_is_held_up_inside_its_task() -> None:
-    """Time goes on by what is read, and more with two readers: so one is measured as better than two."""
-    disk = contents(["x"], size=4096)
-    lock, reads = threading.Lock(), Counter[int]()
-    state = {"now": 0.0, "last": 0}
-
-    def run(door: Disk, _: int) -> None:
-        buffer = memoryview(bytearray(4096))
-        me = threading.get_ident()
-        for _ in range(20_000):
-            door.read_into("/data/x", buffer, 0)
-            with lock:
-                state["now"] += 0.002 if state["last"] == me else 0.02
-                state["last"] = me
-                reads[me] += 1
-
-    uses = scan_all({DISK_A: [1, 2, 3]}, run, disk=disk, monotonic=lambda: state["now"])
-
-    assert uses[0].bytes_read == 3 * 20_000 * 4096
-    assert uses[0].most_readers == 2
-    # The second one is let go on where nothing is left to be taken: the last third of the work.
-    assert min(reads.values()) < max(reads.values()) * 0.6
-
-
-def test_nothing_to_read_ends_at_once() -> None:
-    assert scan_all({}, lambda *_: None, disk=SimulatedDisk()) == ()
-    assert scan_all({DISK_A: []}, lambda *_: None, disk=SimulatedDisk())[0].bytes_read == 0
 
 
 def test_the_time_left_is_that_of_the_slowest_device() -> None:

@@ -20,10 +20,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import stratalog
-from stratalog.engine.engine import Progress, ThreadEngine
+from stratalog.engine.progress import Progress
+from stratalog.engine.threads import ThreadEngine
 from stratalog.errors import CorruptRecordError, LogDirLockedError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock
+from stratalog.files.reading import DiskReader
 from stratalog.files.simulated import PowerCut, SimulatedDisk
 from stratalog.jobs.export import (
     ExportReport,
@@ -183,7 +185,7 @@ class StoppedError(Exception):
 def stopping_after(tasks_done: int) -> RunTasks:
     def run(tasks: Sequence[ExportTask]) -> Sequence[TaskNote]:
         for task in tasks[:tasks_done]:
-            export_task(task)
+            export_task(DiskReader(), task)
         raise StoppedError
 
     return run
@@ -234,10 +236,10 @@ def test_a_run_that_was_stopped_goes_on_from_where_the_logs_were_moved_to(logs: 
 def test_a_task_that_ran_twice_counts_once(logs: Path, tmp_path: Path) -> None:
     def twice(tasks: Sequence[ExportTask]) -> Sequence[TaskNote]:
         for task in tasks:
-            export_task(task)
+            export_task(DiskReader(), task)
             note = tmp_path / "out" / STATE / f"run-{task.run:06d}" / f"task-{task.number:05d}.json"
             note.unlink()  # as one that is believed dead, and ends after the other
-            export_task(task)
+            export_task(DiskReader(), task)
         return [note for note in notes_of(tasks) if note is not None]
 
     run_export(
@@ -357,7 +359,7 @@ def test_progress_is_told_in_bytes(logs: Path, tmp_path: Path) -> None:
     export_logs(ThreadEngine(1), options(logs), str(tmp_path / "out"), ROWS, on_progress=seen.append)
 
     size = sum(path.stat().st_size for path in logs.rglob("*.log"))
-    assert (seen[-1].weight_done, seen[-1].weight_total) == (size, size)
+    assert (seen[-1].bytes_done, seen[-1].bytes_total) == (size, size)
 
 
 def test_many_days_out_of_order_do_not_keep_many_files_open(
@@ -523,7 +525,7 @@ def test_a_process_that_is_killed_again_and_again_loses_and_repeats_nothing(tmp_
         for number in range(300):
             log.append_many([NewRecord(b"%d" % number, None, (), T0 + number * HOUR_MS)])
     script = f"""
-from stratalog.engine.engine import ThreadEngine
+from stratalog.engine.threads import ThreadEngine
 from stratalog.jobs.export import export_logs
 from stratalog.jobs.exporting.rows import RowSettings
 from stratalog.jobs.reading.options import ReadOptions

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from stratalog.engine.engine import ThreadEngine
+from stratalog.engine.threads import ThreadEngine
 from stratalog.files.disk import Disk
+from stratalog.files.reading import DiskReader
 from stratalog.jobs.damage import DamageKind
 from stratalog.jobs.walk import SegmentWalk, WalkTask, by_topic, plan_walk, walk_logs, walk_segment
 from stratalog.segment import headers
@@ -20,7 +21,8 @@ ROLLED = next(partition for partition in partitions("4.3.1", "clean") if partiti
 def walk_file(path: Path, *, is_active: bool = True) -> SegmentWalk:
     size = path.stat().st_size
     return walk_segment(
-        WalkTask(path=str(path), topic="t", partition=0, base_offset=0, size=size, is_active=is_active)
+        DiskReader(),
+        WalkTask(path=str(path), topic="t", partition=0, base_offset=0, size=size, is_active=is_active),
     )
 
 

@@ -8,72 +8,97 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from stratalog.engine.engine import Progress
+from stratalog.engine.engine import results_in_order
+from stratalog.engine.progress import Progress
 from stratalog.errors import CorruptRecordError
+from stratalog.files.reading import DiskReader
 from stratalog.spark.engine import SparkEngine
 
 
-def fail_on_three(task: int) -> int:
+def factorial(_: DiskReader, task: int) -> int:
+    return math.factorial(task)
+
+
+def fail_on_three(_: DiskReader, task: int) -> int:
     if task == 3:
         raise CorruptRecordError("planted", position=7, path=Path("dir") / "a.log")
     return task
 
 
-def divide(task: int) -> float:
+def divide(_: DiskReader, task: int) -> float:
     return 1 / task
 
 
 def test_results_come_in_the_order_of_the_tasks(spark: SparkSession) -> None:
-    results = SparkEngine(spark).map(math.factorial, list(range(30)), weights=list(range(30)))
+    results = results_in_order(SparkEngine(spark).run(factorial, list(range(30)), sizes=list(range(30))))
 
     assert results == [math.factorial(task) for task in range(30)]
 
 
 def test_no_tasks_give_no_results(spark: SparkSession) -> None:
-    assert SparkEngine(spark).map(math.factorial, []) == []
+    assert results_in_order(SparkEngine(spark).run(factorial, [])) == []
 
 
 def test_tasks_are_packed_to_a_few_for_each_core(spark: SparkSession) -> None:
-    def partition(_task: int) -> int:
+    def partition(_disk: DiskReader, _task: int) -> int:
         from pyspark import TaskContext
 
         context = TaskContext.get()
         return -1 if context is None else context.partitionId()
 
-    partitions = SparkEngine(spark, packs_per_core=3).map(partition, list(range(100)))
+    partitions = results_in_order(SparkEngine(spark, packs_per_core=3).run(partition, list(range(100))))
 
     assert sorted(set(partitions)) == list(range(6))
 
 
 def test_our_errors_arrive_with_their_facts(spark: SparkSession) -> None:
     with pytest.raises(CorruptRecordError) as caught:
-        SparkEngine(spark).map(fail_on_three, list(range(5)))
+        results_in_order(SparkEngine(spark).run(fail_on_three, list(range(5))))
 
     assert (caught.value.position, caught.value.path) == (7, "dir/a.log")
+
+
+def test_a_failed_task_leaves_the_others_alone(spark: SparkSession) -> None:
+    outcomes = sorted(SparkEngine(spark).run(fail_on_three, list(range(5))), key=lambda each: each.number)
+
+    assert [outcome.number for outcome in outcomes if outcome.error is not None] == [3]
+    assert [outcome.task for outcome in outcomes] == list(range(5))
+
+
+def test_many_tasks_are_several_jobs(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stratalog.spark.engine.TASKS_IN_A_JOB", 7)
+    seen: list[Progress] = []
+
+    results = results_in_order(SparkEngine(spark).run(factorial, list(range(20)), on_progress=seen.append))
+
+    assert results == [math.factorial(task) for task in range(20)]
+    assert (seen[-1].tasks_done, seen[-1].bytes_done, seen[-1].bytes_total) == (20, 20, 20)
 
 
 def test_other_errors_end_the_map_as_sparks_own(spark: SparkSession) -> None:
     from pyspark.errors import PythonException
 
     with pytest.raises(PythonException, match="ZeroDivisionError"):
-        SparkEngine(spark).map(divide, [1, 0])
+        results_in_order(SparkEngine(spark).run(divide, [1, 0]))
 
 
 def test_progress_grows_to_the_whole(spark: SparkSession) -> None:
     seen: list[Progress] = []
 
-    SparkEngine(spark).map(math.factorial, list(range(20)), weights=[10] * 20, on_progress=seen.append)
+    results_in_order(
+        SparkEngine(spark).run(factorial, list(range(20)), sizes=[10] * 20, on_progress=seen.append)
+    )
 
-    done = [progress.weight_done for progress in seen]
+    done = [progress.bytes_done for progress in seen]
     assert done == sorted(done)
-    assert (seen[0].weight_done, seen[-1].weight_done, seen[-1].weight_total) == (0, 200, 200)
+    assert (seen[0].bytes_done, seen[-1].bytes_done, seen[-1].bytes_total) == (0, 200, 200)
     assert (seen[-1].tasks_done, seen[-1].tasks_count) == (20, 20)
 
 
 def test_the_callers_job_group_is_put_back(spark: SparkSession) -> None:
     spark.sparkContext.setJobGroup("mine", "of the caller")
 
-    SparkEngine(spark).map(math.factorial, [1], on_progress=lambda _: None)
+    results_in_order(SparkEngine(spark).run(factorial, [1], on_progress=lambda _: None))
 
     assert spark.sparkContext.getLocalProperty("spark.jobGroup.id") == "mine"
     assert spark.sparkContext.getLocalProperty("spark.job.description") == "of the caller"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from stratalog.engine.engine import ThreadEngine
+from stratalog.engine.threads import ThreadEngine
 from stratalog.files.disk import Disk
 from stratalog.jobs.walk import walk_logs
 from stratalog.spark.engine import SparkEngine

@@ -127,10 +127,11 @@ def _directory(output: Output, directory: Path | None) -> Iterator[Path]:
 @contextmanager
 def _engine(output: Output, name: str, master: str) -> Iterator[Engine]:
     if name == "threads":
-        from stratalog.engine.engine import ThreadEngine
+        from stratalog.engine.threads import ThreadEngine
 
         yield ThreadEngine()
         return
+    from stratalog.engine.engine import results_in_order
     from stratalog.jobs.walk import wake_worker
     from stratalog.spark.engine import SparkEngine
     from stratalog.spark.session import session
@@ -139,7 +140,7 @@ def _engine(output: Output, name: str, master: str) -> Iterator[Engine]:
     with session("stratalog demo", master=master) as spark:
         engine = SparkEngine(spark)
         # The first job of a session takes seconds to start its workers, which would count as walking.
-        engine.map(wake_worker, range(WAKING_TASKS))
+        results_in_order(engine.run(wake_worker, range(WAKING_TASKS)))
         yield engine
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from stratalog.engine.engine import OnProgress, ThreadEngine
+from stratalog.engine.engine import results_in_order
+from stratalog.engine.progress import OnProgress
+from stratalog.engine.threads import ThreadEngine
 from stratalog.files.disk import Disk
 from stratalog.files.names import FileKind, TopicPartition, partition_directory_name, segment_file_name
 from stratalog.records.build import BatchOptions, build_batches
@@ -81,8 +82,11 @@ def build_logs(
 ) -> None:
     """Write the partitions side by side: encoding, compressing and writing all release the GIL."""
     plans = plan_logs(directory, size=size, seed=seed)
-    write = partial(write_partition, disk)
-    ThreadEngine().map(write, plans, weights=[plan.size for plan in plans], on_progress=on_progress)
+    sizes = [plan.size for plan in plans]
+    writing = ThreadEngine().run(
+        lambda _, plan: write_partition(disk, plan), plans, sizes=sizes, on_progress=on_progress
+    )
+    results_in_order(writing)
 
 
 def write_partition(disk: Disk, plan: PartitionPlan) -> None:

@@ -16,7 +16,7 @@ import click
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from stratalog.engine.engine import OnProgress, Progress
+    from stratalog.engine.progress import OnProgress, Progress
 
 Command = TypeVar("Command", bound=Callable[..., object])
 ShowBar = Callable[[str, str, int, int], None]
@@ -77,7 +77,7 @@ class Output:
         with self.bars(unit=unit) as show:
 
             def on_progress(progress: Progress) -> None:
-                show("", words, progress.weight_done, progress.weight_total)
+                show("", words, progress.bytes_done, progress.bytes_total)
 
             yield on_progress
 

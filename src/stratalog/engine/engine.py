@@ -1,114 +1,104 @@
-"""The seam between a job and what runs it: map a pure function over tasks, give back small results.
+"""The seam between an operation and what runs it: a pure function of a task and the reading half of a disk.
 
-A job plans tasks, an engine maps the job's function over them, and the job draws the conclusions. The
-function must be importable and each task and result small and picklable, since the engine may be Spark
-on other machines. `ThreadEngine` runs here: the kernels release the GIL, so threads use every core.
+An operation plans tasks, an engine maps a function over them, and the operation draws its conclusions from
+the outcomes, which arrive as they finish. An engine holds only a few outcomes that nobody has taken yet; an
+operation that takes them slowly holds up the readers. A task's error is a value of its outcome, so that one
+directory can fail alone; a fault of ours is raised. `ThreadEngine` (`threads.py`) runs here, `SparkEngine` on
+Spark: there the function must be importable, and each task and result small and picklable.
 """
 
 from __future__ import annotations
 
 import heapq
-import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
+
+from stratalog.engine.progress import OnProgress
+from stratalog.errors import StratalogError
+from stratalog.files.reading import DiskReader
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+TaskFunction = Callable[[DiskReader, Task], Result]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """How far a map is: tasks finished and their weight, where an engine can tell."""
+@dataclass(frozen=True, slots=True)
+class Outcome(Generic[Task, Result]):
+    """What came of a task; `number` is its place among the tasks that were given."""
 
-    tasks_done: int
-    tasks_count: int
-    weight_done: int
-    weight_total: int
+    number: int
+    task: Task
+    value: Result | StratalogError
 
+    @property
+    def error(self) -> StratalogError | None:
+        """Why the task failed; None if it did not."""
+        return self.value if isinstance(self.value, StratalogError) else None
 
-OnProgress = Callable[[Progress], None]
+    @property
+    def result(self) -> Result:
+        """What the function returned; raises the task's error if it failed."""
+        if isinstance(self.value, StratalogError):
+            raise self.value
+        return self.value
 
 
 class Engine(Protocol):
-    """Maps a function over tasks, in any order and on any machine."""
+    """Runs a function over tasks, in any order and on any machine."""
 
-    def map(
+    def run(
         self,
-        function: Callable[[Task], Result],
+        function: TaskFunction[Task, Result],
         tasks: Sequence[Task],
         *,
-        weights: Sequence[int] | None = None,
+        sizes: Sequence[int] | None = None,
+        paths: Sequence[str] | None = None,
         on_progress: OnProgress | None = None,
-    ) -> list[Result]:
-        """The results in the order of the tasks.
+    ) -> Generator[Outcome[Task, Result], None, None]:
+        """The outcome of each task, as they finish. Closing the iterator ends the run.
 
-        `weights` say what each task costs, in bytes mostly: the largest start first. `on_progress` may
-        be called from another thread. The first error of a task ends the map and is raised here.
+        `sizes` are how many bytes each task reads, `paths` what it reads from: tasks of one device are taken
+        in their order then, by as many readers as the device can use. Without paths the largest start first,
+        on all cores. `on_progress` may be called from another thread.
         """
         ...
 
 
-class ThreadEngine:
-    """Maps in this process, with one thread per core unless told otherwise."""
-
-    def __init__(self, workers: int | None = None) -> None:
-        self._workers = workers or os.cpu_count() or 1
-
-    def map(
-        self,
-        function: Callable[[Task], Result],
-        tasks: Sequence[Task],
-        *,
-        weights: Sequence[int] | None = None,
-        on_progress: OnProgress | None = None,
-    ) -> list[Result]:
-        costs = task_weights(len(tasks), weights)
-        largest_first = sorted(range(len(tasks)), key=lambda index: -costs[index])
-        results: dict[int, Result] = {}
-        weight_done = 0
-        with ThreadPoolExecutor(self._workers, thread_name_prefix="stratalog") as pool:
-            running = {pool.submit(function, tasks[index]): index for index in largest_first}
-            try:
-                for future in as_completed(running):
-                    index = running[future]
-                    results[index] = future.result()
-                    weight_done += costs[index]
-                    if on_progress:
-                        on_progress(
-                            Progress(
-                                tasks_done=len(results),
-                                tasks_count=len(tasks),
-                                weight_done=weight_done,
-                                weight_total=sum(costs),
-                            )
-                        )
-            finally:
-                # After an error or Ctrl-C nothing waits for tasks that have not begun.
-                pool.shutdown(wait=False, cancel_futures=True)
-        return [results[index] for index in range(len(tasks))]
+def results_in_order(outcomes: Generator[Outcome[Task, Result], None, None]) -> list[Result]:
+    """The results in the order of the tasks. The first error ends the run and is raised."""
+    results: dict[int, Result] = {}
+    with closing(outcomes):
+        for outcome in outcomes:
+            results[outcome.number] = outcome.result
+    return [results[number] for number in range(len(results))]
 
 
-def task_weights(tasks_count: int, weights: Sequence[int] | None) -> list[int]:
-    """One weight for each task; 1 where none are given."""
-    if weights is None:
+def task_sizes(tasks_count: int, sizes: Sequence[int] | None) -> list[int]:
+    """One size for each task; 1 where none are given."""
+    if sizes is None:
         return [1] * tasks_count
-    if len(weights) != tasks_count:
-        raise ValueError(f"{len(weights)} weights for {tasks_count} tasks")
-    return list(weights)
+    if len(sizes) != tasks_count:
+        raise ValueError(f"{len(sizes)} sizes for {tasks_count} tasks")
+    return list(sizes)
 
 
-def pack(weights: Sequence[int], packs_count: int) -> list[list[int]]:
-    """The numbers of the tasks in at most `packs_count` packs of about equal weight, heaviest pack first.
+def pack(sizes: Sequence[int], packs_count: int) -> list[list[int]]:
+    """The numbers of the tasks in at most `packs_count` packs of about equal size, largest pack first.
 
-    The largest remaining task goes to the lightest pack. No pack is empty.
+    The largest remaining task goes to the smallest pack. No pack is empty.
     """
-    packs: list[list[int]] = [[] for _ in range(min(packs_count, len(weights)))]
-    lightest = [(0, number) for number in range(len(packs))]
-    for index in sorted(range(len(weights)), key=lambda index: -weights[index]):
-        # A task without weight still costs something: without this all of them would share a pack.
-        weight, number = heapq.heappop(lightest)
+    packs: list[list[int]] = [[] for _ in range(min(packs_count, len(sizes)))]
+    smallest = [(0, number) for number in range(len(packs))]
+    for index in largest_first(sizes):
+        # A task without a size still costs something: without this all of them would share a pack.
+        size, number = heapq.heappop(smallest)
         packs[number].append(index)
-        heapq.heappush(lightest, (weight + max(1, weights[index]), number))
-    return sorted(packs, key=lambda members: -sum(weights[index] for index in members))
+        heapq.heappush(smallest, (size + max(1, sizes[index]), number))
+    return sorted(packs, key=lambda members: -sum(sizes[index] for index in members))
+
+
+def largest_first(sizes: Sequence[int]) -> list[int]:
+    """The numbers of the tasks, by size."""
+    return sorted(range(len(sizes)), key=lambda index: -sizes[index])

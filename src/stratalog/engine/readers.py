@@ -1,12 +1,14 @@
-"""Readers: threads that take the scans of a device in order, as many at once as it stands.
+"""Readers: threads that take the tasks of a device in order, as many at once as it can use.
 
-Theory of operation. Each device has a queue, sorted by partition and segment, and threads that take from its
-front, so that a device sees few sequential streams. The thread that called `scan_all` looks every few
-milliseconds at how much was read, lets `ReaderCount` decide and tells how far it is. A reader too many does
-not wait for the end of its segment, which may be a gigabyte away: it is held up before its next read, and
-goes on when it is wanted again, or when the queue is empty and nobody else is to be slowed down.
-Whatever a scan raises ends all readers and is raised by `scan_all`; a failure that concerns one directory
-only is the business of the function that runs the scan.
+Theory of operation. Each device has a queue and threads that take from its front, so that a device sees few
+sequential streams. The thread that takes the outcomes looks every few milliseconds at how much was read, lets
+`ReaderCount` decide and reports how far the work is. A reader too many does not wait for the end of its
+segment, which may be a gigabyte away: it is held up before its next read, and goes on when it is wanted
+again, or when the queue is empty and nobody else is to be slowed down. A reader that has finished a task
+waits while too many outcomes have not been taken yet: that bounds the memory.
+
+An error of ours is the outcome of its task. Whatever else a task raises ends all readers and is raised where
+the outcomes are taken.
 """
 
 from __future__ import annotations
@@ -14,9 +16,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Generic
 
 from stratalog.engine.devices import (
     LONGEST_WINDOW_S,
@@ -27,72 +28,63 @@ from stratalog.engine.devices import (
     busy_ms,
     fixed_count,
 )
+from stratalog.engine.engine import Outcome, Result, Task, TaskFunction
 from stratalog.engine.measuring import RateMeter, ReadingDisk
+from stratalog.engine.progress import DeviceUse
+from stratalog.errors import StratalogError
 from stratalog.files.reading import DiskReader
 
-Task = TypeVar("Task")
 MonotonicClock = Callable[[], float]
+OnReading = Callable[[Sequence[DeviceUse]], object]
 
 _TICK_S = 0.02
+MOST_WAITING = 8  # outcomes that nobody has taken yet
 
 
 class _Stopped(BaseException):
-    """Ends a reader in the middle of a scan; no Exception, so that no scan takes it for a failure."""
+    """Ends a reader in the middle of a task; no Exception, so that no task takes it for a failure."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceUse:
-    """What one device has read: bytes, seconds, bytes a second lately, readers now and at most.
-
-    `busy` is the part of the time in which the device was at work, as the system counts it: 0 where
-    everything came out of the page cache, None where the system does not count.
-    """
-
-    device: Device
-    bytes_read: int
-    seconds: float
-    rate: float
-    readers: int
-    most_readers: int
-    busy: float | None
-
-
-OnReading = Callable[[Sequence[DeviceUse]], None]
-
-
-def scan_all(
-    tasks: Mapping[Device, Sequence[Task]],
-    run: Callable[[DiskReader, Task], None],
+def read_devices(
+    queues: Mapping[Device, Sequence[tuple[int, Task]]],
+    function: TaskFunction[Task, Result],
     *,
     disk: DiskReader,
     readers: int | None = None,
-    on_progress: OnReading | None = None,
+    on_reading: OnReading | None = None,
     monotonic: MonotonicClock = time.monotonic,
-) -> tuple[DeviceUse, ...]:
-    """Run every task, those of one device in their order; returns how each device was used.
+) -> Generator[Outcome[Task, Result], None, tuple[DeviceUse, ...]]:
+    """The outcome of every task, those of one device begun in their order; returns how each was used.
 
-    `run` gets a disk that only reads, in a thread of ours. `readers` for each device instead of as many as
-    measuring finds best. `on_progress` is called in the caller's thread, every few milliseconds.
+    `function` gets a disk that only reads, in a thread of ours. `readers` for each device instead of as many
+    as measuring finds best. `on_reading` is called where the outcomes are taken, every few milliseconds.
     """
+    outcomes: _Outcomes[Task, Result] = _Outcomes()
     stop, changed = threading.Event(), threading.Condition()
     pools = [
-        _Pool(device, found, run, ReadingDisk(disk), readers, stop, changed, monotonic)
-        for device, found in tasks.items()
+        _Pool(device, queue, function, outcomes, ReadingDisk(disk), readers, stop, changed, monotonic)
+        for device, queue in queues.items()
     ]
     try:
+        ticked_s = time.monotonic()
         for pool in pools:
             pool.adjust()
-        while any(pool.is_running() for pool in pools):
-            with changed:
-                # Asked again under the lock: a last reader that ended just now tells it to nobody any more.
-                if any(pool.is_running() for pool in pools):
-                    changed.wait(_TICK_S)
-            for pool in pools:
-                pool.adjust()
-            if on_progress is not None:
-                on_progress([pool.use(is_final=False) for pool in pools])
+        while True:
+            # Asked first: what a last reader has put down before it ended is then among what is taken.
+            is_running = any(pool.is_running() for pool in pools)
+            taken = outcomes.take(_TICK_S if is_running else 0.0)
+            yield from taken
+            if not taken or time.monotonic() - ticked_s >= _TICK_S:
+                ticked_s = time.monotonic()
+                for pool in pools:
+                    pool.adjust()
+                if on_reading is not None:
+                    on_reading([pool.use(is_final=False) for pool in pools])
+            if not taken and not is_running:
+                break
     finally:
         stop.set()
+        outcomes.stop()
         for pool in pools:
             pool.join()
     for pool in pools:
@@ -101,14 +93,55 @@ def scan_all(
     return tuple(pool.use() for pool in pools)
 
 
-class _Pool(Generic[Task]):
+class _Outcomes(Generic[Task, Result]):
+    """The outcomes on their way from the readers to whoever takes them."""
+
+    def __init__(self) -> None:
+        self._ready: deque[Outcome[Task, Result]] = deque()
+        self._is_stopped = False
+        lock = threading.Lock()
+        self._filled, self._emptied = threading.Condition(lock), threading.Condition(lock)
+
+    def put(self, outcome: Outcome[Task, Result]) -> None:
+        """Waits while too many have not been taken; ends the reader if nobody takes any more."""
+        with self._emptied:
+            while len(self._ready) >= MOST_WAITING and not self._is_stopped:
+                self._emptied.wait()
+            if self._is_stopped:
+                raise _Stopped
+            self._ready.append(outcome)
+            self._filled.notify()
+
+    def take(self, seconds: float) -> list[Outcome[Task, Result]]:
+        """All that are there, after waiting for the first one for so long."""
+        with self._filled:
+            if not self._ready and seconds:
+                self._filled.wait(seconds)
+            taken = [*self._ready]
+            self._ready.clear()
+            self._emptied.notify_all()
+        return taken
+
+    def wake(self) -> None:
+        """Let whoever waits for an outcome look again at what the readers do."""
+        with self._filled:
+            self._filled.notify()
+
+    def stop(self) -> None:
+        with self._emptied:
+            self._is_stopped = True
+            self._emptied.notify_all()
+
+
+class _Pool(Generic[Task, Result]):
     """The readers of one device."""
 
     def __init__(
         self,
         device: Device,
-        tasks: Sequence[Task],
-        run: Callable[[DiskReader, Task], None],
+        queue: Sequence[tuple[int, Task]],
+        function: TaskFunction[Task, Result],
+        outcomes: _Outcomes[Task, Result],
         disk: ReadingDisk,
         readers: int | None,
         stop: threading.Event,
@@ -117,8 +150,9 @@ class _Pool(Generic[Task]):
     ) -> None:
         self.device = device
         self.failure: BaseException | None = None
-        self._tasks = deque(tasks)
-        self._run = run
+        self._tasks = deque(queue)
+        self._function = function
+        self._outcomes = outcomes
         self._stop = stop
         self._monotonic = monotonic
         self._changed = changed
@@ -184,35 +218,42 @@ class _Pool(Generic[Task]):
         for thread in self._threads:
             thread.join()
 
-    def _read(self, number: int) -> None:
-        self._numbers.number = number
+    def _read(self, reader: int) -> None:
+        self._numbers.reader = reader
         try:
             while not self._stop.is_set():
                 with self._changed:
-                    if not self._tasks or number >= self._count.count:
+                    if not self._tasks or reader >= self._count.count:
                         return
-                    task = self._tasks.popleft()
+                    number, task = self._tasks.popleft()
                     if not self._tasks:
                         self._changed.notify_all()  # those that are held up need not wait for anybody now
-                self._run(self._disk, task)
+                self._outcomes.put(Outcome(number, task, self._run(task)))
         except _Stopped:
             pass
-        except BaseException as error:  # raised again in the caller's thread
+        except BaseException as error:  # raised again where the outcomes are taken
             self.failure = error
             self._stop.set()
         finally:
             with self._changed:
                 self._running -= 1
                 self._changed.notify_all()
+            self._outcomes.wake()
+
+    def _run(self, task: Task) -> Result | StratalogError:
+        try:
+            return self._function(self._disk, task)
+        except StratalogError as error:
+            return error
 
     def _before_read(self) -> None:
-        number = self._numbers.number
+        reader = self._numbers.reader
         if self._stop.is_set():
             raise _Stopped
-        if number >= self._count.count and self._tasks:
+        if reader >= self._count.count and self._tasks:
             with self._changed:
                 self._changed.wait_for(
-                    lambda: number < self._count.count or not self._tasks or self._stop.is_set()
+                    lambda: reader < self._count.count or not self._tasks or self._stop.is_set()
                 )
             if self._stop.is_set():
                 raise _Stopped

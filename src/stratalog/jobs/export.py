@@ -16,7 +16,8 @@ from pathlib import PurePath
 from typing import Any
 
 from stratalog.clock import Clock, system_clock
-from stratalog.engine.engine import Engine, OnProgress
+from stratalog.engine.engine import Engine, results_in_order
+from stratalog.engine.progress import OnProgress
 from stratalog.errors import UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock
@@ -114,13 +115,14 @@ def export_logs(
     if codec not in CODECS:
         raise UsageError(f"{codec} is no codec of Parquet that is offered: there are {', '.join(CODECS)}.")
 
-    # A disk of this machine is made where the task runs.
+    # A disk of this machine to write to is made where the task runs.
     function = export_task if disk is None else partial(export_task, disk=disk)
 
     def run(tasks: Sequence[ExportTask]) -> Sequence[TaskNote]:
         found = notes_of(tasks, disk)
         left = [task for task, note in zip(tasks, found, strict=True) if note is None]
-        engine.map(function, left, weights=[task.size for task in left], on_progress=on_progress)
+        sizes = [task.size for task in left]
+        results_in_order(engine.run(function, left, sizes=sizes, on_progress=on_progress))
         notes = [note for note in notes_of(tasks, disk) if note is not None]
         assert len(notes) == len(tasks), "a task has ended without a note"
         return notes
@@ -174,9 +176,12 @@ def run_export(
         return export.finish_begun() + export.take_new()
 
 
-def export_task(task: ExportTask, disk: Disk | None = None) -> None:
+def export_task(reader: DiskReader, task: ExportTask, disk: Disk | None = None) -> None:
     """Write the files of a task, then the note that says so; done already where the note is there."""
-    disk = disk or Disk()
+    if disk is None:
+        disk = Disk()
+    else:
+        reader = disk
     folder = ExportFolder(disk, task.folder)
     if folder.note(task.run, task.number) is not None:
         return
@@ -189,7 +194,7 @@ def export_task(task: ExportTask, disk: Disk | None = None) -> None:
     settings = task.rows
     undecoded = 0
     with ParquetFiles(disk, task.folder, attempt, name, schema=settings.schema, codec=task.codec) as files:
-        for topic, day, rows in by_day(task.read, settings, disk):
+        for topic, day, rows in by_day(task.read, settings, reader):
             undecoded += settings.undecoded_count(rows)
             files.write(f"topic={topic}{os.sep}date={day}", rows)
     count = sum(file.rows for file in files.finished)

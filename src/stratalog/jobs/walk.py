@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratalog.buffers import aligned_buffer
-from stratalog.engine.engine import Engine, OnProgress
+from stratalog.engine.engine import Engine, results_in_order
+from stratalog.engine.progress import OnProgress
 from stratalog.errors import CorruptRecordError, InvalidNameError
 from stratalog.files.entries import EntryKind, ReadFile
 from stratalog.files.names import (
@@ -102,7 +103,8 @@ def walk_logs(
 ) -> list[SegmentWalk]:
     """Walk every segment below the given log directories; results by topic, partition and base offset."""
     tasks = plan_walk(disk, log_dirs)
-    return engine.map(walk_segment, tasks, weights=[task.size for task in tasks], on_progress=on_progress)
+    sizes = [task.size for task in tasks]
+    return results_in_order(engine.run(walk_segment, tasks, sizes=sizes, on_progress=on_progress))
 
 
 def plan_walk(disk: DiskReader, log_dirs: Iterable[str | os.PathLike[str]]) -> list[WalkTask]:
@@ -120,12 +122,11 @@ def plan_walk(disk: DiskReader, log_dirs: Iterable[str | os.PathLike[str]]) -> l
     return sorted(tasks, key=lambda task: (task.topic, task.partition, task.base_offset, task.path))
 
 
-def walk_segment(task: WalkTask) -> SegmentWalk:
+def walk_segment(disk: DiskReader, task: WalkTask) -> SegmentWalk:
     """Walk one segment, in the memory of a chunk, or of one batch where that is larger.
 
     A file that grows meanwhile, under a live broker, is read up to the size it had at first.
     """
-    disk = DiskReader()
     tally = _Tally(task.path)
     damages: list[Damage] = []
     with disk.open_read(task.path) as file:
@@ -152,7 +153,7 @@ def walk_segment(task: WalkTask) -> SegmentWalk:
     )
 
 
-def wake_worker(_task: int) -> None:
+def wake_worker(_disk: DiskReader, _task: int) -> None:
     """Load the walk's kernels, so that the first real task of a worker does not wait for it."""
     walk_batches(b"")
 

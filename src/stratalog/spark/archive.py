@@ -26,11 +26,11 @@ _QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 # Runs the kind of job that the archive is for, then lets the JVM exit by itself and waits until it has: it
 # writes the archive on its way out, and would be ended in the middle if this process went first.
 _REHEARSAL = """
-import math, sys
+import sys
 from stratalog.spark.engine import SparkEngine
 from stratalog.spark.session import session
 with session("rehearsal", settings={"spark.driver.extraJavaOptions": sys.argv[1]}) as spark:
-    SparkEngine(spark).map(math.factorial, [1, 2], on_progress=lambda _: None)
+    list(SparkEngine(spark).run(lambda _, task: task, [1, 2], on_progress=lambda _: None))
     jvm = spark.sparkContext._gateway.proc
 jvm.stdin.close()
 jvm.wait()

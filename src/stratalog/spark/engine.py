@@ -5,7 +5,8 @@ of them a Spark task runs. That gives exactly as many Spark tasks as packs, with
 nothing but `mapInArrow`, which Spark Connect has as well (an RDD it has not).
 
 A Spark task costs 11 to 25 ms before it does anything, so there are a few for each core and each runs
-several of ours.
+several of ours. Their outcomes come when a whole job is done; so many thousand tasks are several jobs, one
+after the other, and the driver holds the outcomes of one.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from __future__ import annotations
 import pickle
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from stratalog.engine.engine import OnProgress, Progress, pack, task_weights
+from stratalog.engine.engine import Outcome, Result, Task, TaskFunction, pack, task_sizes
+from stratalog.engine.progress import OnProgress, Progress
 from stratalog.errors import StratalogError
+from stratalog.files.reading import DiskReader
 from stratalog.spark.session import no_warning_of_pandas
 from stratalog.version import __version__
 
@@ -27,15 +30,13 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-Task = TypeVar("Task")
-Result = TypeVar("Result")
-
 PACKS_PER_CORE = 4
 POLL_SECONDS = 0.1
 # What setJobGroup changes in the caller's session, and what is put back behind the map.
 GROUP_PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
 # Where Spark does not say how many cores it has (Connect).
 ASSUMED_CORES = 8
+TASKS_IN_A_JOB = 10_000
 
 
 class SparkEngine:
@@ -47,45 +48,48 @@ class SparkEngine:
         self.cores = self._context.defaultParallelism if self._context else ASSUMED_CORES
         self._packs_count = max(1, self.cores * packs_per_core)
 
-    def map(
+    def run(
         self,
-        function: Callable[[Task], Result],
+        function: TaskFunction[Task, Result],
         tasks: Sequence[Task],
         *,
-        weights: Sequence[int] | None = None,
+        sizes: Sequence[int] | None = None,
+        paths: Sequence[str] | None = None,  # noqa: ARG002 (which devices executors have is Spark's business)
         on_progress: OnProgress | None = None,
-    ) -> list[Result]:
-        if not tasks:
-            return []
-        costs = task_weights(len(tasks), weights)
-        packs = pack(costs, self._packs_count)
-        work = [[(index, tasks[index]) for index in members] for members in packs]
-        numbers = self._spark.range(0, len(packs), 1, len(packs))
-        with no_warning_of_pandas():
-            frame = numbers.mapInArrow(_runner(function, work), "outcome binary")
-        with self._reporting(on_progress, [len(members) for members in packs], sum(costs)):
-            rows = frame.collect()
-        return _results_in_order([pickle.loads(row.outcome) for row in rows])
+    ) -> Generator[Outcome[Task, Result], None, None]:
+        size_of = task_sizes(len(tasks), sizes)
+        for first in range(0, len(tasks), TASKS_IN_A_JOB):
+            of_job = range(first, min(first + TASKS_IN_A_JOB, len(tasks)))
+            packs = pack([size_of[number] for number in of_job], self._packs_count)
+            work = [[(first + index, tasks[first + index]) for index in members] for members in packs]
+            numbers = self._spark.range(0, len(packs), 1, len(packs))
+            with no_warning_of_pandas():
+                frame = numbers.mapInArrow(_runner(function, work), "outcome binary")
+            with self._reporting(on_progress, of_job, len(packs), size_of):
+                rows = frame.collect()
+            for row in rows:
+                for number, value in pickle.loads(row.outcome):
+                    yield Outcome(number, tasks[number], value)
 
     @contextmanager
     def _reporting(
-        self, on_progress: OnProgress | None, tasks_in_packs: list[int], weight_total: int
+        self, on_progress: OnProgress | None, of_job: range, packs_count: int, size_of: Sequence[int]
     ) -> Iterator[None]:
         """Call `on_progress` from a thread while the block runs, and once more when it is through."""
         if on_progress is None:
             yield
             return
-        tasks_count = sum(tasks_in_packs)
-        packs_count = len(tasks_in_packs)
+        done_before = sum(size_of[: of_job.start])
+        size_of_job = sum(size_of[of_job.start : of_job.stop])
 
         def report(packs_done: int) -> None:
-            # Spark counts finished tasks but does not name them: packs are of about equal weight.
+            # Spark counts finished tasks but does not name them: packs are of about equal size.
             on_progress(
                 Progress(
-                    tasks_done=tasks_count * packs_done // packs_count,
-                    tasks_count=tasks_count,
-                    weight_done=weight_total * packs_done // packs_count,
-                    weight_total=weight_total,
+                    tasks_done=of_job.start + len(of_job) * packs_done // packs_count,
+                    tasks_count=len(size_of),
+                    bytes_done=done_before + size_of_job * packs_done // packs_count,
+                    bytes_total=sum(size_of),
                 )
             )
 
@@ -99,7 +103,7 @@ class SparkEngine:
 
 
 def _runner(
-    function: Callable[[Task], Result], work: list[list[tuple[int, Task]]]
+    function: TaskFunction[Task, Result], work: list[list[tuple[int, Task]]]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """What a worker runs: numbers of packs in, one pickled outcome for each pack out."""
     planned_by = __version__
@@ -123,25 +127,20 @@ def _runner(
 
 
 def run_pack(
-    function: Callable[[Task], Result], members: Sequence[tuple[int, Task]]
-) -> list[tuple[int, Result]] | StratalogError:
-    """The result of each task with its number, or our own error that one of them raised.
+    function: TaskFunction[Task, Result], members: Sequence[tuple[int, Task]]
+) -> list[tuple[int, Result | StratalogError]]:
+    """The number of each task with its result, or our own error that it raised.
 
     Spark hands over only the text of an exception; ours carry facts, so they travel as values.
     """
-    try:
-        return [(index, function(task)) for index, task in members]
-    except StratalogError as error:
-        return error
-
-
-def _results_in_order(outcomes: Iterable[list[tuple[int, Result]] | StratalogError]) -> list[Result]:
-    results: dict[int, Result] = {}
-    for outcome in outcomes:
-        if isinstance(outcome, StratalogError):
-            raise outcome
-        results.update(outcome)
-    return [results[index] for index in range(len(results))]
+    disk = DiskReader()
+    outcomes: list[tuple[int, Result | StratalogError]] = []
+    for number, task in members:
+        try:
+            outcomes.append((number, function(disk, task)))
+        except StratalogError as error:
+            outcomes.append((number, error))
+    return outcomes
 
 
 def context_of(spark: SparkSession) -> SparkContext | None:

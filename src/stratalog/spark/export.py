@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from stratalog.engine.engine import OnProgress
+    from stratalog.engine.progress import OnProgress
     from stratalog.jobs.export import ExportReport, ExportTask
     from stratalog.jobs.exporting.folder import StagedFile, TaskNote
     from stratalog.jobs.exporting.rows import RowSettings
@@ -216,7 +216,7 @@ def _watched(
     spark: SparkSession, tasks: Sequence[ExportTask], on_progress: OnProgress | None
 ) -> AbstractContextManager[None]:
     """Reports the finished tasks of Spark's while the block runs, where it can be known."""
-    from stratalog.engine.engine import Progress
+    from stratalog.engine.progress import Progress
 
     context = context_of(spark)
     if on_progress is None or context is None:
@@ -224,13 +224,13 @@ def _watched(
     total = sum(task.size for task in tasks)
 
     def report(done: int) -> None:
-        # Spark does not say which: tasks are of about equal weight.
+        # Spark does not say which: tasks are of about equal size.
         on_progress(
             Progress(
                 tasks_done=done,
                 tasks_count=len(tasks),
-                weight_done=total * done // len(tasks),
-                weight_total=total,
+                bytes_done=total * done // len(tasks),
+                bytes_total=total,
             )
         )
 

@@ -1,7 +1,7 @@
 """Plans and applies each partition as soon as its scans are in, in a thread beside the readers.
 
 So readers go on while the device is asked to sync, and of partitions that are read but not finished only a
-few are held: who scans waits where too many are.
+few are held: whoever takes the scans waits where too many are, and so do the readers.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from stratalog.log.recovery.survey import Survey
 from stratalog.log.recovery.task import ScanResult, ScanTask
 
 _WAITING = 4  # partitions
+_TICK_S = 0.05
 _ZEROS = "(only zeros, counted in the manifest)"
 
 # Where to keep what is cut off, in the order in which they are tried; none to give it up.
@@ -68,9 +69,14 @@ class Finisher:
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._work, name="stratalog-finish")
 
-    def put(self, work: PartitionRecovery) -> None:
-        """Hand over a partition whose scans are in; waits while too many are."""
-        self._waiting.put(work)
+    def put(self, work: PartitionRecovery, on_wait: Callable[[], object] = lambda: None) -> None:
+        """Hand over a partition whose scans are in; waits while too many are, and calls `on_wait` then."""
+        while True:
+            try:
+                self._waiting.put(work, timeout=_TICK_S)
+                break
+            except queue.Full:
+                on_wait()
         if self._failure is not None:
             raise self._failure
 

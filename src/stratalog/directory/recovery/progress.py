@@ -5,11 +5,12 @@ Kafka: the gauges remainingLogsToRecover and remainingSegmentsToRecover, and wha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
 from stratalog.engine.devices import Device
+from stratalog.engine.progress import slowest
 
 
 class Phase(Enum):
@@ -84,9 +85,3 @@ class RecoveryProgress:
 
 
 OnProgress = Callable[[RecoveryProgress], None]
-
-
-def slowest(seconds: Sequence[float | None]) -> float | None:
-    """The largest of these times; None if one of them is not known."""
-    known = [value for value in seconds if value is not None]
-    return max(known, default=0.0) if len(known) == len(seconds) else None

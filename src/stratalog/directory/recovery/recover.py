@@ -1,8 +1,8 @@
 """`recover_directories`: bring log directories to the state that a clean shutdown would have left.
 
 Theory of operation. All directories are locked before anything is changed in one of them. Every partition is
-surveyed, which says what must be read. The scans of all partitions are then run by the readers of each device
-(`reading.py`), in the order of partitions and segments; a partition whose last scan is in is planned, applied
+surveyed, which says what must be read. The scans of all partitions then go through the engine, to the readers
+of each device, in the order of partitions and segments; a partition whose last scan is in is planned, applied
 and fsynced at once by a thread beside the readers, so that no more than a few partitions' results are held.
 What fails fails its directory alone: it gets no marker, the others get theirs, but without an epoch, as the
 controller must not be told that nothing is lost. Killed anywhere and run again, the outcome is the same.
@@ -14,6 +14,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -43,8 +44,8 @@ from stratalog.directory.recovery.progress import (
 from stratalog.directory.recovery.result import PartitionReport, RecoveryReport
 from stratalog.directory.topic_configs import TopicConfigs
 from stratalog.directory.work_dir import WorkDirDisk
-from stratalog.engine.devices import Device, device_of
-from stratalog.engine.readers import DeviceUse, scan_all
+from stratalog.engine.progress import DeviceUse, Progress
+from stratalog.engine.threads import ThreadEngine
 from stratalog.errors import (
     DiskError,
     FileOwnerError,
@@ -59,8 +60,8 @@ from stratalog.files.lock import DirectoryLock
 from stratalog.files.reading import DiskReader
 from stratalog.log.recovery.facts import Finding
 from stratalog.log.recovery.quarantine import Quarantine
-from stratalog.log.recovery.survey import RecoveryOptions, survey_partition
-from stratalog.log.recovery.task import ScanTask, run_scan
+from stratalog.log.recovery.survey import RecoveryOptions, Survey, survey_partition
+from stratalog.log.recovery.task import ScanResult, ScanTask, run_scan
 from stratalog.segment.scan import SCAN_SIZE
 
 # What concerns all directories of a run, not one alone.
@@ -148,11 +149,10 @@ class _Recovery:
         self._options = options
         self._on_progress = on_progress
         self._directories = directories
-        self._devices: dict[str, Device] = {}
         self._notes: list[str] = []
         self._node = Node()
         self._topics = TopicConfigs()
-        self._totals: dict[Device, int] = {}
+        self._uses: tuple[DeviceUse, ...] = ()
         self._work: list[PartitionRecovery] = []
         self._quarantines: dict[str, Quarantine] = {}
 
@@ -161,7 +161,7 @@ class _Recovery:
         try:
             self._begin()
             self._find_node(settings)
-            uses = self._recover_partitions()
+            self._recover_partitions()
             self._tell(Phase.FINISHING)
             self._end()
         finally:
@@ -174,7 +174,7 @@ class _Recovery:
         self._tell(Phase.DONE)
         return RecoveryReport(
             directories=tuple(directory.report() for directory in self._directories),
-            devices=uses,
+            devices=self._uses,
             notes=tuple(self._notes),
             seconds=time.monotonic() - began_s,
         )
@@ -203,7 +203,6 @@ class _Recovery:
                     self._guarded(directory, finish_pending_move, self._disk, directory.path, locked_paths)
         for directory in self._alive():
             self._guarded(directory, directory.look)
-            self._devices[directory.path] = device_of(self._disk, directory.path)
         everywhere = [(found.path, entry) for found in self._alive() for entry in found.layout.partitions]
         for path, other in find_aliases(self._disk, everywhere).items():
             owner = self._owner_of(path)
@@ -255,65 +254,74 @@ class _Recovery:
         for directory in self._alive():
             directory.look_for_topic_ids(self._node.metadata, self._node.node_id)
 
-    def _recover_partitions(self) -> tuple[DeviceUse, ...]:
+    def _recover_partitions(self) -> None:
         self._survey()
         for directory in self._alive():
             if not self._options.dry_run and not directory.is_left_alone:
                 self._guarded(directory, directory.take_marker)
         self._tell(Phase.SCANNING)  # before anything is done, however quickly that is
-        tasks: dict[Device, list[tuple[PartitionRecovery, ScanTask]]] = {}
-        for work in self._work:
-            device = self._devices[work.directory.path]
-            queue = tasks.setdefault(device, [])
-            queue += [(work, task) for task in work.survey.scans]
-            self._totals[device] = self._totals.get(device, 0) + sum(task.size for task in work.survey.scans)
+        scans = [(work, task) for work in self._work for task in work.survey.scans]
+        engine = ThreadEngine(self._options.readers, disk=self._disk)
         with Finisher(self._disk, self._quarantines_of, dry_run=self._options.dry_run) as finisher:
             for work in self._work:
                 if not work.survey.scans:
                     finisher.put(work)
-            return scan_all(
-                tasks,
-                lambda disk, task: _scan(finisher, disk, *task),
-                disk=self._disk,
-                readers=self._options.readers,
-                on_progress=None
-                if self._on_progress is None
-                else lambda uses: self._tell(Phase.SCANNING, uses),
+            outcomes = engine.run(
+                _scan,
+                scans,
+                sizes=[task.size for _, task in scans],
+                paths=[work.directory.path for work, _ in scans],
+                on_progress=self._note_reading,
             )
+            with closing(outcomes):
+                for outcome in outcomes:
+                    work, task = outcome.task
+                    if outcome.error is not None:
+                        work.directory.fail(outcome.error)
+                    elif outcome.result is not None and work.add(task, outcome.result):
+                        finisher.put(work, on_wait=lambda: self._tell(Phase.SCANNING))
+
+    def _note_reading(self, progress: Progress) -> None:
+        self._uses = progress.devices
+        self._tell(Phase.SCANNING)
 
     def _survey(self) -> None:
         """Find out what must be read, directory by directory; devices are looked at side by side."""
-        tasks: dict[Device, list[tuple[DirectoryRecovery, PartitionEntry]]] = {}
-        for directory in self._alive():
-            queue = tasks.setdefault(self._devices[directory.path], [])
-            queue += [(directory, entry) for entry in directory.layout.partitions]
-        scan_all(tasks, lambda disk, task: self._survey_one(disk, *task), disk=self._disk, readers=1)
+        tasks = [(found, entry) for found in self._alive() for entry in found.layout.partitions]
+        paths = [directory.path for directory, _ in tasks]
+        with closing(ThreadEngine(1, disk=self._disk).run(self._survey_one, tasks, paths=paths)) as outcomes:
+            for outcome in outcomes:
+                directory, entry = outcome.task
+                if outcome.error is not None:
+                    directory.fail(outcome.error)
+                elif outcome.result is not None:
+                    self._take_survey(directory, entry, outcome.result)
         order = {directory.path: number for number, directory in enumerate(self._directories)}
         self._work.sort(key=lambda work: (order[work.directory.path], work.entry))
         self._work = [work for work in self._work if work.directory.error is None]
 
-    def _survey_one(self, disk: DiskReader, directory: DirectoryRecovery, entry: PartitionEntry) -> None:
+    def _survey_one(self, disk: DiskReader, task: tuple[DirectoryRecovery, PartitionEntry]) -> Survey | None:
+        """What must be read of one partition; None in a directory that has failed meanwhile."""
+        directory, entry = task
         if directory.error is not None:
-            return
-        try:
-            survey = survey_partition(
-                disk,
-                directory.path_of(entry),
-                topic_partition=entry.topic_partition,
-                config=self._topics.of(entry.topic_partition.topic),
-                recovery_point=directory.recovery_points.get(entry.topic_partition, 0),
-                log_start_offset=directory.log_start_offsets.get(entry.topic_partition, 0),
-                now_ms=self._clock(),
-                options=RecoveryOptions(
-                    had_clean_shutdown=directory.is_left_alone,
-                    scan_all=self._options.scan_all,
-                    salvage=self._options.salvage,
-                    keep_open_transactions=self._options.keep_open_transactions,
-                ),
-            )
-        except StratalogError as error:
-            directory.fail(error)
-            return
+            return None
+        return survey_partition(
+            disk,
+            directory.path_of(entry),
+            topic_partition=entry.topic_partition,
+            config=self._topics.of(entry.topic_partition.topic),
+            recovery_point=directory.recovery_points.get(entry.topic_partition, 0),
+            log_start_offset=directory.log_start_offsets.get(entry.topic_partition, 0),
+            now_ms=self._clock(),
+            options=RecoveryOptions(
+                had_clean_shutdown=directory.is_left_alone,
+                scan_all=self._options.scan_all,
+                salvage=self._options.salvage,
+                keep_open_transactions=self._options.keep_open_transactions,
+            ),
+        )
+
+    def _take_survey(self, directory: DirectoryRecovery, entry: PartitionEntry, survey: Survey) -> None:
         if directory.is_left_alone:
             directory.partitions[entry.name] = PartitionReport(
                 name=entry.name,
@@ -399,7 +407,7 @@ class _Recovery:
             for place in places
         ]
 
-    def _tell(self, phase: Phase, uses: Sequence[DeviceUse] = ()) -> None:
+    def _tell(self, phase: Phase) -> None:
         if self._on_progress is None:
             return
         remaining = {directory.path: [0, 0] for directory in self._directories}
@@ -418,11 +426,12 @@ class _Recovery:
                     DeviceProgress(
                         device=use.device,
                         bytes_done=use.bytes_read,
-                        bytes_total=self._totals.get(use.device, 0),
+                        bytes_total=use.bytes_total,
                         rate=use.rate,
                         readers=use.readers,
                     )
-                    for use in uses
+                    for use in self._uses
+                    if phase is Phase.SCANNING
                 ),
             )
         )
@@ -440,16 +449,11 @@ def _left_as_it_is(finding: Finding) -> Finding:
     )
 
 
-def _scan(finisher: Finisher, disk: DiskReader, work: PartitionRecovery, task: ScanTask) -> None:
-    """Run one scan in a reader's thread; the last one of a partition hands it over."""
+def _scan(disk: DiskReader, task: tuple[PartitionRecovery, ScanTask]) -> ScanResult | None:
+    """Run one scan in a reader's thread; None in a directory that has failed meanwhile."""
+    work, scan = task
     if work.directory.error is not None:
-        return
-    try:
-        if not hasattr(_reused, "buffer"):
-            _reused.buffer = aligned_buffer(SCAN_SIZE)
-        result = run_scan(disk, task, buffer=_reused.buffer)
-    except StratalogError as error:
-        work.directory.fail(error)
-        return
-    if work.add(task, result):
-        finisher.put(work)
+        return None
+    if not hasattr(_reused, "buffer"):
+        _reused.buffer = aligned_buffer(SCAN_SIZE)
+    return run_scan(disk, scan, buffer=_reused.buffer)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from stratalog.directory.layout import Problem
-from stratalog.engine.readers import DeviceUse
+from stratalog.engine.progress import DeviceUse
 from stratalog.files.names import TopicPartition
 from stratalog.log.recovery.facts import Cut, Finding
 

@@ -1,0 +1,96 @@
+"""`ThreadEngine`: tasks in this process. Most of the work is in kernels, which release the GIL."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Sequence
+from dataclasses import replace
+
+from stratalog.engine.devices import Device, device_of
+from stratalog.engine.engine import Outcome, Result, Task, TaskFunction, largest_first, task_sizes
+from stratalog.engine.progress import DeviceUse, OnProgress, Progress
+from stratalog.engine.readers import read_devices
+from stratalog.files.reading import DiskReader
+
+_ANY_DEVICE = Device(0, "tasks")
+
+
+class ThreadEngine:
+    """Runs tasks on threads: with paths as many for each device as it can use, else one for each core.
+
+    `workers` fixes that number. Tasks read through `disk`.
+    """
+
+    def __init__(self, workers: int | None = None, *, disk: DiskReader | None = None) -> None:
+        self._workers = workers
+        self._disk = disk or DiskReader()
+
+    def run(
+        self,
+        function: TaskFunction[Task, Result],
+        tasks: Sequence[Task],
+        *,
+        sizes: Sequence[int] | None = None,
+        paths: Sequence[str] | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> Generator[Outcome[Task, Result], None, None]:
+        size_of = task_sizes(len(tasks), sizes)
+        queues, totals = self._queues(tasks, size_of, paths)
+        workers = self._workers or (None if paths is not None else os.cpu_count() or 1)
+        tasks_done = size_done = 0
+
+        def tell(uses: Sequence[DeviceUse]) -> None:
+            if on_progress is not None:
+                on_progress(_progress(uses, totals, tasks_done, len(tasks), size_done, paths is not None))
+
+        reading = read_devices(queues, function, disk=self._disk, readers=workers, on_reading=tell)
+        try:
+            while True:
+                try:
+                    outcome = next(reading)
+                except StopIteration as ended:
+                    tell(ended.value)
+                    return
+                tasks_done, size_done = tasks_done + 1, size_done + size_of[outcome.number]
+                yield outcome
+        finally:
+            reading.close()
+
+    def _queues(
+        self, tasks: Sequence[Task], size_of: Sequence[int], paths: Sequence[str] | None
+    ) -> tuple[dict[Device, list[tuple[int, Task]]], dict[Device, int]]:
+        """The tasks of each device with their numbers, and how many bytes they are."""
+        queues: dict[Device, list[tuple[int, Task]]] = {}
+        totals: dict[Device, int] = {}
+        known: dict[str, Device] = {}
+        for number in range(len(tasks)) if paths is not None else largest_first(size_of):
+            device = _ANY_DEVICE
+            if paths is not None:
+                path = paths[number]
+                if path not in known:
+                    known[path] = device_of(self._disk, path)
+                device = known[path]
+            queues.setdefault(device, []).append((number, tasks[number]))
+            totals[device] = totals.get(device, 0) + size_of[number]
+        return queues, totals
+
+
+def _progress(
+    uses: Sequence[DeviceUse],
+    totals: dict[Device, int],
+    tasks_done: int,
+    tasks_count: int,
+    size_done: int,
+    has_devices: bool,
+) -> Progress:
+    total = sum(totals.values())
+    devices = tuple(replace(use, bytes_total=totals.get(use.device, 0)) for use in uses)
+    read = sum(min(use.bytes_read, use.bytes_total) for use in devices)
+    return Progress(
+        bytes_done=max(size_done, read),
+        bytes_total=total,
+        rate=sum(use.rate for use in uses),
+        tasks_done=tasks_done,
+        tasks_count=tasks_count,
+        devices=devices if has_devices else (),
+    )
