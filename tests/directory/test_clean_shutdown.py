@@ -1,4 +1,4 @@
-"""The mark of a clean shutdown, against brokers' own and Kafka 4.3.1's reading of the same texts."""
+"""The clean-shutdown file, against brokers' own and Kafka 4.3.1's reading of the same texts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from stratalog.directory.clean_shutdown import CleanShutdownFile
+from stratalog.directory.clean_shutdown import UNKNOWN_EPOCH, CleanShutdownFile, format_clean_shutdown
+from stratalog.directory.clean_state import CleanState
 from stratalog.files.disk import Disk
 from tests.fixtures.catalog import log_dirs
 
@@ -17,7 +18,7 @@ def test_a_brokers_mark_is_written_again_byte_for_byte(tmp_path: Path) -> None:
     (logs,) = log_dirs("4.3.1", "clean")
     epoch = CleanShutdownFile(disk, logs).read()
     assert epoch == 124
-    CleanShutdownFile(disk, tmp_path).write(epoch)
+    CleanState(disk, str(tmp_path)).put_back(epoch)
 
     assert (tmp_path / ".kafka_cleanshutdown").read_bytes() == (logs / ".kafka_cleanshutdown").read_bytes()
 
@@ -77,18 +78,5 @@ def test_no_bytes_make_reading_a_mark_fail(data: bytes, tmp_path: Path) -> None:
     assert CleanShutdownFile(disk, tmp_path).exists()
 
 
-def test_a_mark_is_written_read_and_taken_away(tmp_path: Path) -> None:
-    mark = CleanShutdownFile(disk, tmp_path)
-    mark.write(2**63 - 1)
-    assert mark.exists()
-    assert mark.read() == 2**63 - 1
-
-    assert mark.delete() is True
-    assert mark.delete() is False
-    assert not mark.exists()
-
-
-def test_an_unknown_epoch_is_minus_one(tmp_path: Path) -> None:
-    CleanShutdownFile(disk, tmp_path).write()
-
-    assert (tmp_path / ".kafka_cleanshutdown").read_bytes() == b'{"version":0,"brokerEpoch":-1}'
+def test_an_unknown_epoch_is_minus_one() -> None:
+    assert format_clean_shutdown(UNKNOWN_EPOCH) == b'{"version":0,"brokerEpoch":-1}'

@@ -19,6 +19,7 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, Message, TopicPartitio
 from stratalog.clock import system_clock
 from stratalog.config import LogConfig
 from stratalog.directory.clean_shutdown import CleanShutdownFile
+from stratalog.directory.clean_state import CleanState
 from stratalog.files import names
 from stratalog.files.disk import Disk
 from stratalog.log import loader
@@ -281,7 +282,7 @@ def leave_as_after_a_clean_shutdown(log_dir: Path) -> None:
     mark = CleanShutdownFile(disk, log_dir)
     broker_epoch = mark.read()
     assert broker_epoch is not None
-    mark.write(broker_epoch)
+    CleanState(disk, str(log_dir)).put_back(broker_epoch)
     disk.close()
 
 

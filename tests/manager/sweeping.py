@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 
 from stratalog.config import LogConfig, ManagerConfig, ServerConfig
-from stratalog.directory.attempt import NOTE
+from stratalog.directory.clean_state import NOTE
 from stratalog.directory.recovery.recover import RecoveryChoices, recover_directories
 from stratalog.directory.recovery.result import DirectoryReport, Outcome
 from stratalog.files.names import TopicPartition

@@ -20,9 +20,9 @@ from uuid import UUID
 import crc32c
 
 from stratalog.config import LogConfig
-from stratalog.directory.attempt import NOTE, Attempt
 from stratalog.directory.checkpoints import Checkpoint
 from stratalog.directory.clean_shutdown import CleanShutdownFile
+from stratalog.directory.clean_state import NOTE, CleanState
 from stratalog.directory.cluster_metadata import read_cluster_metadata
 from stratalog.directory.meta_properties import read_meta_properties
 from stratalog.directory.pending_move import NOTE as MOVE
@@ -328,7 +328,7 @@ def _read_clean_shutdown(outcomes: Outcomes, _rng: random.Random, data: bytes) -
 
 
 def _read_note(outcomes: Outcomes, _rng: random.Random, data: bytes) -> None:
-    outcomes.of(Attempt(SimulatedDisk.of({f"{ROOT}/{NOTE}": data}), ROOT).look, "note")
+    outcomes.of(CleanState(SimulatedDisk.of({f"{ROOT}/{NOTE}": data}), ROOT).look, "note")
 
 
 @cache

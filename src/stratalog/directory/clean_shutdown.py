@@ -1,4 +1,4 @@
-"""The mark that a log directory was closed in order: `.kafka_cleanshutdown`.
+"""The clean-shutdown file of a log directory, `.kafka_cleanshutdown`: what is in it, and what it says.
 
 {"version":0,"brokerEpoch":124}
 
@@ -6,9 +6,9 @@ That the file is there is what counts: a broker then believes the ends of its lo
 before it loads the first one. The epoch tells the controller whether the broker's last stop was the one it
 knows of. Releases before 3.7 left the file empty.
 
-A broker goes through the marks of its directories with -1 for "none seen yet": after a -1 the next epoch
-counts for all. So a mark that must promise nothing says -1 only where no directory beside it says an epoch,
-and else no epoch at all, which no other can make up for.
+A broker goes through the files of its directories with -1 for "none seen yet": after a -1 the next epoch
+counts for all. So a file that must promise nothing says -1 only where no directory beside it says an epoch,
+and else no epoch at all, which no other can make up for. `clean_state.py` writes and deletes it.
 Kafka: CleanShutdownFileHandler, LogManager.readBrokerEpochFromCleanShutdownFiles
 """
 
@@ -18,7 +18,7 @@ import json
 import os
 
 from stratalog.errors import DiskError
-from stratalog.files.disk import Path, changing
+from stratalog.files.disk import Path
 from stratalog.files.names import CLEAN_SHUTDOWN, INT64_MAX, INT64_MIN, parse_number
 from stratalog.files.reading import DiskReader
 
@@ -27,45 +27,33 @@ UNKNOWN_EPOCH = -1
 
 
 class CleanShutdownFile:
-    """The mark of one log directory, or of a lone partition directory."""
+    """The file of one log directory, or of a log that is by itself, for reading."""
 
     def __init__(self, disk: DiskReader, directory: Path) -> None:
         self.path = os.path.join(os.fspath(directory), CLEAN_SHUTDOWN)  # noqa: PTH118
-        self._directory = os.fspath(directory)
         self._disk = disk
 
     def exists(self) -> bool:
         return self._disk.exists(self.path)
 
     def read(self) -> int | None:
-        """The broker's epoch; None where there is no mark, or none that says an epoch. Raises nothing."""
+        """The broker's epoch; None where there is no file, or none that says an epoch. Raises nothing."""
         try:
             data = self._disk.read_file(self.path) or b""
         except DiskError:
             return None
         return parse_broker_epoch(data)
 
-    def write(self, broker_epoch: int | None = UNKNOWN_EPOCH) -> None:
-        """Leave the mark, None for one that says no epoch; on the device, name and all, when this returns."""
-        changing(self._disk).replace(self.path, format_clean_shutdown(broker_epoch))
-
-    def delete(self) -> bool:
-        """Take the mark away, for good when this returns; False where there was none."""
-        found = changing(self._disk).delete(self.path)
-        if found:
-            changing(self._disk).sync_directory(self._directory)
-        return found
-
 
 def format_clean_shutdown(broker_epoch: int | None) -> bytes:
-    """The bytes of the mark."""
+    """The bytes of the file; None for one that says no epoch."""
     if broker_epoch is None:
         return f'{{"version":{VERSION}}}'.encode()
     return f'{{"version":{VERSION},"brokerEpoch":{broker_epoch}}}'.encode()
 
 
 def parse_broker_epoch(data: bytes) -> int | None:
-    """The epoch in the bytes of a mark; None for whatever says none.
+    """The epoch in the bytes of the file; None for whatever says none.
 
     As forgiving as Kafka's reader: other fields and what follows are ignored, a number may be in quotes.
     """

@@ -30,7 +30,8 @@ from uuid import UUID
 
 from stratalog.clock import Clock
 from stratalog.config import LogConfig
-from stratalog.directory.clean_shutdown import UNKNOWN_EPOCH, CleanShutdownFile
+from stratalog.directory.clean_shutdown import UNKNOWN_EPOCH
+from stratalog.directory.clean_state import CleanState
 from stratalog.directory.kind import keeps_its_partitions
 from stratalog.directory.layout import make_directories
 from stratalog.directory.lone_files import LoneFiles
@@ -87,7 +88,7 @@ class LogHome:
 
     def _settle(self, home: str) -> None:
         self._home = home
-        self._mark = CleanShutdownFile(self._disk, home)
+        self._state = CleanState(self._disk, home)
         self._start_offsets = OffsetCheckpointFile(self._disk, PurePath(home, LOG_START_OFFSET_CHECKPOINT))
         # In a log directory of a broker its own marks speak of this log too.
         ends = [OffsetCheckpointFile(self._disk, PurePath(home, name)) for name in _MARKS_OF_THE_END]
@@ -189,7 +190,7 @@ class LogHome:
             is_new_id = wanted is not None and self._check_topic_id(wanted)
             try:
                 if not is_clean:
-                    raise NeedsRecoveryError(self.directory, f"{self._mark.path} is missing")
+                    raise NeedsRecoveryError(self.directory, f"{self._state.file.path} is missing")
                 return open_log()
             except NeedsRecoveryError as error:
                 if not self._is_lone:
@@ -215,7 +216,7 @@ class LogHome:
     def mark_clean(self) -> None:
         """The last thing that is written: all before it is on the device."""
         if self._was_clean:
-            self._mark.write(self._broker_epoch)
+            self._state.put_back(self._broker_epoch)
             if self._is_lone:
                 self._lone.note_closed()
 
@@ -307,7 +308,7 @@ class LogHome:
         entries = self._disk.list_directory(self.directory)
         files = [parse_segment_file(entry.name) for entry in entries]
         has_segments = any(file is not None and file.kind is FileKind.LOG for file in files)
-        if self._mark.exists():
+        if self._state.file.exists():
             self._was_clean = True
         elif has_segments:
             return False
@@ -323,11 +324,12 @@ class LogHome:
         )
 
     def _take_mark_away(self) -> None:
-        if not self._mark.exists():
+        if not self._state.file.exists():
             return
-        epoch = self._mark.read()
+        self._state.look()
+        epoch = self._state.note.broker_epoch
         self._broker_epoch = UNKNOWN_EPOCH if epoch is None else epoch
-        self._mark.delete()
+        self._state.remove(leaves_note=False)
 
     def _check_topic_id(self, wanted: UUID) -> bool:
         """Whether the topic's id is still to be written; UsageError if it is another one."""

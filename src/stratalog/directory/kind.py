@@ -25,7 +25,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from stratalog.directory import attempt, pending_move
+from stratalog.directory import clean_state, pending_move
 from stratalog.directory.write_journal import JOURNAL, STAGED_PREFIX
 from stratalog.errors import DiskError, InvalidNameError, NotALogDirectoryError
 from stratalog.files.entries import DirectoryEntry, EntryKind, Path
@@ -51,7 +51,7 @@ LOST_AND_FOUND = "lost+found"
 _BROKERS = (META_PROPERTIES, str(TopicPartition(CLUSTER_METADATA, 0)))
 # No partition has these. A log by itself has a lock, a start and a clean-shutdown file beside its segments.
 _SURE = (RECOVERY_POINT_CHECKPOINT, REPLICATION_OFFSET_CHECKPOINT, CLEANER_OFFSET_CHECKPOINT)
-_LIKELY = (LOG_START_OFFSET_CHECKPOINT, CLEAN_SHUTDOWN, JOURNAL, attempt.NOTE, pending_move.NOTE)
+_LIKELY = (LOG_START_OFFSET_CHECKPOINT, CLEAN_SHUTDOWN, JOURNAL, clean_state.NOTE, pending_move.NOTE)
 _PARTITION_FILES = (PARTITION_METADATA, LEADER_EPOCH_CHECKPOINT)
 _SEGMENT_FILE = re.compile(r"\d{20}\.(log|index|timeindex|txnindex|snapshot)(\.\w+)?", re.ASCII)
 _MOST_LOOKED_INTO = 20  # sub-directories of a sub-directory, to tell whether that is a log directory

@@ -13,7 +13,8 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from stratalog.directory.checkpoints import DirectoryCheckpoints
-from stratalog.directory.clean_shutdown import UNKNOWN_EPOCH, CleanShutdownFile
+from stratalog.directory.clean_shutdown import UNKNOWN_EPOCH
+from stratalog.directory.clean_state import CleanState
 from stratalog.directory.kind import Kind, kind_of
 from stratalog.directory.layout import Layout, Problem, classify, make_directories
 from stratalog.directory.locking import Locks, MakeLock, lock_log_directory
@@ -32,9 +33,14 @@ logger = logging.getLogger(__name__)
 
 
 class LogDirectory:
-    """One of a manager's directories; `path` is absolute, `failure` is why it is offline, if it is."""
+    """One directory of a session; `path` is absolute, `failure` is why it is offline, if it is.
 
-    def __init__(self, disk: Disk, path: str, make_lock: MakeLock = DirectoryLock) -> None:
+    `appends`: records are appended, so that a kill may lose some and no note keeps the epoch.
+    """
+
+    def __init__(
+        self, disk: Disk, path: str, make_lock: MakeLock = DirectoryLock, *, appends: bool = False
+    ) -> None:
         self.path = path
         self.checkpoints = DirectoryCheckpoints(disk, path)
         self.layout = Layout(path, (), (), (), (), ())
@@ -45,9 +51,10 @@ class LogDirectory:
         self.is_loaded = False
         self.log_start_entries: dict[TopicPartition, int] = {}  # as the checkpoint had them
         self._disk = disk
+        self._appends = appends
         self.locks = Locks(path, make_lock)
         self._with_locks: set[str] = set()  # names of partitions
-        self._marker = CleanShutdownFile(disk, path)
+        self._state = CleanState(disk, path)
         self._epoch: int | None = UNKNOWN_EPOCH
         self._is_marked = False
 
@@ -80,8 +87,9 @@ class LogDirectory:
 
     def _read(self) -> None:
         self.problems = [*self.layout.problems]
-        self._is_marked = self._marker.exists()
-        self._epoch = self._marker.read() if self._is_marked else UNKNOWN_EPOCH
+        self._state.look()
+        self._is_marked = self._state.file.exists()
+        self._epoch = self._state.note.broker_epoch if self._is_marked else UNKNOWN_EPOCH
         try:
             self.meta = read_meta_properties(self._disk, self.path)
         except CorruptCheckpointError as error:
@@ -96,7 +104,7 @@ class LogDirectory:
         """Called before anything in it is changed: a crash from here on must not look like a clean close."""
         self.locks.check()
         if self._is_marked:
-            self._marker.delete()
+            self._state.remove(leaves_note=not self._appends)
             self._is_marked = False
 
     @property
@@ -116,11 +124,13 @@ class LogDirectory:
         epoch = self._epoch if broker_epoch is None else broker_epoch
         if epoch == UNKNOWN_EPOCH and is_beside_epoch:
             epoch = None
-        self._marker.write(epoch if all_succeeded else UNKNOWN_EPOCH)
+        self._state.put_back(epoch if all_succeeded else UNKNOWN_EPOCH)
 
     def forget_epoch(self) -> None:
-        """Something was cut off although it was marked clean: the controller must not be told it was not."""
+        """Something is cut off although it was shut down cleanly: its epoch would promise too much."""
         self._epoch = UNKNOWN_EPOCH
+        if not self._appends:
+            self._state.note_cut()
 
     def fail(self, error: StratalogError) -> None:
         """Take it offline."""

@@ -20,6 +20,7 @@ import logging
 import os
 
 from stratalog.directory.clean_shutdown import CleanShutdownFile
+from stratalog.directory.clean_state import CleanState
 from stratalog.errors import CorruptCheckpointError
 from stratalog.files.disk import Disk
 from stratalog.files.names import LOCK, LOG_START_OFFSET_CHECKPOINT, TopicPartition
@@ -68,7 +69,7 @@ class LoneFiles:
     def hand_over(self) -> None:
         """Take these files away: the log directory knows by now, on the device, what they said."""
         if self.exist():
-            self._mark.delete()
+            CleanState(self._disk, self._directory).discard()
             self._disk.delete(self._start_path)
             self.note_closed()
             self._disk.sync_directory(self._directory)

@@ -36,12 +36,19 @@ def finish_replacements(
 
 def repair_partition(disk: Disk, clock: Clock, directory: LogDirectory, name: str, config: LogConfig) -> None:
     """Bring a partition to the state that a clean close leaves, as a start would that finds the marker."""
+    from stratalog.log.recovery.plan import RecoveryPlan
     from stratalog.log.recovery.quarantine import Quarantine  # only for those who need it
     from stratalog.log.recovery.run import recover_partition
     from stratalog.log.recovery.survey import RecoveryOptions
 
     key = parse_partition_directory(name).topic_partition
-    plan = recover_partition(
+
+    def on_plan(plan: RecoveryPlan) -> None:
+        if plan.cuts:
+            directory.before_change()
+            directory.forget_epoch()  # first: killed behind the cut, nobody would know of it
+
+    recover_partition(
         disk,
         f"{directory.path}{os.sep}{name}",
         topic_partition=key,
@@ -51,9 +58,8 @@ def repair_partition(disk: Disk, clock: Clock, directory: LogDirectory, name: st
         log_start_offset=max(0, directory.checkpoints.log_start_offsets.read().get(key, 0)),
         options=RecoveryOptions(had_clean_shutdown=True, scan_all=True),
         before_change=directory.before_change,
+        on_plan=on_plan,
     )
-    if plan.cuts:
-        directory.forget_epoch()
 
 
 def _is_unfinished(disk: DiskReader, directory: str) -> bool:

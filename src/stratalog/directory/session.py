@@ -12,7 +12,7 @@ So a session that finds nothing to do changes nothing, and one that is killed le
 clean-shutdown file, which the next one recovers or refuses.
 
 A directory that the disk refuses ends the session, unless its directories `fail_alone`: then it goes offline
-and the others serve on, as in a broker.
+and the others serve on, as in a broker. A session that `appends` records loses its epoch when it is killed.
 """
 
 from __future__ import annotations
@@ -80,6 +80,7 @@ class Session:
         sources: RecoverySources | None = None,
         creates: bool = False,
         fail_alone: bool = False,
+        appends: bool = False,
         disk: Disk | None = None,
         clock: Clock = system_clock,
         make_lock: MakeLock = DirectoryLock,
@@ -91,7 +92,7 @@ class Session:
         self._creates = creates
         self._fail_alone = fail_alone
         self.directories = tuple(
-            LogDirectory(self._disk, path, make_lock) for path in unique_paths(directories)
+            LogDirectory(self._disk, path, make_lock, appends=appends) for path in unique_paths(directories)
         )
         self.recovery: RecoveryReport | None = None
 

@@ -99,6 +99,7 @@ class LogManager:
             sources=RecoverySources(server=server, topics=topics, on_progress=self._told(on_progress)),
             creates=True,
             fail_alone=True,
+            appends=True,
             disk=disk,
             clock=clock,
             make_lock=make_lock,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from stratalog.directory.attempt import NOTE
+from stratalog.directory.clean_state import NOTE
 from stratalog.directory.recovery.progress import Phase, RecoveryProgress
 from stratalog.directory.recovery.recover import recover_directories
 from stratalog.directory.recovery.result import Outcome

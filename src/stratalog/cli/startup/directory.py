@@ -10,7 +10,8 @@ from pathlib import Path
 
 from stratalog.clock import system_clock
 from stratalog.config import LogConfig
-from stratalog.directory.clean_shutdown import CleanShutdownFile
+from stratalog.directory.clean_shutdown import UNKNOWN_EPOCH
+from stratalog.directory.clean_state import CleanState
 from stratalog.files.disk import Disk
 from stratalog.files.names import META_PROPERTIES, RECOVERY_POINT_CHECKPOINT, TopicPartition
 from stratalog.log.checkpoint_file import OffsetCheckpointFile
@@ -65,11 +66,11 @@ class StartupDirectory:
             for file in self._built.iterdir():
                 shutil.copyfile(file, folder / file.name)
         self._write_recovery_points(self._end_offset)
-        CleanShutdownFile(self._disk, self.path).write()
+        CleanState(self._disk, str(self.path)).put_back(UNKNOWN_EPOCH)
 
     def make_unclean(self) -> None:
         """As a power cut leaves it: no marker, nothing checkpointed, the newest indexes preallocated."""
-        CleanShutdownFile(self._disk, self.path).delete()
+        CleanState(self._disk, str(self.path)).discard()
         self._write_recovery_points(0)
         for folder in self._partitions():
             newest = max(folder.glob("*.log"))

@@ -2,7 +2,7 @@
 
 1. lock, unless it is clean (then it is only looked at) or this is a dry run (then it must not be locked)
 2. is everything ours to write? Then the listing, the checkpoints, meta.properties
-3. the marker of a clean directory is taken away (`attempt.py`), if `--all` wants it repaired all the same
+3. the marker of a clean directory is taken away (`clean_state.py`), if `--all` wants it repaired all the same
 4. partitions: survey, scan, plan, apply, fsync
 5. recovery points at the log ends, high watermarks clamped, topic ids that were missing
 6. the marker, when all directories are that far, as its epoch depends on all of them
@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from stratalog.directory.attempt import Attempt
 from stratalog.directory.checkpoints import DirectoryCheckpoints, clamp
 from stratalog.directory.clean_shutdown import UNKNOWN_EPOCH
+from stratalog.directory.clean_state import CleanState
 from stratalog.directory.cluster_metadata import ClusterMetadata
 from stratalog.directory.kind import kind_of
 from stratalog.directory.layout import Layout, PartitionEntry, Problem, classify
@@ -45,7 +45,7 @@ class DirectoryRecovery:
     def __init__(self, disk: Disk, path: str, locks: Locks, *, dry_run: bool) -> None:
         self.path = path
         self.error: str | None = None
-        self.attempt = Attempt(disk, path)
+        self.state = CleanState(disk, path)
         self.locks = locks
         self._is_callers = locks.are_held
         self._lone: list[LoneFiles] = []
@@ -95,7 +95,7 @@ class DirectoryRecovery:
 
     def _may_be_left_alone(self, scan_all: bool) -> bool:
         return (
-            self.attempt.marker.exists()
+            self.state.file.exists()
             and not scan_all
             and not has_pending_write(self._disk, self.path)
             and not has_lone_logs(self._disk, classify(self._disk, self.path))
@@ -108,10 +108,10 @@ class DirectoryRecovery:
 
     def look(self) -> None:
         """Read what is in it beside the partitions. Changes nothing, but that a pending write is finished."""
-        self.attempt.look()
+        self.state.look()
         if not self._dry_run and has_pending_write(self._disk, self.path):
             self.locks.check()
-            self.attempt.begin()
+            self.state.remove()
             finish_pending_write(self._disk, self.path)
         self.layout = classify(self._disk, self.path)
         with suppress(CorruptCheckpointError):  # a broker refuses to start: `startup_refusals.py` tells why
@@ -150,12 +150,12 @@ class DirectoryRecovery:
     def take_marker(self) -> None:
         """Take the marker away, if there is one, before the first change."""
         self.locks.check()
-        self.attempt.begin()
+        self.state.remove()
 
     def note_cut(self) -> None:
         """Remember that more than a torn tail is cut off; it may be the first change here."""
         self.locks.check()
-        self.attempt.note_cut()
+        self.state.note_cut()
 
     def complete(self, is_tiered: Callable[[str], bool], quarantines: Sequence[Quarantine]) -> None:
         """Write what belongs to the directory, the marker apart. Its partitions are on the device."""
@@ -168,7 +168,7 @@ class DirectoryRecovery:
             return
         self.locks.check()
         if is_short:
-            self.attempt.note_cut()  # before the checkpoint is changed that says so
+            self.state.note_cut()  # before the checkpoint is changed that says so
         self._topic_ids.write(quarantines)
         self._write_log_starts(ends, is_tiered)
         watermarks = {}
@@ -194,12 +194,12 @@ class DirectoryRecovery:
     def end(self, broker_epoch: int | None) -> None:
         """Write the marker; None for one that says no epoch."""
         self.locks.check()
-        self.attempt.end(broker_epoch)
+        self.state.put_back(broker_epoch)
         self.broker_epoch = UNKNOWN_EPOCH if broker_epoch is None else broker_epoch
 
     def own_epoch(self) -> int:
         """The epoch that stood in the marker, if all that it says still holds; else -1."""
-        note = self.attempt.note
+        note = self.state.note
         if not note.was_clean or note.broker_epoch is None or note.has_cut or self.has_cuts:
             return UNKNOWN_EPOCH
         return note.broker_epoch

@@ -26,7 +26,7 @@ def epoch_of_the_killed_run(
     """The epoch of the node's last registration; or -1, and a sentence that says why it is not promised."""
     if any(directory.error is not None for directory in directories):
         why = "not every directory could be recovered"
-    elif any(directory.attempt.note.has_cut for directory in directories):
+    elif any(directory.state.note.has_cut for directory in directories):
         why = "more than the unfinished last batch of a log was cut off, or is missing"
     elif metadata is None:
         why = "the cluster's metadata, which knows the epoch, is not in these directories"
@@ -47,7 +47,7 @@ def epoch_of_the_killed_run(
 
 def _without(directories: Sequence[DirectoryRecovery], epoch: int) -> DirectoryRecovery | None:
     """A directory whose marker was there to begin with, without this epoch."""
-    notes = [(directory, directory.attempt.note) for directory in directories]
+    notes = [(directory, directory.state.note) for directory in directories]
     return next((found for found, note in notes if note.was_clean and note.broker_epoch != epoch), None)
 
 
@@ -68,10 +68,10 @@ def may_stand_beside_an_epoch(
 
     `clean_shutdown.py` tells why. One that said nothing before says nothing again, for the same reason.
     """
-    note = directory.attempt.note
+    note = directory.state.note
     said_nothing = note.was_clean and note.broker_epoch is None
     epochs = [
-        other.attempt.note.broker_epoch if other.is_left_alone else other.own_epoch()
+        other.state.note.broker_epoch if other.is_left_alone else other.own_epoch()
         for other in directories
         if other is not directory and other.error is None
     ]

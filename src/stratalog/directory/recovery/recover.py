@@ -354,7 +354,7 @@ class _Recovery:
 
     def _mark(self, directory: DirectoryRecovery, epoch: int) -> None:
         # Of one that had a marker only that knows the epoch: it may have had none, and for a reason.
-        own = directory.own_epoch() if directory.attempt.note.was_clean else epoch
+        own = directory.own_epoch() if directory.state.note.was_clean else epoch
         wanted = UNKNOWN_EPOCH if self._has_failed else own
         if wanted != directory.broker_epoch:
             directory.end(None if wanted == UNKNOWN_EPOCH and self._says_nothing(directory) else wanted)

@@ -26,9 +26,9 @@ from uuid import UUID
 
 from stratalog.clock import Clock
 from stratalog.config import LogConfig
-from stratalog.directory.attempt import Attempt
 from stratalog.directory.checkpoints import DirectoryCheckpoints
-from stratalog.directory.clean_shutdown import UNKNOWN_EPOCH
+from stratalog.directory.clean_shutdown import UNKNOWN_EPOCH, CleanShutdownFile
+from stratalog.directory.clean_state import CleanState
 from stratalog.directory.layout import classify
 from stratalog.directory.locking import Locks, MakeLock, lock_log_directory
 from stratalog.directory.lone_logs import check_lone_logs, has_lone_logs
@@ -203,7 +203,7 @@ class Committer:
 
     def _is_unclean(self) -> bool:
         layout = classify(self._disk, self._directory)
-        is_marked = Attempt(self._disk, self._directory).marker.exists()
+        is_marked = CleanShutdownFile(self._disk, self._directory).exists()
         return bool(layout.partitions) and (not is_marked or has_lone_logs(self._disk, layout))
 
     def _plan(self, journal: Journal, staged: Sequence[Staged]) -> tuple[PartitionWrite, ...]:
@@ -311,24 +311,24 @@ class Committer:
     def _do(self, journal: Journal, pending: PendingWrite) -> dict[TopicPartition, int]:
         """Everything from the first change of a log on; returns where the logs end."""
         disk, directory = self._disk, self._directory
-        attempt = Attempt(disk, directory)
-        attempt.look()
-        self._decide(attempt, journal, pending)
+        state = CleanState(disk, directory)
+        state.look()
+        self._decide(state, journal, pending)
         try:
             after = finish_pending_write(disk, directory)
             assert not after.waiting, "the lock is held, so no place was taken"
             ends = {write.topic_partition: self._settle(write) for write in pending.partitions}
             if self._target.options.sync:
                 self._write_checkpoints(ends)
-                attempt.end(_epoch_of(attempt))
+                state.put_back(_epoch_of(state))
         except StratalogError as error:
             raise _unfinished(directory, error) from error
         return ends
 
-    def _decide(self, attempt: Attempt, journal: Journal, pending: PendingWrite) -> None:
+    def _decide(self, state: CleanState, journal: Journal, pending: PendingWrite) -> None:
         """Take the marker away and write the journal; where the disk refuses, the marker is there again."""
         try:
-            attempt.begin()
+            state.remove()
             if self._target.options.sync:
                 self._disk.sync_directory(self._directory)
             write_journal(self._disk, self._directory, replace(journal, pending=pending, waiting=()))
@@ -336,9 +336,9 @@ class Committer:
             # The journal may be there all the same, and only not be synced: whoever comes next finds it.
             if has_pending_write(self._disk, self._directory):
                 raise _unfinished(self._directory, error) from error
-            if attempt.note.was_clean:
+            if state.note.was_clean:
                 with suppress(DiskError):
-                    attempt.end(_epoch_of(attempt))
+                    state.put_back(_epoch_of(state))
             raise
 
     def _settle(self, write: PartitionWrite) -> int:
@@ -399,10 +399,10 @@ class Committer:
         return self._target.configs.of(key.topic)
 
 
-def _epoch_of(attempt: Attempt) -> int | None:
+def _epoch_of(state: CleanState) -> int | None:
     """What the marker says when all is well: a marker that said no epoch says none again, as -1 beside
     another's epoch would count as that."""
-    note = attempt.note
+    note = state.note
     return note.broker_epoch if note.was_clean and not note.has_cut else UNKNOWN_EPOCH
 
 

@@ -42,11 +42,12 @@ def recover_partition(
     log_start_offset: int = 0,
     options: RecoveryOptions | None = None,
     before_change: Callable[[], object] | None = None,
+    on_plan: Callable[[RecoveryPlan], object] | None = None,
 ) -> RecoveryPlan:
     """Bring a partition to the state that a clean shutdown leaves; all of it is on the device then.
 
     The segments are scanned one after the other, in this thread. `before_change` is called once, before the
-    first file is changed, and not at all if none is.
+    first file is changed, and not at all if none is; `on_plan` before that, with what will be done.
     """
     survey = survey_partition(
         disk,
@@ -59,6 +60,8 @@ def recover_partition(
         options=options,
     )
     plan = plan_scanned(disk, survey, {task.name: run_scan(disk, task) for task in survey.scans})
+    if on_plan is not None:
+        on_plan(plan)
     plan = apply_plan(disk, plan, quarantine, before_change=before_change)
     sync_accepted(disk, plan)
     for finding in plan.findings:

@@ -1,0 +1,132 @@
+"""How a log directory was last shut down: its clean-shutdown file, and the note that stands in for it.
+
+{"version": 0, "was_clean": true, "broker_epoch": 226, "has_cut": false}      stratalog-session.json
+
+The clean-shutdown file is removed before the first change of a directory and put back last. A run that is
+killed in between leaves the directory without it, and without the epoch in it. So whoever changes only what
+is on the device, and loses no record by being killed, leaves this note first: recovery, retention,
+compaction, erasing, a write of staged segments. The next recovery then knows the epoch, and whether more than
+a torn tail was cut off: a second run would find nothing more to cut, could not tell that the first one did,
+and would promise the controller that every acknowledged record is there.
+
+Whoever appends records (a `LogManager`, `open_log`) leaves no note, as nobody knows what was on its way to
+the device when it was killed; and a note that is there from before is deleted first.
+
+A note that outlived a broker's next run does no harm: its epoch is not the one that the controller compares
+with. A broker does not look at files of other names.
+
+This is the only code that writes or deletes a clean-shutdown file (`tests/test_tidy.py`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from stratalog.directory.clean_shutdown import CleanShutdownFile, format_clean_shutdown
+from stratalog.errors import DiskError
+from stratalog.files.disk import Disk
+
+NOTE = "stratalog-session.json"
+_VERSION = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """`was_clean`: the file was there, with this epoch if any. `has_cut`: more than a torn tail is gone."""
+
+    was_clean: bool = False
+    broker_epoch: int | None = None
+    has_cut: bool = False
+
+
+class CleanState:
+    """The clean-shutdown file of one directory, and the note; `look` first.
+
+    `note` is what they say: of the file if it is there, else of what a run that was killed has left.
+    """
+
+    def __init__(self, disk: Disk, directory: str) -> None:
+        self.file = CleanShutdownFile(disk, directory)
+        self.path = f"{directory}{os.sep}{NOTE}"
+        self.note = Note()
+        self._disk = disk
+        self._directory = directory
+        self._has_note = False
+
+    def look(self) -> None:
+        """Read what is there, and change nothing."""
+        data = self._disk.read_file(self.path)
+        self._has_note = data is not None
+        self.note = Note() if data is None else _parse(data)
+        if self.file.exists():
+            self.note = Note(was_clean=True, broker_epoch=self.file.read())
+
+    def remove(self, *, leaves_note: bool = True) -> None:
+        """Remove the file, for good when this returns; the note tells what it said."""
+        if not self.file.exists():
+            return
+        if leaves_note:
+            self._write(self.note)
+        elif self._has_note:
+            self._disk.delete(self.path)
+            self._has_note = False
+        self._delete()
+
+    def note_cut(self) -> None:
+        """Remember, before it is done or lost from sight, that more than a torn tail is gone."""
+        if not self.note.has_cut:
+            self._write(replace(self.note, has_cut=True))
+
+    def put_back(self, broker_epoch: int | None) -> None:
+        """Write the file, None for one that says no epoch; the last thing, as the note is worthless then.
+
+        Where that fails no file is left, if the disk lets it be deleted: it may be there, but not synced.
+        """
+        try:
+            self._disk.replace(self.file.path, format_clean_shutdown(broker_epoch))
+            if self._has_note:
+                self._disk.delete(self.path)
+                self._has_note = False
+        except DiskError:
+            with suppress(DiskError):
+                self._delete()
+            raise
+
+    def discard(self) -> None:
+        """Delete the file of a log that was by itself: its log directory speaks for it from now on."""
+        self._delete()
+
+    def _delete(self) -> None:
+        if self._disk.delete(self.file.path):
+            self._disk.sync_directory(self._directory)
+
+    def _write(self, note: Note) -> None:
+        document = {
+            "version": _VERSION,
+            "was_clean": note.was_clean,
+            "broker_epoch": note.broker_epoch,
+            "has_cut": note.has_cut,
+        }
+        self._disk.replace(self.path, json.dumps(document).encode())
+        self.note = note
+        self._has_note = True
+
+
+def _parse(data: bytes) -> Note:
+    """What a note says; one that cannot be read says the worst."""
+    worst = Note(has_cut=True)
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):  # as deep as no note of ours is
+        return worst
+    if not isinstance(found, dict) or found.get("version") != _VERSION:
+        return worst
+    epoch = found.get("broker_epoch")
+    return Note(
+        was_clean=found.get("was_clean") is True,
+        broker_epoch=epoch if isinstance(epoch, int) else None,
+        has_cut=found.get("has_cut") is not False,
+    )
