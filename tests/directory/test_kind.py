@@ -14,7 +14,8 @@ from stratalog.files.disk import Disk
 from stratalog.files.names import TopicPartition
 from stratalog.jobs.writing.options import WriteOptions
 from stratalog.jobs.writing.target import find_target
-from stratalog.operations.maintaining import Maintenance, Retention
+from stratalog.operations.maintaining import Maintenance
+from stratalog.operations.retain import Retention
 from tests.fixtures import catalog
 
 

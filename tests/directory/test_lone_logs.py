@@ -19,7 +19,8 @@ from stratalog.errors import NotALogDirectoryError, UsageError
 from stratalog.files.lock import DirectoryLock, is_locked
 from stratalog.files.names import TopicPartition
 from stratalog.files.simulated import PowerCut, SimulatedDisk
-from stratalog.operations.maintaining import Maintenance, Retention
+from stratalog.operations.maintaining import Maintenance
+from stratalog.operations.retain import Retention
 from tests.jobs.writing.sinking import NoLock, Writing
 from tests.log.model import ManualClock, ManualScheduler, batch
 from tests.manager.running import Node, checkpoint, values

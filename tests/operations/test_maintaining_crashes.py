@@ -25,7 +25,8 @@ from stratalog.files.simulated import PowerCut, SimulatedDisk
 from stratalog.log.retention import Rule
 from stratalog.manager.manager import LogManager
 from stratalog.operations.compact import Compaction
-from stratalog.operations.maintaining import Maintenance, Retention, Work
+from stratalog.operations.maintaining import Maintenance, Work
+from stratalog.operations.retain import Retention
 from stratalog.operations.work_report import WorkReport
 from tests import profile
 from tests.log.model import NOW, ManualClock, ManualScheduler, batch, read_all

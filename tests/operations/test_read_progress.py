@@ -16,8 +16,9 @@ from stratalog.log.recovery.quarantine import Quarantine
 from stratalog.operations.compact import Compaction
 from stratalog.operations.erase.erasure import Erasure
 from stratalog.operations.estimate import Estimation
-from stratalog.operations.maintaining import Maintenance, Retention
+from stratalog.operations.maintaining import Maintenance
 from stratalog.operations.read_progress import OnRead, ReadProgress
+from stratalog.operations.retain import Retention
 from tests.cli.planting import Planted
 from tests.log.model import NOW, batch
 

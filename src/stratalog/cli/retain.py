@@ -31,7 +31,7 @@ def retain(
 
     Exit status: 0 done, or nothing to do, 2 wrong usage, 3 a topic was refused, or something failed.
     """
-    from stratalog.operations.maintaining import Retention
+    from stratalog.operations.retain import Retention
 
     request = Request.of(directories, config, topics, now)
     report = request.maintenance(names, dry_run=dry_run).run(Retention())

@@ -298,21 +298,3 @@ class _NoLater:
     def schedule(self, name: str, task: Task, delay_ms: int = 0) -> None:  # noqa: ARG002 (as others have it)
         if delay_ms <= 0:
             task()
-
-
-class Retention:
-    """Deletes what the limits of its topic do not keep. A compacted log loses what is below its start."""
-
-    def plan(self, partition: Partition, now: int, on_read: CountRead) -> PartitionWork:  # noqa: ARG002
-        gone = tuple(found for found in partition.decisions(now) if found.is_deleted)
-        return PartitionWork(name=partition.name, deleted=gone)
-
-    def do(
-        self,
-        log: Log,
-        planned: PartitionWork,
-        cleaner_checkpoint: int | None,  # noqa: ARG002
-        now: int,  # noqa: ARG002
-        on_read: CountRead,  # noqa: ARG002
-    ) -> PartitionWork:
-        return replace(planned, deleted=log.delete_old_segments())

@@ -1,0 +1,28 @@
+"""Deletes old segments because somebody asks for it, by the limits of each topic."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from stratalog.log.log import Log
+from stratalog.operations.looking import Partition
+from stratalog.operations.read_progress import CountRead
+from stratalog.operations.work_report import PartitionWork
+
+
+class Retention:
+    """Deletes what the limits of its topic do not keep. A compacted log loses what is below its start."""
+
+    def plan(self, partition: Partition, now: int, on_read: CountRead) -> PartitionWork:  # noqa: ARG002
+        gone = tuple(found for found in partition.decisions(now) if found.is_deleted)
+        return PartitionWork(name=partition.name, deleted=gone)
+
+    def do(
+        self,
+        log: Log,
+        planned: PartitionWork,
+        cleaner_checkpoint: int | None,  # noqa: ARG002
+        now: int,  # noqa: ARG002
+        on_read: CountRead,  # noqa: ARG002
+    ) -> PartitionWork:
+        return replace(planned, deleted=log.delete_old_segments())
