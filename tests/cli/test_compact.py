@@ -18,6 +18,30 @@ DELAY = 60_000
 SETTINGS: dict[str, Any] = {"cleanup.policy": "compact", "file.delete.delay.ms": DELAY}
 
 
+def test_a_plan_after_a_recovery_on_paper_is_to_the_byte_what_compact_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Planted(tmp_path, t={"cleanup.policy": "compact"}) as planted:
+        planted.fill("t", 23, keys=3)
+    (planted.data / MARKER).unlink()
+    (planted.data / "recovery-point-offset-checkpoint").write_text("0\n0\n")
+    for base in (15, 20):  # the log now ends inside what was closed, and indexes are gone
+        (planted.data / "t-0" / f"{base:020d}.index").unlink()
+    torn = planted.data / "t-0" / f"{15:020d}.log"
+    torn.write_bytes(torn.read_bytes()[:-3])
+    before = planted.contents()
+
+    assert run(planted, "--dry-run") == 3
+    assert run(planted, "--dry-run", "--recover", "--json") == 1
+    assert planted.contents() == before
+    planned = json.loads(capsys.readouterr().out)
+    assert run(planted, "--recover", "--json") == 1
+
+    done = json.loads(capsys.readouterr().out)
+    (one,), (other,) = (found["directories"][0]["partitions"] for found in (planned, done))
+    assert one["cleaned"] == other["cleaned"] is not None
+
+
 def run(planted: Planted, *arguments: object, now: int = NOW, settings: bool = True) -> int:
     given = ["--topics", planted.settings] if settings else []
     return main.run(["compact", *map(str, (planted.data, *given, "--now", now, *arguments))])

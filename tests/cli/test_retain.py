@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import struct
 from pathlib import Path
+from random import Random
+from typing import Any
 
 import pytest
 
@@ -213,20 +216,24 @@ def test_a_directory_in_use_is_refused(planted: Planted, how: str | None) -> Non
     assert planted.contents() == before
 
 
-@pytest.mark.parametrize("how", ["", "--dry-run"])
-def test_a_directory_that_was_not_shut_down_cleanly_is_refused_and_nothing_is_recovered(
-    how: str, planted: Planted, capsys: pytest.CaptureFixture[str]
+# Directories that were not shut down cleanly
+
+
+@pytest.mark.parametrize("how", ["--dry-run", None])
+def test_a_directory_that_was_not_shut_down_cleanly_is_refused_in_one_line(
+    planted: Planted, capsys: pytest.CaptureFixture[str], how: str | None
 ) -> None:
     (planted.data / MARKER).unlink()
-    with (planted.data / "orders-0" / f"{10:020d}.log").open("ab") as log:
-        log.write(b"torn")
     before = planted.contents()
 
     assert run(planted, *([how] if how else [])) == 3
 
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "it was not shut down cleanly: .kafka_cleanshutdown is missing" in line
-    assert f"Run `stratalog recover {planted.data}` first, or give --recover." in line
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err == (
+        f"stratalog: {planted.data}: it was not shut down cleanly: .kafka_cleanshutdown is missing. "
+        f"Run `stratalog recover {planted.data}` first, or give --recover.\n"
+    )
     assert planted.contents() == before
 
 
@@ -238,6 +245,122 @@ def test_after_a_recovery_it_is_not_refused_any_more(planted: Planted) -> None:
 
     assert json.loads((planted.data / MARKER).read_text())["brokerEpoch"] == -1
     assert planted.files("orders", ".log") == [f"{10:020d}.log"]
+
+
+def test_retain_of_one_topic_does_not_cut_another_without_naming_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Planted(tmp_path, a={"retention.ms": 0}, b={"retention.ms": -1}) as planted:
+        planted.fill("a", 6, timestamp=NOW - 10)
+        planted.fill("b", 6)
+    torn = tear(planted, "b", 5)
+
+    assert run(planted, "--topic", "a") == 3
+    assert torn.stat().st_size == SET_SIZE + 20
+    assert run(planted, "--topic", "a", "--recover", "--json") == 1
+
+    document = capsys.readouterr().out
+    recovery = json.loads(document)["recovery"]
+    cuts = {found["partition"]: found["cut_bytes"] for found in recovery["directories"][0]["partitions"]}
+    assert cuts == {"a-0": 0, "b-0": 20}
+    assert planted.files("a", ".log") == [f"{6:020d}.log"]
+    assert json.loads((planted.data / MARKER).read_text())["brokerEpoch"] == -1
+
+
+def test_what_recovery_cuts_off_is_in_the_text_of_retain_too(
+    planted: Planted, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tear(planted, "orders", 10)
+
+    assert run(planted, "--recover") == 1
+
+    shown = capsys.readouterr().out
+    assert "Cut off" in shown
+    assert "Deleted segments" in shown
+
+
+def test_recover_beside_a_clean_directory_changes_nothing_but_what_retention_does(planted: Planted) -> None:
+    assert run(planted, "--recover") == 0
+
+    assert json.loads((planted.data / MARKER).read_text()) == {"version": 0, "brokerEpoch": EPOCH}
+    assert planted.files("orders", ".log") == [f"{10:020d}.log"]
+
+
+def test_a_dry_run_lists_the_segments_that_retain_then_deletes_though_a_time_index_is_stale(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After a power cut: the records of the newest segment are there, the entries of its index are not."""
+    day = 86_400_000
+    with Planted(tmp_path, t={"retention.ms": 2 * day, "segment.ms": 99 * day}) as planted:
+        planted.fill("t", 10, timestamp=NOW - 9 * day)
+        planted.fill("t", 3, timestamp=NOW - day)
+    (planted.data / MARKER).unlink()
+    (planted.data / "recovery-point-offset-checkpoint").write_text("0\n0\n")
+    stale = struct.pack(">qi", NOW - 9 * day, 4)
+    for base in (0, 5, 10):
+        (planted.data / "t-0" / f"{base:020d}.timeindex").write_bytes(stale)
+    torn = planted.data / "t-0" / f"{10:020d}.log"
+    torn.write_bytes(torn.read_bytes()[:-1])
+    before = planted.contents()
+
+    assert run(planted, "--dry-run") == 3
+    assert run(planted, "--dry-run", "--recover", "--json") == 1
+    planned = json.loads(capsys.readouterr().out)
+    assert planted.contents() == before
+    assert run(planted, "--recover", "--json") == 1
+
+    done = json.loads(capsys.readouterr().out)
+    assert rows(planned) == rows(done) == [(0, "retention.ms"), (5, "retention.ms")]
+    assert [cuts["cut_bytes"] for cuts in planned["recovery"]["directories"][0]["partitions"]] == [
+        cuts["cut_bytes"] for cuts in done["recovery"]["directories"][0]["partitions"]
+    ]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_dry_run_after_a_recovery_on_paper_is_what_the_run_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], seed: int
+) -> None:
+    day = 86_400_000
+    random = Random(seed)
+    with Planted(tmp_path, t={"retention.ms": 3 * day, "segment.ms": 99 * day}) as planted:
+        for _ in range(6):
+            planted.fill("t", 5, timestamp=NOW - random.randrange(1, 7 * day))
+    (planted.data / MARKER).unlink()
+    (planted.data / "recovery-point-offset-checkpoint").write_text(
+        f"0\n1\nt 0 {random.choice([0, 12, 30])}\n"
+    )
+    for path in sorted((planted.data / "t-0").iterdir()):
+        chance = random.random()
+        if path.suffix in (".index", ".timeindex") and chance < 0.5:
+            path.write_bytes(b"" if chance < 0.2 else random.randbytes(24))
+        elif path.suffix == ".log" and chance < 0.3:
+            data = bytearray(path.read_bytes())
+            data[random.randrange(len(data))] ^= 0x55
+            path.write_bytes(data)
+    before = planted.contents()
+
+    statuses = [run(planted, "--dry-run", "--recover", "--json")]
+    planned = json.loads(capsys.readouterr().out)
+    assert planted.contents() == before
+    statuses.append(run(planted, "--recover", "--json"))
+
+    done = json.loads(capsys.readouterr().out)
+    assert statuses[0] == statuses[1]
+    unknown = [found["not_known"] for each in planned["directories"] for found in each["partitions"]]
+    assert unknown not in ([], [None]) or rows(planned) == rows(done)
+
+
+def rows(document: dict[str, Any]) -> list[tuple[int, str]]:
+    partitions = [found for directory in document["directories"] for found in directory["partitions"]]
+    return [(found["base_offset"], found["rule"]) for each in partitions for found in each["deleted"]]
+
+
+def tear(planted: Planted, topic: str, base_offset: int) -> Path:
+    """Half a batch at the end of a log, as a killed process leaves it."""
+    (planted.data / MARKER).unlink(missing_ok=True)
+    path = planted.data / f"{topic}-0" / f"{base_offset:020d}.log"
+    path.write_bytes(path.read_bytes() + path.read_bytes()[:20])
+    return path
 
 
 # A real broker's directory

@@ -23,6 +23,7 @@ def compact(
     topics: Path | None,
     now: int | None,
     dry_run: bool,
+    recovers: bool,
 ) -> ExitCode:
     """Compact what is dirty in the compacted logs of a stopped broker, however little it is.
 
@@ -30,7 +31,8 @@ def compact(
     replicated or decided, and those within min.compaction.lag.ms stay as they are. Old files are renamed to
     .deleted, and a later run removes them.
 
-    Exit status: 0 done, or nothing to do, 2 wrong usage, 3 a topic was refused, or something failed.
+    Exit status: 0 done, or nothing to do, 1 done, and --recover has cut something off, 2 wrong usage,
+    3 a topic or an unclean directory was refused, or something failed.
     """
     from stratalog.config import ManagerConfig
     from stratalog.operations.compact import Compaction
@@ -39,7 +41,7 @@ def compact(
     manager = ManagerConfig() if request.server is None else request.server.manager
     work = Compaction(manager, rehearses=dry_run)
     with output.bars() as show:
-        report = request.maintenance(names, dry_run=dry_run).run(
+        report = request.maintenance(names, dry_run=dry_run, recovers=recovers).run(
             work, lambda partition, done, total: show("", partition, done, total)
         )
     return show_work(output, report, is_dry_run=dry_run)

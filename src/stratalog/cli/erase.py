@@ -12,8 +12,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stratalog.cli.maintaining import PLANNED, Request, say_directory, source_options
+from stratalog.cli.maintaining import (
+    PLANNED,
+    Request,
+    change_options,
+    exit_code,
+    say_directory,
+    source_options,
+)
 from stratalog.cli.output import ExitCode, Output, Table, json_option, size_text
+from stratalog.cli.recover_report import recovery_document, show_report
 
 if TYPE_CHECKING:
     from stratalog.operations.erase.erase_report import ErasedFile, ErasureReport
@@ -46,7 +54,7 @@ if TYPE_CHECKING:
     metavar="DIR",
     help="Look here too, where `recover --quarantine` has kept what it cut off; repeatable.",
 )
-@click.option("--dry-run", is_flag=True, help="Show the plan; lock, rename and change nothing.")
+@change_options
 @source_options
 @json_option
 @click.pass_obj
@@ -61,6 +69,7 @@ def erase(
     offsets: tuple[str, ...],
     quarantines: tuple[str, ...],
     dry_run: bool,
+    recovers: bool,
     config: Path | None,
     topics: Path | None,
     now: int | None,
@@ -72,8 +81,10 @@ def erase(
     quarantine go once the new ones are proven. stratalog-erased.jsonl in DIR tells what was done. Every
     replica needs the same.
 
-    Exit status: 0 done, or nothing to erase, 2 wrong usage, 3 refused, or something failed.
+    Exit status: 0 done, or nothing to erase, 1 done, and --recover has cut something off, 2 wrong usage,
+    3 refused, or something failed.
     """
+    from stratalog.directory.session import Unclean
     from stratalog.log.cleaning.erase_selection import Selection
     from stratalog.operations.erase.erasure import Erasure
 
@@ -87,6 +98,7 @@ def erase(
         quarantines=quarantines,
         sources=request.sources,
         dry_run=dry_run,
+        unclean=Unclean.RECOVER if recovers else Unclean.REFUSE,
         clock=request.clock,
     )
     with output.bars() as show:
@@ -124,6 +136,8 @@ def _parse_offsets(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _show(output: Output, report: ErasureReport, *, is_dry_run: bool) -> ExitCode:
+    if report.recovery is not None and not output.as_json:
+        show_report(output, report.recovery)
     table = Table(
         title=f"Erased records{PLANNED[is_dry_run]}",
         columns=["!file", "what", ">records", ">before", ">after"],
@@ -133,6 +147,8 @@ def _show(output: Output, report: ErasureReport, *, is_dry_run: bool) -> ExitCod
     for directory in report.directories:
         say_directory(output, directory)
     for partition in report.partitions:
+        if partition.not_known is not None:
+            output.say(f"{partition.name}: not known, {partition.not_known}")
         if partition.refusal is not None:
             output.say(f"{partition.name}: refused, {partition.refusal}")
         if partition.error is not None:
@@ -144,7 +160,7 @@ def _show(output: Output, report: ErasureReport, *, is_dry_run: bool) -> ExitCod
         output.say("Nothing to erase.")
     for note in report.notes:
         output.say(note)
-    return ExitCode.FAILED if report.is_failed else ExitCode.FINE
+    return exit_code(report)
 
 
 def _row(file: ErasedFile) -> list[str]:
@@ -161,16 +177,17 @@ def _row(file: ErasedFile) -> list[str]:
 def _document(report: ErasureReport, is_dry_run: bool) -> dict[str, object]:
     return {
         "dry_run": is_dry_run,
+        "recovery": None if report.recovery is None else recovery_document(report.recovery),
         "directories": [
             {
                 "directory": directory.directory,
-                "was_recovered": directory.was_recovered,
                 "error": directory.error,
                 "partitions": [
                     {
                         "partition": partition.name,
                         "refused": partition.refusal,
                         "error": partition.error,
+                        "not_known": partition.not_known,
                         "records": partition.records_count,
                         "markers_kept": partition.markers_count,
                         "files": [_file(file) for file in partition.files],

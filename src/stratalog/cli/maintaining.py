@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from stratalog.cli.output import ExitCode, Output, Table, size_text, time_text
+from stratalog.cli.recover_report import recovery_document, show_report
 from stratalog.clock import Clock, system_clock
 from stratalog.config import ServerConfig, parse_properties, read_server_properties
 from stratalog.errors import UsageError
 
 if TYPE_CHECKING:
     from stratalog.directory.known_topics import TopicSources
-    from stratalog.operations.erase.erase_report import DirectoryErasure
+    from stratalog.operations.erase.erase_report import DirectoryErasure, ErasureReport
     from stratalog.operations.maintaining import Maintenance
     from stratalog.operations.work_report import DirectoryWork, PartitionWork, WorkReport
 
@@ -58,11 +59,24 @@ def source_options(command: Command) -> Command:
     return command
 
 
+def change_options(command: Command) -> Command:
+    """Adds the options of every command that changes log directories."""
+    for option in (
+        click.option("--dry-run", is_flag=True, help="Show the plan; lock, rename and change nothing."),
+        click.option(
+            "--recover",
+            "recovers",
+            is_flag=True,
+            help="Recover first what was not shut down cleanly, as `recover` does; refused otherwise.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 def work_options(command: Command) -> Command:
     """Adds the arguments and options of a command that changes log directories."""
-    command = click.option("--dry-run", is_flag=True, help="Show the plan; lock, rename and change nothing.")(
-        command
-    )
+    command = change_options(command)
     command = source_options(command)
     command = click.option(
         "--topic", "names", multiple=True, metavar="NAME", help="Only this topic or partition; repeatable."
@@ -105,7 +119,8 @@ class Request:
             clock=system_clock if now is None else lambda: now,
         )
 
-    def maintenance(self, names: tuple[str, ...], *, dry_run: bool) -> Maintenance:
+    def maintenance(self, names: tuple[str, ...], *, dry_run: bool, recovers: bool) -> Maintenance:
+        from stratalog.directory.session import Unclean
         from stratalog.operations.maintaining import Maintenance
 
         return Maintenance(
@@ -113,17 +128,22 @@ class Request:
             names=names,
             sources=self.sources,
             dry_run=dry_run,
+            unclean=Unclean.RECOVER if recovers else Unclean.REFUSE,
             clock=self.clock,
         )
 
 
 def show_work(output: Output, report: WorkReport, *, is_dry_run: bool) -> ExitCode:
     """Print what was done, and what was not on stderr; returns the exit status."""
+    if report.recovery is not None and not output.as_json:
+        show_report(output, report.recovery)
     tables = [_deleted(report, is_dry_run), _cleaned(report, is_dry_run), _files(report, is_dry_run)]
     output.show(_document(report, is_dry_run), *(table for table in tables if table.rows))
     for directory in report.directories:
         say_directory(output, directory)
         for partition in directory.partitions:
+            if partition.not_known is not None:
+                output.say(f"{partition.name}: not known, {partition.not_known}")
             if partition.refusal is not None:
                 output.say(f"{partition.name}: refused, {partition.refusal}")
             if partition.error is not None:
@@ -136,15 +156,25 @@ def show_work(output: Output, report: WorkReport, *, is_dry_run: bool) -> ExitCo
         output.say(note)
     if not any(partition.is_change for partition in report.partitions):
         output.say("Nothing to do.")
-    return ExitCode.FAILED if report.is_failed else ExitCode.FINE
+    return exit_code(report)
+
+
+def exit_code(report: WorkReport | ErasureReport) -> ExitCode:
+    """What was refused or failed comes before what a recovery has cut off."""
+    if report.is_failed:
+        return ExitCode.FAILED
+    recovery = report.recovery
+    if recovery is None:
+        return ExitCode.FINE
+    if not recovery.may_start:
+        return ExitCode.FAILED
+    return ExitCode.FINDINGS if recovery.has_findings else ExitCode.FINE
 
 
 def say_directory(output: Output, directory: DirectoryWork | DirectoryErasure) -> None:
     """What must be known of a directory that was worked on."""
-    if directory.was_recovered:
-        output.say(f"{directory.directory}: was not closed in order, and was recovered first.")
     if directory.error is not None:
-        output.say(f"{directory.directory}: failed, no marker written. {directory.error}")
+        output.say(f"{directory.directory}: failed, and has no clean-shutdown file now. {directory.error}")
 
 
 def _deleted(report: WorkReport, is_dry_run: bool) -> Table:
@@ -206,10 +236,10 @@ def _sum(partition: PartitionWork, *, is_removed: bool) -> tuple[str, str]:
 def _document(report: WorkReport, is_dry_run: bool) -> dict[str, object]:
     return {
         "dry_run": is_dry_run,
+        "recovery": None if report.recovery is None else recovery_document(report.recovery),
         "directories": [
             {
                 "directory": directory.directory,
-                "was_recovered": directory.was_recovered,
                 "error": directory.error,
                 "partitions": [_partition(partition) for partition in directory.partitions],
             }
@@ -225,6 +255,7 @@ def _partition(partition: PartitionWork) -> dict[str, object]:
         "partition": partition.name,
         "refused": partition.refusal,
         "error": partition.error,
+        "not_known": partition.not_known,
         "deleted": [
             {
                 "base_offset": found.segment.base_offset,

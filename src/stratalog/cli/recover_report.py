@@ -33,13 +33,17 @@ def show_report(output: Output, report: RecoverReport) -> None:
         _refusals(report),
         _devices(result),
     ]
-    document = {
-        **to_document(result),
+    output.show(recovery_document(report), *(table for table in tables if table.rows), verdict=report.verdict)
+
+
+def recovery_document(report: RecoverReport) -> dict[str, object]:
+    """The report in values that JSON has."""
+    return {
+        **to_document(report.result),
         "refusals": [_refusal(each) for each in report.refusals],
         "may_start": report.may_start,
         "verdict": report.verdict,
     }
-    output.show(document, *(table for table in tables if table.rows), verdict=report.verdict)
 
 
 def _refusals(report: RecoverReport) -> Table:

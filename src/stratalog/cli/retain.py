@@ -23,16 +23,18 @@ def retain(
     topics: Path | None,
     now: int | None,
     dry_run: bool,
+    recovers: bool,
 ) -> ExitCode:
     """Delete old segments from the log directories of a stopped broker, by the limits of each topic.
 
     DIR are log directories of one broker; or --config names them. A topic whose settings are not known is
     refused, as defaults could erase it. Files are renamed to .deleted, and a later run removes them.
 
-    Exit status: 0 done, or nothing to do, 2 wrong usage, 3 a topic was refused, or something failed.
+    Exit status: 0 done, or nothing to do, 1 done, and --recover has cut something off, 2 wrong usage,
+    3 a topic or an unclean directory was refused, or something failed.
     """
     from stratalog.operations.retain import Retention
 
     request = Request.of(directories, config, topics, now)
-    report = request.maintenance(names, dry_run=dry_run).run(Retention())
+    report = request.maintenance(names, dry_run=dry_run, recovers=recovers).run(Retention())
     return show_work(output, report, is_dry_run=dry_run)

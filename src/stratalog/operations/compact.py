@@ -12,10 +12,10 @@ from dataclasses import replace
 
 from stratalog.config import ManagerConfig
 from stratalog.errors import DiskError, StratalogError
-from stratalog.files.reading import DiskReader
 from stratalog.log.cleaning.choice import LogToClean, facts_of_log, log_to_clean
 from stratalog.log.cleaning.offset_map import OffsetMap
 from stratalog.log.log import Log
+from stratalog.log.retention import find_timestamps
 from stratalog.operations.looking import Partition
 from stratalog.operations.read_progress import CountRead
 from stratalog.operations.rehearsing import Rehearser
@@ -58,13 +58,14 @@ class Compaction:
         now: int,
         on_read: CountRead,
     ) -> PartitionWork:
+        find_timestamps(tuple(log.segments))  # as the plan has
         gone = log.delete_old_segments()
         cleaned, error = self._clean(log, cleaner_checkpoint, now, on_read)
         return replace(planned, cleaned=cleaned, error=error, deleted=(*gone, *log.delete_old_segments()))
 
     def _rehearse(self, partition: Partition, now: int, on_read: CountRead) -> PartitionWork:
         rehearser = Rehearser(
-            disk=DiskReader(), clock=lambda: now, offset_map=self._offset_map(), on_read=on_read
+            disk=partition.disk, clock=lambda: now, offset_map=self._offset_map(), on_read=on_read
         )
         try:
             found = rehearser.rehearse(partition, partition.config)

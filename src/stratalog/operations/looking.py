@@ -8,7 +8,7 @@ that its own may be higher.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from stratalog.clock import Clock
@@ -36,6 +36,7 @@ class Partition:
         entry: PartitionEntry,
         view: LogView,
         *,
+        disk: DiskReader,
         high_watermark: int,
         has_high_watermark: bool,
         cleaner_checkpoint: int | None,
@@ -43,6 +44,7 @@ class Partition:
     ) -> None:
         self.entry = entry
         self.refusal = refusal
+        self.disk = disk
         self.high_watermark = high_watermark
         self.has_high_watermark = has_high_watermark
         self.cleaner_checkpoint = cleaner_checkpoint
@@ -108,14 +110,21 @@ class WaitingFile:
 
 
 def look(
-    disk: DiskReader, clock: Clock, directory: str, known: KnownTopics, names: Sequence[str] = ()
+    disk: DiskReader,
+    clock: Clock,
+    directory: str,
+    known: KnownTopics,
+    names: Sequence[str] = (),
+    *,
+    starts: Mapping[TopicPartition, int] | None = None,
 ) -> Iterator[Partition | UnreadablePartition]:
     """The partitions of a log directory, or those of the topics or partitions that are named.
 
-    Each is closed when the next one is asked for.
+    Each is closed when the next one is asked for. `starts` are log start offsets over those of the
+    checkpoint.
     """
     checkpoints = DirectoryCheckpoints(disk, directory)
-    starts = checkpoints.log_start_offsets.read()
+    starts = {**checkpoints.log_start_offsets.read(), **(starts or {})}
     watermarks = checkpoints.high_watermarks.read()
     cleaned = checkpoints.cleaner_offsets.read()
     for entry in classify(disk, directory).partitions:
@@ -139,6 +148,7 @@ def look(
             yield Partition(
                 entry,
                 view,
+                disk=disk,
                 high_watermark=clamp(watermarks.get(key, 0), view.log_start_offset, view.log_end_offset),
                 has_high_watermark=key in watermarks,
                 cleaner_checkpoint=cleaned.get(key),

@@ -1,7 +1,8 @@
 """Work on the directories of a node that is not running, in a session over them (`directory/session.py`).
 
 1. A session locks the directories. One that was not shut down cleanly is refused, or recovered if asked for.
-2. They are looked at without a change. What is to be done is decided there.
+2. They are looked at without a change. What is to be done is decided there: that is the plan, and all that a
+   dry run does.
 3. Only logs with something to do are opened, changed and closed. Before the first of a directory its
    clean-shutdown file goes; then the checkpoints are written; the file comes back last, with its epoch.
 
@@ -24,7 +25,7 @@ from stratalog.directory.layout import classify
 from stratalog.directory.locking import MakeLock
 from stratalog.directory.log_directory import LogDirectory
 from stratalog.directory.repairing import repair_partition
-from stratalog.directory.session import RecoverySources, Session, Unclean, check_session, open_session
+from stratalog.directory.session import Session, Unclean
 from stratalog.errors import NeedsRecoveryError, StratalogError
 from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock
@@ -40,6 +41,7 @@ from stratalog.operations.looking import (
     look,
     waiting_files,
 )
+from stratalog.operations.opening import Opened, Opening
 from stratalog.operations.read_progress import CountRead, OnRead, ReadProgress, logs_size, nobody
 from stratalog.operations.work_report import DirectoryWork, PartitionWork, WorkReport
 
@@ -76,48 +78,47 @@ class Maintenance:
     make_lock: MakeLock = DirectoryLock
 
     def run(self, work: Work, on_read: OnRead = nobody) -> WorkReport:
-        """Do it, or only say what would be done. LogDirLockedError if a directory is in use,
-        NotALogDirectoryError if it is something else, NeedsRecoveryError if it was not shut down cleanly and
-        is not to be recovered.
+        """Do it, or only say what would be done; refusals are those of `Opening.opened`.
 
         `on_read` is told of the partition whose records are read.
         """
         now = self.clock()
         # The same moment for all of it: a second run at that moment finds nothing more to do.
         fixed = replace(self, clock=lambda: now)
-        if self.dry_run:
-            paths = check_session(self.disk, self.directories, unclean=self.unclean)
-            return fixed._plan_all(paths, work, now, on_read)
-        with fixed.session() as session:
-            directories = session.directories
-            paths = [directory.path for directory in directories]
-            check_names(self.disk, paths, self.names)
-            known = KnownTopics(self.disk, paths, self.sources)
-            unread = ReadProgress(nobody, {})  # only a dry run reads records before there is a plan
-            planned = {each.path: [*fixed._plan(each.path, known, work, now, unread)] for each in directories}
-            progress = ReadProgress(on_read, fixed._sizes_to_read(planned))
-            done = [
-                fixed._do_directory(session, each, planned[each.path], known, work, now, progress)
-                for each in directories
-            ]
-        return WorkReport(directories=tuple(done), notes=known.notes)
-
-    def _plan_all(self, paths: Sequence[str], work: Work, now: int, on_read: OnRead) -> WorkReport:
-        check_names(self.disk, paths, self.names)
-        known = KnownTopics(self.disk, paths, self.sources)
-        progress = ReadProgress(on_read, self._sizes_of_compacted(paths, known))
-        planned = tuple(
-            DirectoryWork(directory=path, partitions=tuple(self._plan(path, known, work, now, progress)))
-            for path in paths
+        opening = Opening(
+            directories=self.directories,
+            sources=self.sources,
+            unclean=self.unclean,
+            disk=self.disk,
+            clock=fixed.clock,
+            make_lock=self.make_lock,
         )
-        return WorkReport(directories=planned, notes=known.notes)
+        with opening.opened(dry_run=self.dry_run) as opened:
+            if opened.is_failed:
+                return WorkReport(directories=(), recovery=opened.recovery)
+            check_names(opened.disk, opened.paths, self.names)
+            known = KnownTopics(opened.disk, opened.paths, self.sources)
+            # Only a dry run reads records for its plan.
+            reading = ReadProgress(on_read, fixed._sizes_of_compacted(opened, known) if self.dry_run else {})
+            planned = {path: [*fixed._plan(opened, path, known, work, now, reading)] for path in opened.paths}
+            if opened.session is None:
+                done = [
+                    DirectoryWork(directory=path, partitions=tuple(found)) for path, found in planned.items()
+                ]
+            else:
+                progress = ReadProgress(on_read, fixed._sizes_to_read(planned))
+                done = [
+                    fixed._do_directory(opened.session, each, planned[each.path], known, work, now, progress)
+                    for each in opened.directories
+                ]
+        return WorkReport(directories=tuple(done), notes=known.notes, recovery=opened.recovery)
 
-    def _sizes_of_compacted(self, paths: Sequence[str], known: KnownTopics) -> dict[str, int]:
+    def _sizes_of_compacted(self, opened: Opened, known: KnownTopics) -> dict[str, int]:
         """How much may be read of each compacted partition, by its path: what is dirty is read twice."""
         return {
-            f"{path}{os.sep}{entry.name}": 2 * logs_size(self.disk, f"{path}{os.sep}{entry.name}")
-            for path in paths
-            for entry in classify(self.disk, path).partitions
+            f"{path}{os.sep}{entry.name}": 2 * logs_size(opened.disk, f"{path}{os.sep}{entry.name}")
+            for path in opened.paths
+            for entry in classify(opened.disk, path).partitions
             if known.of(entry.topic_partition.topic).compact
             and (not self.names or is_named(entry, self.names))
             and known.refusal(path, entry) is None
@@ -134,9 +135,16 @@ class Maintenance:
         }
 
     def _plan(
-        self, path: str, known: KnownTopics, work: Work, now: int, progress: ReadProgress
+        self, opened: Opened, path: str, known: KnownTopics, work: Work, now: int, progress: ReadProgress
     ) -> Iterator[PartitionWork]:
-        for partition in look(self.disk, self.clock, path, known, self.names):
+        for partition in look(
+            opened.disk, self.clock, path, known, self.names, starts=opened.starts.get(path, {})
+        ):
+            rewritten = opened.rewritten.get(f"{path}{os.sep}{partition.name}")
+            if rewritten is not None:
+                words = f"recovery rewrites {rewritten}, and only then can be said what is done to the log"
+                yield PartitionWork(name=partition.name, not_known=words)
+                continue
             if isinstance(partition, UnreadablePartition):
                 yield PartitionWork(name=partition.name, error=partition.error)
                 continue
@@ -146,27 +154,12 @@ class Maintenance:
             with progress.part(f"{path}{os.sep}{partition.name}", partition.name) as on_read:
                 planned = work.plan(partition, now, on_read)
             delay_ms = partition.config.file_delete_delay_ms
-            files = waiting_files(self.disk, f"{path}{os.sep}{partition.name}", delay_ms)
+            files = waiting_files(opened.disk, f"{path}{os.sep}{partition.name}", delay_ms)
             yield replace(
                 planned,
                 removed=tuple(file for file in files if file.due_ms <= now),
                 waiting=tuple(file for file in files if file.due_ms > now),
             )
-
-    def session(self) -> Session:
-        """The session over the directories, for a `with`."""
-        return open_session(
-            self.directories,
-            unclean=self.unclean,
-            sources=RecoverySources(
-                server=self.sources.server,
-                topic_settings=self.sources.topic_settings,
-                metadata_directory=self.sources.metadata_directory,
-            ),
-            disk=self.disk,
-            clock=self.clock,
-            make_lock=self.make_lock,
-        )
 
     def _do_directory(
         self,
@@ -178,11 +171,8 @@ class Maintenance:
         now: int,
         progress: ReadProgress,
     ) -> DirectoryWork:
-        was_recovered = directory.recovered is not None
         if not any(partition.is_change for partition in planned):
-            return DirectoryWork(
-                directory=directory.path, partitions=tuple(planned), was_recovered=was_recovered
-            )
+            return DirectoryWork(directory=directory.path, partitions=tuple(planned))
         doing = _Doing(self, directory, known, work, now)
         error = None
         index = -1
@@ -199,9 +189,7 @@ class Maintenance:
         except StratalogError as failure:
             error = str(failure)
             planned[max(index, 0) :] = [_not_done(each, error) for each in planned[max(index, 0) :]]
-        return DirectoryWork(
-            directory=directory.path, partitions=tuple(planned), was_recovered=was_recovered, error=error
-        )
+        return DirectoryWork(directory=directory.path, partitions=tuple(planned), error=error)
 
 
 def _not_done(planned: PartitionWork, error: str) -> PartitionWork:

@@ -139,6 +139,11 @@ def recover(
         options=options,
         on_progress=on_progress,
     )
+    return assess(result, options, disk=disk)
+
+
+def assess(result: RecoveryReport, options: RecoverOptions, *, disk: Disk | None = None) -> RecoverReport:
+    """The result of a recovery by these options, and whether a broker starts after it."""
     by_path = {found.directory: found for found in result.directories}
     usable = [path for path, found in by_path.items() if found.outcome is not Outcome.FAILED]
     refusals = startup_refusals(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from stratalog.log.log import Log
+from stratalog.log.retention import find_timestamps
 from stratalog.operations.looking import Partition
 from stratalog.operations.read_progress import CountRead
 from stratalog.operations.work_report import PartitionWork
@@ -25,4 +26,5 @@ class Retention:
         now: int,  # noqa: ARG002
         on_read: CountRead,  # noqa: ARG002
     ) -> PartitionWork:
+        find_timestamps(tuple(log.segments))  # as the plan has
         return replace(planned, deleted=log.delete_old_segments())

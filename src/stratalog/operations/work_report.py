@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from stratalog.log.retention import Decision
 from stratalog.operations.looking import WaitingFile
+from stratalog.operations.recover import RecoverReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,12 +32,14 @@ class Cleaned:
 class PartitionWork:
     """What was done to one partition; of a dry run, what would be.
 
-    `removed` are files that had waited for file.delete.delay.ms, `waiting` those that still do.
+    `removed` are files that had waited for file.delete.delay.ms, `waiting` those that still do. `not_known`
+    is why a dry run cannot say it.
     """
 
     name: str
     refusal: str | None = None
     error: str | None = None
+    not_known: str | None = None
     deleted: tuple[Decision, ...] = ()
     cleaned: Cleaned | None = None
     removed: tuple[WaitingFile, ...] = ()
@@ -49,20 +52,24 @@ class PartitionWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectoryWork:
-    """One log directory. `was_recovered` if it had not been closed in order, `error` if it has no marker."""
+    """One log directory. `error` is why it failed, and has no clean-shutdown file now."""
 
     directory: str
     partitions: tuple[PartitionWork, ...] = ()
-    was_recovered: bool = False
     error: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkReport:
-    """All of it, with sentences on settings that were passed over."""
+    """All of it, with sentences on settings that were passed over.
+
+    `recovery` is what recovery has done before, or would do, where it was asked for and needed. If it has
+    failed, nothing else was done.
+    """
 
     directories: tuple[DirectoryWork, ...]
     notes: tuple[str, ...] = ()
+    recovery: RecoverReport | None = None
 
     @property
     def partitions(self) -> tuple[PartitionWork, ...]:
@@ -71,6 +78,8 @@ class WorkReport:
     @property
     def is_failed(self) -> bool:
         """Whether a topic was refused, or anything went wrong."""
+        if self.recovery is not None and self.recovery.is_failed:
+            return True
         return any(directory.error for directory in self.directories) or any(
             partition.refusal or partition.error for partition in self.partitions
         )

@@ -61,10 +61,18 @@ class PartitionRecovery:
 class Finisher:
     """The thread; in a `with`, whose end waits for it and raises what it met."""
 
-    def __init__(self, disk: Disk, quarantines_of: QuarantinesOf, *, dry_run: bool) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        quarantines_of: QuarantinesOf,
+        *,
+        dry_run: bool,
+        on_plan: Callable[[RecoveryPlan], object] | None = None,
+    ) -> None:
         self._disk = disk
         self._quarantines_of = quarantines_of
         self._dry_run = dry_run
+        self._on_plan = on_plan
         self._waiting: queue.Queue[PartitionRecovery | None] = queue.Queue(_WAITING)
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._work, name="stratalog-finish")
@@ -110,6 +118,8 @@ class Finisher:
         plan = plan_scanned(self._disk, work.survey, work.take_results())
         if not self._dry_run:
             plan = self._apply(work, plan)
+        elif self._on_plan is not None:
+            self._on_plan(plan)
         work.directory.partitions[work.entry.name] = _report(work, plan)
         work.is_finished = True
 

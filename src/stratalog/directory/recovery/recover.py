@@ -59,6 +59,7 @@ from stratalog.files.entries import FileId
 from stratalog.files.lock import DirectoryLock
 from stratalog.files.reading import DiskReader
 from stratalog.log.recovery.facts import Finding
+from stratalog.log.recovery.plan import RecoveryPlan
 from stratalog.log.recovery.quarantine import Quarantine
 from stratalog.log.recovery.survey import RecoveryOptions, Survey, survey_partition
 from stratalog.log.recovery.task import ScanResult, ScanTask, run_scan
@@ -88,6 +89,7 @@ class RecoveryChoices:
     keeps_cuts: bool = True
     work_dir: str | None = None
     user: int | None = None  # who writes; the process's own user unless told otherwise
+    on_plan: Callable[[RecoveryPlan], object] | None = None  # is given each partition's plan by a dry run
 
 
 def recover_directories(
@@ -261,8 +263,11 @@ class _Recovery:
                 self._guarded(directory, directory.take_marker)
         self._tell(Phase.SCANNING)  # before anything is done, however quickly that is
         scans = [(work, task) for work in self._work for task in work.survey.scans]
-        engine = ThreadEngine(self._options.readers, disk=self._disk)
-        with Finisher(self._disk, self._quarantines_of, dry_run=self._options.dry_run) as finisher:
+        options = self._options
+        engine = ThreadEngine(options.readers, disk=self._disk)
+        with Finisher(
+            self._disk, self._quarantines_of, dry_run=options.dry_run, on_plan=options.on_plan
+        ) as finisher:
             for work in self._work:
                 if not work.survey.scans:
                     finisher.put(work)

@@ -6,7 +6,7 @@ The order, and why it is that, are in `erasing.py`.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from stratalog.clock import Clock
@@ -38,7 +38,8 @@ from stratalog.operations.read_progress import ReadProgress, logs_size
 class DirectoryEraser:
     """One log directory: what is to be erased in it of the topic or partition `name`, and the erasing.
 
-    `places` are directories whose quarantines are looked through with it, its own among them.
+    `places` are directories whose quarantines are looked through with it, its own among them. `rewritten` are
+    segments that a recovery would rewrite before, by the path of their partition.
     """
 
     def __init__(
@@ -51,9 +52,10 @@ class DirectoryEraser:
         known: KnownTopics,
         disk: Disk,
         clock: Clock,
+        rewritten: Mapping[str, str],
     ) -> None:
         self._path, self._name, self._known = path, name, known
-        self._disk, self._clock = disk, clock
+        self._disk, self._clock, self._rewritten = disk, clock, rewritten
         self._quarantines = [Quarantine(disk, place, clock=clock) for place in places]
         self._matcher = Matcher(selection)
         self._audit = Audit(disk, path)
@@ -110,7 +112,8 @@ class DirectoryEraser:
         assert key is not None
         found: list[ToErase] = []
         markers_count, refusal, error = 0, self._refusal(name, key), None
-        if refusal is None:
+        rewritten = self._rewritten.get(self._path_of(name))
+        if refusal is None and rewritten is None:
             try:
                 check_staged(self._disk, self._path, key, self._matcher)
                 for each in self._look_at(name, key):
@@ -128,6 +131,9 @@ class DirectoryEraser:
                 markers_count=markers_count,
                 refusal=refusal,
                 error=error,
+                not_known=None
+                if rewritten is None
+                else f"recovery rewrites {rewritten}, and only then can be said what is erased from the log",
             )
         )
 
@@ -137,7 +143,7 @@ class DirectoryEraser:
     def erase(self, session: Session, directory: LogDirectory, progress: ReadProgress) -> DirectoryErasure:
         """Do it, file by file. On a failure the clean-shutdown file stays away, and only what was done is
         reported."""
-        report = replace(self.plan(), was_recovered=directory.recovered is not None)
+        report = self.plan()
         if not any(self._to_erase) and not self._is_changed:
             return report
         done: list[list[ErasedFile]] = [[] for _ in self._planned]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stratalog.log.cleaning.erase import What
+from stratalog.operations.recover import RecoverReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +32,7 @@ class PartitionErasure:
     markers_count: int = 0
     refusal: str | None = None
     error: str | None = None
+    not_known: str | None = None
 
     @property
     def records_count(self) -> int:
@@ -40,20 +42,24 @@ class PartitionErasure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectoryErasure:
-    """One log directory. `was_recovered` if it had not been closed in order, `error` if it has no marker."""
+    """One log directory. `error` is why it failed, and has no clean-shutdown file now."""
 
     directory: str
     partitions: tuple[PartitionErasure, ...] = ()
-    was_recovered: bool = False
     error: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErasureReport:
-    """All of it, and sentences on what else is to be known."""
+    """All of it, and sentences on what else is to be known.
+
+    `recovery` is what recovery has done before, or would do, where it was asked for and needed. If it has
+    failed, nothing else was done.
+    """
 
     directories: tuple[DirectoryErasure, ...]
     notes: tuple[str, ...] = ()
+    recovery: RecoverReport | None = None
 
     @property
     def partitions(self) -> tuple[PartitionErasure, ...]:
@@ -65,6 +71,8 @@ class ErasureReport:
 
     @property
     def is_failed(self) -> bool:
+        if self.recovery is not None and self.recovery.is_failed:
+            return True
         return any(directory.error for directory in self.directories) or any(
             partition.refusal or partition.error for partition in self.partitions
         )

@@ -21,20 +21,24 @@ from itertools import chain
 from stratalog.clock import Clock, system_clock
 from stratalog.directory.known_topics import KnownTopics, TopicSources
 from stratalog.directory.locking import Locks, MakeLock
-from stratalog.directory.session import Session, Unclean, check_session, unique_paths
+from stratalog.directory.session import Unclean, unique_paths
 from stratalog.errors import PolicyViolationError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock
 from stratalog.log.cleaning.erase_selection import Selection
 from stratalog.operations.erase.erase_directory import DirectoryEraser
 from stratalog.operations.erase.erase_report import ErasureReport
-from stratalog.operations.maintaining import Maintenance
+from stratalog.operations.opening import Opened, Opening
 from stratalog.operations.read_progress import OnRead, ReadProgress, nobody
 from stratalog.records.internal_topics import CLUSTER_METADATA
 
 EVERY_REPLICA = (
     "Each replica keeps these records in files of its own: erase them there too, or a replica that takes "
     "over serves them again. Backups, mirrored clusters and consumers have copies that are out of reach here."
+)
+CUT_FIRST = (
+    "What recovery would cut off goes to quarantine, and is looked through there. How many of its records "
+    "would be erased is not known before."
 )
 
 
@@ -57,9 +61,7 @@ class Erasure:
     make_lock: MakeLock = DirectoryLock
 
     def run(self, on_look: OnRead = nobody, on_erase: OnRead = nobody) -> ErasureReport:
-        """Erase, or only say what would be. LogDirLockedError if a directory is in use,
-        NotALogDirectoryError if it is something else, NeedsRecoveryError if it was not shut down cleanly and
-        is not to be recovered.
+        """Erase, or only say what would be; refusals are those of `Opening.opened`.
 
         Both are told of the partition that is read: to find what is to go, and to write files without it.
         """
@@ -70,10 +72,7 @@ class Erasure:
             )
         now = self.clock()
         fixed = replace(self, clock=lambda: now)
-        if self.dry_run:
-            paths = check_session(self.disk, self.directories, unclean=self.unclean)
-            return fixed._in_all(paths, None, on_look, on_erase)
-        maintenance = Maintenance(
+        opening = Opening(
             directories=self.directories,
             sources=self.sources,
             unclean=self.unclean,
@@ -81,22 +80,18 @@ class Erasure:
             clock=fixed.clock,
             make_lock=self.make_lock,
         )
-        with maintenance.session() as session, ExitStack() as held:
-            paths = [directory.path for directory in session.directories]
-            for place in self._places(paths):
+        with opening.opened(dry_run=self.dry_run) as opened, ExitStack() as held:
+            if opened.is_failed:
+                return ErasureReport(directories=(), recovery=opened.recovery)
+            for place in () if self.dry_run else self._places(opened.paths):
                 locks = Locks(place, self.make_lock)
                 held.callback(locks.release)
                 locks.take()
-            return fixed._in_all(paths, session, on_look, on_erase)
+            return fixed._in_all(opened, on_look, on_erase)
 
-    def _in_all(
-        self,
-        paths: Sequence[str],
-        session: Session | None,
-        on_look: OnRead,
-        on_erase: OnRead,
-    ) -> ErasureReport:
-        known = KnownTopics(self.disk, paths, self.sources)
+    def _in_all(self, opened: Opened, on_look: OnRead, on_erase: OnRead) -> ErasureReport:
+        paths, session = opened.paths, opened.session
+        known = KnownTopics(opened.disk, paths, self.sources)
         places = self._places(paths)  # looked through with the first directory, whose audit tells of them
         looking = [
             DirectoryEraser(
@@ -105,8 +100,9 @@ class Erasure:
                 name=self.name,
                 selection=self.selection,
                 known=known,
-                disk=self.disk,
+                disk=opened.disk,
                 clock=self.clock,
+                rewritten=opened.rewritten,
             )
             for path in paths
         ]
@@ -115,8 +111,7 @@ class Erasure:
         self._check_name({topic for each in looking for topic in each.topics})
         if self.selection.ranges and not all(each.are_partitions for each in looking):
             raise UsageError(f"{self.name} is a topic: offsets belong to a partition, as in {self.name}-0.")
-        directories = () if session is None else session.directories
-        for each, directory in zip(looking, directories, strict=session is not None):
+        for each, directory in zip(looking, opened.directories, strict=session is not None):
             each.finish_replacements(directory)
         progress = ReadProgress(on_look, dict(chain.from_iterable(each.sizes() for each in looking)))
         for each in looking:
@@ -128,14 +123,18 @@ class Erasure:
             progress = ReadProgress(on_erase, sizes)
             reports = [
                 each.erase(session, directory, progress)
-                for each, directory in zip(looking, directories, strict=True)
+                for each, directory in zip(looking, opened.directories, strict=True)
             ]
         notes = [note for each in looking for note in each.notes]
         if others := self._not_named(paths):
             notes.append(f"Not looked through, though the broker's log.dirs have it: {', '.join(others)}.")
         if any(partition.files for report in reports for partition in report.partitions):
             notes.append(EVERY_REPLICA)
-        return ErasureReport(directories=tuple(reports), notes=tuple(dict.fromkeys(notes)))
+        if self.dry_run and opened.recovery is not None and opened.recovery.cuts:
+            notes.append(CUT_FIRST)
+        return ErasureReport(
+            directories=tuple(reports), notes=tuple(dict.fromkeys(notes)), recovery=opened.recovery
+        )
 
     def _check_name(self, topics: Collection[str]) -> None:
         """UsageError for a name that two things have: the other one may hold records that are to stay."""

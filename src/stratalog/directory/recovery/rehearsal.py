@@ -1,0 +1,57 @@
+"""What a recovery would leave, to look at: the steps of its plan, done on a disk that only notes them.
+
+For dry runs of what is done after a recovery. Where a plan rewrites a segment, its bytes are not there before
+that is done: such a partition is named in `rewritten`, and what else becomes of it is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from tempfile import TemporaryDirectory
+
+from stratalog.directory.recovery.result import RecoveryReport
+from stratalog.files.names import TopicPartition
+from stratalog.files.planned import PlannedDisk
+from stratalog.log.recovery.plan import RecoveryPlan
+from stratalog.log.recovery.steps import CopyRanges, apply_steps
+
+
+@dataclass(slots=True)
+class RecoveryRehearsal:
+    """The disk after the plans that it was told of; `rewritten` are segments, by their partition's path."""
+
+    disk: PlannedDisk
+    rewritten: dict[str, str] = field(default_factory=dict)
+
+    def add(self, plan: RecoveryPlan) -> None:
+        """Note what a plan does, unless it rewrites a segment."""
+        copied = [step.file.name for step in plan.steps if isinstance(step, CopyRanges)]
+        if copied:
+            self.rewritten[plan.directory] = copied[0]
+        else:
+            apply_steps(self.disk, plan.directory, plan.steps, None)
+
+
+def log_starts(report: RecoveryReport) -> dict[str, dict[TopicPartition, int]]:
+    """Where the logs start after the recovery, by directory."""
+    return {
+        directory.directory: {
+            found.topic_partition: found.log_start_offset
+            for found in directory.partitions
+            if found.log_start_offset is not None
+        }
+        for directory in report.directories
+    }
+
+
+@contextmanager
+def rehearsing_recovery() -> Iterator[RecoveryRehearsal]:
+    """A rehearsal, whose files are gone at the end."""
+    with TemporaryDirectory(prefix="stratalog-") as spool:
+        disk = PlannedDisk(spool)
+        try:
+            yield RecoveryRehearsal(disk)
+        finally:
+            disk.release(spool)

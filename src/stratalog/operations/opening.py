@@ -1,0 +1,143 @@
+"""The directories of a node that is not running, opened for an operation that changes them, or looked at.
+
+A run opens a session (`directory/session.py`); a dry run takes no lock, and is refused what the run is
+refused. If what was not shut down cleanly is to be recovered first, the report of that recovery is a part
+of the operation's, and a dry run looks at what it would leave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from stratalog.directory.clean_shutdown import CleanShutdownFile
+from stratalog.directory.layout import classify
+from stratalog.directory.log_directory import LogDirectory, why_unclean
+from stratalog.directory.session import RecoverySources, Session, Unclean, check_session, open_session
+from stratalog.errors import DiskError
+from stratalog.files.disk import Disk
+from stratalog.files.names import TopicPartition
+from stratalog.operations.recover import RecoverOptions, RecoverReport, assess
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stratalog.clock import Clock
+    from stratalog.directory.known_topics import TopicSources
+    from stratalog.directory.locking import MakeLock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """What there is to work on. `disk` is what to look at; `session` is None in a dry run.
+
+    `starts` says where logs start by a recovery's plan, by directory, and `rewritten` names the segments
+    that a recovery would rewrite, by the path of their partition. `recovery` tells what recovery has done,
+    or would do. If it has failed, there is nothing to work on.
+    """
+
+    disk: Disk
+    paths: Sequence[str]
+    session: Session | None = None
+    recovery: RecoverReport | None = None
+    starts: Mapping[str, Mapping[TopicPartition, int]] = field(default_factory=dict)
+    rewritten: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_failed(self) -> bool:
+        return self.recovery is not None and self.recovery.is_failed
+
+    @property
+    def directories(self) -> tuple[LogDirectory, ...]:
+        """Those that are locked."""
+        return () if self.session is None else self.session.directories
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """How the directories of a node are opened."""
+
+    directories: Sequence[str]
+    sources: TopicSources
+    unclean: Unclean
+    disk: Disk
+    clock: Clock
+    make_lock: MakeLock
+
+    @contextmanager
+    def opened(self, *, dry_run: bool) -> Iterator[Opened]:
+        """Lock the directories, or in a dry run only look at them.
+
+        NotALogDirectoryError if one is something else, LogDirLockedError if one is in use, NeedsRecoveryError
+        if one was not shut down cleanly and is not to be recovered.
+        """
+        with ExitStack() as held:
+            yield self._look(held) if dry_run else self._open(held)
+
+    def _look(self, held: ExitStack) -> Opened:
+        paths = check_session(self.disk, self.directories, unclean=self.unclean)
+        unclean = [path for path in paths if self._is_unclean(path)]
+        if not unclean:
+            return Opened(disk=self.disk, paths=paths)
+        from stratalog.directory.recovery.recover import recover_directories
+        from stratalog.directory.recovery.rehearsal import log_starts, rehearsing_recovery
+
+        rehearsal = held.enter_context(rehearsing_recovery())
+        options = replace(self._options(paths), dry_run=True, on_plan=rehearsal.add)
+        result = recover_directories(
+            unclean,
+            disk=self.disk,
+            clock=self.clock,
+            server=options.server,
+            topic_settings=options.topic_settings,
+            metadata_directory=options.metadata_directory,
+            options=options,
+        )
+        return Opened(
+            disk=rehearsal.disk,
+            paths=paths,
+            recovery=assess(result, options, disk=self.disk),
+            starts=log_starts(result),
+            rewritten=rehearsal.rewritten,
+        )
+
+    def _open(self, held: ExitStack) -> Opened:
+        session = open_session(
+            self.directories,
+            unclean=self.unclean,
+            sources=RecoverySources(
+                server=self.sources.server,
+                topic_settings=self.sources.topic_settings,
+                metadata_directory=self.sources.metadata_directory,
+            ),
+            disk=self.disk,
+            clock=self.clock,
+            make_lock=self.make_lock,
+        )
+        paths = [directory.path for directory in session.directories]
+        opened: Session | None = session
+        try:
+            held.enter_context(session)
+        except DiskError:
+            if session.recovery is None:
+                raise
+            opened = None  # what was cut off so far must be told all the same
+        recovery = None
+        if session.recovery is not None:
+            recovery = assess(session.recovery, self._options(paths), disk=self.disk)
+        return Opened(disk=self.disk, paths=paths, session=opened, recovery=recovery)
+
+    def _options(self, paths: Sequence[str]) -> RecoverOptions:
+        server = self.sources.server
+        return RecoverOptions(
+            server=server,
+            topic_settings=self.sources.topic_settings,
+            metadata_directory=self.sources.metadata_directory,
+            log_dirs=tuple(paths) if server is None else (*paths, *server.manager.log_dirs),
+        )
+
+    def _is_unclean(self, path: str) -> bool:
+        layout, file = classify(self.disk, path), CleanShutdownFile(self.disk, path)
+        return why_unclean(self.disk, layout, is_marked=file.exists()) is not None
