@@ -95,14 +95,22 @@ def _cuts(report: RecoveryReport, is_dry_run: bool) -> Table:
     # In one cell, as the name of what is kept is long, and useless if it is broken.
     return Table(
         title=f"Cut off{_PLANNED[is_dry_run]}",
-        columns=["partition", ">bytes", ">first offset lost", "file, why, and where it is kept"],
+        columns=["partition", ">bytes", ">offsets lost", "file, why, and where it is kept"],
         rows=[
-            [partition.name, str(cut.size), str(cut.first_offset), _cut_words(cut)]
+            [partition.name, str(cut.size), _lost(cut), _cut_words(cut)]
             for directory in report.directories
             for partition in directory.partitions
             for cut in partition.cuts
         ],
     )
+
+
+def _lost(cut: Cut) -> str:
+    if cut.last_offset is None:
+        return f"from {cut.first_offset}"
+    if cut.last_offset <= cut.first_offset:
+        return str(cut.first_offset)
+    return f"{cut.first_offset} to {cut.last_offset}"
 
 
 def _cut_words(cut: Cut) -> str:

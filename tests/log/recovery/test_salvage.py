@@ -394,6 +394,30 @@ def test_what_is_left_out_is_told_with_its_reason() -> None:
     ]
 
 
+def test_what_is_left_out_is_told_with_its_offsets() -> None:
+    pieces = [*PLAINS[:2], PLAINS[2].damaged(), *PLAINS[3:5], PLAINS[5].damaged(), PLAINS[6], Piece(b"torn")]
+
+    for is_followed in (False, True):
+        _, salvage = salvaged(pieces, 2, is_followed=is_followed)
+        assert [(left.first_offset, left.last_offset) for left in salvage.left_out] == [
+            (BASE + 6, BASE + 8),
+            (BASE + 15, BASE + 17),
+            (BASE + 21, NEXT_BASE - 1 if is_followed else None),
+        ]
+
+
+def test_offsets_that_an_open_transaction_loses_are_told_beside_those_of_the_damage() -> None:
+    pieces = in_transactions(".", "1", "#", "1", ".", "1c")
+
+    _, salvage = salvaged(pieces, 2)
+    told = [(left.reason, left.first_offset, left.last_offset) for left in salvage.left_out]
+    assert told == [
+        (OPEN_TRANSACTION, pieces[1].offset, pieces[1].last_offset),
+        (DAMAGED, pieces[1].last_offset + 1, pieces[3].offset - 1),
+        (OPEN_TRANSACTION, pieces[3].offset, pieces[3].last_offset),
+    ]
+
+
 def test_a_batch_larger_than_a_chunk_is_found_and_kept() -> None:
     pieces = [batch(BASE), Piece(b"\xff" * 99), batch(BASE + 1, size=1_200_000), batch(BASE + 2)]
 

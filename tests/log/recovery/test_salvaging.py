@@ -6,6 +6,7 @@ import pytest
 
 from stratalog.config import LogConfig
 from stratalog.files.simulated import PowerCut, SimulatedDisk
+from stratalog.log.recovery.facts import FindingKind
 from stratalog.log.recovery.plan import RecoveryPlan
 from stratalog.log.recovery.quarantine import Quarantine
 from stratalog.log.recovery.run import recover_partition
@@ -56,6 +57,51 @@ def bytes_of(word: str, offset: int) -> bytes:
         return produced(int(word), offset, b"of a producer", transactional=True, base_offset=offset)
     kind = ControlType.COMMIT if word[1] == "c" else ControlType.ABORT
     return marker(int(word[0]), kind, base_offset=offset)
+
+
+@pytest.mark.parametrize(
+    ("before", "lost"),
+    [
+        (". . # .", [(2, 2)]),
+        (". # . # .", [(1, 1), (3, 3)]),
+        ("# # . | .", [(0, 1)]),
+        (". # | .", [(1, 1)]),
+        (". # # |.", [(1, 2)]),
+        (". . #", [(2, None)]),
+        ("1 . # . | 1c .", [(0, 0), (2, 2)]),
+    ],
+)
+def test_salvage_reported_the_segments_base_as_the_first_offset_lost(
+    before: str, lost: list[tuple[int, int | None]]
+) -> None:
+    plan = recover(new_disk(before))
+
+    assert [(cut.first_offset, cut.last_offset) for cut in plan.cuts] == lost
+
+
+@pytest.mark.parametrize(
+    ("before", "offset"),
+    [
+        ("1 . | # . | 1 1c .", 0),
+        (". 1 | # . | 2 2c .", 1),
+        # Ended after the gap, begun after it, or left out with it: nobody waits.
+        ("1 . | # . | 1 1a .", None),
+        (". | # . | 1 .", None),
+        ("1 # . | 1c .", None),
+        # The log ends at the damage: what is open there may go on.
+        (". 1 | 1 #", None),
+    ],
+)
+def test_readers_of_committed_records_that_see_nothing_after_a_gap_are_told(
+    before: str, offset: int | None
+) -> None:
+    plan = recover(new_disk(before))
+
+    told = [finding for finding in plan.findings if finding.kind is FindingKind.STUCK_READERS]
+    assert len(told) == (offset is not None)
+    for finding in told:
+        assert f"The last stable offset stays at {offset}" in finding.consequence
+        assert f"--topic orders --partition 0 --start-offset {offset}`" in finding.consequence
 
 
 @pytest.mark.parametrize(

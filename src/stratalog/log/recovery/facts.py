@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
 from stratalog.files.entries import FileId
-from stratalog.files.names import FileKind, segment_file_name
+from stratalog.files.names import FileKind, TopicPartition, segment_file_name
 
 
 class FileFact(NamedTuple):
@@ -57,6 +58,7 @@ class FindingKind(Enum):
     DAMAGE_BELOW_RECOVERY_POINT = "damage in a part of the log that counts as flushed"
     BELOW_LOG_START = "a log that ends before its start"
     GAP = "readable batches behind damage, without those in between"
+    STUCK_READERS = "a transaction that began before a gap, and that no marker ends"
     EPOCH_FILE = "leader epochs that disagree with the log"
     MISSING_METADATA = "a partition without its topic id"
     PRODUCER_STATE = "batches that contradict their producer's transaction"
@@ -84,3 +86,29 @@ def missing_snapshot(log_end_offset: int) -> Finding:
         words="A clean stop leaves the state of all producers at the log's end.",
         consequence="It is taken from the newest snapshot and what the log says behind that.",
     )
+
+
+def stuck_readers(
+    topic_partition: TopicPartition, open_transactions: Mapping[int, int], gap: int
+) -> list[Finding]:
+    """That a transaction which began before a gap is still open where the log ends; none if none is.
+
+    Its marker may have stood in the gap: then the coordinator has ended it, and never writes another one.
+    """
+    stuck = min(open_transactions.items(), key=lambda item: item[1], default=None)
+    if stuck is None or stuck[1] >= gap:
+        return []
+    producer_id, offset = stuck
+    topic, partition = topic_partition
+    return [
+        Finding(
+            kind=FindingKind.STUCK_READERS,
+            file="",
+            words=f"The transaction of producer {producer_id} that began at offset {offset} is open, and its "
+            "marker may be lost in the gap.",
+            consequence=f"The last stable offset stays at {offset}: readers with read_committed see nothing "
+            "from there on. When the broker runs, end the transaction with `kafka-transactions.sh "
+            f"--bootstrap-server HOST:PORT abort --topic {topic} --partition {partition} --start-offset "
+            f"{offset}`.",
+        )
+    ]

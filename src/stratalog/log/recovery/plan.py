@@ -25,7 +25,7 @@ from stratalog.files.names import (
 )
 from stratalog.log.checkpoint_file import format_checkpoint
 from stratalog.log.epochs import EpochEntry, EpochStitch
-from stratalog.log.recovery.facts import Cut, FileFact, Finding, FindingKind, missing_snapshot
+from stratalog.log.recovery.facts import Cut, FileFact, Finding, FindingKind, missing_snapshot, stuck_readers
 from stratalog.log.recovery.index_checks import IndexCheck, IndexState
 from stratalog.log.recovery.inventory import SegmentFiles
 from stratalog.log.recovery.result_scans import ResultScans
@@ -133,6 +133,10 @@ class _Planner:
         self._write_indexes(sequence)
         self._write_snapshots(snapshots)
         self._write_epochs(sequence.epochs, is_cleared=sequence.is_below_start)
+        # Where the log goes on after it, a cut is a gap.
+        gaps = [cut.first_offset for cut in self._cuts if cut.first_offset < sequence.log_end_offset]
+        if gaps:
+            self._findings += stuck_readers(survey.topic_partition, sequence.open_transactions, min(gaps))
         start_offset = max(survey.settings.log_start_offset, sequence.segments[0].base_offset)
         if survey.config.remote_storage_enable:
             start_offset = survey.settings.log_start_offset
@@ -297,7 +301,8 @@ class _Planner:
                     position=left.position,
                     size=left.size,
                     reason=left.reason,
-                    first_offset=files.base_offset,
+                    first_offset=left.first_offset,
+                    last_offset=left.last_offset,
                 ),
             )
         self._say(
@@ -312,9 +317,17 @@ class _Planner:
     ) -> None:
         size = log.size - position
         self._steps.append(KeepRange(file=log, position=position, size=size, why=scan.reason))
+        next_base = min((base for base in self._files if base > scan.base_offset), default=None)
         self._cuts.insert(
             0,
-            Cut(file=name, position=position, size=size, reason=scan.reason, first_offset=first_offset),
+            Cut(
+                file=name,
+                position=position,
+                size=size,
+                reason=scan.reason,
+                first_offset=first_offset,
+                last_offset=None if next_base is None else next_base - 1,
+            ),
         )
 
     def _write_split(self, split: _Split) -> None:

@@ -30,7 +30,7 @@ from stratalog.log.recovery.salvage_search import Search
 from stratalog.log.recovery.salvage_transactions import GapTransactions, OpenTransaction, follow_good
 from stratalog.log.recovery.steps import CopyRanges, KeepRange, Rename, Step, SyncDirectory
 from stratalog.records.kernels.memory import Bytes
-from stratalog.segment.headers import ReadInto
+from stratalog.segment.headers import ReadInto, walk_file
 
 DAMAGED = "damage, or batches that do not follow the last one kept"
 OPEN_TRANSACTION = "a transaction that was open where bytes are lost"
@@ -38,11 +38,17 @@ OPEN_TRANSACTION = "a transaction that was open where bytes are lost"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
-    """Bytes of the old file that the new one does not have."""
+    """Bytes of the old file that the new one does not have.
+
+    What they held lies from `first_offset` to `last_offset`, as the batches before and after them tell; None
+    where nothing follows.
+    """
 
     position: int
     size: int
     reason: str
+    first_offset: int
+    last_offset: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,20 +108,23 @@ def find_readable(
             dropped = transactions.left_out()
         search = Search(read_into, end, last_offset, last_epoch, next_base, transactions)
         search.run(start)
-    found = dropped
-    if transactions is not None:
-        if is_followed and search.kept_end < end:
-            transactions.see_gap()
-        found = transactions.left_out()
-    batches_count = search.batches_count - sum(position >= start for position, _ in found)
-    if batches_count or is_followed:
-        dropped = found
-    else:
-        search.kept = []  # nothing is gained: the log ends here, without what was in doubt before
-    kept = without([(0, start), *search.kept], dropped)
+        found = dropped
+        if transactions is not None:
+            if is_followed and search.kept_end < end:
+                transactions.see_gap()
+            found = transactions.left_out()
+        batches_count = search.batches_count - sum(position >= start for position, _ in found)
+        if batches_count or is_followed:
+            dropped = found
+        else:
+            search.kept = []  # nothing is gained: the log ends here, without what was in doubt before
+        kept = without([(0, start), *search.kept], dropped)
+        left_out = _left_out(
+            read_into, kept, dropped, end, last_offset + 1, next_base - 1 if is_followed else None
+        )
     return Salvage(
         kept=kept,
-        left_out=_left_out(kept, dropped, end),
+        left_out=left_out,
         batches_count=batches_count,
         in_doubt={} if transactions is None else transactions.in_doubt(),
     )
@@ -163,11 +172,60 @@ def kept_reader(disk: DiskReader, file: ReadFile, ranges: Iterable[Range]) -> tu
     return read_into, ends[-1] if ends else 0
 
 
-def _left_out(kept: tuple[Range, ...], dropped: list[Range], end: int) -> tuple[LeftOut, ...]:
-    """Everything that is in none of the ranges, and why."""
+def _left_out(
+    read_into: ReadInto,
+    kept: tuple[Range, ...],
+    dropped: list[Range],
+    end: int,
+    first_offset: int,
+    last_offset: int | None,
+) -> tuple[LeftOut, ...]:
+    """Everything that is in none of the ranges, and why.
+
+    `first_offset` is where the damage begins if no batch stands before it, `last_offset` where the file ends.
+    """
     holes = without([(0, end)], list(kept))
-    damaged = [LeftOut(position=at, size=size, reason=DAMAGED) for at, size in without(list(holes), dropped)]
+    damaged = dict(without(list(holes), dropped))
     positions, sizes = (np.array([piece[place] for piece in dropped], np.int64) for place in (0, 1))
-    joined = merged(positions, sizes)
-    open_ones = [LeftOut(position=at, size=size, reason=OPEN_TRANSACTION) for at, size in joined]
-    return tuple(sorted([*damaged, *open_ones], key=lambda left: left.position))
+    open_ones = dict(merged(positions, sizes))
+    pieces = sorted([*kept, *damaged.items(), *open_ones.items()])
+    offsets = [
+        None if position in damaged else _offsets(read_into, position, size) for position, size in pieces
+    ]
+    left_out = []
+    for number, (position, size) in enumerate(pieces):
+        known = offsets[number]
+        if position in open_ones and known is not None:
+            left_out.append(
+                LeftOut(
+                    position=position,
+                    size=size,
+                    reason=OPEN_TRANSACTION,
+                    first_offset=known[0],
+                    last_offset=known[1],
+                )
+            )
+        elif position in damaged:
+            before = offsets[number - 1] if number else None
+            behind = offsets[number + 1] if number + 1 < len(pieces) else None
+            left_out.append(
+                LeftOut(
+                    position=position,
+                    size=size,
+                    reason=DAMAGED,
+                    first_offset=first_offset if before is None else before[1] + 1,
+                    last_offset=last_offset if behind is None else behind[0] - 1,
+                )
+            )
+    return tuple(left_out)
+
+
+def _offsets(read_into: ReadInto, position: int, size: int) -> tuple[int, int]:
+    """The first and the last offset of a run of whole batches."""
+    first = last = -1
+    for part in walk_file(read_into, position, position + size, check_crc=False):
+        headers = part.walk.headers
+        if len(headers):
+            first = int(headers[0]["base_offset"]) if first < 0 else first
+            last = int(headers[-1]["last_offset"])
+    return first, last

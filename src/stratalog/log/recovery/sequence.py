@@ -76,7 +76,8 @@ class RecoverySequence:
     """The log while it is recovered, and what came of it.
 
     `segments` are those that stay, `removed` those behind a cut, or all where the log ended before its start.
-    `created_base` is the base of a new, empty segment where none was left.
+    `created_base` is the base of a new, empty segment where none was left. `open_transactions` are those at
+    the log's end: their first offsets, by producer.
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class RecoverySequence:
         self.epochs = EpochStitch(epochs)
         self.removed: list[SegmentState] = []
         self.contradictions: list[int] = []
+        self.open_transactions: dict[int, int] = {}
         self.log_end_offset = 0
         self.is_below_start = False
         self.created_base: int | None = None
@@ -115,11 +117,7 @@ class RecoverySequence:
         state = self._new_state()
         start = self._settings.log_start_offset
         self._rebuild(state, self.segments[:number], self.segments[number].base_offset, start)
-        return {
-            entry.producer_id: entry.current_txn_first_offset
-            for entry in state.producers.values()
-            if entry.current_txn_first_offset is not None
-        }
+        return _open_transactions(state)
 
     def _recover_from_recovery_point(self) -> None:
         first = floor_segment(self.segments, self._settings.recovery_point)
@@ -178,6 +176,7 @@ class RecoverySequence:
             after_clean_shutdown=settings.had_clean_shutdown,
         )
         self.contradictions += state.contradictions
+        self.open_transactions = _open_transactions(state)
 
     def _rebuild(
         self,
@@ -222,6 +221,14 @@ class RecoverySequence:
             now_ms=self._settings.now_ms,
             producer_id_expiration_ms=self._settings.producer_id_expiration_ms,
         )
+
+
+def _open_transactions(state: ProducerStitch) -> dict[int, int]:
+    return {
+        entry.producer_id: entry.current_txn_first_offset
+        for entry in state.producers.values()
+        if entry.current_txn_first_offset is not None
+    }
 
 
 def floor_segment(segments: Sequence[SegmentState], offset: int) -> int:
