@@ -48,7 +48,6 @@ class LogDirectory:
         self.problems: list[Problem] = []
         self.failure: StratalogError | None = None
         self.recovered: DirectoryReport | None = None  # what recovery had to do to it, if anything
-        self.is_loaded = False
         self.log_start_entries: dict[TopicPartition, int] = {}  # as the checkpoint had them
         self._disk = disk
         self._appends = appends
@@ -108,23 +107,23 @@ class LogDirectory:
             self._is_marked = False
 
     @property
+    def was_clean(self) -> bool:
+        """Whether it had its clean-shutdown file when it was opened."""
+        return self._state.note.was_clean
+
+    @property
     def has_epoch(self) -> bool:
         """Whether it was opened with an epoch in its marker that still holds."""
         return self._epoch not in (None, UNKNOWN_EPOCH)
 
-    def mark_clean(
-        self, broker_epoch: int | None, *, all_succeeded: bool, is_beside_epoch: bool = False
-    ) -> None:
-        """Say that it was closed in order; the last thing that is written to it.
+    def mark_clean(self, broker_epoch: int | None = None, *, is_beside_epoch: bool = False) -> None:
+        """Write the clean-shutdown file, for the session; with the epoch it was opened with if none is given.
 
-        The epoch is the one it was opened with, if none is given; and -1 if another directory of the broker
-        has failed, whose records may be gone. `is_beside_epoch`: another marker has an epoch, so that this
-        one, without, must not say -1 (`clean_shutdown.py`).
+        `is_beside_epoch`: another directory says an epoch, so that this one, without, must not say -1
+        (`clean_shutdown.py`).
         """
         epoch = self._epoch if broker_epoch is None else broker_epoch
-        if epoch == UNKNOWN_EPOCH and is_beside_epoch:
-            epoch = None
-        self._state.put_back(epoch if all_succeeded else UNKNOWN_EPOCH)
+        self._state.put_back(None if epoch == UNKNOWN_EPOCH and is_beside_epoch else epoch)
 
     def forget_epoch(self) -> None:
         """Something is cut off although it was shut down cleanly: its epoch would promise too much."""

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 from stratalog.clock import Clock, system_clock
 from stratalog.config import ServerConfig
-from stratalog.directory.clean_shutdown import CleanShutdownFile
+from stratalog.directory.clean_shutdown import UNKNOWN_EPOCH, CleanShutdownFile
 from stratalog.directory.kind import check_log_directory
 from stratalog.directory.layout import classify
 from stratalog.directory.locking import MakeLock
@@ -122,11 +122,32 @@ class Session:
             raise
 
     def put_back(self, directory: LogDirectory) -> None:
-        """Write the clean-shutdown file of a directory again: the last thing that is written to it."""
+        """Write the clean-shutdown file of a directory again: the last thing that is written to it.
+
+        Its epoch is the one that it was opened with, if that still holds.
+        """
         others = [other for other in self.directories if other is not directory]
-        directory.mark_clean(
-            None, all_succeeded=True, is_beside_epoch=any(other.has_epoch for other in others)
-        )
+        directory.mark_clean(is_beside_epoch=any(other.has_epoch for other in others))
+
+    def put_back_all(self, broker_epoch: int | None) -> None:
+        """Write the clean-shutdown files of all directories that did not fail, at the end of a node's run.
+
+        With this epoch, or the one that each was opened with; with none if a directory has failed, whose
+        records may be gone.
+        """
+        all_succeeded = len(self.online) == len(self.directories)
+        is_beside_epoch = broker_epoch is None and any(found.has_epoch for found in self.directories)
+        for directory in self.online:
+            try:
+                if all_succeeded:
+                    directory.mark_clean(broker_epoch, is_beside_epoch=is_beside_epoch)
+                else:
+                    directory.mark_clean(UNKNOWN_EPOCH)
+            except StratalogError as error:
+                directory.fail(error)
+        if all_succeeded and len(self.online) < len(self.directories):
+            # One could not even be written: what the others say of the epoch no longer holds.
+            self.put_back_all(broker_epoch)
 
     def release(self) -> None:
         """Give the locks back. What has no clean-shutdown file by now was not shut down cleanly."""

@@ -3,7 +3,8 @@
 1. high watermarks, as long as the logs can be asked
 2. each log: flushed, its snapshot written, its indexes cut; several at a time in each directory
 3. by directory, if all of its logs are closed: recovery points, then log start offsets
-4. the markers, when all directories are that far: the epoch in them depends on all
+4. the clean-shutdown files (`Session.put_back_all`), when all directories are that far: the epoch in them
+   depends on all
 
 A log that fails to close fails its directory, and no other. Kafka: LogManager.shutdown
 """
@@ -52,23 +53,6 @@ def _close(log: Log) -> StratalogError | None:
     except StratalogError as error:
         return error
     return None
-
-
-def leave_markers(directories: Sequence[LogDirectory], broker_epoch: int | None) -> None:
-    """Say of each directory that was loaded and closed that it was; with an epoch only if all were."""
-    all_succeeded = all(directory.is_online for directory in directories)
-    is_beside_epoch = broker_epoch is None and any(directory.has_epoch for directory in directories)
-    for directory in directories:
-        if directory.is_online and directory.is_loaded:
-            try:
-                directory.mark_clean(
-                    broker_epoch, all_succeeded=all_succeeded, is_beside_epoch=is_beside_epoch
-                )
-            except StratalogError as error:
-                directory.fail(error)
-    if all_succeeded and not all(directory.is_online for directory in directories):
-        # One could not even be marked: what the others say of the epoch no longer holds.
-        leave_markers(directories, broker_epoch)
 
 
 def recovery_points(logs: Sequence[Log]) -> dict[TopicPartition, int]:

@@ -151,7 +151,6 @@ class Loading:
         directory.before_change()
         self._lower_recovery_points(directory)
         self.strays += [f"{directory.path}{os.sep}{name}" for name in directory.layout.strays]
-        directory.is_loaded = True
 
     def _lower_recovery_points(self, directory: LogDirectory) -> None:
         """No recovery point is above the end of its log: it would vouch for what is appended next.

@@ -49,7 +49,7 @@ from stratalog.log.log import Log
 from stratalog.log.partition_metadata import topic_id_of
 from stratalog.log.scheduler import BackgroundScheduler, Scheduler
 from stratalog.manager.cleaner import LogCleaner
-from stratalog.manager.closing import close_logs, leave_markers
+from stratalog.manager.closing import close_logs
 from stratalog.manager.creation import candidates, create_log
 from stratalog.manager.housekeeping import Housekeeping
 from stratalog.manager.loading import Loading, Opening
@@ -189,7 +189,7 @@ class LogManager:
             losses = close_logs(online, self._logs, threads=self.config.num_recovery_threads_per_data_dir)
             self.checkpoint_log_recovery_offsets()
             self.checkpoint_log_start_offsets()
-            leave_markers(self.directories, broker_epoch)
+            self._session.put_back_all(broker_epoch)
         finally:
             self._let_go()
         if losses:
