@@ -1,14 +1,14 @@
 """Takes what the tasks have staged into the logs: all of it, or nothing.
 
-1. A write that was interrupted is finished and an unclean directory recovered, by the same functions that a
-   log manager and `recover` use.
-2. The directory is locked; other writes have it for moments only, and are waited for. Where does each log
-   end, and in which leader epoch?
+1. A session locks the directory; other writes have it for moments only, and are waited for. It finishes a
+   write that was interrupted, and recovers a directory that was not shut down cleanly.
+2. Where does each log end, and in which leader epoch?
 3. Base offsets and epochs are set in the staged files, and synced.
-4. The marker of a clean stop is taken away, with a note of what it said.
+4. The clean-shutdown file is removed, with a note of what it said.
 5. The journal names every staged file and its place. From here on the write will be done, whoever does it.
 6. The files are renamed into their logs (`directory/pending_write.py`).
-7. The logs are loaded and closed as at any clean stop; checkpoints; the marker again, with its epoch.
+7. The logs are loaded and closed as at any clean stop; checkpoints; the clean-shutdown file again, with its
+   epoch.
 
 Killed up to 5, the directory has nothing of the write: recovery finds no file that was not there before.
 Killed behind it, the next open has all of it. A disk that refuses the journal leaves the directory as it was.
@@ -27,13 +27,9 @@ from uuid import UUID
 from stratalog.clock import Clock
 from stratalog.config import LogConfig
 from stratalog.directory.checkpoints import DirectoryCheckpoints
-from stratalog.directory.clean_shutdown import UNKNOWN_EPOCH, CleanShutdownFile
-from stratalog.directory.clean_state import CleanState
-from stratalog.directory.layout import classify
-from stratalog.directory.locking import Locks, MakeLock, lock_log_directory
-from stratalog.directory.lone_logs import check_lone_logs, has_lone_logs
+from stratalog.directory.locking import Locks, MakeLock
 from stratalog.directory.pending_write import finish_pending_write, is_of_another_topic, staged_path
-from stratalog.directory.recovery.recover import recover_directories
+from stratalog.directory.session import RecoverySources, Session, Unclean, open_session
 from stratalog.directory.write_journal import (
     Journal,
     PartitionWrite,
@@ -141,26 +137,26 @@ class Committer:
         return self._commit(staged, query, batch)
 
     def _commit(self, staged: Sequence[Staged], query: str | None, batch: int) -> WriteReport:
-        check_lone_logs(classify(self._disk, self._directory))
-        self._recover_if_needed()
-        locks = Locks(self._directory, self._make_lock)
-        lock_log_directory(locks, self._disk, self._directory)
-        try:
+        with self._session() as session:
             journal = read_journal(self._disk, self._directory)
-            if journal.pending is not None or self._is_unclean():
-                raise NeedsRecoveryError(self._directory, "somebody used it and did not close it, just now")
             if journal.has(query, batch):
                 return WriteReport(ends={}, records_count=0, was_there=True)
             writes = self._plan(journal, staged)
-            locks.check()
-            ends = self._do(
-                journal, PendingWrite(write=self._write, partitions=writes, query=query, batch=batch)
-            )
+            pending = PendingWrite(write=self._write, partitions=writes, query=query, batch=batch)
+            ends = self._do(session, journal, pending)
             return WriteReport(ends=ends, records_count=sum(write.records_count for write in writes))
-        finally:
-            # From now on the files may be a broker's again: none stays open here.
-            self._disk.release(self._directory)
-            locks.release()
+
+    def _session(self) -> Session:
+        return open_session(
+            [self._directory],
+            unclean=Unclean.RECOVER,
+            sources=RecoverySources(
+                topics=self._target.configs, metadata_directory=self._target.options.metadata_path
+            ),
+            disk=self._disk,
+            clock=self._clock,
+            make_lock=self._make_lock,
+        )
 
     def discard(self) -> None:
         """Delete what was staged and is not, or will not be, part of a log. May be called at any time."""
@@ -183,28 +179,6 @@ class Committer:
             discard_write(self._disk, self._directory, self._stream, journal)
         finally:
             locks.release()
-
-    def _recover_if_needed(self) -> None:
-        if not has_pending_write(self._disk, self._directory) and not self._is_unclean():
-            return
-        report = recover_directories(
-            [self._directory],
-            disk=self._disk,
-            clock=self._clock,
-            topics=self._target.configs,
-            metadata_directory=self._target.options.metadata_path,
-            make_lock=self._make_lock,
-        )
-        for found in report.directories:
-            if found.error is not None:
-                raise DiskError(
-                    found.directory, f"it cannot be recovered, so nothing is written: {found.error}"
-                )
-
-    def _is_unclean(self) -> bool:
-        layout = classify(self._disk, self._directory)
-        is_marked = CleanShutdownFile(self._disk, self._directory).exists()
-        return bool(layout.partitions) and (not is_marked or has_lone_logs(self._disk, layout))
 
     def _plan(self, journal: Journal, staged: Sequence[Staged]) -> tuple[PartitionWrite, ...]:
         """Where each staged segment goes, base offsets and epochs set; what has waited comes first."""
@@ -308,27 +282,25 @@ class Committer:
         self._disk.replace(paths[FileKind.OFFSET_INDEX], scan.offset_index)
         self._disk.replace(paths[FileKind.TIME_INDEX], scan.time_index)
 
-    def _do(self, journal: Journal, pending: PendingWrite) -> dict[TopicPartition, int]:
+    def _do(self, session: Session, journal: Journal, pending: PendingWrite) -> dict[TopicPartition, int]:
         """Everything from the first change of a log on; returns where the logs end."""
-        disk, directory = self._disk, self._directory
-        state = CleanState(disk, directory)
-        state.look()
-        self._decide(state, journal, pending)
+        self._decide(session, journal, pending)
         try:
-            after = finish_pending_write(disk, directory)
+            after = finish_pending_write(self._disk, self._directory)
             assert not after.waiting, "the lock is held, so no place was taken"
             ends = {write.topic_partition: self._settle(write) for write in pending.partitions}
             if self._target.options.sync:
                 self._write_checkpoints(ends)
-                state.put_back(_epoch_of(state))
+                session.put_back(session.directories[0])
         except StratalogError as error:
-            raise _unfinished(directory, error) from error
+            raise _unfinished(self._directory, error) from error
         return ends
 
-    def _decide(self, state: CleanState, journal: Journal, pending: PendingWrite) -> None:
-        """Take the marker away and write the journal; where the disk refuses, the marker is there again."""
+    def _decide(self, session: Session, journal: Journal, pending: PendingWrite) -> None:
+        """Remove the clean-shutdown file and write the journal; where the disk refuses, it is put back."""
+        (directory,) = session.directories
         try:
-            state.remove()
+            directory.before_change()
             if self._target.options.sync:
                 self._disk.sync_directory(self._directory)
             write_journal(self._disk, self._directory, replace(journal, pending=pending, waiting=()))
@@ -336,9 +308,9 @@ class Committer:
             # The journal may be there all the same, and only not be synced: whoever comes next finds it.
             if has_pending_write(self._disk, self._directory):
                 raise _unfinished(self._directory, error) from error
-            if state.note.was_clean:
+            if directory.was_clean:
                 with suppress(DiskError):
-                    state.put_back(_epoch_of(state))
+                    session.put_back(directory)
             raise
 
     def _settle(self, write: PartitionWrite) -> int:
@@ -397,13 +369,6 @@ class Committer:
 
     def _config(self, key: TopicPartition) -> LogConfig:
         return self._target.configs.of(key.topic)
-
-
-def _epoch_of(state: CleanState) -> int | None:
-    """What the marker says when all is well: a marker that said no epoch says none again, as -1 beside
-    another's epoch would count as that."""
-    note = state.note
-    return note.broker_epoch if note.was_clean and not note.has_cut else UNKNOWN_EPOCH
 
 
 def _unfinished(directory: str, error: StratalogError) -> DiskError:
