@@ -24,7 +24,7 @@ def show_report(output: Output, report: RecoverReport) -> None:
             output.say(
                 f"{directory.directory}: failed, no clean-shutdown file was written. {directory.error}"
             )
-    for note in result.notes:
+    for note in (*result.notes, *result.remarks):
         output.say(note)
     tables = [
         _directories(result),

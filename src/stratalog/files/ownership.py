@@ -2,12 +2,16 @@
 
 A file takes owner, group and mode of the file it replaces, else of its directory, without the right to be
 executed. A directory takes those of the directory above it.
+
+Anybody but root can only give files to groups that they are in. A group that cannot be kept stops nobody: the
+owner reads and writes the file all the same.
 """
 
 from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from typing import NamedTuple
 
 _FILE_BITS = 0o666
@@ -61,8 +65,9 @@ def _of_directory(path: str, bits: int) -> Ownership | None:
 def _hand_over(descriptor: int, wanted: Ownership) -> None:
     found = os.fstat(descriptor)
     try:
-        if found.st_gid != wanted.group:  # anyone may, to a group that they are in
-            os.fchown(descriptor, -1, wanted.group)
+        if found.st_gid != wanted.group:
+            with suppress(PermissionError):
+                os.fchown(descriptor, -1, wanted.group)
         if found.st_uid != wanted.user:
             os.fchown(descriptor, wanted.user, -1)
     finally:

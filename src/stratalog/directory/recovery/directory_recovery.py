@@ -25,7 +25,7 @@ from stratalog.directory.locking import Locks, lock_log_directory
 from stratalog.directory.lone_files import LoneFiles
 from stratalog.directory.lone_logs import check_not_in_use, has_lone_logs, lone_files
 from stratalog.directory.meta_properties import MetaProperties, read_meta_properties
-from stratalog.directory.owners import check_owners
+from stratalog.directory.owners import check_owners, current_groups
 from stratalog.directory.pending_write import finish_pending_write
 from stratalog.directory.recovery.result import DirectoryReport, Outcome, PartitionReport
 from stratalog.directory.recovery.topic_ids import TopicIds
@@ -45,6 +45,7 @@ class DirectoryRecovery:
     def __init__(self, disk: Disk, path: str, locks: Locks, *, dry_run: bool) -> None:
         self.path = path
         self.error: str | None = None
+        self.remark: str | None = None  # on what cannot be kept, and does no harm
         self.state = CleanState(disk, path)
         self.locks = locks
         self._is_callers = locks.are_held
@@ -104,7 +105,8 @@ class DirectoryRecovery:
     def check_owners(self, user: int) -> None:
         """FileOwnerError unless all that may be changed keeps its owner; before anything is."""
         if not self.is_left_alone:
-            check_owners(self._disk, classify(self._disk, self.path), user)
+            layout = classify(self._disk, self.path)
+            self.remark = check_owners(self._disk, layout, user, current_groups())
 
     def look(self) -> None:
         """Read what is in it beside the partitions. Changes nothing, but that a pending write is finished."""

@@ -178,6 +178,7 @@ class _Recovery:
             directories=tuple(directory.report() for directory in self._directories),
             devices=self._uses,
             notes=tuple(self._notes),
+            remarks=tuple(found.remark for found in self._directories if found.remark is not None),
             seconds=time.monotonic() - began_s,
         )
 

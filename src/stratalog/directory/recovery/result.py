@@ -59,11 +59,13 @@ class DirectoryReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryReport:
-    """All of it. `notes` are sentences on what was asked for and could not be done, or was passed over."""
+    """All of it. `notes` are sentences on what was asked for and could not be done, or was passed over;
+    `remarks` on what is good to know and changes nothing."""
 
     directories: tuple[DirectoryReport, ...]
     devices: tuple[DeviceUse, ...] = ()
     notes: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
     seconds: float = 0.0
 
     @property
@@ -78,6 +80,7 @@ def to_document(report: RecoveryReport) -> dict[str, object]:
         "directories": [_directory(found) for found in report.directories],
         "devices": [_device(use) for use in report.devices],
         "notes": list(report.notes),
+        "remarks": list(report.remarks),
     }
 
 
