@@ -1,0 +1,171 @@
+"""Whole directories with several damages each: what `recover` says of them is what a broker then does.
+
+A dry run and the run agree: the same status, the same cuts, the same ends. After status 0 and 1 a real broker
+starts, loads every log without a repair and takes no directory offline; after status 3 it does not.
+`retain --recover` deletes what its dry run lists.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from stratalog.cli.main import run
+from tests import profile
+from tests.counting import Count
+from tests.kafka.broker import Broker
+from tests.kafka.jars import KafkaJars
+from tests.kafka.log_oracle import LogOracle
+from tests.kafka.recovery_quarry import PROPERTIES, Quarry
+from tests.kafka.test_recover import repairs
+from tests.kafka.tools import KafkaError, properties_text
+from tests.kafka.whole_directories import Node, make_node
+
+CASES = {profile.QUICK: 3, profile.CI: 20, profile.DEEP: 200}
+QUARRIES = {profile.QUICK: 1, profile.CI: 1, profile.DEEP: 4}
+# A copy of a killed broker is let in when the session of the one that was killed has run out.
+SHORT_SESSION = {"broker.session.timeout.ms": "1000", "broker.heartbeat.interval.ms": "200"}
+OFFLINE = (
+    r"Stopping serving (logs|replicas) in dir|Failed to create or validate data directory|"
+    r"Error while loading log dir"
+)
+
+
+class Judge(Broker):
+    """A broker that takes its directories as they are: what is missing in them is not made."""
+
+    def _prepare(self, config: Path) -> None:
+        pass
+
+    def is_well(self) -> bool:
+        """Whether it starts, with all of its directories."""
+        try:
+            self.start()
+        except KafkaError:
+            return False
+        return not self.log_lines(OFFLINE)
+
+
+@pytest.mark.parametrize("seed", range(CASES[profile.current()]))
+def test_what_recover_says_of_a_directory_is_what_a_broker_does(
+    kafka_jars: KafkaJars,
+    log_oracle: LogOracle,
+    quarries: Callable[[int], Quarry],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    counts: Count,
+    seed: int,
+) -> None:
+    quarry = quarries(seed % QUARRIES[profile.current()])
+    node = make_node(quarry, seed, tmp_path, log_oracle)
+    judge = Judge(
+        kafka_jars, tmp_path / "work", log_dirs=node.log_dirs, properties=PROPERTIES | SHORT_SESSION
+    )
+    config = tmp_path / "server.properties"
+    config.write_text(settings_of(node))
+
+    planned, plan = recover(capsys, "--dry-run", "--config", str(config))
+    status, report = recover(capsys, "--config", str(config))
+
+    assert planned == status, f"the dry run said {planned}, the run {status}: {node}"
+    assert outcome(plan) == outcome(report), str(node)
+    with closing(judge):
+        is_well = judge.is_well()
+        words = f"recover said {status}, the broker {'starts' if is_well else 'does not start'}: {node}"
+        told = "\n".join(judge.log_lines(r"ERROR|FATAL|Exception")[-20:])
+        assert is_well == (status in (0, 1)), f"{words}\n{told}"
+        if is_well:
+            assert not repairs(judge), str(node)
+    counts("directories, by the status of recover", {str(status): 1})
+
+
+@pytest.mark.parametrize("seed", range(CASES[profile.current()]))
+def test_what_a_dry_run_of_retain_lists_is_what_retain_deletes(
+    log_oracle: LogOracle,
+    quarries: Callable[[int], Quarry],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    counts: Count,
+    seed: int,
+) -> None:
+    quarry = quarries(seed % QUARRIES[profile.current()])
+    node = make_node(quarry, seed, tmp_path, log_oracle)
+    # Some of the topics are to lose segments, by their size and by the times of their records.
+    random, now = Random(seed), int(time.time() * 1000)
+    wanted = {
+        case.topic: {
+            "cleanup.policy": "delete",
+            "retention.bytes": str(random.choice([-1, 5000, 20_000])),
+            "retention.ms": str(random.choice([-1, 1, now // 2])),
+        }
+        for case in node.partitions
+    }
+    (tmp_path / "topics.json").write_text(json.dumps(wanted))
+    (tmp_path / "server.properties").write_text(settings_of(node))
+    options = [
+        "retain",
+        "--recover",
+        "--json",
+        "--config",
+        str(tmp_path / "server.properties"),
+        "--topics",
+        str(tmp_path / "topics.json"),
+    ]
+
+    planned = run([*options, "--dry-run"])
+    plan = capsys.readouterr()
+    status = run(options)
+    report = capsys.readouterr()
+
+    assert planned == status, (
+        f"the dry run said {planned}, the run {status}: {node}\n{plan.err}\n{report.err}"
+    )
+    found = deleted(json.loads(report.out)) if report.out else {}
+    assert (deleted(json.loads(plan.out)) if plan.out else {}) == found, str(node)
+    assert found or status in (2, 3), report.err
+    segments = sum(map(len, found.values()))
+    counts("segments that retain deletes, by its status", {str(status): segments})
+
+
+def settings_of(node: Node) -> str:
+    """What the broker's server.properties says of its directories and logs."""
+    own = {"node.id": "1", "log.dirs": ",".join(map(str, node.log_dirs))}
+    return properties_text(PROPERTIES | own)
+
+
+def recover(capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, dict[str, Any]]:
+    """The status of `stratalog recover`, and its report."""
+    status = run(["recover", "--json", *options])
+    printed = capsys.readouterr()
+    return status, json.loads(printed.out) if printed.out else {}
+
+
+def outcome(report: dict[str, Any]) -> list[tuple[Any, ...]]:
+    """What a report tells of each partition: where it starts and ends, and what is cut off."""
+    return [
+        (
+            directory["directory"],
+            partition["partition"],
+            partition["log_start_offset"],
+            partition["log_end_offset"],
+            [(cut["file"], cut["position"], cut["bytes"], cut["first_offset"]) for cut in partition["cuts"]],
+        )
+        for directory in report.get("directories", [])
+        for partition in directory["partitions"]
+    ]
+
+
+def deleted(report: dict[str, Any]) -> dict[tuple[str, str], Any]:
+    """The segments that a report of `retain` lists, by partition."""
+    return {
+        (directory["directory"], partition["partition"]): partition["deleted"]
+        for directory in report["directories"]
+        for partition in directory["partitions"]
+    }
