@@ -61,7 +61,9 @@ def test_each_command_has_help_and_a_place_in_the_documents(name: str) -> None:
     assert COMMANDS[name].help
     assert section, f"docs/cli.md has no section for {name}"
     options = [
-        parameter.opts[-1] for parameter in COMMANDS[name].params if isinstance(parameter, click.Option)
+        parameter.opts[-1]
+        for parameter in COMMANDS[name].params
+        if isinstance(parameter, click.Option) and not parameter.hidden
     ]
     assert [option for option in options if f"`{option}" not in section[0]] == []
 

@@ -20,7 +20,7 @@ SEGMENT = {"internal.segment.bytes": 5 * SET_SIZE, "segment.index.bytes": 1000}
 
 
 class Planted:
-    """A directory of one node, closed in order; `settings` is what `--topics` is given."""
+    """A directory of one node, closed in order; `settings` is what `--topic-settings` is given."""
 
     def __init__(self, root: Path, **topics: dict[str, Any]) -> None:
         self.data = root / "data"

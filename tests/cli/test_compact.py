@@ -43,7 +43,7 @@ def test_a_plan_after_a_recovery_on_paper_is_to_the_byte_what_compact_does(
 
 
 def run(planted: Planted, *arguments: object, now: int = NOW, settings: bool = True) -> int:
-    given = ["--topics", planted.settings] if settings else []
+    given = ["--topic-settings", planted.settings] if settings else []
     return main.run(["compact", *map(str, (planted.data, *given, "--now", now, *arguments))])
 
 

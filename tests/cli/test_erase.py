@@ -27,8 +27,8 @@ COUNT = 21
 
 
 def run(planted: Planted, *arguments: object, name: str = "t-0", settings: bool = True) -> int:
-    given = ["--topics", planted.settings] if settings else []
-    return main.run(["erase", *map(str, (planted.data, name, *given, "--now", NOW, *arguments))])
+    given = ["--topic-settings", planted.settings] if settings else []
+    return main.run(["erase", *map(str, (planted.data, "--topic", name, *given, "--now", NOW, *arguments))])
 
 
 @pytest.fixture
@@ -496,8 +496,12 @@ def test_a_segment_with_offsets_too_far_apart_is_told_before_anything_is_changed
 def test_a_failure_leaves_no_marker_and_the_next_run_finishes(
     planted: Planted, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def full(*_: object) -> None:
-        raise DiskError("data", "no space left", 28)
+    rename = Disk.rename
+
+    def full(disk: Disk, source: str, target: str) -> None:
+        if ".log" in target:
+            raise DiskError("data", "no space left", 28)
+        rename(disk, source, target)
 
     with monkeypatch.context() as failing:
         failing.setattr(Disk, "rename", full)

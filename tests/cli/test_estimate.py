@@ -17,7 +17,7 @@ SETTINGS: dict[str, Any] = {"cleanup.policy": "compact"}
 
 
 def run(planted: Planted, *arguments: object, command: str = "estimate", settings: bool = True) -> int:
-    given = ["--topics", planted.settings] if settings else []
+    given = ["--topic-settings", planted.settings] if settings else []
     return main.run([command, *map(str, (planted.data, *given, "--now", NOW, *arguments))])
 
 

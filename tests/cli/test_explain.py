@@ -244,7 +244,7 @@ def test_the_right_rule_is_named(case: Case, tmp_path: Path, capsys: pytest.Capt
         os.utime(path, (NOW / 1000, NOW / 1000))
     before = planted.contents()
 
-    assert explain(planted, "t", "--json") == 0
+    assert explain(planted, "--topic", "t", "--json") == 0
 
     (partition,) = json.loads(capsys.readouterr().out)["partitions"]
     segments = partition["segments"]
@@ -259,7 +259,7 @@ def test_the_right_rule_is_named(case: Case, tmp_path: Path, capsys: pytest.Capt
 
 
 def explain(planted: Planted, *arguments: object) -> int:
-    given = (planted.data, *arguments, "--topics", planted.settings, "--now", NOW)
+    given = (planted.data, *arguments, "--topic-settings", planted.settings, "--now", NOW)
     return main.run(["explain", *map(str, given)])
 
 
@@ -273,7 +273,9 @@ def test_what_is_said_is_what_retain_then_does(tmp_path: Path, capsys: pytest.Ca
     explain(planted, "--json")
     (said,) = json.loads(capsys.readouterr().out)["partitions"]
 
-    main.run(["retain", str(planted.data), "--topics", str(planted.settings), "--now", str(NOW), "--json"])
+    main.run(
+        ["retain", str(planted.data), "--topic-settings", str(planted.settings), "--now", str(NOW), "--json"]
+    )
 
     ((done,),) = [d["partitions"] for d in json.loads(capsys.readouterr().out)["directories"]]
     going = [(found["base_offset"], found["rule"]) for found in said["segments"] if found["goes"]]

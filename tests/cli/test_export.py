@@ -16,7 +16,12 @@ from stratalog.jobs.export import ExportReport
     ("arguments", "says"),
     [
         (["."], "Missing option '--to'"),
-        (["--to", "out"], "Missing argument"),
+        (["--to", "out"], "name the log directories"),
+        (
+            ["--to", "out", ".", "--topics", "a,b"],
+            "--topics is now --topic, which can be given",
+        ),
+        (["--to", "out", ".", "orders"], "A topic is now given by --topic orders."),
         ([".", "--to", "out", "--value", "protobuf"], "'protobuf' is not one of"),
         ([".", "--to", "out", "--value-schema", "no-such-file"], "does not exist"),
         ([".", "--to", "out", "--writer-option", "x"], "'x' is not NAME=VALUE"),

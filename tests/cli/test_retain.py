@@ -20,7 +20,7 @@ DELAY = 60_000
 
 
 def run(planted: Planted, *arguments: object, now: int = NOW, settings: bool = True) -> int:
-    given = ["--topics", planted.settings] if settings else []
+    given = ["--topic-settings", planted.settings] if settings else []
     return main.run(["retain", *map(str, (planted.data, *given, "--now", now, *arguments))])
 
 

@@ -23,7 +23,7 @@ CLEAN = str(Path(__file__).parent.parent / "fixtures" / "kafka-4.3.1" / "clean" 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["SELECT 1"], "give the log directories, and then the query"),
+        (["SELECT 1"], "give the log directories, or --config, and then the query"),
         (["nowhere", "SELECT 1"], "nowhere is not there"),
         ([CLEAN, "SELECT 1", "--option", "onCorruption"], "'onCorruption' is not NAME=VALUE"),
         (

@@ -25,7 +25,7 @@ def planted(tmp_path: Path) -> Planted:
 
 
 def run(planted: Planted, command: str, *arguments: str) -> int:
-    given = [str(planted.data), "--topics", str(planted.settings), "--now", str(NOW)]
+    given = [str(planted.data), "--topic-settings", str(planted.settings), "--now", str(NOW)]
     return main.run([command, *given, *arguments])
 
 

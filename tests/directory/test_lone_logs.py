@@ -130,7 +130,7 @@ def test_a_log_that_is_open_by_itself_is_not_overwritten(tmp_path: Path, is_log_
 
 
 @pytest.mark.parametrize("dry_run", [[], ["--dry-run"]])
-@pytest.mark.parametrize("command", ["recover", "retain", "compact", "erase orders --key k"])
+@pytest.mark.parametrize("command", ["recover", "retain", "compact", "erase --topic orders --key k"])
 def test_a_command_says_which_log_is_open_and_exits_3(
     tmp_path: Path, command: str, dry_run: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -44,7 +44,7 @@ def test_a_broker_starts_on_what_is_left_and_serves_every_other_record(
     small_files = {path: path.read_bytes() for path in files_of_state(partition)}
     assert places(log_dir) >= {"log", "quarantine", "deleted"}
 
-    assert run(["erase", str(log_dir), f"{TOPIC}-0", "--key", ERASED.decode()]) == 0
+    assert run(["erase", str(log_dir), "--topic", f"{TOPIC}-0", "--key", ERASED.decode()]) == 0
 
     assert places(log_dir) == set()
     assert (log_dir / ".kafka_cleanshutdown").read_text() == marker
@@ -73,7 +73,7 @@ def test_a_producer_that_lives_through_it_goes_on_with_its_sequence(
     before = deliver(living, [(ERASED, b"secret of person-3 %d" % number) for number in range(5)])
     broker.stop()
 
-    assert run(["erase", str(broker.log_dir), TOPIC, "--key", ERASED.decode()]) == 0
+    assert run(["erase", str(broker.log_dir), "--topic", TOPIC, "--key", ERASED.decode()]) == 0
 
     broker.start()
     after = deliver(living, [(b"person-1", b"behind it %d" % number) for number in range(5)])

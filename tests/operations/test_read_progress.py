@@ -71,7 +71,7 @@ def compaction(*, rehearses: bool = False, map_size: int = 24_000) -> Compaction
 def erasure(planted: Planted, key: bytes, *, dry_run: bool = False) -> Erasure:
     return Erasure(
         directories=[str(planted.data)],
-        name="a",
+        names=["a"],
         selection=Selection.of([key]),
         sources=sources(planted),
         dry_run=dry_run,

@@ -204,7 +204,7 @@ def test_the_command_exports(logs: str, tmp_path: Path, capsys: pytest.CaptureFi
 
 @pytest.mark.usefixtures("spark")
 def test_an_export_of_a_wrong_topic_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.run(["export", CLEAN, "--to", str(tmp_path / "out"), "--topics", "none"]) == 2
+    assert main.run(["export", CLEAN, "--to", str(tmp_path / "out"), "--topic", "none"]) == 2
 
     assert "subscribe names none, which is not in" in capsys.readouterr().err
 

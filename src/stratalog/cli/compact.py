@@ -6,12 +6,14 @@ from pathlib import Path
 
 import click
 
-from stratalog.cli.maintaining import Request, show_work, work_options
+from stratalog.cli.maintaining import show_work
+from stratalog.cli.options import Request, change_options, directory_options, unclean_choice
 from stratalog.cli.output import ExitCode, Output, json_option
 
 
 @click.command()
-@work_options
+@directory_options
+@change_options
 @json_option
 @click.pass_obj
 def compact(
@@ -20,7 +22,7 @@ def compact(
     directories: tuple[str, ...],
     names: tuple[str, ...],
     config: Path | None,
-    topics: Path | None,
+    topic_settings: Path | None,
     now: int | None,
     dry_run: bool,
     recovers: bool,
@@ -36,12 +38,19 @@ def compact(
     """
     from stratalog.config import ManagerConfig
     from stratalog.operations.compact import Compaction
+    from stratalog.operations.maintaining import Maintenance
 
-    request = Request.of(directories, config, topics, now)
+    request = Request.of(directories, config, topic_settings, now)
     manager = ManagerConfig() if request.server is None else request.server.manager
     work = Compaction(manager, rehearses=dry_run)
+    maintenance = Maintenance(
+        directories=request.directories,
+        names=names,
+        sources=request.sources,
+        dry_run=dry_run,
+        unclean=unclean_choice(recovers),
+        clock=request.clock,
+    )
     with output.bars() as show:
-        report = request.maintenance(names, dry_run=dry_run, recovers=recovers).run(
-            work, lambda partition, done, total: show("", partition, done, total)
-        )
+        report = maintenance.run(work, lambda partition, done, total: show("", partition, done, total))
     return show_work(output, report, is_dry_run=dry_run)

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stratalog.cli.maintaining import (
-    PLANNED,
+from stratalog.cli.maintaining import PLANNED, exit_code, say_directory
+from stratalog.cli.options import (
     Request,
     change_options,
-    exit_code,
-    say_directory,
-    source_options,
+    config_option,
+    directories_argument,
+    now_option,
+    topic_settings_option,
+    unclean_choice,
 )
 from stratalog.cli.output import ExitCode, Output, Table, json_option, size_text
 from stratalog.cli.recover_report import recovery_document, show_report
@@ -28,8 +30,17 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("directories", nargs=-1, required=True, metavar="DIR...")
-@click.argument("name", metavar="TOPIC[-PARTITION]")
+@directories_argument
+@click.option(
+    "--topic",
+    "names",
+    multiple=True,
+    required=True,
+    metavar="NAME",
+    help="From this topic or partition; repeatable.",
+)
+@config_option
+@topic_settings_option
 @click.option("--key", "keys", multiple=True, metavar="KEY", help="Erase what has this key; repeatable.")
 @click.option(
     "--key-file",
@@ -55,14 +66,14 @@ if TYPE_CHECKING:
     help="Look here too, where `recover --quarantine` has kept what it cut off; repeatable.",
 )
 @change_options
-@source_options
+@now_option
 @json_option
 @click.pass_obj
 def erase(
     output: Output,
     *,
     directories: tuple[str, ...],
-    name: str,
+    names: tuple[str, ...],
     keys: tuple[str, ...],
     key_file: Path | None,
     key_format: str,
@@ -71,34 +82,33 @@ def erase(
     dry_run: bool,
     recovers: bool,
     config: Path | None,
-    topics: Path | None,
+    topic_settings: Path | None,
     now: int | None,
 ) -> ExitCode:
     """Erase records from the log directories of a stopped broker, for good.
 
-    DIR are log directories of one broker. All segments with such records are rewritten, the active one
-    too; the others keep their offsets. The old files, files that wait for their deletion, and copies in
-    quarantine go once the new ones are proven. stratalog-erased.jsonl in DIR tells what was done. Every
-    replica needs the same.
+    DIR are log directories of one broker; or --config names them. All segments with such records are
+    rewritten, the active one too; the others keep their offsets. The old files, files that wait for their
+    deletion, and copies in quarantine go once the new ones are proven. stratalog-erased.jsonl in DIR tells
+    what was done. Every replica needs the same.
 
     Exit status: 0 done, or nothing to erase, 1 done, and --recover has cut something off, 2 wrong usage,
     3 refused, or something failed.
     """
-    from stratalog.directory.session import Unclean
     from stratalog.log.cleaning.erase_selection import Selection
     from stratalog.operations.erase.erasure import Erasure
 
-    request = Request.of(directories, config, topics, now)
+    request = Request.of(directories, config, topic_settings, now)
     wanted = [_parse_key(key, key_format) for key in (*map(os.fsencode, keys), *_lines(key_file))]
     ranges = [found for text in offsets for found in _parse_offsets(text)]
     erasure = Erasure(
         directories=request.directories,
-        name=name,
+        names=names,
         selection=Selection.of(wanted, ranges),
         quarantines=quarantines,
         sources=request.sources,
         dry_run=dry_run,
-        unclean=Unclean.RECOVER if recovers else Unclean.REFUSE,
+        unclean=unclean_choice(recovers),
         clock=request.clock,
     )
     with output.bars() as show:

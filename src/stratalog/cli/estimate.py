@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stratalog.cli.maintaining import Request, source_options
+from stratalog.cli.options import Request, directory_options
 from stratalog.cli.output import ExitCode, Output, Table, json_option, size_text
 
 if TYPE_CHECKING:
@@ -28,11 +28,7 @@ def parse_delimiter(_context: click.Context, _option: click.Parameter, text: str
 
 
 @click.command()
-@click.argument("directories", nargs=-1, metavar="[DIR]...")
-@click.option(
-    "--topic", "names", multiple=True, metavar="NAME", help="Only this topic or partition; repeatable."
-)
-@source_options
+@directory_options
 @click.option(
     "--sample",
     type=click.IntRange(min=2),
@@ -70,7 +66,7 @@ def estimate(
     directories: tuple[str, ...],
     names: tuple[str, ...],
     config: Path | None,
-    topics: Path | None,
+    topic_settings: Path | None,
     now: int | None,
     sample: int | None,
     seed: int,
@@ -91,7 +87,7 @@ def estimate(
     from stratalog.log.cleaning.tally import Prefix
     from stratalog.operations.estimate import Estimation
 
-    request = Request.of(directories, config, topics, now)
+    request = Request.of(directories, config, topic_settings, now)
     has_prefix = prefix_size is not None or delimiter is not None
     asked = Estimation(
         directories=request.directories,

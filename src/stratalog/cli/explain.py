@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from stratalog.cli.maintaining import Request, source_options
+from stratalog.cli.options import Request, directory_options
 from stratalog.cli.output import ExitCode, Output, Table, json_option, size_text, time_text
 
 if TYPE_CHECKING:
@@ -17,39 +17,40 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("directory", metavar="DIR", type=click.Path(exists=True, file_okay=False))
-@click.argument("names", nargs=-1, metavar="[TOPIC]...")
-@source_options
+@directory_options
 @json_option
 @click.pass_obj
 def explain(
     output: Output,
     *,
-    directory: str,
+    directories: tuple[str, ...],
     names: tuple[str, ...],
     config: Path | None,
-    topics: Path | None,
+    topic_settings: Path | None,
     now: int | None,
 ) -> ExitCode:
     """Say of each segment why it is still there, or by which rule it goes, and when.
 
-    DIR is a log directory, TOPIC a topic or partition in it. Nothing is locked or changed; a broker may run.
+    DIR are log directories of one broker; or --config names them. Nothing is locked or changed; a broker may
+    run.
     Where the settings of a topic are not known, it is explained by Kafka's defaults, and that is said. So is
     where the answer depends on a high watermark that a running broker has and the disk has not.
     """
     from stratalog.directory.known_topics import KnownTopics
+    from stratalog.directory.session import unique_paths
     from stratalog.files.reading import DiskReader
     from stratalog.operations.explain import explain as explain_partition
     from stratalog.operations.looking import UnreadablePartition, check_names, look
 
-    request = Request.of((directory,), config, topics, now)
-    disk, path, moment = DiskReader(), os.path.abspath(directory), request.clock()  # noqa: PTH100
-    check_names(disk, [path], names)
-    known = KnownTopics(disk, [path], request.sources)
+    request = Request.of(directories, config, topic_settings, now)
+    disk, paths, moment = DiskReader(), unique_paths(request.directories), request.clock()
+    check_names(disk, paths, names)
+    known = KnownTopics(disk, paths, request.sources)
     documents: list[dict[str, object]] = []
     tables: list[Table] = []
     code = ExitCode.FINE
-    for partition in look(disk, request.clock, path, known, names):
+    found = (look(disk, request.clock, path, known, names) for path in paths)
+    for partition in chain.from_iterable(found):
         if isinstance(partition, UnreadablePartition):
             documents.append({"partition": partition.name, "error": partition.error})
             output.say(f"{partition.name}: {partition.error}")

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from stratalog.cli.broker import BrokerFiles
+from stratalog.cli.options import check_directories, config_option, directories_argument, gone_option
 from stratalog.cli.output import ExitCode, Output, Table, json_option, size_text
 from stratalog.cli.spark_options import parse_settings, read_options, source_options, started_spark
 
@@ -19,11 +21,19 @@ _ENCODINGS = click.Choice(["binary", "utf8", "json", "avro", "confluent-avro"])
 
 
 @click.command()
-@click.argument("directories", nargs=-1, required=True, metavar="DIR...")
+@directories_argument
+@config_option
 @click.option(
     "--to", "target", required=True, metavar="FOLDER", help="Where to: new, or of an export before."
 )
-@click.option("--topics", metavar="A,B,...", help="Only these; else all but Kafka's internal ones.")
+@click.option(
+    "--topic",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="Only this topic; repeatable. Else all but Kafka's internal ones.",
+)
+@gone_option("--topics", "--topic, which can be given several times")
 @click.option(
     "--format", "format_name", default="parquet", show_default=True, help="Or json, csv, any of Spark's."
 )
@@ -55,7 +65,8 @@ def export(
     *,
     directories: tuple[str, ...],
     target: str,
-    topics: str | None,
+    config: Path | None,
+    names: tuple[str, ...],
     format_name: str,
     columns: str | None,
     key: str,
@@ -78,6 +89,8 @@ def export(
 
     Exit status: 0 exported, 1 with keys or values that cannot be decoded, 2 wrong usage, 3 refused or failed.
     """
+    broker = BrokerFiles.of(config, directories)
+    check_directories(broker.directories)
     asked = source_options(
         headers=headers, batch_metadata=batch_metadata, committed=committed, options=options
     )
@@ -89,10 +102,10 @@ def export(
 
         report = export_on_spark(
             spark,
-            directories,
+            broker.directories,
             target,
             format=format_name,
-            topics=topics,
+            topics=",".join(names) or None,
             since=since,
             until=until,
             columns=None if columns is None else [name.strip() for name in columns.split(",")],

@@ -1,136 +1,17 @@
-"""What `retain`, `compact` and `explain` have in common: their options, and how a report is shown."""
+"""How the reports of `retain` and `compact` are shown."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
-
-import click
+from typing import TYPE_CHECKING
 
 from stratalog.cli.output import ExitCode, Output, Table, size_text, time_text
 from stratalog.cli.recover_report import recovery_document, show_report
-from stratalog.clock import Clock, system_clock
-from stratalog.config import ServerConfig, parse_properties, read_server_properties
-from stratalog.errors import UsageError
 
 if TYPE_CHECKING:
-    from stratalog.directory.known_topics import TopicSources
     from stratalog.operations.erase.erase_report import DirectoryErasure, ErasureReport
-    from stratalog.operations.maintaining import Maintenance
     from stratalog.operations.work_report import DirectoryWork, PartitionWork, WorkReport
 
-Command = TypeVar("Command", bound=Callable[..., object])
-
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 PLANNED = {True: " (planned, nothing was changed)", False: ""}
-
-
-def parse_moment(_context: click.Context, _option: click.Parameter, text: str | None) -> int | None:
-    """Milliseconds since 1970, or a date and a time, in UTC unless it says otherwise."""
-    if text is None or re.fullmatch(r"\d+", text):
-        return None if text is None else int(text)
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        words = f"{text!r} is no time: write milliseconds since 1970, or 2026-01-31T12:00:00."
-        raise click.BadParameter(words) from None
-    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
-
-
-def source_options(command: Command) -> Command:
-    """Adds the options that say where settings come from, and what time it is."""
-    for option in (
-        click.option(
-            "--now",
-            metavar="TIME",
-            callback=parse_moment,
-            help="Take this for the time: milliseconds since 1970, or a date (UTC).",
-        ),
-        click.option("--topics", type=_FILE, help="Settings of topics, as JSON, over those of the cluster."),
-        click.option(
-            "--config", type=_FILE, help="The broker's server.properties: its log.dirs and settings."
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-def change_options(command: Command) -> Command:
-    """Adds the options of every command that changes log directories."""
-    for option in (
-        click.option("--dry-run", is_flag=True, help="Show the plan; lock, rename and change nothing."),
-        click.option(
-            "--recover",
-            "recovers",
-            is_flag=True,
-            help="Recover first what was not shut down cleanly, as `recover` does; refused otherwise.",
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-def work_options(command: Command) -> Command:
-    """Adds the arguments and options of a command that changes log directories."""
-    command = change_options(command)
-    command = source_options(command)
-    command = click.option(
-        "--topic", "names", multiple=True, metavar="NAME", help="Only this topic or partition; repeatable."
-    )(command)
-    return click.argument("directories", nargs=-1, metavar="[DIR]...")(command)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What the command line says about a node's directories, its settings and the time."""
-
-    directories: tuple[str, ...]
-    server: ServerConfig | None
-    sources: TopicSources
-    clock: Clock
-
-    @classmethod
-    def of(
-        cls, directories: tuple[str, ...], config: Path | None, topics: Path | None, now: int | None
-    ) -> Request:
-        from stratalog.directory.known_topics import TopicSources
-
-        # Java reads properties as Latin-1.
-        text = None if config is None else config.read_text("latin-1")
-        server = None if text is None else read_server_properties(text)
-        directories = directories or (() if server is None else server.manager.log_dirs)
-        if not directories:
-            raise UsageError("name the log directories, or the broker's server.properties by --config.")
-        for directory in directories:
-            if not Path(directory).is_dir():
-                raise UsageError(f"{directory} is not a directory.")
-        return cls(
-            directories=directories,
-            server=server,
-            sources=TopicSources(
-                server=server,
-                topic_settings=None if topics is None else topics.read_text("utf-8"),
-                metadata_directory=None if text is None else parse_properties(text).get("metadata.log.dir"),
-            ),
-            clock=system_clock if now is None else lambda: now,
-        )
-
-    def maintenance(self, names: tuple[str, ...], *, dry_run: bool, recovers: bool) -> Maintenance:
-        from stratalog.directory.session import Unclean
-        from stratalog.operations.maintaining import Maintenance
-
-        return Maintenance(
-            directories=self.directories,
-            names=names,
-            sources=self.sources,
-            dry_run=dry_run,
-            unclean=Unclean.RECOVER if recovers else Unclean.REFUSE,
-            clock=self.clock,
-        )
 
 
 def show_work(output: Output, report: WorkReport, *, is_dry_run: bool) -> ExitCode:

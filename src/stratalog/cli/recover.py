@@ -8,19 +8,19 @@ from pathlib import Path
 import click
 
 from stratalog.cli.broker import BrokerFiles
+from stratalog.cli.options import config_option, directories_argument, dry_run_option, topic_settings_option
 from stratalog.cli.output import ExitCode, Output, json_option
 from stratalog.cli.recover_watch import watching
 from stratalog.errors import UsageError
 
 _DIRECTORY = click.Path(exists=True, file_okay=False)
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.command()
-@click.argument("directories", nargs=-1, metavar="[DIR]...")
-@click.option("--config", type=_FILE, help="The broker's server.properties: its log.dirs and settings.")
-@click.option("--topics", type=_FILE, help="Settings of topics, as JSON, over those of the cluster.")
-@click.option("--dry-run", is_flag=True, help="Show the plan; lock, rename and change nothing.")
+@directories_argument
+@config_option
+@topic_settings_option
+@dry_run_option
 @click.option("--all", "scan_all", is_flag=True, help="Read every segment, also of clean directories.")
 @click.option("--process-crash", is_flag=True, help="Only the process died: keep the broker's epoch.")
 @click.option("--salvage", is_flag=True, help="Keep what is readable behind damage (the last copy).")
@@ -36,7 +36,7 @@ def recover(
     *,
     directories: tuple[str, ...],
     config: Path | None,
-    topics: Path | None,
+    topic_settings: Path | None,
     dry_run: bool,
     scan_all: bool,
     process_crash: bool,
@@ -68,7 +68,7 @@ def recover(
         raise UsageError(f"--process-crash is about all of log.dirs, and {', '.join(missing)} is not named.")
     options = RecoverOptions(
         server=broker.server,
-        topic_settings=None if topics is None else topics.read_text("utf-8"),
+        topic_settings=None if topic_settings is None else topic_settings.read_text("utf-8"),
         metadata_directory=broker.metadata_directory,
         node_id=broker.node_id,
         log_dirs=broker.log_dirs,

@@ -6,12 +6,14 @@ from pathlib import Path
 
 import click
 
-from stratalog.cli.maintaining import Request, show_work, work_options
+from stratalog.cli.maintaining import show_work
+from stratalog.cli.options import Request, change_options, directory_options, unclean_choice
 from stratalog.cli.output import ExitCode, Output, json_option
 
 
 @click.command()
-@work_options
+@directory_options
+@change_options
 @json_option
 @click.pass_obj
 def retain(
@@ -20,7 +22,7 @@ def retain(
     directories: tuple[str, ...],
     names: tuple[str, ...],
     config: Path | None,
-    topics: Path | None,
+    topic_settings: Path | None,
     now: int | None,
     dry_run: bool,
     recovers: bool,
@@ -33,8 +35,17 @@ def retain(
     Exit status: 0 done, or nothing to do, 1 done, and --recover has cut something off, 2 wrong usage,
     3 a topic or an unclean directory was refused, or something failed.
     """
+    from stratalog.operations.maintaining import Maintenance
     from stratalog.operations.retain import Retention
 
-    request = Request.of(directories, config, topics, now)
-    report = request.maintenance(names, dry_run=dry_run, recovers=recovers).run(Retention())
+    request = Request.of(directories, config, topic_settings, now)
+    maintenance = Maintenance(
+        directories=request.directories,
+        names=names,
+        sources=request.sources,
+        dry_run=dry_run,
+        unclean=unclean_choice(recovers),
+        clock=request.clock,
+    )
+    report = maintenance.run(Retention())
     return show_work(output, report, is_dry_run=dry_run)

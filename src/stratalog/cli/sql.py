@@ -8,10 +8,13 @@ import math
 import sys
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from stratalog.cli.broker import BrokerFiles
+from stratalog.cli.options import config_option
 from stratalog.cli.output import Output, Table
 from stratalog.cli.spark_options import read_options, source_options, started_spark
 from stratalog.errors import UsageError
@@ -21,7 +24,8 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("directories", nargs=-1, required=True, metavar="DIR... QUERY")
+@click.argument("arguments", nargs=-1, required=True, metavar="[DIR]... QUERY")
+@config_option
 @click.option(
     "--format",
     "format_name",
@@ -42,7 +46,8 @@ if TYPE_CHECKING:
 def sql(
     output: Output,
     *,
-    directories: tuple[str, ...],
+    arguments: tuple[str, ...],
+    config: Path | None,
     format_name: str,
     limit: int,
     since: str | None,
@@ -59,9 +64,10 @@ def sql(
     kafka_records has all topics; kafka_commits, kafka_groups, kafka_members, kafka_transactions and
     kafka_metadata what Kafka keeps about itself. Keys and values are bytes: CAST(value AS STRING) for text.
     """
-    *paths, query = directories
-    if not paths:
-        raise UsageError("give the log directories, and then the query in quotes.")
+    *given, query = arguments
+    if not given and config is None:
+        raise UsageError("give the log directories, or --config, and then the query in quotes.")
+    paths = list(BrokerFiles.of(config, tuple(given)).directories)
     output.as_json = format_name == "json"  # of errors too
     asked = source_options(
         headers=headers, batch_metadata=batch_metadata, committed=committed, options=options

@@ -21,7 +21,7 @@ from stratalog.directory.topic_configs import parse_topics
 from stratalog.files.reading import DiskReader
 from stratalog.log.partition_metadata import topic_id_of
 
-_ASK = "Say its settings by --topics"
+_ASK = "Say its settings by --topic-settings"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

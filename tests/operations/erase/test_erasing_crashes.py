@@ -157,7 +157,7 @@ def erase(disk: SimulatedDisk) -> ErasureReport:
     return Erasure(
         unclean=Unclean.RECOVER,
         directories=[ROOT],
-        name="compacted",
+        names=["compacted"],
         selection=Selection.of([SECRET]),
         sources=TopicSources(topic_settings=json.dumps({"compacted": {"segment.index.bytes": 240}})),
         disk=disk,

@@ -36,7 +36,7 @@ from stratalog.operations.read_progress import ReadProgress, logs_size
 
 
 class DirectoryEraser:
-    """One log directory: what is to be erased in it of the topic or partition `name`, and the erasing.
+    """One log directory: what is to be erased in it of the topics or partitions `names`, and the erasing.
 
     `places` are directories whose quarantines are looked through with it, its own among them. `rewritten` are
     segments that a recovery would rewrite before, by the path of their partition.
@@ -47,14 +47,14 @@ class DirectoryEraser:
         path: str,
         places: Sequence[str],
         *,
-        name: str,
+        names: Sequence[str],
         selection: Selection,
         known: KnownTopics,
         disk: Disk,
         clock: Clock,
         rewritten: Mapping[str, str],
     ) -> None:
-        self._path, self._name, self._known = path, name, known
+        self._path, self._wanted, self._known = path, names, known
         self._disk, self._clock, self._rewritten = disk, clock, rewritten
         self._quarantines = [Quarantine(disk, place, clock=clock) for place in places]
         self._matcher = Matcher(selection)
@@ -67,15 +67,14 @@ class DirectoryEraser:
         there = (entry.name for entry in self._disk.list_directory(path) if entry.kind is EntryKind.DIRECTORY)
         self.names = sorted(name for name in {*kept, *there} if self._key_of(name) is not None)
 
-    @property
-    def topics(self) -> set[str]:
-        """Whose partitions these are."""
-        return {key.topic for name in self.names if (key := self._key_of(name)) is not None}
+    def topics_of(self, wanted: str) -> set[str]:
+        """The topics whose partitions are here by one of the names that were given."""
+        return {key.topic for name in self.names if (key := _key_by(wanted, name)) is not None}
 
     @property
     def are_partitions(self) -> bool:
-        """Whether what is named is a partition, and not a topic with any number of them."""
-        return all(str(self._key_of(name)) == self._name for name in self.names)
+        """Whether all that is named are partitions, and no topic with any number of them."""
+        return all(str(self._key_of(name)) in self._wanted for name in self.names)
 
     def sizes(self) -> Iterator[tuple[str, int]]:
         """How much there is to look through of each partition, by its path."""
@@ -199,21 +198,8 @@ class DirectoryEraser:
 
     def _key_of(self, name: str) -> TopicPartition | None:
         """Whose directory this is, if it is one of what was named."""
-        try:
-            key, state = parse_partition_directory(name)
-        except InvalidNameError:
-            return None
-        wanted = self._name
-        if wanted in (key.topic, str(key)):
-            return key
-        # The topic in the name of a directory that was set aside is cut where the name would be too long.
-        is_cut = state in (DirectoryState.DELETE, DirectoryState.STRAY) and len(name) == MAX_DIRECTORY_LENGTH
-        topic, _, number = wanted.rpartition("-")
-        if is_cut and wanted.startswith(key.topic):
-            return TopicPartition(wanted, key.partition)
-        if is_cut and topic.startswith(key.topic) and number == str(key.partition):
-            return TopicPartition(topic, key.partition)
-        return None
+        found = (_key_by(wanted, name) for wanted in self._wanted)
+        return next((key for key in found if key is not None), None)
 
     def _refusal(self, name: str, key: TopicPartition) -> str | None:
         if self._known.of(key.topic).remote_storage_enable:
@@ -235,3 +221,21 @@ def _planned(what: ToErase) -> ErasedFile:
         size_after=0 if what.is_gone else None,
         is_gone=what.is_gone,
     )
+
+
+def _key_by(wanted: str, name: str) -> TopicPartition | None:
+    """Whose directory `name` is, if it is one of the topic or partition that is wanted."""
+    try:
+        key, state = parse_partition_directory(name)
+    except InvalidNameError:
+        return None
+    if wanted in (key.topic, str(key)):
+        return key
+    # The topic in the name of a directory that was set aside is cut where the name would be too long.
+    is_cut = state in (DirectoryState.DELETE, DirectoryState.STRAY) and len(name) == MAX_DIRECTORY_LENGTH
+    topic, _, number = wanted.rpartition("-")
+    if is_cut and wanted.startswith(key.topic):
+        return TopicPartition(wanted, key.partition)
+    if is_cut and topic.startswith(key.topic) and number == str(key.partition):
+        return TopicPartition(topic, key.partition)
+    return None

@@ -44,13 +44,13 @@ CUT_FIRST = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Erasure:
-    """What is to be erased, from which topic or partition, in which directories of one node.
+    """What is to be erased, from which topics or partitions, in which directories of one node.
 
     `quarantines` are directories outside of those in which a recovery was told to keep what it cut off.
     """
 
     directories: Sequence[str]
-    name: str
+    names: Sequence[str]
     selection: Selection
     quarantines: Sequence[str] = ()
     sources: TopicSources = field(default_factory=TopicSources)
@@ -65,7 +65,7 @@ class Erasure:
 
         Both are told of the partition that is read: to find what is to go, and to write files without it.
         """
-        if self.name.partition("-")[0] == CLUSTER_METADATA:
+        if any(name.partition("-")[0] == CLUSTER_METADATA for name in self.names):
             raise PolicyViolationError(
                 f"{CLUSTER_METADATA}: the metadata of the cluster is not erased from; its controllers "
                 "count on every record of it."
@@ -97,7 +97,7 @@ class Erasure:
             DirectoryEraser(
                 path,
                 [path, *(places if path == paths[0] else [])],
-                name=self.name,
+                names=self.names,
                 selection=self.selection,
                 known=known,
                 disk=opened.disk,
@@ -106,11 +106,15 @@ class Erasure:
             )
             for path in paths
         ]
-        if not any(each.names for each in looking):
-            raise UsageError(f"{self.name}: there is no such topic or partition in {', '.join(paths)}.")
-        self._check_name({topic for each in looking for topic in each.topics})
-        if self.selection.ranges and not all(each.are_partitions for each in looking):
-            raise UsageError(f"{self.name} is a topic: offsets belong to a partition, as in {self.name}-0.")
+        for name in self.names:
+            topics = {topic for each in looking for topic in each.topics_of(name)}
+            if not topics:
+                raise UsageError(f"{name}: there is no such topic or partition in {', '.join(paths)}.")
+            _check_name(name, topics)
+        if self.selection.ranges and (
+            len(self.names) > 1 or not all(each.are_partitions for each in looking)
+        ):
+            raise UsageError("offsets belong to one partition: name it, as in --topic orders-0.")
         for each, directory in zip(looking, opened.directories, strict=session is not None):
             each.finish_replacements(directory)
         progress = ReadProgress(on_look, dict(chain.from_iterable(each.sizes() for each in looking)))
@@ -136,15 +140,6 @@ class Erasure:
             directories=tuple(reports), notes=tuple(dict.fromkeys(notes)), recovery=opened.recovery
         )
 
-    def _check_name(self, topics: Collection[str]) -> None:
-        """UsageError for a name that two things have: the other one may hold records that are to stay."""
-        if self.name in topics and len(topics) > 1:
-            topic, _, number = self.name.rpartition("-")
-            raise UsageError(
-                f"{self.name} is a topic here, and partition {number} of {topic} too. Name the topic's "
-                f"partitions one by one, as in {self.name}-0, or all of {topic}."
-            )
-
     def _not_named(self, paths: Sequence[str]) -> list[str]:
         """Other directories of the broker: one may have a copy of a partition, on its way or set aside."""
         named = {os.path.realpath(path) for path in paths}
@@ -155,3 +150,13 @@ class Erasure:
         """The directories that only keep what was cut off."""
         found = unique_paths(self.quarantines) if self.quarantines else []
         return [place for place in found if place not in paths]
+
+
+def _check_name(name: str, topics: Collection[str]) -> None:
+    """UsageError for a name that two things have: the other one may hold records that are to stay."""
+    if name in topics and len(topics) > 1:
+        topic, _, number = name.rpartition("-")
+        raise UsageError(
+            f"{name} is a topic here, and partition {number} of {topic} too. Name the topic's "
+            f"partitions one by one, as in {name}-0, or all of {topic}."
+        )

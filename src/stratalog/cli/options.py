@@ -1,0 +1,142 @@
+"""The options that commands have in common, each written once, and what they come to.
+
+Every command on log directories takes them as arguments, or the broker's server.properties by --config.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from stratalog.cli.broker import BrokerFiles
+from stratalog.clock import Clock, system_clock
+from stratalog.config import ServerConfig
+from stratalog.errors import UsageError
+
+if TYPE_CHECKING:
+    from stratalog.directory.known_topics import TopicSources
+    from stratalog.directory.session import Unclean
+
+Command = TypeVar("Command", bound=Callable[..., object])
+
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+directories_argument = click.argument("directories", nargs=-1, metavar="[DIR]...")
+config_option = click.option(
+    "--config", type=FILE, help="The broker's server.properties: its log.dirs and settings."
+)
+topic_option = click.option(
+    "--topic", "names", multiple=True, metavar="NAME", help="Only this topic or partition; repeatable."
+)
+dry_run_option = click.option(
+    "--dry-run", is_flag=True, help="Show the plan; lock, rename and change nothing."
+)
+recover_option = click.option(
+    "--recover",
+    "recovers",
+    is_flag=True,
+    help="Recover first what was not shut down cleanly, as `recover` does; refused otherwise.",
+)
+
+
+def parse_moment(_context: click.Context, _option: click.Parameter, text: str | None) -> int | None:
+    """Milliseconds since 1970, or a date and a time, in UTC unless it says otherwise."""
+    if text is None or re.fullmatch(r"\d+", text):
+        return None if text is None else int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        words = f"{text!r} is not a time: write milliseconds since 1970, or 2026-01-31T12:00:00."
+        raise click.BadParameter(words) from None
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+now_option = click.option(
+    "--now",
+    metavar="TIME",
+    callback=parse_moment,
+    help="Take this for the time: milliseconds since 1970, or a date (UTC).",
+)
+
+
+def gone_option(name: str, hint: str) -> Callable[[Command], Command]:
+    """An option of old, of which only the error is left: it says what took its place."""
+
+    def refuse(_context: click.Context, _option: click.Parameter, value: str | None) -> None:
+        if value is not None:
+            raise UsageError(f"{name} is now {hint}.")
+
+    return click.option(name, hidden=True, expose_value=False, callback=refuse)
+
+
+def topic_settings_option(command: Command) -> Command:
+    """Adds `--topic-settings`."""
+    command = gone_option("--topics", "--topic-settings")(command)
+    return click.option(
+        "--topic-settings", type=FILE, help="Settings of topics, as JSON, over those of the cluster."
+    )(command)
+
+
+def directory_options(command: Command) -> Command:
+    """Adds what says which directories and topics are meant, by which settings, and what time it is."""
+    for option in (now_option, topic_settings_option, config_option, topic_option, directories_argument):
+        command = option(command)
+    return command
+
+
+def change_options(command: Command) -> Command:
+    """Adds the options of a command that changes log directories, and refuses unclean ones."""
+    for option in (dry_run_option, recover_option):
+        command = option(command)
+    return command
+
+
+def check_directories(directories: tuple[str, ...]) -> None:
+    """UsageError if a path is not a directory; a topic's name among them was the way of old."""
+    for directory in directories:
+        if not Path(directory).is_dir():
+            is_name = len(directories) > 1 and "/" not in directory
+            hint = f" A topic is now given by --topic {directory}." if is_name else ""
+            raise UsageError(f"{directory} is not a directory.{hint}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What the command line says about a node's directories, its settings and the time."""
+
+    directories: tuple[str, ...]
+    server: ServerConfig | None
+    sources: TopicSources
+    clock: Clock
+
+    @classmethod
+    def of(
+        cls, directories: tuple[str, ...], config: Path | None, topic_settings: Path | None, now: int | None
+    ) -> Request:
+        from stratalog.directory.known_topics import TopicSources
+
+        broker = BrokerFiles.of(config, directories)
+        check_directories(broker.directories)
+        return cls(
+            directories=broker.directories,
+            server=broker.server,
+            sources=TopicSources(
+                server=broker.server,
+                topic_settings=None if topic_settings is None else topic_settings.read_text("utf-8"),
+                metadata_directory=broker.metadata_directory,
+            ),
+            clock=system_clock if now is None else lambda: now,
+        )
+
+
+def unclean_choice(recovers: bool) -> Unclean:
+    """What `--recover` says."""
+    from stratalog.directory.session import Unclean
+
+    return Unclean.RECOVER if recovers else Unclean.REFUSE

@@ -1,0 +1,101 @@
+"""The options that commands have in common: the same everywhere, and spellings of old with a hint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import pytest
+
+from stratalog.cli import main
+from stratalog.cli.main import cli
+from tests.cli.planting import Planted
+from tests.log.model import NOW
+
+ON_DIRECTORIES = ["compact", "erase", "estimate", "explain", "export", "recover", "retain"]
+BY_SETTINGS = ["compact", "erase", "estimate", "explain", "recover", "retain"]
+CHANGING = ["compact", "erase", "retain"]
+
+
+def options(name: str) -> set[str]:
+    return {
+        parameter.opts[-1]
+        for parameter in cli.commands[name].params
+        if isinstance(parameter, click.Option) and not parameter.hidden
+    }
+
+
+@pytest.mark.parametrize("name", ON_DIRECTORIES)
+def test_directories_are_named_as_arguments_or_by_the_broker_s_file(name: str) -> None:
+    arguments = [each for each in cli.commands[name].params if isinstance(each, click.Argument)]
+
+    assert [(each.name, each.nargs, each.required) for each in arguments] == [("directories", -1, False)]
+    assert "--config" in options(name)
+
+
+@pytest.mark.parametrize("name", ON_DIRECTORIES)
+def test_all_but_recover_take_topics_by_name(name: str) -> None:
+    assert ("--topic" in options(name)) == (name != "recover")
+
+
+@pytest.mark.parametrize("name", BY_SETTINGS)
+def test_settings_of_topics_have_one_name(name: str) -> None:
+    assert "--topic-settings" in options(name)
+
+
+@pytest.mark.parametrize("name", CHANGING)
+def test_what_changes_directories_can_be_tried_and_can_recover_first(name: str) -> None:
+    assert {"--dry-run", "--recover"} <= options(name)
+
+
+@pytest.mark.parametrize("name", BY_SETTINGS)
+def test_the_old_name_of_topic_settings_is_told(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["--topic", "t"] if name == "erase" else []
+
+    assert main.run([name, str(tmp_path), *given, "--topics", "settings.json"]) == 2
+
+    assert "--topics is now --topic-settings" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["explain", "estimate", "retain", "compact"])
+def test_a_topic_among_the_directories_is_told(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.run([name, str(tmp_path), "orders"]) == 2
+
+    assert "orders is not a directory. A topic is now given by --topic orders." in capsys.readouterr().err
+
+
+def test_records_are_erased_from_several_topics_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Planted(tmp_path, a={}, b={}, c={}) as planted:
+        for topic in "abc":
+            planted.fill(topic, 6, keys=2)
+    given = ["erase", str(planted.data), "--topic-settings", str(planted.settings), "--now", str(NOW)]
+    before = planted.contents()
+
+    assert main.run([*given, "--topic", "a", "--topic", "b-0", "--key", "1"]) == 0
+
+    changed = {name.split("/")[0] for name, data in planted.contents().items() if before.get(name) != data}
+    assert changed == {"a-0", "b-0", "stratalog-erased.jsonl", ".kafka_cleanshutdown"}
+    assert main.run([*given, "--topic", "a-0", "--topic", "b-0", "--offsets", "1"]) == 2
+    assert "offsets belong to one partition" in capsys.readouterr().err
+
+
+def test_explain_takes_the_directories_of_the_broker_s_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Planted(tmp_path, a={}, b={}) as planted:
+        planted.fill("a", 6)
+        planted.fill("b", 6)
+    properties = tmp_path / "server.properties"
+    properties.write_text(f"log.dirs={planted.data}\n")
+
+    assert main.run(["explain", "--config", str(properties), "--topic", "b"]) == 0
+
+    shown = capsys.readouterr().out
+    assert "b-0: cleanup.policy" in shown
+    assert "a-0" not in shown
