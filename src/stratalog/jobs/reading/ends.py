@@ -17,10 +17,10 @@ import numpy as np
 from stratalog.errors import CorruptIndexError, CorruptRecordError, OffsetOutOfRangeError, UsageError
 from stratalog.files.names import TopicPartition
 from stratalog.jobs.reading.options import EARLIEST, LATEST, Bound, OnCorruption, ReadOptions, listed
-from stratalog.jobs.reading.resuming import next_batch
 from stratalog.jobs.reading.split import AbortedRange
 from stratalog.log.api.view import LogView
 from stratalog.segment.headers import walk_file
+from stratalog.segment.resuming import next_batch
 from stratalog.segment.segment import LogSegment
 
 logger = logging.getLogger(__name__)

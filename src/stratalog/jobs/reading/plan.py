@@ -27,7 +27,6 @@ from stratalog.jobs.reading.split import (
     Hint,
     ReadTask,
     Split,
-    batch_at,
     check_whole,
     cut,
     is_wrapper,
@@ -37,6 +36,7 @@ from stratalog.jobs.reading.split import (
     touching,
 )
 from stratalog.log.api.view import LogView
+from stratalog.segment.resuming import batch_at
 from stratalog.segment.segment import LogSegment
 
 # A task of Spark's costs as much as reading some megabytes; one of this size takes about half a second.

@@ -24,7 +24,6 @@ from stratalog.files.disk import ReadFile
 from stratalog.files.reading import DiskReader
 from stratalog.jobs.reading.arrow import assembled, placed, without_columns
 from stratalog.jobs.reading.options import OnCorruption
-from stratalog.jobs.reading.resuming import end_of_batch, next_batch
 from stratalog.jobs.reading.split import (
     AbortedRange,
     ReadTask,
@@ -40,6 +39,7 @@ from stratalog.records.batch import LOG_OVERHEAD, Attributes
 from stratalog.records.columns import ColumnReader
 from stratalog.records.kernels.walk import BatchTable
 from stratalog.records.walk import walk_batches
+from stratalog.segment.resuming import end_of_batch, next_batch
 from stratalog.segment.segment import LogSegment
 
 logger = logging.getLogger(__name__)

@@ -21,9 +21,8 @@ from stratalog.records.compression import CODEC_MASK
 from stratalog.records.kernels.index import LAST, OFFSET_AT_LEAST
 from stratalog.records.kernels.memory import Bytes
 from stratalog.records.reader import BatchRow
-from stratalog.records.walk import new_table, walk_batches
 from stratalog.segment.headers import find_batch
-from stratalog.segment.offset_index import OffsetEntry
+from stratalog.segment.resuming import batch_at, indexed_batch
 from stratalog.segment.segment import LogSegment
 
 ReadInto = Callable[[Bytes, int], int]
@@ -156,23 +155,6 @@ def split_point(segment: LogSegment, position: int) -> BatchRow | None:
     return None if batch is None or is_wrapper(batch) else batch
 
 
-def indexed_batch(segment: LogSegment, entry: OffsetEntry) -> BatchRow | None:
-    """The batch at which an entry of the index points; None unless the entry can be about it.
-
-    Kafka indexes each batch with its last offset since 3.9.1 and 4.0.1. Before, an entry was about all
-    batches of one append, of which a follower and the cleaner have many: it has the last offset of them all,
-    or before 2.0 the first one, and points at the first batch. That offset proves less, so the checksum must
-    hold as well.
-    """
-    batch = batch_at(segment.read_into, entry.position, segment.size, segment.log_path)
-    if batch is None or batch.last_offset == entry.offset:
-        return batch
-    if not segment.base_offset <= batch.base_offset <= entry.offset:
-        return None
-    walk = walk_batches(segment.read_bytes(batch.position, batch.size), table=new_table(1))
-    return batch if len(walk.headers) and walk.headers[0]["valid"] else None
-
-
 def is_wrapper(batch: BatchRow) -> bool:
     """Whether it is a compressed message of an old format, which says its last offset only."""
     return batch.magic < 2 and batch.attributes & CODEC_MASK != 0
@@ -190,14 +172,6 @@ def torn(path: str, position: int, end: int) -> CorruptRecordError:
     """The error for a segment that nobody appends to, and that does not end with a batch."""
     reason = f"the segment goes on for {end - position} bytes, which are no whole batch."
     return CorruptRecordError(reason, position=position, path=path)
-
-
-def batch_at(read_into: ReadInto, position: int, end: int, path: str) -> BatchRow | None:
-    """The header of the batch at a byte; None where none can be."""
-    try:
-        return find_batch(read_into, position, end, OFFSET_AT_LEAST, INT64_MIN, path=path)
-    except CorruptRecordError:
-        return None
 
 
 def _base_offset_at(read_into: ReadInto, position: int, end: int, path: str) -> int:

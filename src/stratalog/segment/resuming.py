@@ -1,4 +1,4 @@
-"""Where a read goes on behind a batch that cannot be read, when what is damaged is to be left out.
+"""Where a segment goes on behind a batch that cannot be read, when what is damaged is to be left out.
 
 If its checksum holds, its length is right, and the next one is behind it. If not, the length may be what is
 damaged: a batch is looked for byte by byte, as salvaging does, with a right checksum and offsets behind those
@@ -12,16 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratalog.buffers import aligned_buffer
-from stratalog.errors import CorruptIndexError
-from stratalog.jobs.reading.split import indexed_batch
+from stratalog.errors import CorruptIndexError, CorruptRecordError
 from stratalog.records.batch import LOG_OVERHEAD
 from stratalog.records.kernels import resync
+from stratalog.records.kernels.index import OFFSET_AT_LEAST
 from stratalog.records.reader import BatchRow
-from stratalog.records.walk import walk_batches
+from stratalog.records.walk import new_table, walk_batches
+from stratalog.segment.headers import ReadInto, find_batch
+from stratalog.segment.offset_index import OffsetEntry
 from stratalog.segment.segment import LogSegment
 
 _CHUNK_SIZE = 1 << 20
 _NO_EPOCH = -1
+INT64_MIN = -(2**63)
 # A batch of a segment has no offset that is further from its base, as its indexes could not name it.
 _MOST_OFFSETS = 2**31
 
@@ -33,6 +36,31 @@ def end_of_batch(data: NDArray[np.uint8], at: int) -> int | None:
         return None
     first = walk.headers[0]
     return walk.next_position if first["valid"] or first["magic"] < 2 else None
+
+
+def indexed_batch(segment: LogSegment, entry: OffsetEntry) -> BatchRow | None:
+    """The batch at which an entry of the index points; None unless the entry can be about it.
+
+    Kafka indexes each batch with its last offset since 3.9.1 and 4.0.1. Before, an entry was about all
+    batches of one append, of which a follower and the cleaner have many: it has the last offset of them all,
+    or before 2.0 the first one, and points at the first batch. That offset proves less, so the checksum must
+    hold as well.
+    """
+    batch = batch_at(segment.read_into, entry.position, segment.size, segment.log_path)
+    if batch is None or batch.last_offset == entry.offset:
+        return batch
+    if not segment.base_offset <= batch.base_offset <= entry.offset:
+        return None
+    walk = walk_batches(segment.read_bytes(batch.position, batch.size), table=new_table(1))
+    return batch if len(walk.headers) and walk.headers[0]["valid"] else None
+
+
+def batch_at(read_into: ReadInto, position: int, end: int, path: str) -> BatchRow | None:
+    """The header of the batch at a byte; None where none can be."""
+    try:
+        return find_batch(read_into, position, end, OFFSET_AT_LEAST, INT64_MIN, path=path)
+    except CorruptRecordError:
+        return None
 
 
 def next_batch(segment: LogSegment, position: int, end: int, *, last_offset: int) -> int:
