@@ -116,7 +116,7 @@ with tempfile.TemporaryDirectory() as root:
         print("quarantine=DIR" in str(error), "read_only=True" in str(error), error.path == str(base))
     print((places[0] / f"{0:020d}.log").read_bytes().endswith(b"only begun"))
     with stratalog.open_log(places[0], read_only=True) as view:
-        print([record.value for record in view.records()], view.hidden.size)
+        print([record.value for record in view.records()], view.hidden.hidden_size)
     with stratalog.open_log(places[0], quarantine=elsewhere) as log:
         print([record.value for record in log.records()])
     print([path.read_bytes() for path in elsewhere.glob("stratalog-quarantine-*")])
@@ -147,7 +147,7 @@ def test_a_read_only_opening_says_what_it_hides(tmp_path: Path, caplog: pytest.L
         hidden = view.hidden
 
     assert hidden is not None
-    assert (hidden.path, hidden.position, hidden.size) == (str(file), size - len(TORN), len(TORN))
+    assert (hidden.path, hidden.position, hidden.hidden_size) == (str(file), size - len(TORN), len(TORN))
     assert hidden.reason == f"the last batch is cut off: {len(TORN)} bytes are left of it."
     assert str(hidden) in caplog.text
     assert file.stat().st_size == size

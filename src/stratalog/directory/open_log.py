@@ -63,8 +63,8 @@ def open_log(
     home = LogHome.of(disk or Disk(), os.fspath(directory), create=create)
     if read_only:
         view = home.view(settings, clock)
-        if (hidden := view.hidden_tail()) is not None:
-            logger.warning("%s", hidden)
+        if (end := view.end()).hides_something:
+            logger.warning("%s", end)
         return PartitionLog(home, view, None, clock, compression)
     own = None
     if scheduler is None:

@@ -317,20 +317,17 @@ class _Export:
         ids: dict[str, str] = {}
         for each in found:
             ids |= self._checked_id(each)
-            plan = partial(self._plan_partition, recovery_point=each.recovery_point)
-            spans, own = looking_at(self.disk, self.clock, each, plan)
+            spans, own = looking_at(self.disk, self.clock, each, self._plan_partition)
             ranges[each.topic_partition] = spans
             pieces += own
         return tasks_of(pieces, self.options, cores=self.cores), ranges, ids
 
-    def _plan_partition(
-        self, view: LogView, *, recovery_point: int | None
-    ) -> tuple[list[Range], list[Piece]]:
+    def _plan_partition(self, view: LogView) -> tuple[list[Range], list[Piece]]:
         """(the offsets that are asked for and not there, what they are read from)."""
         key = view.topic_partition
-        ends = ends_of(view, read_committed=self.options.read_committed, recovery_point=recovery_point)
+        ends = ends_of(view, read_committed=self.options.read_committed)
         done = self._ledger.ranges.get(key, [])
-        _check_not_shorter(key, ends.valid_end_offset, done, self.folder.path)
+        _check_not_shorter(key, ends.valid.offset, done, self.folder.path)
         spans = missing(range_of(view, ends, self.options), done)
         pieces = [piece for span in spans for piece in plan_range(self.disk, view, ends, *span)]
         return spans, pieces

@@ -89,7 +89,7 @@ def _snapshot_before(
     """(the snapshot that the log goes on from, where it has lost its beginning, the end of the log)."""
     files = [entry.name for entry in disk.list_directory(found.directory) if entry.kind is EntryKind.FILE]
     view = open_view(disk, system_clock, found)
-    ends = ends_of(view, read_committed=options.read_committed, recovery_point=found.recovery_point)
+    ends = ends_of(view, read_committed=options.read_committed)
     view.close()
     snapshots = [snapshot for name in files if (snapshot := parse_kraft_snapshot_file(name)) is not None]
     usable = [each for each in snapshots if not each.deleted and each.end_offset >= ends.start_offset]

@@ -16,7 +16,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from stratalog.buffers import aligned_buffer
 from stratalog.engine.engine import Engine, results_in_order
 from stratalog.engine.progress import OnProgress
 from stratalog.errors import CorruptRecordError, InvalidNameError
@@ -31,14 +30,13 @@ from stratalog.files.names import (
 )
 from stratalog.files.reading import DiskReader
 from stratalog.jobs.damage import Damage, DamageKind, merge_adjacent
+from stratalog.log.log_end import only_zeros
 from stratalog.records.batch import Attributes
 from stratalog.records.columns import ColumnReader, wrong_crc
 from stratalog.records.compression import CODEC_MASK, Codec
 from stratalog.records.kernels.walk import BatchTable
 from stratalog.records.walk import Stop, explain_stop, walk_batches
 from stratalog.segment.headers import Part, walk_file
-
-ZEROS_CHUNK_SIZE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,7 +302,7 @@ def _broken_end(disk: DiskReader, file: ReadFile, task: WalkTask, part: Part, si
     position = part.position + at
     kind = _KINDS[part.walk.stop]
     reason = explain_stop(part.data, at, at + size - position, part.walk.stop)
-    if kind is DamageKind.BAD_LENGTH and _only_zeros(disk, file, position, size):
+    if kind is DamageKind.BAD_LENGTH and only_zeros(partial(disk.read_into, file), position, size):
         kind = DamageKind.ZEROS
     if kind is DamageKind.TORN_TAIL and not task.is_active:
         kind = DamageKind.BAD_LENGTH
@@ -316,15 +314,3 @@ _KINDS = {
     Stop.BAD_LENGTH: DamageKind.BAD_LENGTH,
     Stop.BAD_MAGIC: DamageKind.BAD_MAGIC,
 }
-
-
-def _only_zeros(disk: DiskReader, file: ReadFile, position: int, size: int) -> bool:
-    buffer = aligned_buffer(ZEROS_CHUNK_SIZE)
-    while position < size:
-        filled = disk.read_into(file, buffer[: min(len(buffer), size - position)], position)
-        if buffer[:filled].any():
-            return False
-        if not filled:
-            break
-        position += filled
-    return True

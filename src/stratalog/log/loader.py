@@ -16,9 +16,6 @@ from typing import NamedTuple
 from stratalog.clock import Clock
 from stratalog.config import LogConfig
 from stratalog.errors import (
-    CorruptIndexError,
-    CorruptRecordError,
-    CorruptSnapshotError,
     NeedsRecoveryError,
 )
 from stratalog.files.disk import Disk
@@ -36,14 +33,13 @@ from stratalog.log.deletion import delete_segments
 from stratalog.log.epochs import LeaderEpochFileCache
 from stratalog.log.kept_marks import KeptMarks
 from stratalog.log.log import Log
+from stratalog.log.log_end import clean_end
 from stratalog.log.offsets import OffsetMetadata
 from stratalog.log.producer_rebuild import rebuild_producer_state
 from stratalog.log.producers import ProducerStateManager
 from stratalog.log.roll import random_jitter_ms
 from stratalog.log.scheduler import Scheduler
 from stratalog.log.segments import LogSegments
-from stratalog.records.kernels.index import LAST
-from stratalog.segment.headers import find_batch
 from stratalog.segment.segment import LogSegment
 
 _DELETED = FileState.DELETED.value
@@ -88,7 +84,7 @@ def load(
     disk.release(name)
     listing = list_partition(disk.list_sizes(name, _LOG), name)
     segments = LogSegments(_open_segments(disk, clock, name, config, listing))
-    end_offset = _next_offset(segments.active) if len(segments) else log_start_offset
+    end_offset = clean_end(segments.active) if len(segments) else log_start_offset
     epochs = LeaderEpochFileCache(
         disk,
         f"{name}{os.sep}{LEADER_EPOCH_CHECKPOINT}",
@@ -230,25 +226,3 @@ def _remove_strays(producers: ProducerStateManager, segments: LogSegments) -> No
     """Snapshots that belong to no segment, but for the newest; the directory is only listed if there are."""
     if not {*producers.snapshots.offsets[:-1]} <= {*segments.base_offsets}:
         producers.snapshots.remove_strays(segments.base_offsets)
-
-
-def _next_offset(active: LogSegment) -> int:
-    """Where the log ends, by its newest segment, whose indexes must be this log's.
-
-    The last batch must end where the file does. Kafka trusts the mark of a clean close and appends behind
-    whatever stands there; no reader would ever get past it.
-    """
-    try:
-        active.sanity_check()
-        start = active.offset_index.last_entry.position
-        last = find_batch(active.read_into, start, active.size, LAST, 0, path=active.log_path)
-    except (CorruptIndexError, CorruptRecordError, CorruptSnapshotError) as error:
-        raise NeedsRecoveryError(active.directory, str(error).rstrip(".")) from error
-    end = start if last is None else last.position + last.size
-    if end != active.size:
-        raise NeedsRecoveryError(
-            active.directory,
-            f"{active.base_offset:020d}.log goes on behind its last whole batch, which ends at byte {end}, "
-            f"for {active.size - end} bytes",
-        )
-    return active.base_offset if last is None else last.last_offset + 1

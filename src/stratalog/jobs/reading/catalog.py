@@ -29,6 +29,7 @@ from stratalog.files.names import (
 from stratalog.files.reading import DiskReader
 from stratalog.jobs.reading.options import ReadOptions, listed
 from stratalog.log.checkpoint_file import OffsetCheckpointFile
+from stratalog.log.log_end import NOT_CLOSED, Left
 from stratalog.records.internal_topics import is_internal
 
 logger = logging.getLogger(__name__)
@@ -44,7 +45,7 @@ class FoundPartition:
     topic_partition: TopicPartition
     directory: str
     log_start_offset: int = 0
-    recovery_point: int | None = 0  # None: closed in order, so that all of it is on the device
+    left: Left = NOT_CLOSED
     is_named: bool = False  # the path that was given is its own
 
 
@@ -103,7 +104,7 @@ def partitions_in(disk: DiskReader, path: str, *, may_be_empty: bool = False) ->
             topic_partition=itself,
             directory=path,
             log_start_offset=start,
-            recovery_point=None if closed else _recovery_points(disk, parent).get(itself, 0),
+            left=Left(closed, _recovery_points(disk, parent).get(itself, 0)),
             is_named=True,
         )
         return
@@ -125,9 +126,9 @@ def partitions_in(disk: DiskReader, path: str, *, may_be_empty: bool = False) ->
                 else max(
                     starts.get(topic_partition, 0), _start_offsets(disk, directory).get(topic_partition, 0)
                 ),
-                recovery_point=None
-                if closed or (are_lone and _was_closed(disk, directory))
-                else points.get(topic_partition, 0),
+                left=Left(
+                    closed or (are_lone and _was_closed(disk, directory)), points.get(topic_partition, 0)
+                ),
             )
     if is_empty:
         raise UsageError(

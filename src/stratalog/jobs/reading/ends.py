@@ -12,16 +12,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import numpy as np
-
 from stratalog.errors import CorruptIndexError, CorruptRecordError, OffsetOutOfRangeError, UsageError
 from stratalog.files.names import TopicPartition
 from stratalog.jobs.reading.options import EARLIEST, LATEST, Bound, OnCorruption, ReadOptions, listed
 from stratalog.jobs.reading.split import AbortedRange
 from stratalog.log.api.view import LogView
-from stratalog.segment.headers import walk_file
-from stratalog.segment.resuming import next_batch
-from stratalog.segment.segment import LogSegment
+from stratalog.log.log_end import LogEnd
 
 logger = logging.getLogger(__name__)
 
@@ -32,8 +28,7 @@ class Ends:
 
     start_offset: int
     end_offset: int  # the last stable offset for a reader of committed records
-    valid_end_offset: int
-    valid_size: int  # of the newest segment
+    valid: LogEnd
     aborted: tuple[AbortedRange, ...] = ()
 
 
@@ -41,35 +36,32 @@ def ends_of(
     view: LogView,
     *,
     read_committed: bool,
-    recovery_point: int | None = 0,
     passes_open: bool = False,
     on_corruption: OnCorruption = OnCorruption.SKIP,
 ) -> Ends:
-    """The marks of a log as it is now; without a recovery point it was closed in order.
+    """The marks of a log as it is now.
 
-    A log that was closed has nothing behind its last batch: CorruptRecordError, unless that is to be skipped.
-    With `passes_open` committed records are read up to the end, past a transaction that is open and without
-    its records: as a coordinator loads its topic.
+    A log that was closed cleanly has nothing past its last batch: CorruptRecordError, unless that is to be
+    skipped. With `passes_open` committed records are read up to the end, past a transaction that is open and
+    without its records: as a coordinator loads its topic.
     """
     start = view.log_start_offset
-    was_closed = recovery_point is None
-    if was_closed and on_corruption is OnCorruption.FAIL:
+    if view.left.was_closed and on_corruption is OnCorruption.FAIL:
         _check_tail(view)
-    valid_end, valid_size = _valid_end(view, was_closed=was_closed)
-    end = valid_end
+    valid = view.valid_end()
+    end = valid.offset
     aborted: tuple[AbortedRange, ...] = ()
     if read_committed:
         with _damage_in_words(view, "what became of transactions", "isolation=read_uncommitted"):
-            aborted = _aborted(view, recovery_point)
+            aborted = _aborted(view)
             if passes_open:
-                aborted += tuple((*each, valid_end) for each in view.undecided())
+                aborted += tuple((*each, valid.offset) for each in view.undecided())
             else:
-                end = min(view.last_stable_offset, valid_end)
+                end = min(view.last_stable_offset, valid.offset)
     return Ends(
         start_offset=min(start, end),
         end_offset=end,
-        valid_end_offset=valid_end,
-        valid_size=valid_size,
+        valid=valid,
         aborted=aborted,
     )
 
@@ -154,77 +146,19 @@ def _within(offset: int, view: LogView, ends: Ends, options: ReadOptions, option
 
 
 def _check_tail(view: LogView) -> None:
-    tail = view.strange_tail()
-    if tail is None:
+    end = view.end()
+    if not end.hides_something:
         return
-    position, end = tail
     raise CorruptRecordError(
-        f"the log was closed in order, and goes on for {end - position} bytes that are no whole batch: it is "
-        f"damaged or was not copied whole. What {view.topic_partition} has from offset {view.log_end_offset} "
+        f"the log was closed cleanly, and goes on for {end.hidden_size} bytes that are no whole batch: it is "
+        f"damaged or was not copied whole. What {view.topic_partition} has from offset {end.offset} "
         "on is lost. Look with `stratalog dump`; to read what is before it, set onCorruption=skip.",
-        position=position,
-        path=view.segments.active.log_path,
+        position=end.position,
+        path=end.path,
     )
 
 
-def _valid_end(view: LogView, *, was_closed: bool) -> tuple[int, int]:
-    """(the offset, the size of the newest segment) behind the last batch whose checksum holds.
-
-    A log that was closed in order has no such tail: a wrong checksum there is damage, which the reader will
-    name. So is one with a good batch behind it.
-    """
-    offset = view.log_end_offset
-    if not len(view.segments):
-        return offset, 0
-    active = view.segments.active
-    if was_closed:
-        return _end_behind_damage(view)
-    try:
-        start = active.offset_index.last_entry.position
-    except CorruptIndexError:
-        start = 0
-    found = _last_valid(active, start) or (_last_valid(active, 0) if start else None)
-    next_offset, position = found or (active.base_offset, 0)
-    if position == active.size:
-        return offset, position
-    logger.warning(
-        "%s is read up to byte %d: the checksum of what is behind does not hold, as after a crash",
-        active.log_path,
-        position,
-    )
-    return next_offset, position
-
-
-def _end_behind_damage(view: LogView) -> tuple[int, int]:
-    """The same of a log that was closed: what is behind damage belongs to it."""
-    active, next_offset = view.segments.active, view.log_end_offset
-    tail = view.strange_tail()
-    if tail is None:
-        return next_offset, active.size
-    position, active.size = tail
-    end = position
-    while position < active.size:
-        position = next_batch(active, position, active.size, last_offset=next_offset - 1)
-        for part in walk_file(active.read_into, position, active.size, check_crc=False):
-            position = part.position + part.walk.next_position
-            if len(part.walk.headers):
-                next_offset = max(next_offset, int(part.walk.headers[-1]["last_offset"]) + 1)
-                end = position
-    return next_offset, end
-
-
-def _last_valid(active: LogSegment, start: int) -> tuple[int, int] | None:
-    """(next offset, end) of the last batch behind `start` whose checksum holds."""
-    found = None
-    for part in walk_file(active.read_into, start, active.size):
-        good = np.flatnonzero(part.walk.headers["valid"])
-        if len(good):
-            last = part.walk.headers[int(good[-1])]
-            found = int(last["last_offset"]) + 1, part.position + int(last["position"]) + int(last["size"])
-    return found
-
-
-def _aborted(view: LogView, recovery_point: int | None) -> tuple[AbortedRange, ...]:
+def _aborted(view: LogView) -> tuple[AbortedRange, ...]:
     """Aborted transactions by the indexes of all segments, and by the markers behind a snapshot.
 
     The newest snapshot of a log that was closed; else one below the recovery point, above which a power cut
@@ -236,7 +170,7 @@ def _aborted(view: LogView, recovery_point: int | None) -> tuple[AbortedRange, .
             if segment.txn_index.exists:
                 segment.txn_index.sanity_check()
                 found.update(each[:3] for each in segment.txn_index.all_aborted())
-        recent = view.aborted(up_to=recovery_point)
+        recent = view.aborted(up_to=None if view.left.was_closed else view.left.recovery_point)
     except CorruptIndexError as error:
         logger.warning("aborted transactions are taken from their markers: %s", error)
         found.clear()

@@ -172,18 +172,17 @@ class Follower:
         if view is None:
             view = open_view(self._disk, self._clock, found)
         else:
-            view.refresh(found.log_start_offset)
+            view.refresh(found.log_start_offset, found.left)
         self._views[found.directory] = view
         ends = ends_of(
             view,
             read_committed=self._options.read_committed,
-            recovery_point=found.recovery_point,
             on_corruption=self._options.on_corruption,
         )
         standing = Standing(
             start_offset=ends.start_offset,
             end_offset=ends.end_offset,
-            valid_end_offset=ends.valid_end_offset,
+            valid_end_offset=ends.valid.offset,
             topic_id=topic_id_of(self._disk, found.directory),
         )
         return _Looked(view=view, ends=ends, standing=standing)

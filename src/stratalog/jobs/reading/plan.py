@@ -69,21 +69,17 @@ def plan_read(
         check_complete(bound, [found.topic_partition for found in partitions])
     pieces: list[Piece] = []
     for found in partitions:
-        plan = partial(_plan_partition, disk, options, recovery_point=found.recovery_point)
-        pieces += looking_at(disk, clock, found, plan)
+        pieces += looking_at(disk, clock, found, partial(_plan_partition, disk, options))
     tasks = tasks_of(pieces, options, cores=cores)
     for found in partitions:
         disk.release(found.directory)  # in which places for cuts were looked for
     return tasks
 
 
-def _plan_partition(
-    disk: DiskReader, options: ReadOptions, view: LogView, *, recovery_point: int | None
-) -> list[Piece]:
+def _plan_partition(disk: DiskReader, options: ReadOptions, view: LogView) -> list[Piece]:
     ends = ends_of(
         view,
         read_committed=options.read_committed,
-        recovery_point=recovery_point,
         passes_open=options.table is not None,
         on_corruption=options.on_corruption,
     )
@@ -129,6 +125,7 @@ def open_view(disk: DiskReader, clock: Clock, found: FoundPartition) -> LogView:
         topic_partition=found.topic_partition,
         config=LogConfig(),
         log_start_offset=found.log_start_offset,
+        left=found.left,
     )
 
 
@@ -138,11 +135,11 @@ def plan_range(disk: DiskReader, view: LogView, ends: Ends, start: int, end: int
     topic_id = topic_id_of(disk, view.directory)
     for segment in view.segments.range(start, end) if start < end else ():
         later = view.segments.above(segment.base_offset)[:1]
-        segment_end = later[0].base_offset if later else ends.valid_end_offset
+        segment_end = later[0].base_offset if later else ends.valid.offset
         status = disk.status(segment.log_path)
         is_active = not later
         if is_active:
-            segment.size = ends.valid_size
+            segment.size = ends.valid.position
         if not segment.size:
             continue
         # A file that was replaced since it was listed is looked for by its offsets when it is read.

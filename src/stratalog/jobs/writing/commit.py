@@ -55,6 +55,7 @@ from stratalog.jobs.writing.target import WriteTarget, has_other_writes
 from stratalog.log.api.view import LogView
 from stratalog.log.epochs import LeaderEpochFileCache
 from stratalog.log.loader import load
+from stratalog.log.log_end import EndReason
 from stratalog.log.partition_metadata import PartitionMetadataFile, topic_id_to_text
 from stratalog.log.producer_snapshot import build_snapshot
 from stratalog.log.scheduler import Task
@@ -253,7 +254,7 @@ class Committer:
             if len(view.segments):
                 active = view.segments.active
                 previous = (active.base_offset, active.size)
-                if self._disk.size(active.log_path) != active.size:
+                if view.end().why is not EndReason.END_OF_FILE:
                     raise NeedsRecoveryError(
                         path, f"{active.base_offset:020d}.log goes on behind its last whole batch"
                     )

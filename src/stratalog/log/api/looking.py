@@ -9,7 +9,6 @@ batch may stand in the middle of what was one before, which looks like damage (`
 from __future__ import annotations
 
 import errno
-import logging
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -23,6 +22,7 @@ from stratalog.files.reading import DiskReader
 from stratalog.log.api.listing import SegmentFiles, list_log, offsets_of, whole_swaps
 from stratalog.log.api.seen_epochs import EpochsFile, epochs_in_batches
 from stratalog.log.epochs import EpochEntry
+from stratalog.log.log_end import last_indexed, last_whole
 from stratalog.log.offsets import OffsetMetadata
 from stratalog.log.producer_entry import CompletedTxn
 from stratalog.log.reading import AbortedTransaction
@@ -30,10 +30,7 @@ from stratalog.log.segments import LogSegments
 from stratalog.segment.segment import LogSegment
 from stratalog.segment.segment_files import Identities
 
-logger = logging.getLogger(__name__)
-
 ATTEMPTS = 5  # at a listing in which a file is gone before it is opened
-INT64_MAX = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +138,7 @@ class Looker:
         replaced = range(0)
         if self._listed:
             swaps = [segment for _, segment in self._listed.values()]
-            ends = [self._walked_end(segment, _last_indexed(segment))[0] for segment in swaps]
+            ends = [last_whole(segment)[0] for segment in swaps]
             replaced = range(min(self._listed), max(ends))
         for base_offset in offsets_of(files, FileKind.LOG):
             if base_offset not in replaced and base_offset not in self._listed:
@@ -185,30 +182,10 @@ class Looker:
 
     def _end_of(self, active: LogSegment) -> OffsetMetadata:
         """Behind the last whole batch; the segment's size is set to there, so that nothing more is read."""
-        start, listed_size = _last_indexed(active), active.size
+        start, listed_size = last_indexed(active), active.size
         active.size = max(listed_size, self._disk.size(active.log_path))
-        next_offset, active.size = self._walked_end(active, start)
+        next_offset, active.size = last_whole(active, start)
         return OffsetMetadata(next_offset, active.base_offset, active.size)
-
-    def _walked_end(self, segment: LogSegment, start: int) -> tuple[int, int]:
-        """(next offset, position) behind the last whole batch; `start` is where the index knows one."""
-        found = self._walk_to_end(segment, start)
-        if found is None and start:  # an index of a log that has lost its tail
-            found = self._walk_to_end(segment, 0)
-        return found or (segment.base_offset, 0)
-
-    def _walk_to_end(self, active: LogSegment, start: int) -> tuple[int, int] | None:
-        """(next offset, position behind the last whole batch), from a batch at `start` on."""
-        found = None
-        try:
-            for chunk in active.batches(start):
-                last = chunk.headers[-1]
-                position = chunk.position + int(last["position"]) + int(last["size"])
-                # A damaged offset may be the largest there is, behind which there is none.
-                found = min(int(last["last_offset"]) + 1, INT64_MAX), position
-        except CorruptRecordError as error:
-            logger.info("%s is read up to what is no batch: %s", active.log_path, error)
-        return found
 
 
 class Damage:
@@ -224,10 +201,3 @@ class Damage:
         position = error.position if isinstance(error, CorruptRecordError) else 0
         before, self._found = self._found, (error.path, position, status)
         return before == self._found
-
-
-def _last_indexed(segment: LogSegment) -> int:
-    try:
-        return segment.offset_index.last_entry.position
-    except CorruptIndexError:  # it was trimmed while it was read
-        return 0

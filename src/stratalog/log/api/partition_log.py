@@ -20,8 +20,9 @@ from stratalog.clock import Clock
 from stratalog.errors import CorruptRecordError, DiskError, LogClosedError, UsageError
 from stratalog.files.processes import Opener
 from stratalog.log.api.consume import ConsumerRecord, consume, consume_columns, end_of, isolation_of
-from stratalog.log.api.view import HiddenTail, LogView
+from stratalog.log.api.view import LogView
 from stratalog.log.log import Log
+from stratalog.log.log_end import LogEnd
 from stratalog.log.new_records import AppendableRecord, NewRecord, to_milliseconds, to_record
 from stratalog.log.reading import out_of_range
 from stratalog.log.scheduler import BackgroundScheduler
@@ -134,13 +135,16 @@ class PartitionLog:
         return isinstance(self._log, LogView)
 
     @property
-    def hidden(self) -> HiddenTail | None:
-        """The bytes after the last whole batch of a log that is opened read_only, which it does not show.
+    def hidden(self) -> LogEnd | None:
+        """Where a log that is opened read_only ends, if bytes follow that it does not show.
 
         They are there for a moment while a writer appends; after a crash or damage, until recovery cuts them.
         """
         self._refresh()
-        return self._log.hidden_tail() if isinstance(self._log, LogView) else None
+        if not isinstance(self._log, LogView):
+            return None
+        end = self._log.end()
+        return end if end.hides_something else None
 
     @property
     def start_offset(self) -> int:

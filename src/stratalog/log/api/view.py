@@ -16,7 +16,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from stratalog.clock import Clock
 from stratalog.config import LogConfig
@@ -27,39 +27,21 @@ from stratalog.files.reading import DiskReader
 from stratalog.log.api.looking import ATTEMPTS, Damage, Decided, Looker, Seen
 from stratalog.log.api.replay import Replay, ReplayedProducers
 from stratalog.log.epochs import EpochEntry
+from stratalog.log.log_end import NOT_CLOSED, Left, LogEnd, end_of, valid_end
 from stratalog.log.producer_entry import CompletedTxn
 from stratalog.log.reading import AbortedTransaction, FetchedData, Isolation, check_passed_over, read
 from stratalog.log.segments import LogSegments
 from stratalog.log.timestamps import SpecialTimestamp, find_offset, first_not_before
-from stratalog.records.kernels.memory import byte_array
-from stratalog.records.walk import Stop, explain_stop, walk_batches
 from stratalog.segment.search import TimestampAndOffset
 
 logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
-_EXPLAINED_SIZE = 1 << 16  # of what is no batch, to say why not
-_TAIL_SIZE = 1 << 20  # of what is read at once to see whether it is zeros
 _MOST_REPLAYS = 2  # from the newest snapshot, and from one that is known to be on the device
 
 
-class HiddenTail(NamedTuple):
-    """The bytes after the last whole batch of a log, which are not read, and why."""
-
-    path: str
-    position: int
-    size: int
-    reason: str
-
-    def __str__(self) -> str:
-        return (
-            f"{self.path}: the {self.size} bytes from byte {self.position} on are not shown: {self.reason} "
-            "Opening the log for writing cuts them off, and keeps them in quarantine."
-        )
-
-
 class LogView:
-    """The log in a directory, for reading only."""
+    """The log in a directory, for reading only; `left` is how its last writer left it."""
 
     def __init__(
         self,
@@ -70,8 +52,10 @@ class LogView:
         topic_partition: TopicPartition,
         config: LogConfig,
         log_start_offset: int = 0,
+        left: Left = NOT_CLOSED,
     ) -> None:
         self.topic_partition = topic_partition
+        self.left = left
         self.config = config
         self._disk, self._clock = disk, clock
         self._directory = os.fspath(directory)
@@ -88,9 +72,11 @@ class LogView:
         for segment in {*self._seen.segments, *self._looker.segments()}:
             segment.start_over_in_child()
 
-    def refresh(self, log_start_offset: int | None = None) -> None:
+    def refresh(self, log_start_offset: int | None = None, left: Left | None = None) -> None:
         """See what was appended, rolled and deleted since; `log_start_offset` is where the log starts now."""
         with self._lock:
+            if left is not None:
+                self.left = left
             if log_start_offset is not None:
                 self._given_start = log_start_offset
             self._seen = self._looker.look(self._given_start)
@@ -236,48 +222,36 @@ class LogView:
             return self._looking(self._decided).aborted
         return self._looking(lambda seen: [*self._producers(seen, up_to=up_to).aborted])
 
-    def strange_tail(self) -> tuple[int, int] | None:
-        """(where they begin, where they end) of bytes behind the end that are no batch, nor zeros.
-
-        A write that goes on or was cut off leaves such, and so does damage.
-        """
-        return self._looking(self._strange_tail)
-
-    def _strange_tail(self, seen: Seen) -> tuple[int, int] | None:
-        if not len(seen.segments):
-            return None
-        active = seen.segments.active
-        start, size = seen.end.position, self._disk.size(active.log_path)
-        for position in range(start, size, _TAIL_SIZE):
-            if self._disk.read_at(active.log_path, min(size - position, _TAIL_SIZE), position).strip(b"\0"):
-                return start, size
-        return None
-
-    def hidden_tail(self) -> HiddenTail | None:
-        """The same, with what the reader stumbles over; None where there are no such bytes, or only zeros.
+    def end(self) -> LogEnd:
+        """Where the log ends, and why there; what stands past the end is read for it.
 
         What a writer has appended since the last look is not hidden. So the view looks again: bytes that are
         still no batch then are.
         """
         before: tuple[str, int] | None = None
         for _ in range(ATTEMPTS):
-            found = self._looking(self._hidden_tail)
-            if found is None or (found.path, found.position) == before:
+            found = self._looking(self._end)
+            if not found.hides_something or (found.path, found.position) == before:
                 return found
             before = found.path, found.position
             self.look_again()
-        return None  # somebody writes faster than this looks
+        # Somebody writes faster than this looks.
+        return LogEnd(offset=found.offset, position=found.position, path=found.path)
 
-    def _hidden_tail(self, seen: Seen) -> HiddenTail | None:
-        found = self._strange_tail(seen)
-        if found is None:
-            return None
-        path, position, size = seen.segments.active.log_path, found[0], found[1] - found[0]
-        data = self._disk.read_at(path, min(size, _EXPLAINED_SIZE), position)
-        stop = walk_batches(data, check_crc=False).stop
-        if stop not in (Stop.BAD_LENGTH, Stop.BAD_MAGIC):
-            stop = Stop.TORN_TAIL
-        return HiddenTail(path, position, size, explain_stop(byte_array(data), 0, size, stop))
+    def valid_end(self) -> LogEnd:
+        """Where a reader stops that believes no byte which a crash may have left (`log_end.py`)."""
+
+        def find(seen: Seen) -> LogEnd:
+            if not len(seen.segments):
+                return self._end(seen)
+            return valid_end(self._disk, seen.segments.active, seen.end, self.left)
+
+        return self._looking(find)
+
+    def _end(self, seen: Seen) -> LogEnd:
+        if not len(seen.segments):
+            return LogEnd(offset=seen.end.offset, was_closed=self.left.was_closed)
+        return end_of(self._disk, seen.segments.active, seen.end, self.left)
 
     def undecided(self) -> list[AbortedTransaction]:
         """The transactions that no marker has ended: what a reader leaves out who goes past them."""

@@ -1,0 +1,248 @@
+"""Where a log ends, why there, and how its last writer left it: one value, and the one place that finds it.
+
+who asks                                        the log ends after
+whoever looks at it (`last_whole`)              the last whole batch; a writer may be at work on the next one
+... and wants to know why there (`end_of`)      the same, with what stands past it
+a reader, not closed cleanly (`valid_end`)      the last batch whose checksum holds: the rest is from a crash
+a reader, closed cleanly (`valid_end`)          the last batch there is, past damage too: no crash tore it
+a writer (`clean_end`)                          the last whole batch, which must be the end of the file
+
+All go by the newest segment alone, from the last entry of its index on. Where a log that was not closed
+cleanly will end is decided by recovery, from the scans of all its segments (`recovery/sequence.py`).
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from stratalog.buffers import aligned_buffer
+from stratalog.errors import CorruptIndexError, CorruptRecordError, CorruptSnapshotError, NeedsRecoveryError
+from stratalog.files.names import INT64_MAX
+from stratalog.files.reading import DiskReader
+from stratalog.log.offsets import OffsetMetadata
+from stratalog.records.kernels.index import LAST
+from stratalog.records.kernels.memory import byte_array
+from stratalog.records.walk import Stop, explain_stop, walk_batches
+from stratalog.segment.headers import ReadInto, find_batch, walk_file
+from stratalog.segment.resuming import next_batch
+from stratalog.segment.segment import LogSegment
+
+logger = logging.getLogger(__name__)
+
+_EXPLAINED_SIZE = 1 << 16  # of what is no batch, to say why not
+_ZEROS_SIZE = 1 << 20  # of what is read at once to see whether it is zeros
+
+
+class Left(NamedTuple):
+    """How its last writer left a log.
+
+    `was_closed`: a clean-shutdown file speaks for it. Below `recovery_point` everything is on the device, of
+    a log that was not closed too.
+    """
+
+    was_closed: bool = False
+    recovery_point: int = 0
+
+
+NOT_CLOSED = Left()
+
+
+class EndReason(Enum):
+    """Why a log ends where it does: what stands there."""
+
+    END_OF_FILE = "the file ends there"
+    ZEROS = "only zeros follow, as in a preallocated file"
+    TORN = "the next batch is cut off"
+    NO_BATCH = "what follows is not a batch"
+    WRONG_CHECKSUM = "the checksum of what follows does not hold"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEnd:
+    """The end of a log. `offset` is the next one, `position` the byte of the file `path` that it would be at.
+
+    `hidden_size` bytes follow there that are not read, for the reason `why`; `reason` says it in words with
+    the numbers. A log without any segment has no path.
+    """
+
+    offset: int
+    position: int = 0
+    path: str = ""
+    why: EndReason = EndReason.END_OF_FILE
+    hidden_size: int = 0
+    reason: str = ""
+    was_closed: bool = False
+
+    @property
+    def hides_something(self) -> bool:
+        """Whether bytes follow that are not zeros: a write goes on or was cut off, or this is damage."""
+        return self.why not in (EndReason.END_OF_FILE, EndReason.ZEROS)
+
+    def __str__(self) -> str:
+        if not self.hides_something:
+            return f"{self.path or 'the log'} ends at byte {self.position}: {self.why.value}"
+        return (
+            f"{self.path}: the {self.hidden_size} bytes from byte {self.position} on are not shown: "
+            f"{self.reason} Opening the log for writing cuts them off, and keeps them in quarantine."
+        )
+
+
+def last_whole(segment: LogSegment, start: int | None = None) -> tuple[int, int]:
+    """(next offset, position) after the last whole batch; `start` is where the index knew one before."""
+    start = last_indexed(segment) if start is None else start
+    found = _walk_to_end(segment, start)
+    if found is None and start:  # an index of a log that has lost its tail
+        found = _walk_to_end(segment, 0)
+    return found or (segment.base_offset, 0)
+
+
+def end_of(disk: DiskReader, active: LogSegment, end: OffsetMetadata, left: Left) -> LogEnd:
+    """The end after the last whole batch, which is known, and why it is there."""
+    path, position = active.log_path, end.position
+    size = disk.size(path) - position
+    if size <= 0:
+        return LogEnd(offset=end.offset, position=position, path=path, was_closed=left.was_closed)
+    why, reason = EndReason.ZEROS, ""
+    if not only_zeros(partial(disk.read_into, path), position, position + size):
+        data = disk.read_at(path, min(size, _EXPLAINED_SIZE), position)
+        stop = walk_batches(data, check_crc=False).stop
+        why = EndReason.NO_BATCH
+        if stop not in (Stop.BAD_LENGTH, Stop.BAD_MAGIC):
+            why, stop = EndReason.TORN, Stop.TORN_TAIL
+        reason = explain_stop(byte_array(data), 0, size, stop)
+    return LogEnd(
+        offset=end.offset,
+        position=position,
+        path=path,
+        why=why,
+        hidden_size=size,
+        reason=reason,
+        was_closed=left.was_closed,
+    )
+
+
+def valid_end(disk: DiskReader, active: LogSegment, end: OffsetMetadata, left: Left) -> LogEnd:
+    """Where a reader stops that believes no byte which a crash may have left.
+
+    A log that was closed cleanly has no such tail: a wrong checksum there is damage, which the reader will
+    name, and what is past damage belongs to the log. The segment's size is set so that it can be read.
+    """
+    if left.was_closed:
+        return _past_damage(active, end_of(disk, active, end, left))
+    start = last_indexed(active)
+    found = _last_valid(active, start) or (_last_valid(active, 0) if start else None)
+    next_offset, position = found or (active.base_offset, 0)
+    if position == active.size:
+        return LogEnd(offset=end.offset, position=position, path=active.log_path)
+    logger.warning(
+        "%s is read up to byte %d: the checksum of what follows does not hold, as after a crash",
+        active.log_path,
+        position,
+    )
+    return LogEnd(
+        offset=next_offset,
+        position=position,
+        path=active.log_path,
+        why=EndReason.WRONG_CHECKSUM,
+        hidden_size=active.size - position,
+        reason=f"{EndReason.WRONG_CHECKSUM.value}.",
+    )
+
+
+def clean_end(active: LogSegment) -> int:
+    """The next offset of a log that is to be written to, whose newest indexes must be this log's.
+
+    The last batch must end where the file does, or it is a NeedsRecoveryError. Kafka trusts the
+    clean-shutdown file and appends after whatever stands there; no reader would ever get past it.
+    """
+    try:
+        active.sanity_check()
+        start = active.offset_index.last_entry.position
+        last = find_batch(active.read_into, start, active.size, LAST, 0, path=active.log_path)
+    except (CorruptIndexError, CorruptRecordError, CorruptSnapshotError) as error:
+        raise NeedsRecoveryError(active.directory, str(error).rstrip(".")) from error
+    end = start if last is None else last.position + last.size
+    if end != active.size:
+        raise NeedsRecoveryError(
+            active.directory,
+            f"{active.base_offset:020d}.log goes on behind its last whole batch, which ends at byte {end}, "
+            f"for {active.size - end} bytes",
+        )
+    return active.base_offset if last is None else last.last_offset + 1
+
+
+def last_indexed(segment: LogSegment) -> int:
+    """The byte of the last batch that the index names; 0 if it names none."""
+    try:
+        return segment.offset_index.last_entry.position
+    except CorruptIndexError:  # it was trimmed while it was read, or is damaged
+        return 0
+
+
+def only_zeros(read_into: ReadInto, position: int, end: int) -> bool:
+    """Whether a file has nothing but zeros from one byte up to another, or to its end."""
+    buffer = aligned_buffer(min(_ZEROS_SIZE, max(end - position, 1)))
+    while position < end:
+        filled = read_into(buffer[: min(len(buffer), end - position)], position)
+        if buffer[:filled].any():
+            return False
+        if not filled:
+            break
+        position += filled
+    return True
+
+
+def _walk_to_end(segment: LogSegment, start: int) -> tuple[int, int] | None:
+    """(next offset, position after the last whole batch), from a batch at `start` on."""
+    found = None
+    try:
+        for chunk in segment.batches(start):
+            last = chunk.headers[-1]
+            position = chunk.position + int(last["position"]) + int(last["size"])
+            # A damaged offset may be the largest there is, behind which there is none.
+            found = min(int(last["last_offset"]) + 1, INT64_MAX), position
+    except CorruptRecordError as error:
+        logger.info("%s is read up to what is no batch: %s", segment.log_path, error)
+    return found
+
+
+def _last_valid(active: LogSegment, start: int) -> tuple[int, int] | None:
+    """(next offset, end) of the last batch behind `start` whose checksum holds."""
+    found = None
+    for part in walk_file(active.read_into, start, active.size):
+        good = np.flatnonzero(part.walk.headers["valid"])
+        if len(good):
+            last = part.walk.headers[int(good[-1])]
+            found = int(last["last_offset"]) + 1, part.position + int(last["position"]) + int(last["size"])
+    return found
+
+
+def _past_damage(active: LogSegment, end: LogEnd) -> LogEnd:
+    """The end of a log that was closed cleanly: what is past damage belongs to it."""
+    if not end.hides_something:
+        return end
+    position, next_offset = end.position, end.offset
+    active.size = size = position + end.hidden_size
+    last = position
+    while position < size:
+        position = next_batch(active, position, size, last_offset=next_offset - 1)
+        for part in walk_file(active.read_into, position, size, check_crc=False):
+            position = part.position + part.walk.next_position
+            if len(part.walk.headers):
+                next_offset = max(next_offset, int(part.walk.headers[-1]["last_offset"]) + 1)
+                last = position
+    return LogEnd(
+        offset=next_offset,
+        position=last,
+        path=end.path,
+        why=end.why if last < size else EndReason.END_OF_FILE,
+        hidden_size=size - last,
+        reason=end.reason if last < size else "",
+        was_closed=True,
+    )

@@ -1,0 +1,132 @@
+"""Where a log ends, and why there: a broker's file with each kind of tail behind its last batch."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from stratalog.clock import system_clock
+from stratalog.config import LogConfig
+from stratalog.errors import NeedsRecoveryError
+from stratalog.files.disk import Disk
+from stratalog.files.names import TopicPartition
+from stratalog.log.api.view import LogView
+from stratalog.log.log_end import NOT_CLOSED, EndReason, Left, LogEnd, clean_end
+from tests.fixtures.catalog import Partition, partitions
+
+CLOSED = Left(was_closed=True)
+(ROLLED,) = [p for p in partitions("4.3.1", "clean") if p.name == "rolled-0"]
+STRANGE_MAGIC = bytes(11) + b"\x60" + bytes(4) + b"\7" + bytes(100)
+Damage = Callable[[bytes], bytes]
+
+
+class Log:
+    """A copy of a broker's log, whose newest file is changed; `batches` are Kafka's word on that file."""
+
+    def __init__(self, partition: Partition, target: Path) -> None:
+        self.directory = shutil.copytree(partition.path, target / partition.name)
+        self.batches = list(partition.batches(partition.logs[-1]))
+        self.path = self.directory / partition.logs[-1].name
+        self.data = self.path.read_bytes()
+        self.end_offset = self.batches[-1]["lastOffset"] + 1
+
+    def view(self, left: Left = NOT_CLOSED) -> LogView:
+        return LogView(
+            disk=Disk(),
+            clock=system_clock,
+            directory=self.directory,
+            topic_partition=TopicPartition("rolled", 0),
+            config=LogConfig(),
+            left=left,
+        )
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    return Log(ROLLED, tmp_path)
+
+
+TAILS: dict[str, tuple[Damage, EndReason]] = {
+    "nothing": (lambda _: b"", EndReason.END_OF_FILE),
+    "zeros of a preallocated file": (lambda _: bytes(4096), EndReason.ZEROS),
+    "a batch that is cut off": (lambda data: data[: len(data) // 2], EndReason.TORN),
+    "an impossible length": (lambda _: bytes(11) + b"\1" + bytes(100), EndReason.NO_BATCH),
+    "a magic that no batch has": (
+        lambda _: bytes(11) + b"\x60" + bytes(4) + b"\7" + bytes(100),
+        EndReason.NO_BATCH,
+    ),
+}
+
+
+@pytest.mark.parametrize("tail", TAILS)
+@pytest.mark.parametrize("left", [NOT_CLOSED, CLOSED])
+def test_the_end_is_after_the_last_whole_batch_and_says_what_follows(log: Log, tail: str, left: Left) -> None:
+    make, why = TAILS[tail]
+    added = make(log.data[: log.batches[0]["size"]])
+    log.path.write_bytes(log.data + added)
+
+    end = log.view(left).end()
+
+    assert (end.offset, end.position, end.path) == (log.end_offset, len(log.data), str(log.path))
+    assert (end.why, end.hidden_size) == (why, len(added))
+    assert end.was_closed == left.was_closed
+    assert bool(end.reason) == end.hides_something == (why not in (EndReason.END_OF_FILE, EndReason.ZEROS))
+
+
+def test_a_reader_of_a_log_that_was_not_closed_stops_where_checksums_stop_holding(log: Log) -> None:
+    last = log.batches[-1]
+    start = len(log.data) - last["size"]
+    log.path.write_bytes(log.data[:-1] + bytes([log.data[-1] ^ 1]))
+
+    end = log.view().valid_end()
+
+    assert (end.offset, end.position) == (last["baseOffset"], start)
+    assert (end.why, end.hidden_size) == (EndReason.WRONG_CHECKSUM, last["size"])
+
+
+def test_a_wrong_checksum_in_a_log_that_was_closed_is_damage_and_not_its_end(log: Log) -> None:
+    log.path.write_bytes(log.data[:-1] + bytes([log.data[-1] ^ 1]))
+
+    end = log.view(CLOSED).valid_end()
+
+    assert (end.offset, end.position, end.why) == (log.end_offset, len(log.data), EndReason.END_OF_FILE)
+
+
+def test_a_log_that_was_closed_goes_on_past_damage(log: Log) -> None:
+    last = log.batches[-1]
+    start = len(log.data) - last["size"]
+    log.path.write_bytes(log.data[:start] + b"\xff" * 50 + log.data[start:])
+
+    seen, read = log.view(CLOSED).end(), log.view(CLOSED).valid_end()
+
+    assert (seen.offset, seen.position, seen.why) == (last["baseOffset"], start, EndReason.NO_BATCH)
+    assert (read.offset, read.position) == (log.end_offset, len(log.data) + 50)
+
+
+def test_a_log_without_a_segment_ends_where_it_starts(tmp_path: Path) -> None:
+    (tmp_path / "rolled-0").mkdir()
+    view = LogView(
+        disk=Disk(),
+        clock=system_clock,
+        directory=tmp_path / "rolled-0",
+        topic_partition=TopicPartition("rolled", 0),
+        config=LogConfig(),
+        log_start_offset=7,
+    )
+
+    assert view.end() == view.valid_end() == LogEnd(offset=7)
+
+
+@pytest.mark.parametrize("tail", [tail for tail in TAILS if tail != "nothing"])
+def test_a_log_that_goes_on_past_its_last_batch_is_not_written_to(log: Log, tail: str) -> None:
+    assert clean_end(log.view().segments.active) == log.end_offset
+    added = TAILS[tail][0](log.data[: log.batches[0]["size"]])
+    log.path.write_bytes(log.data + added)
+    active = log.view().segments.active
+    active.size = len(log.data) + len(added)
+
+    with pytest.raises(NeedsRecoveryError):
+        clean_end(active)
