@@ -7,12 +7,14 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from stratalog.directory.startup_refusals import RefusalKind
 from stratalog.errors import FileOwnerError
+from stratalog.files.disk import Disk
 from stratalog.operations.recover import RecoverOptions, RecoverReport, recover
 from tests.directory.recovery.recovering import (
     HIGH_WATERMARKS,
@@ -270,3 +272,58 @@ def test_files_of_another_user_are_still_refused(nobodys: Path) -> None:
 
     assert (refusal.value.path, refusal.value.owner) == (str(other), 0)
     assert files_of(nobodys) == before
+
+
+class SmallDisk(Disk):
+    """A disk with little room, where what is kept takes some; `elsewhere` is another one."""
+
+    def __init__(self, free: int, elsewhere: Path | None = None) -> None:
+        super().__init__()
+        self._free = free
+        self._elsewhere = elsewhere
+
+    def free_size(self, _path: object) -> int:
+        taken = 0
+        if self._elsewhere is not None:
+            taken = sum(file.stat().st_size for file in self._elsewhere.glob("stratalog-quarantine-*"))
+        return self._free - taken
+
+    def is_same_device(self, _path: object, _other: object) -> bool:
+        return self._elsewhere is None
+
+
+def tear(directory: Path, name: str, size: int) -> None:
+    """A last batch that announces more bytes than there are."""
+    log = max((directory / name).glob("*.log"))
+    with log.open("ab") as file:
+        file.write(bytes(8) + (1 << 20).to_bytes(4, "big") + b"x" * (size - 12))
+
+
+@pytest.mark.parametrize(("free", "fits"), [(100, True), (99, False)])
+def test_a_dry_run_did_not_predict_that_quarantine_will_not_fit(killed: Path, free: int, fits: bool) -> None:
+    tear(killed, "rolled-0", 100)
+    options = RecoverOptions(server=SERVER)
+
+    plan = recover([str(killed)], replace(options, dry_run=True), disk=SmallDisk(free))
+    report = recover([str(killed)], options, disk=SmallDisk(free))
+
+    for found in (plan, report):
+        assert found.may_start == fits
+        error = found.result.directories[0].error
+        assert error is None if fits else error is not None and "100 bytes are to be kept" in error
+    assert verdict_of(plan) == verdict_of(report)
+
+
+@pytest.mark.parametrize(("free", "fits"), [(200, True), (199, False)])
+def test_a_quarantine_on_another_disk_has_to_hold_all_cuts(
+    killed: Path, tmp_path: Path, free: int, fits: bool
+) -> None:
+    for name in ("rolled-0", "codecs-0"):
+        tear(killed, name, 100)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    options = RecoverOptions(server=SERVER, quarantine=str(elsewhere))
+
+    for dry_run in (True, False):
+        found = recover([str(killed)], replace(options, dry_run=dry_run), disk=SmallDisk(free, elsewhere))
+        assert found.may_start == fits

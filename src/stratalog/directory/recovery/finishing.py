@@ -20,8 +20,9 @@ from stratalog.errors import QuarantineFullError, StratalogError
 from stratalog.files.disk import Disk
 from stratalog.log.recovery.facts import Cut
 from stratalog.log.recovery.plan import RecoveryPlan
-from stratalog.log.recovery.quarantine import Quarantine
+from stratalog.log.recovery.quarantine import FileRange, Quarantine
 from stratalog.log.recovery.run import apply_plan, plan_scanned, sync_accepted
+from stratalog.log.recovery.steps import ranges_to_keep
 from stratalog.log.recovery.survey import Survey
 from stratalog.log.recovery.task import ScanResult, ScanTask
 
@@ -73,6 +74,7 @@ class Finisher:
         self._quarantines_of = quarantines_of
         self._dry_run = dry_run
         self._on_plan = on_plan
+        self._planned: dict[str, list[FileRange]] = {}  # what a dry run would have kept, by its place
         self._waiting: queue.Queue[PartitionRecovery | None] = queue.Queue(_WAITING)
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._work, name="stratalog-finish")
@@ -118,10 +120,34 @@ class Finisher:
         plan = plan_scanned(self._disk, work.survey, work.take_results())
         if not self._dry_run:
             plan = self._apply(work, plan)
-        elif self._on_plan is not None:
-            self._on_plan(plan)
+        else:
+            self._check_room(work.directory, plan)
+            if self._on_plan is not None:
+                self._on_plan(plan)
         work.directory.partitions[work.entry.name] = _report(work, plan)
         work.is_finished = True
+
+    def _check_room(self, directory: DirectoryRecovery, plan: RecoveryPlan) -> None:
+        """QuarantineFullError if a run would not find room for what this plan cuts off.
+
+        On the same device what is kept takes the room of what is cut off right after; elsewhere it adds up.
+        """
+        places = self._quarantines_of(directory)
+        for number, place in enumerate(places, 1):
+            ranges = ranges_to_keep(self._disk, plan.directory, plan.steps, place)
+            if ranges is None:
+                return
+            is_elsewhere = not self._disk.is_same_device(plan.directory, place.directory)
+            before = self._planned.setdefault(place.directory, []) if is_elsewhere else []
+            try:
+                place.require_writable()
+                place.require_room([*before, *ranges])
+            except QuarantineFullError:
+                if number == len(places):
+                    raise
+            else:
+                before += ranges
+                return
 
     def _apply(self, work: PartitionRecovery, plan: RecoveryPlan) -> RecoveryPlan:
         """Do what is planned; returns the plan with the places of what was cut off."""

@@ -57,6 +57,9 @@ _MOST_PARTS = 4096  # a line of the manifest stays readable
 _ADVICE = "name a directory on another disk with --quarantine, or give up these bytes with --no-quarantine."
 
 
+FileRange = tuple[str, int, int]  # path, position, size
+
+
 class Quarantine:
     """The quarantine in one directory; one object serves all threads that cut partitions of it."""
 
@@ -88,7 +91,7 @@ class Quarantine:
                 f"was cut. Make it writable, {self._advice}",
             )
 
-    def require_room(self, ranges: Iterable[tuple[Path, int, int]]) -> None:
+    def require_room(self, ranges: Iterable[FileRange]) -> None:
         """QuarantineFullError unless these ranges (path, position, size) fit in here, their zeros apart."""
         wanted = list(ranges)
         free = self._disk.free_size(self.directory)

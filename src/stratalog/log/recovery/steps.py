@@ -20,9 +20,10 @@ from stratalog.errors import PreconditionError
 from stratalog.files.disk import Disk, EntryKind, Path
 from stratalog.files.entries import lasting_id
 from stratalog.files.names import FileState, parse_segment_file
+from stratalog.files.reading import DiskReader
 from stratalog.log.recovery.facts import FileFact
 from stratalog.log.recovery.manifest import Kept
-from stratalog.log.recovery.quarantine import Quarantine, log_directory_of
+from stratalog.log.recovery.quarantine import FileRange, Quarantine, log_directory_of
 
 _CHUNK_SIZE = 1 << 20
 
@@ -144,6 +145,27 @@ def apply_steps(
     return tuple(run.kept)
 
 
+def ranges_to_keep(
+    disk: DiskReader, directory: Path, steps: Iterable[Step], quarantine: Quarantine
+) -> list[FileRange] | None:
+    """The ranges of files that the steps copy into this quarantine; None if they put nothing there.
+
+    A whole file is not copied but renamed, if the quarantine is on the same device.
+    """
+    kept = [step for step in steps if isinstance(step, KeepRange | KeepFile)]
+    if not kept:
+        return None
+    can_move = disk.is_same_device(directory, quarantine.directory)
+    ranges = []
+    for step in kept:
+        path = os.path.join(directory, step.file.name)  # noqa: PTH118
+        if isinstance(step, KeepRange):
+            ranges.append((path, step.position, step.size))
+        elif not can_move and step.file.size:
+            ranges.append((path, 0, step.file.size))
+    return ranges
+
+
 class _Run:
     """What one application of a plan remembers: the files as its own steps left them."""
 
@@ -160,20 +182,11 @@ class _Run:
         self._left: dict[str, FileFact] = {}
 
     def require_room(self, steps: Iterable[Step]) -> None:
-        quarantine = self._quarantine
-        if quarantine is None:
-            return
-        can_move = self._disk.is_same_device(self._directory, quarantine.directory)
-        todo, ranges = [*steps], []
-        for step in todo:
-            if isinstance(step, KeepRange):
-                ranges.append((self._path(step.file.name), step.position, step.size))
-            elif isinstance(step, KeepFile) and not can_move and step.file.size:
-                ranges.append((self._path(step.file.name), 0, step.file.size))
-        if any(isinstance(step, KeepRange | KeepFile) for step in todo):
-            quarantine.require_writable()
-        if ranges:
-            quarantine.require_room(ranges)
+        if self._quarantine is not None:
+            ranges = ranges_to_keep(self._disk, self._directory, steps, self._quarantine)
+            if ranges is not None:
+                self._quarantine.require_writable()
+                self._quarantine.require_room(ranges)
 
     def do(self, step: Step) -> None:
         match step:
