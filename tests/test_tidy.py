@@ -21,10 +21,15 @@ PATH_CALLS = {
     | {"rename", "replace", "unlink", "remove", "link", "symlink", "truncate", "utime", "chmod", "chown"},
     "shutil": {"copy", "copyfile", "copytree", "move", "rmtree", "disk_usage"},
 }
+CHANGES = {"replace", "delete", "rename", "write", "write_at", "create", "truncate", "unlink", "touch"} | {
+    "write_bytes",
+    "write_text",
+    "remove",
+}
+BENCH = "cli/startup/"  # the rival of `stratalog bench startup` makes directories of its own
 KNOW_LOGS = ("segment", "log", "directory", "manager", "operations", "jobs")
 # These can do both, and are given the reading half where they only read.
 READ_AND_CHANGE = {
-    "directory/clean_shutdown.py",
     "log/checkpoint_file.py",
     "log/cleaning/clean.py",
     "log/epochs.py",
@@ -63,6 +68,105 @@ def imported(tree: ast.AST) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def takes_locks(tree: ast.AST) -> Iterator[int]:
+    """The lines in which a directory's lock is made, or taken as only such a lock is."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            if any(alias.name == "DirectoryLock" and alias.asname for alias in node.names):
+                yield node.lineno
+        elif isinstance(node, ast.Call):
+            made = name_of(node.func).lstrip("_") in ("DirectoryLock", "make_lock")
+            if made or name_of(node.func) == "acquire_after_trial":
+                yield node.lineno
+
+
+def changes_clean_shutdown_files(tree: ast.AST) -> Iterator[int]:
+    """The lines in which a file is written, renamed or deleted by a name that comes from that of the file."""
+    names = {"CLEAN_SHUTDOWN", "CleanShutdownFile", "format_clean_shutdown"}
+    for node in ast.walk(tree):  # what is made of one of these goes by other names
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value and names_it(node.value, names):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names |= {name_of(found) for target in targets for found in ast.walk(target)} - {"self", ""}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CHANGES:
+            parts = [node.func.value, *node.args, *(keyword.value for keyword in node.keywords)]
+            if any(names_it(part, names) for part in parts):
+                yield node.lineno
+
+
+def names_it(tree: ast.AST, names: set[str]) -> bool:
+    return any(
+        name_of(node) in names or (isinstance(node, ast.Constant) and node.value == ".kafka_cleanshutdown")
+        for node in ast.walk(tree)
+    )
+
+
+def name_of(node: ast.AST) -> str:
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+    return ""
+
+
+def calling(name: str) -> set[str]:
+    """The modules that call this."""
+    return {
+        module
+        for module, tree in modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and name_of(node.func) == name
+    }
+
+
+def test_one_place_takes_the_locks_of_log_directories() -> None:
+    taking = {name for name, tree in modules() if any(takes_locks(tree))}
+
+    assert taking == {"directory/locking.py"}
+    assert calling("lock_log_directory") == {
+        "directory/log_directory.py",  # of a session
+        "directory/recovery/directory_recovery.py",
+    }
+
+
+def test_one_place_writes_and_deletes_clean_shutdown_files() -> None:
+    changing = {name for name, tree in modules() if any(changes_clean_shutdown_files(tree))}
+
+    assert changing == {"directory/clean_state.py"}
+    assert {name for name in calling("CleanState") if not name.startswith(BENCH)} == {
+        "directory/log_directory.py",  # of a session
+        "directory/recovery/directory_recovery.py",
+        "directory/home.py",  # of a log by itself
+        "directory/lone_files.py",
+    }
+
+
+def test_a_second_place_that_takes_a_lock_is_seen() -> None:
+    sources = [
+        "with DirectoryLock(path):\n    pass",
+        "lock = self._make_lock(path)\nlock.acquire()",
+        "lock.acquire_after_trial()",
+        "from stratalog.files.lock import DirectoryLock as Lock",
+    ]
+
+    assert all(any(takes_locks(ast.parse(source))) for source in sources)
+    default = "def open(make_lock=DirectoryLock):\n    return Session(make_lock=make_lock)"
+    assert not any(takes_locks(ast.parse(default)))
+
+
+def test_a_second_place_that_writes_or_deletes_a_clean_shutdown_file_is_seen() -> None:
+    sources = [
+        "disk.replace(f'{directory}/{CLEAN_SHUTDOWN}', b'')",
+        "(log_dir / '.kafka_cleanshutdown').unlink()",
+        "self._mark = CleanShutdownFile(disk, directory)\nself._disk.delete(self._mark.path)",
+        "data = format_clean_shutdown(5)\ndisk.replace(path, data)",
+        "path = directory / names.CLEAN_SHUTDOWN\npath.write_bytes(b'')",
+    ]
+
+    assert all(any(changes_clean_shutdown_files(ast.parse(source))) for source in sources)
+    reading = "file = CleanShutdownFile(disk, directory)\nif file.exists():\n    epoch = file.read()"
+    assert not any(changes_clean_shutdown_files(ast.parse(reading)))
 
 
 def test_no_descriptor_leaves_files() -> None:

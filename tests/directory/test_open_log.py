@@ -738,12 +738,44 @@ def test_without_the_broker_s_mark_its_partitions_need_recovery(log_dir: Path) -
         open_log(log_dir / "codecs-0")
 
 
-def test_a_new_partition_does_not_make_an_unclean_directory_clean(log_dir: Path) -> None:
+def test_a_new_partition_is_not_made_in_an_unclean_directory(log_dir: Path) -> None:
     (log_dir / CLEAN).unlink()
+
+    with pytest.raises(NeedsRecoveryError, match=f"Run `stratalog recover {log_dir}` first"):
+        open_log(log_dir / "new-0", create=True)
+
+    assert not (log_dir / CLEAN).exists()
+    assert not (log_dir / "new-0").exists()
+
+
+def test_a_new_partition_leaves_a_clean_directory_clean(log_dir: Path) -> None:
+    mark = (log_dir / CLEAN).read_bytes()
 
     open_log(log_dir / "new-0", create=True).close()
 
-    assert not (log_dir / CLEAN).exists()
+    assert (log_dir / CLEAN).read_bytes() == mark
+
+
+def test_a_directory_that_a_broker_never_ran_on_takes_a_new_partition(log_dir: Path, tmp_path: Path) -> None:
+    formatted = tmp_path / "formatted"
+    formatted.mkdir()
+    shutil.copy(log_dir / "meta.properties", formatted)
+
+    open_log(formatted / "new-0", create=True).close()
+
+    assert (formatted / CLEAN).read_bytes() == b'{"version":0,"brokerEpoch":-1}'
+
+
+def test_a_log_by_its_real_path_and_by_a_link_in_the_broker_s_directory(
+    log_dir: Path, tmp_path: Path
+) -> None:
+    (log_dir / "codecs-0").rename(tmp_path / "codecs-0")
+    (log_dir / "codecs-0").symlink_to(tmp_path / "codecs-0")
+
+    with open_log(log_dir / "codecs-0"), pytest.raises(LogDirLockedError):
+        open_log(tmp_path / "codecs-0")
+
+    assert (log_dir / CLEAN).exists()
 
 
 def test_a_partition_that_needs_recovery_leaves_the_others_clean(log_dir: Path) -> None:

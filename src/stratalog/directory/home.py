@@ -7,15 +7,15 @@ orders-0/                   data/
   log-start-offset-...        log-start-offset-checkpoint
   %020d.log ...               orders-0/%020d.log ...
 
-A broker ignores the first three inside a partition's directory, and would go on trusting a mark of its own
-beside a log that was broken meanwhile: so in its directory the one mark of all logs is taken away and put
-back, with the epoch that stood in it. Kafka: LogManager
+A broker ignores the first three inside a partition's directory, and would go on trusting its own
+clean-shutdown file beside a log that was broken meanwhile: so in its directory a session is opened over all
+of it (`session.py`), which refuses what was not shut down cleanly. Kafka: LogManager
 
 A lone log may be looked for through the directory that it is in, by a manager, and that directory may become
 a log directory at any time. So the log is locked, then its parent is looked at: by the name that was given,
 and where that is a link by the real one too. Whoever has the parent has looked at the log after locking it
-(`directory/lone_logs.py`), so one of the two sees the other. In a log directory the parent's lock is taken as
-well, which is the only one that a broker looks at.
+(`directory/lone_logs.py`), so one of the two sees the other. In a log directory the session has the parent's
+lock, which is the only one that a broker looks at.
 """
 
 from __future__ import annotations
@@ -34,11 +34,13 @@ from stratalog.directory.clean_shutdown import UNKNOWN_EPOCH
 from stratalog.directory.clean_state import CleanState
 from stratalog.directory.kind import keeps_its_partitions
 from stratalog.directory.layout import make_directories
+from stratalog.directory.locking import Locks
 from stratalog.directory.lone_files import LoneFiles
+from stratalog.directory.session import Session, Unclean
 from stratalog.errors import DiskError, NeedsRecoveryError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.entries import EntryKind
-from stratalog.files.lock import DirectoryLock, check_unlocked
+from stratalog.files.lock import check_unlocked
 from stratalog.files.names import (
     CLEANER_OFFSET_CHECKPOINT,
     LOCK,
@@ -81,14 +83,14 @@ class LogHome:
         self._disk = disk
         self._metadata = PartitionMetadataFile(disk, PurePath(directory, PARTITION_METADATA))
         self._lone = LoneFiles(disk, directory, topic_partition)
-        self._locks: list[DirectoryLock] = []
+        self._state = CleanState(disk, directory)  # while it is lone
+        self._locks = Locks(directory)
+        self._session: Session | None = None  # over the log directory that it is in
         self._was_clean = False
-        self._broker_epoch = UNKNOWN_EPOCH
         self._settle(home)
 
     def _settle(self, home: str) -> None:
         self._home = home
-        self._state = CleanState(self._disk, home)
         self._start_offsets = OffsetCheckpointFile(self._disk, PurePath(home, LOG_START_OFFSET_CHECKPOINT))
         # In a log directory of a broker its own marks speak of this log too.
         ends = [OffsetCheckpointFile(self._disk, PurePath(home, name)) for name in _MARKS_OF_THE_END]
@@ -110,16 +112,17 @@ class LogHome:
         if found.state is not DirectoryState.LIVE:
             raise UsageError(f"{path} is a directory that a broker has given up: {found.state.value[1:]}.")
         status = disk.status(directory)
+        home = _log_directory_of(disk, str(directory))
         if status is None:
             if not create:
                 raise UsageError(f"{path} is not there. To make it, open it for writing with create=True.")
             check_topic_name(found.topic_partition.topic)
-            # Before anything is made there: a broker would take the directory for a partition.
-            _check_unlocked(os.path.dirname(directory))  # noqa: PTH120
-            make_directories(disk, str(directory))
+            if home is None:  # else it is made when its log directory is locked
+                # Before anything is made there: a broker would take the directory for a partition.
+                _check_unlocked(os.path.dirname(directory))  # noqa: PTH120
+                make_directories(disk, str(directory))
         elif status.kind is not EntryKind.DIRECTORY:
             raise UsageError(f"{path} is not a directory.")
-        home = _log_directory_of(disk, str(directory))
         return cls(disk, str(directory), found.topic_partition, str(directory) if home is None else home)
 
     def topic_id(self) -> UUID | None:
@@ -144,22 +147,23 @@ class LogHome:
         topic_id: UUID | str | None,
         quarantine: str | None = None,
     ) -> Log:
-        """The log for writing: locked, the mark of its clean close taken away.
+        """The log for writing: locked, its clean-shutdown file removed.
 
-        A lone log that its last writer did not close is recovered first. One among others in a log directory
-        is a NeedsRecoveryError: what its topic is configured to is not known here, and one mark speaks for
-        all of them. Where it cannot be opened nothing has changed: it, and all other logs of the directory,
-        are as clean as they were.
+        A lone log that its last writer did not close is recovered first. One in a log directory that was not
+        shut down cleanly is a NeedsRecoveryError: what its topic is configured to is not known here, and one
+        clean-shutdown file speaks for all logs there. Where it cannot be opened nothing has changed: it, and
+        all other logs of the directory, are as clean as they were.
         """
         wanted = None if topic_id is None else _topic_id_of(topic_id)
 
         def before_change() -> None:
-            for lock in self._locks:
-                lock.check()
             # First of all: a crash while the log is loaded must not look like a clean close.
-            if self._is_lone:
+            if self._session is not None:
+                self._session.directories[0].before_change()
+            else:
+                self._locks.check()
                 self._lone.note_opened()
-            self._take_mark_away()
+                self._state.remove(leaves_note=False)
             if is_new_id and wanted is not None:
                 self._metadata.record(wanted)
                 self._metadata.flush()
@@ -186,7 +190,7 @@ class LogHome:
 
         try:
             self._lock()
-            is_clean = self._check_clean()
+            is_clean = not self._is_lone or self._check_clean()
             is_new_id = wanted is not None and self._check_topic_id(wanted)
             try:
                 if not is_clean:
@@ -208,43 +212,47 @@ class LogHome:
 
         A log directory that takes over a lone log has its start before the log's own note of it goes.
         """
-        if not self._locks:  # a reader's, whose log may be taken over meanwhile
+        is_reader = not self._locks.are_held and self._session is None
+        if is_reader:  # its log may be taken over meanwhile
             self._settle(_log_directory_of(self._disk, self.directory) or self.directory)
         start = self._start_offsets.read().get(self.topic_partition, 0)
         return start if self._is_lone else max(start, self._lone.start_offset())
 
     def mark_clean(self) -> None:
         """The last thing that is written: all before it is on the device."""
-        if self._was_clean:
-            self._state.put_back(self._broker_epoch)
-            if self._is_lone:
-                self._lone.note_closed()
+        if self._session is not None:
+            self._session.put_back(self._session.directories[0])
+        elif self._was_clean:
+            self._state.put_back(UNKNOWN_EPOCH)
+            self._lone.note_closed()
 
     def release(self) -> None:
         """Let go of the locks."""
-        for lock in self._locks:
-            lock.release()
+        self._locks.release()
+        if self._session is not None:
+            self._session.release()
 
     def _lock(self) -> None:
         """Lock the log, and the log directory that it is in, if it is in one now."""
         parents = _parents_of(self.directory)
         home = _log_directory_of(self._disk, self.directory)
         if home is None:
-            self._take(self.directory, is_trial=True)
+            self._locks.take_on_trial(self.directory)
             for parent in parents:
                 _check_unlocked(parent)
             # Asked again, as whoever has let go of the parent in between has made it one.
             home = _log_directory_of(self._disk, self.directory)
             if home is None:
-                self._locks[0].confirm()
+                self._locks.confirm()
                 self._settle(self.directory)
                 return
-            self.release()
-            self._locks.clear()
+            self._locks.release()
         real = os.path.realpath(self.directory)
         if home == os.path.dirname(real) and os.path.basename(real) != self._name:  # noqa: PTH119, PTH120
             raise UsageError(f"{self.directory} is a link to {real}, which has another name: open that one.")
-        self._take(home)
+        session = Session([home], unclean=Unclean.REFUSE, appends=True, or_else="", disk=self._disk)
+        session.open()
+        self._session = session
         for parent in parents:
             if parent != home:
                 if keeps_its_partitions(self._disk, parent):
@@ -253,18 +261,13 @@ class LogHome:
                         "log by its own path, and remove the link."
                     )
                 _check_unlocked(parent)
-        # Such a log may be found by its other name, and one that was lone before may still be open.
-        if len(parents) > 1 or self._disk.exists(PurePath(self.directory, LOCK)):
-            self._take(self.directory)
+        make_directories(self._disk, self.directory)
+        # Such a log may be found by its other name, and one that was lone before may still be open. What is
+        # a link in the log directory, the session has locked.
+        is_found_elsewhere = len(parents) > 1 or self._disk.exists(PurePath(self.directory, LOCK))
+        if is_found_elsewhere and self._name not in session.directories[0].layout.links:
+            self._locks.take_after_trial(self.directory)
         self._settle(home)
-
-    def _take(self, directory: str, *, is_trial: bool = False) -> None:
-        lock = DirectoryLock(directory)
-        if is_trial:
-            lock.acquire(is_trial=True)
-        else:
-            lock.acquire_after_trial()
-        self._locks.append(lock)
 
     def _recover(
         self,
@@ -285,7 +288,7 @@ class LogHome:
             if place != beside:
                 make_directories(self._disk, place)
                 # Others may keep something there as well, of a partition that has the same name.
-                held.enter_context(DirectoryLock(place))
+                held.enter_context(Locks(place))
             recover_partition(
                 self._disk,
                 self.directory,
@@ -300,11 +303,7 @@ class LogHome:
         self._was_clean = True
 
     def _check_clean(self) -> bool:
-        """Whether the last writer closed the log, or there was none."""
-        if not self._is_lone and self._lone.exist():
-            raise NeedsRecoveryError(
-                self.directory, f"it was open by itself before, and {self._home} has not taken it over yet"
-            )
+        """Whether the last writer of a lone log closed it, or there was none."""
         entries = self._disk.list_directory(self.directory)
         files = [parse_segment_file(entry.name) for entry in entries]
         has_segments = any(file is not None and file.kind is FileKind.LOG for file in files)
@@ -313,23 +312,8 @@ class LogHome:
         elif has_segments:
             return False
         else:
-            # A broker's directory with other logs in it is not made clean by a new one.
-            self._was_clean = self._is_lone or not self._has_others()
+            self._was_clean = True
         return True
-
-    def _has_others(self) -> bool:
-        return any(
-            entry.kind is EntryKind.DIRECTORY and entry.name != self._name
-            for entry in self._disk.list_directory(self._home)
-        )
-
-    def _take_mark_away(self) -> None:
-        if not self._state.file.exists():
-            return
-        self._state.look()
-        epoch = self._state.note.broker_epoch
-        self._broker_epoch = UNKNOWN_EPOCH if epoch is None else epoch
-        self._state.remove(leaves_note=False)
 
     def _check_topic_id(self, wanted: UUID) -> bool:
         """Whether the topic's id is still to be written; UsageError if it is another one."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import NamedTuple
+from types import TracebackType
+from typing import NamedTuple, Self
 
 from stratalog.directory.layout import Layout, classify
 from stratalog.directory.lone_logs import check_lone_logs
@@ -21,7 +22,11 @@ MakeLock = Callable[[str], DirectoryLock]
 
 
 class Locks:
-    """Locks that are held and given back together: that of a directory, and of others that belong to it."""
+    """Locks that are held and given back together: that of a directory, and of others that belong to it.
+
+    A `with` takes that of the directory. It need not be a log directory: places that keep what was cut off,
+    and exports, are locked here too.
+    """
 
     def __init__(self, directory: str, make_lock: MakeLock = DirectoryLock) -> None:
         self._directory = directory
@@ -67,6 +72,15 @@ class Locks:
         held, self._held = self._held, []
         for lock in held:
             lock.release()
+
+    def __enter__(self) -> Self:
+        self.take()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
 
 
 class Locked(NamedTuple):

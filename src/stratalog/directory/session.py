@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from stratalog.directory.recovery.progress import OnProgress
     from stratalog.directory.recovery.result import RecoveryReport
 
+_OR_ELSE = ", or give --recover"
+
 
 class Unclean(Enum):
     """What is done with a directory that was not shut down cleanly."""
@@ -69,7 +71,8 @@ class RecoverySources(NamedTuple):
 class Session:
     """The log directories of one node for whoever changes them; `open` first, or a `with`.
 
-    `recovery` is the report of the recovery, if one was needed.
+    `recovery` is the report of the recovery, if one was needed. `or_else` is what a refusal offers beside
+    `stratalog recover`.
     """
 
     def __init__(
@@ -81,6 +84,7 @@ class Session:
         creates: bool = False,
         fail_alone: bool = False,
         appends: bool = False,
+        or_else: str = _OR_ELSE,
         disk: Disk | None = None,
         clock: Clock = system_clock,
         make_lock: MakeLock = DirectoryLock,
@@ -91,6 +95,7 @@ class Session:
         self._sources = sources or RecoverySources()
         self._creates = creates
         self._fail_alone = fail_alone
+        self._or_else = or_else
         self.directories = tuple(
             LogDirectory(self._disk, path, make_lock, appends=appends) for path in unique_paths(directories)
         )
@@ -114,7 +119,8 @@ class Session:
             self._in_each(LogDirectory.lock)
             unclean = [found for found in self.online if self._in(found, found.why_unclean) is not None]
             if unclean and self._unclean is Unclean.REFUSE:
-                raise _refusal([(found.path, found.why_unclean() or "") for found in unclean])
+                reasons = [(found.path, found.why_unclean() or "") for found in unclean]
+                raise _refusal(reasons, self._or_else)
             if unclean:
                 self._recover(unclean)
         except BaseException:  # an interrupt too: nobody else could let go of the locks
@@ -255,12 +261,12 @@ def unique_paths(directories: Iterable[Path]) -> list[str]:
     return paths
 
 
-def _refusal(unclean: Sequence[tuple[str, str]]) -> NeedsRecoveryError:
+def _refusal(unclean: Sequence[tuple[str, str]], or_else: str = _OR_ELSE) -> NeedsRecoveryError:
     path, reason = unclean[0]
     others = "" if len(unclean) == 1 else f", and {len(unclean) - 1} more"
     names = " ".join(path for path, _ in unclean)
     return NeedsRecoveryError(
         path,
         f"it was not shut down cleanly{others}: {reason}",
-        f"Run `stratalog recover {names}` first, or give --recover.",
+        f"Run `stratalog recover {names}` first{or_else}.",
     )

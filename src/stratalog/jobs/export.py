@@ -16,6 +16,7 @@ from pathlib import PurePath
 from typing import Any
 
 from stratalog.clock import Clock, system_clock
+from stratalog.directory.locking import Locks
 from stratalog.engine.engine import Engine, results_in_order
 from stratalog.engine.progress import OnProgress
 from stratalog.errors import UsageError
@@ -161,7 +162,7 @@ def run_export(
     find_partitions(disk, options)  # a path that is wrong is told before a folder is made
     _check_elsewhere(disk, folder.path)
     folder.create()
-    with make_lock(folder.state_path):
+    with Locks(folder.state_path, make_lock):
         export = _Export(
             run_tasks=run_tasks,
             options=options,
