@@ -507,7 +507,8 @@ def test_a_failure_leaves_no_marker_and_the_next_run_finishes(
         failing.setattr(Disk, "rename", full)
         assert run(planted, "--key", "0") == 3
     shown = capsys.readouterr()
-    assert "failed, and has no clean-shutdown file now" in shown.err
+    assert "failed. data: no space left" in shown.err
+    assert f"It was not finished in {planted.data}: run it again with --recover." in shown.out
     assert "Erased records" not in shown.out
     assert not (planted.data / MARKER).exists()
 

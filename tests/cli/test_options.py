@@ -38,6 +38,31 @@ def test_all_but_recover_take_topics_by_name(name: str) -> None:
     assert ("--topic" in options(name)) == (name != "recover")
 
 
+@pytest.mark.parametrize("name", ON_DIRECTORIES)
+def test_a_report_can_be_had_in_three_forms(name: str) -> None:
+    assert {"--json", "--plain", "--summary"} <= options(name)
+
+
+@pytest.mark.parametrize("command", ["retain", "compact", "estimate", "explain", "recover", "erase"])
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_every_report_ends_with_a_verdict(
+    command: str, dry_run: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Planted(tmp_path, t={"cleanup.policy": "compact,delete", "retention.ms": 1000}) as planted:
+        planted.fill("t", 12, timestamp=NOW - 5000)
+    given = {"erase": ["--topic", "t", "--key", "0"]}.get(command, [])
+    if dry_run and command not in ("estimate", "explain"):
+        given.append("--dry-run")
+    moment = [] if command == "recover" else ["--now", str(NOW)]
+
+    settings = ["--topic-settings", str(planted.settings)]
+    assert main.run([command, str(planted.data), *given, *moment, *settings, "--summary"]) == 0
+
+    *_, last = capsys.readouterr().out.splitlines()
+    expected = "Nothing was changed." if command in ("estimate", "explain") else "the broker can be started"
+    assert expected.lower() in last.lower()
+
+
 @pytest.mark.parametrize("name", BY_SETTINGS)
 def test_settings_of_topics_have_one_name(name: str) -> None:
     assert "--topic-settings" in options(name)

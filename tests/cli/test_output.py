@@ -6,8 +6,10 @@ import json
 
 import pytest
 
-from stratalog.cli.output import Output, Table, size_text, time_text
-from stratalog.engine.engine import Progress
+from stratalog.cli.output import Output
+from stratalog.engine.progress import Progress
+from stratalog.operations.report import Report, Status, Table
+from stratalog.operations.words import size_text, time_text
 
 TABLE = Table(title="Topics", columns=["topic", ">records"], rows=[["[bold]a", "1"], ["b:id:c", "23"]])
 
@@ -38,7 +40,7 @@ def test_words_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_no_bar_is_drawn_where_nobody_watches(capsys: pytest.CaptureFixture[str]) -> None:
     with Output().progress("Walking") as on_progress:
-        on_progress(Progress(tasks_done=1, tasks_count=2, weight_done=1, weight_total=2))
+        on_progress(Progress(tasks_done=1, tasks_count=2, bytes_done=1, bytes_total=2))
 
     printed = capsys.readouterr()
     assert (printed.out, printed.err) == ("", "")
@@ -64,3 +66,60 @@ def test_times_are_written_in_utc() -> None:
     assert time_text(0) == "1970-01-01 00:00:00"
     assert time_text(1_767_225_600_005) == "2026-01-01 00:00:00"
     assert time_text(-1) == "-"
+
+
+class Found(Report):
+    """A report with one table, one empty one, and a sentence."""
+
+    status = Status.FINDINGS
+    verdict = "The broker can be started."
+
+    def tables(self) -> list[Table]:
+        return [TABLE, Table(title="Empty", columns=["x"], rows=[])]
+
+    def words(self) -> list[str]:
+        return ["Read this."]
+
+    def totals(self) -> dict[str, int]:
+        return {"topics": 2, "bytes_read": 24_000}
+
+    def to_document(self) -> dict[str, object]:
+        return {"topics": ["a", "b"]}
+
+
+def test_a_report_ends_with_its_verdict_and_gives_the_exit_status(capsys: pytest.CaptureFixture[str]) -> None:
+    assert Output().report(Found()) == 1
+
+    printed = capsys.readouterr()
+    assert printed.err == "Read this.\n"
+    assert "Topics" in printed.out
+    assert "Empty" not in printed.out
+    assert printed.out.splitlines()[-1] == "The broker can be started."
+
+
+def test_a_plain_report_has_tabs_and_no_frames(capsys: pytest.CaptureFixture[str]) -> None:
+    Output(is_plain=True).report(Found())
+
+    assert capsys.readouterr().out == (
+        "# Topics\ntopic\trecords\n[bold]a\t1\nb:id:c\t23\nThe broker can be started.\n"
+    )
+
+
+def test_a_summary_has_totals_and_the_verdict_only(capsys: pytest.CaptureFixture[str]) -> None:
+    Output(is_plain=True, is_summary=True).report(Found())
+
+    assert capsys.readouterr().out == (
+        "# Summary\nwhat\ttotal\ntopics\t2\nbytes read\t24.0 kB\nThe broker can be started.\n"
+    )
+
+
+@pytest.mark.parametrize("is_summary", [False, True])
+def test_json_has_totals_and_the_verdict(is_summary: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    Output(as_json=True, is_summary=is_summary).report(Found())
+
+    document = {} if is_summary else {"topics": ["a", "b"]}
+    assert json.loads(capsys.readouterr().out) == {
+        **document,
+        "totals": {"topics": 2, "bytes_read": 24_000},
+        "verdict": "The broker can be started.",
+    }

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stratalog.cli.output import Output, Table, json_option, size_text
+from stratalog.cli.output import Output, json_option
 from stratalog.cli.size import parse_size
 from stratalog.errors import UsageError
+from stratalog.operations.report import Table
+from stratalog.operations.words import size_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

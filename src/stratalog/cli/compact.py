@@ -6,15 +6,14 @@ from pathlib import Path
 
 import click
 
-from stratalog.cli.maintaining import show_work
 from stratalog.cli.options import Request, change_options, directory_options, unclean_choice
-from stratalog.cli.output import ExitCode, Output, json_option
+from stratalog.cli.output import ExitCode, Output, output_options
 
 
 @click.command()
 @directory_options
 @change_options
-@json_option
+@output_options
 @click.pass_obj
 def compact(
     output: Output,
@@ -53,4 +52,4 @@ def compact(
     )
     with output.bars() as show:
         report = maintenance.run(work, lambda partition, done, total: show("", partition, done, total))
-    return show_work(output, report, is_dry_run=dry_run)
+    return output.report(report)

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stratalog.cli.output import ExitCode, Output, Table, json_option, size_text, time_text
+from stratalog.cli.output import ExitCode, Output, json_option
 from stratalog.cli.size import parse_size
 from stratalog.errors import UsageError
+from stratalog.operations.report import Table
+from stratalog.operations.words import size_text, time_text
 
 if TYPE_CHECKING:
     from stratalog.cli.demo_damage import Planted

@@ -8,11 +8,9 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from stratalog.cli.maintaining import PLANNED, exit_code, say_directory
 from stratalog.cli.options import (
     Request,
     change_options,
@@ -22,11 +20,7 @@ from stratalog.cli.options import (
     topic_settings_option,
     unclean_choice,
 )
-from stratalog.cli.output import ExitCode, Output, Table, json_option, size_text
-from stratalog.cli.recover_report import recovery_document, show_report
-
-if TYPE_CHECKING:
-    from stratalog.operations.erase.erase_report import ErasedFile, ErasureReport
+from stratalog.cli.output import ExitCode, Output, output_options
 
 
 @click.command()
@@ -67,7 +61,7 @@ if TYPE_CHECKING:
 )
 @change_options
 @now_option
-@json_option
+@output_options
 @click.pass_obj
 def erase(
     output: Output,
@@ -116,7 +110,7 @@ def erase(
             lambda partition, done, total: show("look", f"Looking through {partition}", done, total),
             lambda partition, done, total: show("erase", f"Erasing from {partition}", done, total),
         )
-    return _show(output, report, is_dry_run=dry_run)
+    return output.report(report)
 
 
 def _lines(path: Path | None) -> Iterator[bytes]:
@@ -143,80 +137,3 @@ def _parse_offsets(text: str) -> Iterator[tuple[int, int]]:
         if found is None:
             raise click.BadParameter(f"{part!r} are no offsets: write 5, or 8-12, with commas between them.")
         yield int(found[1]), int(found[2] or found[1])
-
-
-def _show(output: Output, report: ErasureReport, *, is_dry_run: bool) -> ExitCode:
-    if report.recovery is not None and not output.as_json:
-        show_report(output, report.recovery)
-    table = Table(
-        title=f"Erased records{PLANNED[is_dry_run]}",
-        columns=["!file", "what", ">records", ">before", ">after"],
-        rows=[_row(file) for partition in report.partitions for file in partition.files],
-    )
-    output.show(_document(report, is_dry_run), *([table] if table.rows else []))
-    for directory in report.directories:
-        say_directory(output, directory)
-    for partition in report.partitions:
-        if partition.not_known is not None:
-            output.say(f"{partition.name}: not known, {partition.not_known}")
-        if partition.refusal is not None:
-            output.say(f"{partition.name}: refused, {partition.refusal}")
-        if partition.error is not None:
-            output.say(f"{partition.name}: nothing is erased. {partition.error}")
-        if partition.markers_count:
-            words = f"{partition.markers_count} of the offsets are ends of transactions, which stay."
-            output.say(f"{partition.name}: {words}")
-    if not report.is_change and not report.is_failed:
-        output.say("Nothing to erase.")
-    for note in report.notes:
-        output.say(note)
-    return exit_code(report)
-
-
-def _row(file: ErasedFile) -> list[str]:
-    after = "-" if file.size_after is None else size_text(file.size_after)
-    return [
-        file.file,
-        file.what.value,
-        "not readable" if file.records_count is None else str(file.records_count),
-        size_text(file.size_before),
-        "gone" if file.is_gone else after,
-    ]
-
-
-def _document(report: ErasureReport, is_dry_run: bool) -> dict[str, object]:
-    return {
-        "dry_run": is_dry_run,
-        "recovery": None if report.recovery is None else recovery_document(report.recovery),
-        "directories": [
-            {
-                "directory": directory.directory,
-                "error": directory.error,
-                "partitions": [
-                    {
-                        "partition": partition.name,
-                        "refused": partition.refusal,
-                        "error": partition.error,
-                        "not_known": partition.not_known,
-                        "records": partition.records_count,
-                        "markers_kept": partition.markers_count,
-                        "files": [_file(file) for file in partition.files],
-                    }
-                    for partition in directory.partitions
-                ],
-            }
-            for directory in report.directories
-        ],
-        "notes": list(report.notes),
-    }
-
-
-def _file(file: ErasedFile) -> dict[str, object]:
-    return {
-        "file": file.file,
-        "what": file.what.value,
-        "records": file.records_count,
-        "bytes_before": file.size_before,
-        "bytes_after": file.size_after,
-        "gone": file.is_gone,
-    }

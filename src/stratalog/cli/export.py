@@ -10,8 +10,10 @@ import click
 
 from stratalog.cli.broker import BrokerFiles
 from stratalog.cli.options import check_directories, config_option, directories_argument, gone_option
-from stratalog.cli.output import ExitCode, Output, Table, json_option, size_text
+from stratalog.cli.output import ExitCode, Output, output_options
 from stratalog.cli.spark_options import parse_settings, read_options, source_options, started_spark
+from stratalog.operations.report import Table
+from stratalog.operations.words import size_text
 
 if TYPE_CHECKING:
     from stratalog.jobs.export import ExportReport
@@ -58,7 +60,7 @@ _ENCODINGS = click.Choice(["binary", "utf8", "json", "avro", "confluent-avro"])
     help="An option of Spark's writer, such as header=true for csv.",
 )
 @read_options
-@json_option
+@output_options
 @click.pass_obj
 def export(
     output: Output,

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from enum import IntEnum
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from stratalog.operations.report import Table
+from stratalog.operations.words import size_text
+
 if TYPE_CHECKING:
     from rich.console import Console
 
     from stratalog.engine.progress import OnProgress, Progress
+    from stratalog.operations.report import Report
 
 Command = TypeVar("Command", bound=Callable[..., object])
 ShowBar = Callable[[str, str, int, int], None]
@@ -34,20 +37,13 @@ class ExitCode(IntEnum):
     FAILED = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
-    """A table in words. `>` before a column's name sets it to the right, `!` keeps its lines unbroken."""
-
-    title: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-
-
 @dataclass(slots=True)
 class Output:
-    """Where a command hands its values; `as_json` is set by the `--json` option."""
+    """Where a command hands its values; the options `--json`, `--plain` and `--summary` say in which form."""
 
     as_json: bool = False
+    is_plain: bool = False
+    is_summary: bool = False
     _consoles: dict[bool, Console] = field(default_factory=dict)
 
     def say(self, words: str) -> None:
@@ -69,7 +65,24 @@ class Output:
         for table in tables:
             self._print_table(table)
         if verdict is not None:
-            self._console(stderr=False).print(verdict, markup=False, highlight=False, soft_wrap=True)
+            self._print(verdict)
+
+    def report(self, report: Report) -> ExitCode:
+        """The report of an operation, its verdict last: to be returned by the command."""
+        if self.as_json:
+            document = {} if self.is_summary else report.to_document()
+            click.echo(
+                json.dumps({**document, "totals": report.totals(), "verdict": report.verdict}, indent=2)
+            )
+        tables = [_totals(report)] if self.is_summary else report.tables()
+        for table in tables if not self.as_json else ():
+            if table.rows:
+                self._print_table(table)
+        for words in report.words():
+            self.say(words)
+        if not self.as_json:
+            self._print(report.verdict)
+        return ExitCode(int(report.status))
 
     @contextmanager
     def progress(self, words: str, *, unit: str = "bytes") -> Iterator[OnProgress]:
@@ -99,7 +112,7 @@ class Output:
             rich.TimeRemainingColumn(),
         ]
         console = self._console(stderr=True)
-        with rich.Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        with rich.Progress(*columns, console=console, disable=not self.is_watched) as bar:
             tasks: dict[str, rich.TaskID] = {}
 
             def show(key: str, words: str, done: int, total: int) -> None:
@@ -112,9 +125,15 @@ class Output:
     @property
     def is_watched(self) -> bool:
         """Whether words go to a terminal, where somebody sees bars move."""
-        return self._console(stderr=True).is_terminal
+        return self._console(stderr=True).is_terminal and not self.is_plain
+
+    def _print(self, words: str) -> None:
+        self._console(stderr=False).print(words, markup=False, highlight=False, soft_wrap=True)
 
     def _print_table(self, table: Table) -> None:
+        if self.is_plain:
+            click.echo(plain_text(table))
+            return
         from rich.table import Table as RichTable
 
         shown = RichTable(title=table.title, title_justify="left")
@@ -159,22 +178,36 @@ def json_option(command: Command) -> Command:
     return option(command)
 
 
-def size_text(size: int) -> str:
-    """1234567 as 1.2 MB: powers of ten, as disks are sold and Kafka's metrics are read."""
-    value = float(size)
-    for unit in ("B", "kB", "MB", "GB"):
-        if value < 1000:
-            return f"{size} B" if unit == "B" else f"{value:.1f} {unit}"
-        value /= 1000
-    return f"{value:.1f} TB"
+def output_options(command: Command) -> Command:
+    """Adds `--json`, `--plain` and `--summary` to a command whose result is a report."""
+
+    def remember(name: str) -> Callable[[click.Context, click.Parameter, bool], None]:
+        def callback(context: click.Context, _option: click.Parameter, value: bool) -> None:
+            setattr(context.ensure_object(Output), name, value)
+
+        return callback
+
+    for flag, name, words in (
+        ("--summary", "is_summary", "Print totals and the verdict only."),
+        ("--plain", "is_plain", "Print columns with tabs between them, and no bars."),
+    ):
+        command = click.option(flag, is_flag=True, expose_value=False, callback=remember(name), help=words)(
+            command
+        )
+    return json_option(command)
 
 
-def time_text(timestamp_ms: int) -> str:
-    """A Kafka timestamp in UTC; `-` for -1, which is Kafka's word for none. Past the year 9999 its number."""
-    if timestamp_ms < 0:
-        return "-"
-    try:
-        moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
-    except (OverflowError, ValueError, OSError):
-        return f"{timestamp_ms} ms"  # a producer that sends microseconds
-    return moment.strftime("%Y-%m-%d %H:%M:%S")
+def plain_text(table: Table) -> str:
+    """A table for other programs: its title, its columns and its rows, with a tab between two cells."""
+    lines = [[column.lstrip(">!") for column in table.columns], *table.rows]
+    cells = ["\t".join(" ".join(cell.split()) for cell in line) for line in lines]
+    return "\n".join([f"# {table.title}", *cells])
+
+
+def _totals(report: Report) -> Table:
+    rows = [[name.replace("_", " "), _total(name, value)] for name, value in report.totals().items()]
+    return Table(title="Summary", columns=["what", ">total"], rows=rows)
+
+
+def _total(name: str, value: int) -> str:
+    return size_text(value) if name.startswith("bytes") else str(value)

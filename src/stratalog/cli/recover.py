@@ -9,7 +9,7 @@ import click
 
 from stratalog.cli.broker import BrokerFiles
 from stratalog.cli.options import config_option, directories_argument, dry_run_option, topic_settings_option
-from stratalog.cli.output import ExitCode, Output, json_option
+from stratalog.cli.output import ExitCode, Output, output_options
 from stratalog.cli.recover_watch import watching
 from stratalog.errors import UsageError
 
@@ -29,7 +29,7 @@ _DIRECTORY = click.Path(exists=True, file_okay=False)
 @click.option("--quarantine", type=_DIRECTORY, metavar="DIR", help="Keep what is cut off here.")
 @click.option("--no-quarantine", is_flag=True, help="Do not keep what is cut off.")
 @click.option("--work-dir", type=_DIRECTORY, metavar="DIR", help="Room for a log directory that is full.")
-@json_option
+@output_options
 @click.pass_obj
 def recover(
     output: Output,
@@ -55,7 +55,6 @@ def recover(
     Exit status: 0 nothing is lost, 1 something was cut off or found, 2 wrong usage, 3 refused, failed, or a
     broker will not start here. The report ends with a sentence: may the broker be started?
     """
-    from stratalog.cli.recover_report import show_report
     from stratalog.operations.recover import RecoverOptions
     from stratalog.operations.recover import recover as recover_log_directories
 
@@ -86,7 +85,4 @@ def recover(
         report = recover_log_directories(broker.directories, options, on_progress=on_progress)
     for note in broker.notes:
         output.say(note)
-    show_report(output, report)
-    if not report.may_start:
-        return ExitCode.FAILED
-    return ExitCode.FINDINGS if report.has_findings else ExitCode.FINE
+    return output.report(report)

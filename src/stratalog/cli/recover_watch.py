@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from stratalog.cli.output import Output, size_text
+from stratalog.cli.output import Output
+from stratalog.operations.words import size_text
 
 if TYPE_CHECKING:
     from stratalog.directory.recovery.progress import DeviceProgress, OnProgress, RecoveryProgress

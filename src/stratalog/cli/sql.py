@@ -15,9 +15,10 @@ import click
 
 from stratalog.cli.broker import BrokerFiles
 from stratalog.cli.options import config_option
-from stratalog.cli.output import Output, Table
+from stratalog.cli.output import Output
 from stratalog.cli.spark_options import read_options, source_options, started_spark
 from stratalog.errors import UsageError
+from stratalog.operations.report import Table
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,7 +10,8 @@ from dataclasses import asdict, dataclass
 
 import click
 
-from stratalog.cli.output import Output, Table, json_option
+from stratalog.cli.output import Output, json_option
+from stratalog.operations.report import Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

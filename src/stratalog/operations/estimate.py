@@ -22,92 +22,13 @@ from stratalog.files.reading import DiskReader
 from stratalog.log.cleaning.clean import DirtyLog
 from stratalog.log.cleaning.offset_map import OffsetMap
 from stratalog.log.cleaning.sampling import ENOUGH, sample_log
-from stratalog.log.cleaning.tally import KeyCount, KeyTally, Prefix, Tally
+from stratalog.log.cleaning.tally import KeyTally, Prefix, Tally
+from stratalog.operations.estimate_report import EstimateReport, PartitionEstimate, TopicEstimate
 from stratalog.operations.looking import Partition, UnreadablePartition, check_names, is_named, look
 from stratalog.operations.read_progress import CountRead, OnRead, ReadProgress, logs_size, nobody
 from stratalog.operations.rehearsing import Rehearser, find_dirty, last_records_of_view, set_stage
 
 COMPACT = frozenset({"compact"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionEstimate:
-    """What compaction frees of one partition, in bytes of its .log files.
-
-    `size` is all of it, `cleanable` what may be cleaned. `freed` is what newer records of the same keys
-    replace, and `lost` what has no key: the cleaner deletes it all the same, and nothing replaces it.
-    Together they are what `compact` frees, give or take `bound`, which is 0 after a full pass. `deleted` is
-    what retention takes beside it, of a topic that also deletes. `draws` is the size of a sample, 0 for none.
-    """
-
-    name: str
-    topic: str
-    directory: str
-    size: int = 0
-    cleanable: int = 0
-    freed: int = 0
-    lost: int = 0
-    bound: int = 0
-    deleted: int = 0
-    draws: int = 0
-    passes: int = 0
-    records_read: int = 0
-    records_kept: int = 0
-    records_without_key: int = 0
-    """Counted in full only: a sample does not."""
-    assumptions: tuple[str, ...] = ()
-    error: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicEstimate:
-    """A topic: its partitions, its keys with the most bytes and versions, and prefixes if asked for."""
-
-    topic: str
-    cleanup_policy: tuple[str, ...]
-    partitions: tuple[PartitionEstimate, ...]
-    by_bytes: tuple[KeyCount, ...] = ()
-    by_versions: tuple[KeyCount, ...] = ()
-    prefixes: tuple[KeyCount, ...] = ()
-
-    @property
-    def size(self) -> int:
-        return sum(partition.size for partition in self.partitions)
-
-    @property
-    def cleanable(self) -> int:
-        return sum(partition.cleanable for partition in self.partitions)
-
-    @property
-    def freed(self) -> int:
-        return sum(partition.freed for partition in self.partitions)
-
-    @property
-    def lost(self) -> int:
-        return sum(partition.lost for partition in self.partitions)
-
-    @property
-    def bound(self) -> int:
-        """Never less than what is true of all partitions together, whose errors cancel out in part."""
-        return sum(partition.bound for partition in self.partitions)
-
-    @property
-    def deleted(self) -> int:
-        return sum(partition.deleted for partition in self.partitions)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EstimateReport:
-    """All topics, by name, with sentences on settings that were passed over."""
-
-    topics: tuple[TopicEstimate, ...]
-    now: int
-    notes: tuple[str, ...] = ()
-
-    @property
-    def is_failed(self) -> bool:
-        """Whether a partition could not be read to its end."""
-        return any(partition.error for topic in self.topics for partition in topic.partitions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,14 +10,20 @@ holds once all records are replicated.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 
+from stratalog.clock import Clock, system_clock
 from stratalog.config import LogConfig
+from stratalog.directory.known_topics import KnownTopics, TopicSources
+from stratalog.directory.session import unique_paths
+from stratalog.files.reading import DiskReader
 from stratalog.log.cleaning.choice import Bound, Eligibility, LogToClean
 from stratalog.log.retention import Decision, Kept, Marks, Rule
-from stratalog.operations.looking import Partition
+from stratalog.operations.explain_report import Answer, ExplainReport, PartitionAnswers, SegmentAnswer
+from stratalog.operations.looking import Partition, UnreadablePartition, check_names, look
 
 _BOUNDS = {
     Bound.ACTIVE: "active segment",
@@ -33,25 +39,36 @@ _ELIGIBLE = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """A rule by its name, and a sentence. `is_change`: the segment is deleted or cleaned by it.
+class Explanation:
+    """What is asked: of which directories of one node, and which topics or partitions in them (none: all)."""
 
-    `if_replicated` is the answer once the high watermark is at the log's end, where that is another one.
-    """
+    directories: Sequence[str]
+    names: Sequence[str] = ()
+    sources: TopicSources = field(default_factory=TopicSources)
+    disk: DiskReader = field(default_factory=DiskReader)
+    clock: Clock = system_clock
 
-    rule: str
-    words: str
-    is_change: bool = False
-    if_replicated: Answer | None = None
+    def run(self) -> ExplainReport:
+        """Look at all of it. UsageError for a name that nothing has."""
+        paths, now = unique_paths(self.directories), self.clock()
+        check_names(self.disk, paths, self.names)
+        known = KnownTopics(self.disk, paths, self.sources)
+        found = (look(self.disk, self.clock, path, known, self.names) for path in paths)
+        partitions = tuple(_answers(partition, now) for partition in chain.from_iterable(found))
+        return ExplainReport(partitions=partitions, now=now, notes=known.notes)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SegmentAnswer:
-    """What becomes of one segment. `compaction` is None where the log is not compacted."""
-
-    decision: Decision
-    retention: Answer
-    compaction: Answer | None
+def _answers(partition: Partition | UnreadablePartition, now: int) -> PartitionAnswers | UnreadablePartition:
+    if isinstance(partition, UnreadablePartition):
+        return partition
+    return PartitionAnswers(
+        name=partition.name,
+        cleanup_policy=tuple(sorted(partition.config.cleanup_policy)),
+        marks=partition.marks,
+        segments=tuple(explain(partition, now)),
+        refusal=partition.refusal,
+        notes=tuple(partition.view.notes),
+    )
 
 
 def explain(partition: Partition, now: int) -> Iterator[SegmentAnswer]:

@@ -95,7 +95,7 @@ class Maintenance:
         )
         with opening.opened(dry_run=self.dry_run) as opened:
             if opened.is_failed:
-                return WorkReport(directories=(), recovery=opened.recovery)
+                return WorkReport(directories=(), recovery=opened.recovery, is_plan=self.dry_run)
             check_names(opened.disk, opened.paths, self.names)
             known = KnownTopics(opened.disk, opened.paths, self.sources)
             # Only a dry run reads records for its plan.
@@ -111,7 +111,13 @@ class Maintenance:
                     fixed._do_directory(opened.session, each, planned[each.path], known, work, now, progress)
                     for each in opened.directories
                 ]
-        return WorkReport(directories=tuple(done), notes=known.notes, recovery=opened.recovery)
+            return WorkReport(
+                directories=tuple(done),
+                notes=known.notes,
+                recovery=opened.recovery,
+                refusals=opening.refusals(opened),
+                is_plan=self.dry_run,
+            )
 
     def _sizes_of_compacted(self, opened: Opened, known: KnownTopics) -> dict[str, int]:
         """How much may be read of each compacted partition, by its path: what is dirty is read twice."""

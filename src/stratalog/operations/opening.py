@@ -16,6 +16,7 @@ from stratalog.directory.clean_shutdown import CleanShutdownFile
 from stratalog.directory.layout import classify
 from stratalog.directory.log_directory import LogDirectory, why_unclean
 from stratalog.directory.session import RecoverySources, Session, Unclean, check_session, open_session
+from stratalog.directory.startup_refusals import StartupRefusal, startup_refusals
 from stratalog.errors import DiskError
 from stratalog.files.disk import Disk
 from stratalog.files.names import TopicPartition
@@ -136,6 +137,18 @@ class Opening:
             topic_settings=self.sources.topic_settings,
             metadata_directory=self.sources.metadata_directory,
             log_dirs=tuple(paths) if server is None else (*paths, *server.manager.log_dirs),
+        )
+
+    def refusals(self, opened: Opened) -> tuple[StartupRefusal, ...]:
+        """What a broker would refuse to start for, as the directories are now."""
+        if opened.recovery is not None:
+            return opened.recovery.refusals
+        options = self._options(opened.paths)
+        return startup_refusals(
+            opened.disk,
+            opened.paths,
+            siblings=options.log_dirs,
+            metadata_directory=options.metadata_directory,
         )
 
     def _is_unclean(self, path: str) -> bool:

@@ -26,6 +26,8 @@ from stratalog.files.names import (
     REPLICATION_OFFSET_CHECKPOINT,
 )
 from stratalog.log.recovery.facts import Cut, Finding, FindingKind
+from stratalog.operations.recover_tables import recovery_document, recovery_tables
+from stratalog.operations.report import Report, Status, Table, why_not_started
 
 _CHECKPOINTS = (
     CLEANER_OFFSET_CHECKPOINT,
@@ -54,7 +56,7 @@ class RecoverOptions(RecoveryChoices):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecoverReport:
+class RecoverReport(Report):
     """What a recovery came to, or of a dry run would, and why a broker would not start then."""
 
     result: RecoveryReport
@@ -93,6 +95,37 @@ class RecoverReport:
         )
 
     @property
+    def status(self) -> Status:
+        if not self.may_start:
+            return Status.FAILED
+        return Status.FINDINGS if self.has_findings else Status.FINE
+
+    def tables(self) -> list[Table]:
+        return recovery_tables(self)
+
+    def words(self) -> list[str]:
+        failed = [
+            f"{found.directory}: failed, no clean-shutdown file was written. {found.error}"
+            for found in self.result.directories
+            if found.error is not None
+        ]
+        return [*failed, *self.result.notes, *self.result.remarks]
+
+    def totals(self) -> dict[str, int]:
+        partitions = [found for directory in self.result.directories for found in directory.partitions]
+        return {
+            "directories": len(self.result.directories),
+            "partitions": len(partitions),
+            "bytes_read": sum(found.scanned_bytes for found in partitions),
+            "cuts": len(self.cuts),
+            "bytes_cut": sum(cut.size for cut in self.cuts),
+            "refusals": len(self.refusals),
+        }
+
+    def to_document(self) -> dict[str, object]:
+        return recovery_document(self)
+
+    @property
     def verdict(self) -> str:
         """May the broker be started, and if not, why? In one sentence."""
         words = self._verdict()
@@ -103,10 +136,7 @@ class RecoverReport:
         if failed:
             return f"the broker must not be started yet: {', '.join(failed)} is not recovered; {_AGAIN}"
         if self.refusals:
-            first = next((each for each in self.refusals if not each.takes_offline), self.refusals[0])
-            how = f"takes {first.directory} offline" if first.takes_offline else "refuses to start"
-            more = f" and {len(self.refusals) - 1} more" if len(self.refusals) > 1 else ""
-            return f"the broker must not be started yet: it {how} because of {first.path}{more}; {_AGAIN}"
+            return f"the broker must not be started yet: {why_not_started(self.refusals)}; {_AGAIN}"
         if self.cuts:
             size = sum(cut.size for cut in self.cuts)
             kept = "and kept in quarantine" if self.keeps_cuts else "and not kept"

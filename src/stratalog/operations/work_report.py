@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from stratalog.log.retention import Decision
 from stratalog.operations.looking import WaitingFile
-from stratalog.operations.recover import RecoverReport
+from stratalog.operations.report import PLANNED, ChangeReport, Table
+from stratalog.operations.words import size_text, time_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +54,7 @@ class PartitionWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectoryWork:
-    """One log directory. `error` is why it failed, and has no clean-shutdown file now."""
+    """One log directory. `error` is why it was not finished there."""
 
     directory: str
     partitions: tuple[PartitionWork, ...] = ()
@@ -60,26 +62,159 @@ class DirectoryWork:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkReport:
-    """All of it, with sentences on settings that were passed over.
-
-    `recovery` is what recovery has done before, or would do, where it was asked for and needed. If it has
-    failed, nothing else was done.
-    """
+class WorkReport(ChangeReport):
+    """All of it, with sentences on settings that were passed over."""
 
     directories: tuple[DirectoryWork, ...]
-    notes: tuple[str, ...] = ()
-    recovery: RecoverReport | None = None
 
     @property
     def partitions(self) -> tuple[PartitionWork, ...]:
         return tuple(partition for directory in self.directories for partition in directory.partitions)
 
     @property
-    def is_failed(self) -> bool:
-        """Whether a topic was refused, or anything went wrong."""
-        if self.recovery is not None and self.recovery.is_failed:
-            return True
-        return any(directory.error for directory in self.directories) or any(
-            partition.refusal or partition.error for partition in self.partitions
+    def failed_directories(self) -> Sequence[str]:
+        return [found.directory for found in self.directories if found.error is not None]
+
+    @property
+    def left_count(self) -> int:
+        return sum(bool(partition.refusal or partition.error) for partition in self.partitions)
+
+    def tables(self) -> list[Table]:
+        before = [] if self.recovery is None else self.recovery.tables()
+        return [*before, self._deleted(), self._cleaned(), self._files()]
+
+    def words(self) -> list[str]:
+        before = [] if self.recovery is None else self.recovery.words()
+        found = [*before, *self._words(), *self.notes]
+        is_change = any(partition.is_change for partition in self.partitions)
+        return found if is_change else [*found, "Nothing to do."]
+
+    def totals(self) -> dict[str, int]:
+        deleted = [found.segment.size for partition in self.partitions for found in partition.deleted]
+        cleaned = [found.cleaned for found in self.partitions if found.cleaned is not None]
+        return {
+            "partitions": len(self.partitions),
+            "segments_deleted": len(deleted),
+            "bytes_deleted": sum(deleted),
+            "partitions_compacted": len(cleaned),
+            "bytes_freed": sum(found.size_before - found.size_after for found in cleaned),
+            "files_removed": sum(len(found.removed) for found in self.partitions),
+            "partitions_left": self.left_count,
+        }
+
+    def to_document(self) -> dict[str, object]:
+        return {
+            "dry_run": self.is_plan,
+            "recovery": None if self.recovery is None else self.recovery.to_document(),
+            "directories": [
+                {
+                    "directory": directory.directory,
+                    "error": directory.error,
+                    "partitions": [_document(partition) for partition in directory.partitions],
+                }
+                for directory in self.directories
+            ],
+            "notes": list(self.notes),
+        }
+
+    def _words(self) -> Iterator[str]:
+        for directory in self.directories:
+            if directory.error is not None:
+                yield f"{directory.directory}: failed. {directory.error}"
+            for partition in directory.partitions:
+                if partition.not_known is not None:
+                    yield f"{partition.name}: not known, {partition.not_known}"
+                if partition.refusal is not None:
+                    yield f"{partition.name}: refused, {partition.refusal}"
+                if partition.error is not None:
+                    yield f"{partition.name}: {partition.error}"
+                if partition.cleaned is not None and (count := partition.cleaned.records_without_key):
+                    words = "would be deleted" if self.is_plan else "were deleted"
+                    yield f"{partition.name}: {count} records without a key {words}; nothing replaces them."
+
+    def _deleted(self) -> Table:
+        return Table(
+            title=f"Deleted segments{PLANNED[self.is_plan]}",
+            columns=["partition", ">offsets", ">bytes", "largest timestamp", "by"],
+            rows=[
+                [
+                    partition.name,
+                    f"{found.segment.base_offset} to {found.end_offset - 1}",
+                    size_text(found.segment.size),
+                    time_text(found.segment.largest_timestamp),
+                    "" if found.rule is None else found.rule.value,
+                ]
+                for partition in self.partitions
+                for found in partition.deleted
+            ],
         )
+
+    def _cleaned(self) -> Table:
+        return Table(
+            title=f"Compacted logs{PLANNED[self.is_plan]}",
+            columns=["partition", ">dirty from", ">clean up to", ">dirty", ">before", ">after", ">passes"],
+            rows=[
+                [
+                    partition.name,
+                    str(partition.cleaned.first_dirty),
+                    str(partition.cleaned.end_offset),
+                    size_text(partition.cleaned.cleanable_size),
+                    size_text(partition.cleaned.size_before) if partition.cleaned.passes else "-",
+                    size_text(partition.cleaned.size_after) if partition.cleaned.passes else "-",
+                    str(partition.cleaned.passes) if partition.cleaned.passes else "-",
+                ]
+                for partition in self.partitions
+                if partition.cleaned is not None
+            ],
+        )
+
+    def _files(self) -> Table:
+        rows = []
+        for partition in self.partitions:
+            if partition.removed:
+                rows.append([partition.name, "removed", *_sum(partition.removed), "their time is over"])
+            if partition.waiting:
+                due = time_text(max(file.due_ms for file in partition.waiting))
+                words = f"a run after {due}, or the broker's next start, removes them"
+                rows.append([partition.name, "waiting", *_sum(partition.waiting), words])
+        title = f"Files that end in .deleted{PLANNED[self.is_plan]}"
+        return Table(title=title, columns=["partition", "what", ">files", ">bytes", "why"], rows=rows)
+
+
+def _sum(files: Sequence[WaitingFile]) -> tuple[str, str]:
+    return str(len(files)), size_text(sum(file.size for file in files))
+
+
+def _document(partition: PartitionWork) -> dict[str, object]:
+    cleaned = partition.cleaned
+    return {
+        "partition": partition.name,
+        "refused": partition.refusal,
+        "error": partition.error,
+        "not_known": partition.not_known,
+        "deleted": [
+            {
+                "base_offset": found.segment.base_offset,
+                "end_offset": found.end_offset,
+                "bytes": found.segment.size,
+                "largest_timestamp": found.segment.largest_timestamp,
+                "rule": None if found.rule is None else found.rule.value,
+            }
+            for found in partition.deleted
+        ],
+        "cleaned": None
+        if cleaned is None
+        else {
+            "first_dirty_offset": cleaned.first_dirty,
+            "end_offset": cleaned.end_offset,
+            "cleanable_bytes": cleaned.cleanable_size,
+            "passes": cleaned.passes,
+            "bytes_before": cleaned.size_before,
+            "bytes_after": cleaned.size_after,
+            "records_read": cleaned.records_read,
+            "records_written": cleaned.records_written,
+            "records_without_key": cleaned.records_without_key,
+        },
+        "removed_files": [file.path for file in partition.removed],
+        "waiting_files": [{"path": file.path, "due_ms": file.due_ms} for file in partition.waiting],
+    }

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from stratalog.log.cleaning.erase import What
-from stratalog.operations.recover import RecoverReport
+from stratalog.operations.report import PLANNED, ChangeReport, Table
+from stratalog.operations.words import size_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +27,10 @@ class ErasedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionErasure:
-    """One partition; `markers_count` are named offsets at which a transaction's marker is, which stays."""
+    """One partition; `markers_count` are named offsets at which a transaction's marker is, which stays.
+
+    `not_known` is why a dry run cannot say what would be erased.
+    """
 
     name: str
     files: tuple[ErasedFile, ...] = ()
@@ -42,7 +47,7 @@ class PartitionErasure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectoryErasure:
-    """One log directory. `error` is why it failed, and has no clean-shutdown file now."""
+    """One log directory. `error` is why it was not finished there."""
 
     directory: str
     partitions: tuple[PartitionErasure, ...] = ()
@@ -50,16 +55,10 @@ class DirectoryErasure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ErasureReport:
-    """All of it, and sentences on what else is to be known.
-
-    `recovery` is what recovery has done before, or would do, where it was asked for and needed. If it has
-    failed, nothing else was done.
-    """
+class ErasureReport(ChangeReport):
+    """All of it, and sentences on what else is to be known."""
 
     directories: tuple[DirectoryErasure, ...]
-    notes: tuple[str, ...] = ()
-    recovery: RecoverReport | None = None
 
     @property
     def partitions(self) -> tuple[PartitionErasure, ...]:
@@ -70,9 +69,94 @@ class ErasureReport:
         return any(partition.files for partition in self.partitions)
 
     @property
-    def is_failed(self) -> bool:
-        if self.recovery is not None and self.recovery.is_failed:
-            return True
-        return any(directory.error for directory in self.directories) or any(
-            partition.refusal or partition.error for partition in self.partitions
+    def failed_directories(self) -> Sequence[str]:
+        return [found.directory for found in self.directories if found.error is not None]
+
+    @property
+    def left_count(self) -> int:
+        return sum(bool(partition.refusal or partition.error) for partition in self.partitions)
+
+    def tables(self) -> list[Table]:
+        before = [] if self.recovery is None else self.recovery.tables()
+        erased = Table(
+            title=f"Erased records{PLANNED[self.is_plan]}",
+            columns=["!file", "what", ">records", ">before", ">after"],
+            rows=[_row(file) for partition in self.partitions for file in partition.files],
         )
+        return [*before, erased]
+
+    def words(self) -> list[str]:
+        before = [] if self.recovery is None else self.recovery.words()
+        nothing = ["Nothing to erase."] if not self.is_change and not self.is_failed else []
+        return [*before, *self._words(), *nothing, *self.notes]
+
+    def totals(self) -> dict[str, int]:
+        return {
+            "partitions": len(self.partitions),
+            "records_erased": sum(partition.records_count for partition in self.partitions),
+            "files": sum(len(partition.files) for partition in self.partitions),
+            "partitions_left": self.left_count,
+        }
+
+    def to_document(self) -> dict[str, object]:
+        return {
+            "dry_run": self.is_plan,
+            "recovery": None if self.recovery is None else self.recovery.to_document(),
+            "directories": [
+                {
+                    "directory": directory.directory,
+                    "error": directory.error,
+                    "partitions": [_document(partition) for partition in directory.partitions],
+                }
+                for directory in self.directories
+            ],
+            "notes": list(self.notes),
+        }
+
+    def _words(self) -> Iterator[str]:
+        for directory in self.directories:
+            if directory.error is not None:
+                yield f"{directory.directory}: failed. {directory.error}"
+        for partition in self.partitions:
+            if partition.not_known is not None:
+                yield f"{partition.name}: not known, {partition.not_known}"
+            if partition.refusal is not None:
+                yield f"{partition.name}: refused, {partition.refusal}"
+            if partition.error is not None:
+                yield f"{partition.name}: nothing is erased. {partition.error}"
+            if partition.markers_count:
+                words = f"{partition.markers_count} of the offsets are ends of transactions, which stay."
+                yield f"{partition.name}: {words}"
+
+
+def _row(file: ErasedFile) -> list[str]:
+    after = "-" if file.size_after is None else size_text(file.size_after)
+    return [
+        file.file,
+        file.what.value,
+        "not readable" if file.records_count is None else str(file.records_count),
+        size_text(file.size_before),
+        "gone" if file.is_gone else after,
+    ]
+
+
+def _document(partition: PartitionErasure) -> dict[str, object]:
+    return {
+        "partition": partition.name,
+        "refused": partition.refusal,
+        "error": partition.error,
+        "not_known": partition.not_known,
+        "records": partition.records_count,
+        "markers_kept": partition.markers_count,
+        "files": [
+            {
+                "file": file.file,
+                "what": file.what.value,
+                "records": file.records_count,
+                "bytes_before": file.size_before,
+                "bytes_after": file.size_after,
+                "gone": file.is_gone,
+            }
+            for file in partition.files
+        ],
+    }

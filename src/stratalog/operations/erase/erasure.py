@@ -82,12 +82,13 @@ class Erasure:
         )
         with opening.opened(dry_run=self.dry_run) as opened, ExitStack() as held:
             if opened.is_failed:
-                return ErasureReport(directories=(), recovery=opened.recovery)
+                return ErasureReport(directories=(), recovery=opened.recovery, is_plan=self.dry_run)
             for place in () if self.dry_run else self._places(opened.paths):
                 locks = Locks(place, self.make_lock)
                 held.callback(locks.release)
                 locks.take()
-            return fixed._in_all(opened, on_look, on_erase)
+            report = fixed._in_all(opened, on_look, on_erase)
+            return replace(report, refusals=opening.refusals(opened))
 
     def _in_all(self, opened: Opened, on_look: OnRead, on_erase: OnRead) -> ErasureReport:
         paths, session = opened.paths, opened.session
@@ -137,7 +138,10 @@ class Erasure:
         if self.dry_run and opened.recovery is not None and opened.recovery.cuts:
             notes.append(CUT_FIRST)
         return ErasureReport(
-            directories=tuple(reports), notes=tuple(dict.fromkeys(notes)), recovery=opened.recovery
+            directories=tuple(reports),
+            notes=tuple(dict.fromkeys(notes)),
+            recovery=opened.recovery,
+            is_plan=self.dry_run,
         )
 
     def _not_named(self, paths: Sequence[str]) -> list[str]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stratalog.cli.output import Output, Table, size_text
 from stratalog.directory.recovery.result import Outcome, to_document
+from stratalog.operations.report import PLANNED, Table
+from stratalog.operations.words import size_text
 
 if TYPE_CHECKING:
     from stratalog.directory.recovery.result import DirectoryReport, RecoveryReport
@@ -13,27 +14,17 @@ if TYPE_CHECKING:
     from stratalog.log.recovery.facts import Cut
     from stratalog.operations.recover import RecoverReport
 
-_PLANNED = {True: " (planned, nothing was changed)", False: ""}
 
-
-def show_report(output: Output, report: RecoverReport) -> None:
-    """Print it, the verdict last. Words go to stderr: why a directory failed, and what could not be done."""
+def recovery_tables(report: RecoverReport) -> list[Table]:
+    """What was cut off, what was found, what keeps a broker from starting, and how fast it was read."""
     result = report.result
-    for directory in result.directories:
-        if directory.error is not None:
-            output.say(
-                f"{directory.directory}: failed, no clean-shutdown file was written. {directory.error}"
-            )
-    for note in (*result.notes, *result.remarks):
-        output.say(note)
-    tables = [
+    return [
         _directories(result),
         _cuts(result, report.is_plan),
         _findings(result),
         _refusals(report),
         _devices(result),
     ]
-    output.show(recovery_document(report), *(table for table in tables if table.rows), verdict=report.verdict)
 
 
 def recovery_document(report: RecoverReport) -> dict[str, object]:
@@ -94,7 +85,7 @@ def _marker(report: DirectoryReport) -> str:
 def _cuts(report: RecoveryReport, is_dry_run: bool) -> Table:
     # In one cell, as the name of what is kept is long, and useless if it is broken.
     return Table(
-        title=f"Cut off{_PLANNED[is_dry_run]}",
+        title=f"Cut off{PLANNED[is_dry_run]}",
         columns=["partition", ">bytes", ">offsets lost", "file, why, and where it is kept"],
         rows=[
             [partition.name, str(cut.size), _lost(cut), _cut_words(cut)]

@@ -1,0 +1,135 @@
+"""What every operation returns: tables, sentences, totals, a verdict at the end, and how it went.
+
+A report is a value. Who shows it needs to know nothing else of the operation (`cli/output.py`): people get
+the tables and the sentences, or only the totals, programs the document, and both the verdict.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from stratalog.operations.words import counted
+
+if TYPE_CHECKING:
+    from stratalog.directory.startup_refusals import StartupRefusal
+    from stratalog.operations.recover import RecoverReport
+
+PLANNED = {True: " (planned, nothing was changed)", False: ""}
+
+
+class Status(IntEnum):
+    """How an operation went, as an exit status: what failed or was refused comes before what was found."""
+
+    FINE = 0
+    FINDINGS = 1
+    FAILED = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table in words. `>` before a column's name sets it to the right, `!` keeps its lines unbroken."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+class Report(ABC):
+    """What an operation has done, or of a plan would do."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def status(self) -> Status: ...
+
+    @property
+    @abstractmethod
+    def verdict(self) -> str:
+        """What follows from it, in a sentence: may the broker be started, and if not, why."""
+
+    @abstractmethod
+    def tables(self) -> Sequence[Table]:
+        """Its rows; a table without any is not shown."""
+
+    @abstractmethod
+    def words(self) -> Sequence[str]:
+        """Sentences that no table has: what was refused, what failed, what else is to be known."""
+
+    @abstractmethod
+    def totals(self) -> dict[str, int]:
+        """All of it in a few numbers, by names that do not change."""
+
+    @abstractmethod
+    def to_document(self) -> dict[str, object]:
+        """The report in values that JSON has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeReport(Report):
+    """The report of an operation that changes log directories; `is_plan` if it was a dry run.
+
+    `recovery` is what recovery has done before, or would do, where it was asked for and needed: if it has
+    failed, nothing else was done. `refusals` is what a broker would refuse to start for.
+    """
+
+    notes: tuple[str, ...] = ()
+    recovery: RecoverReport | None = None
+    refusals: tuple[StartupRefusal, ...] = ()
+    is_plan: bool = False
+
+    @property
+    @abstractmethod
+    def failed_directories(self) -> Sequence[str]:
+        """Those in which it was not finished."""
+
+    @property
+    @abstractmethod
+    def left_count(self) -> int:
+        """How many partitions were refused or failed."""
+
+    @property
+    def is_failed(self) -> bool:
+        """Whether a partition was refused, or anything went wrong."""
+        has_failed = self.recovery is not None and self.recovery.is_failed
+        return has_failed or bool(self.failed_directories or self.left_count)
+
+    @property
+    def status(self) -> Status:
+        if self.is_failed or (self.recovery is not None and not self.recovery.may_start):
+            return Status.FAILED
+        has_findings = self.recovery is not None and self.recovery.has_findings
+        return Status.FINDINGS if has_findings else Status.FINE
+
+    @property
+    def verdict(self) -> str:
+        if self.failed_directories:
+            return (
+                f"It was not finished in {', '.join(self.failed_directories)}: run it again with --recover. "
+                "A broker that is started before recovers these directories itself."
+            )
+        left = f"{counted(self.left_count, 'partition')} left as it is. " if self.left_count else ""
+        if self.recovery is not None:
+            return left + self.recovery.verdict
+        if self.refusals:
+            return f"{left}The broker must not be started yet: {why_not_started(self.refusals)}."
+        if self.is_plan:
+            return f"{left}Nothing was changed: the broker can be started."
+        return f"{left}The broker can be started."
+
+
+def why_not_started(refusals: Sequence[StartupRefusal]) -> str:
+    """The first thing that keeps a broker from starting, and how many others do."""
+    first = next((each for each in refusals if not each.takes_offline), refusals[0])
+    how = f"takes {first.directory} offline" if first.takes_offline else "refuses to start"
+    more = f" and {len(refusals) - 1} more" if len(refusals) > 1 else ""
+    return f"it {how} because of {first.path}{more}"
+
+
+def filled(tables: Iterable[Table]) -> list[Table]:
+    """Those with rows."""
+    return [table for table in tables if table.rows]

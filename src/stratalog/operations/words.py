@@ -1,0 +1,31 @@
+"""Numbers as people read them, in tables and sentences."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def size_text(size: int) -> str:
+    """1234567 as 1.2 MB: powers of ten, as disks are sold and Kafka's metrics are read."""
+    value = float(size)
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 1000:
+            return f"{size} B" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:.1f} TB"
+
+
+def time_text(timestamp_ms: int) -> str:
+    """A Kafka timestamp in UTC; `-` for -1, which is Kafka's word for none. Past the year 9999 its number."""
+    if timestamp_ms < 0:
+        return "-"
+    try:
+        moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return f"{timestamp_ms} ms"  # a producer that sends microseconds
+    return moment.strftime("%Y-%m-%d %H:%M:%S")
+
+
+def counted(count: int, word: str) -> str:
+    """`1 log`, `2 logs`."""
+    return f"{count} {word}{'' if count == 1 else 's'}"
