@@ -30,12 +30,13 @@ from uuid import UUID
 
 from stratalog.clock import Clock
 from stratalog.config import LogConfig
-from stratalog.directory.clean_shutdown import UNKNOWN_EPOCH
+from stratalog.directory.clean_shutdown import UNKNOWN_EPOCH, CleanShutdownFile
 from stratalog.directory.clean_state import CleanState
 from stratalog.directory.kind import keeps_its_partitions
 from stratalog.directory.layout import make_directories
 from stratalog.directory.locking import Locks
 from stratalog.directory.lone_files import LoneFiles
+from stratalog.directory.partitions import FoundPartition, open_view
 from stratalog.directory.session import Session, Unclean
 from stratalog.errors import DiskError, NeedsRecoveryError, UsageError
 from stratalog.files.disk import Disk
@@ -61,6 +62,7 @@ from stratalog.log.checkpoint_file import OffsetCheckpointFile
 from stratalog.log.kept_marks import KeptMarks
 from stratalog.log.loader import load
 from stratalog.log.log import Log
+from stratalog.log.log_end import Left
 from stratalog.log.partition_metadata import PartitionMetadataFile, topic_id_from_text
 from stratalog.log.scheduler import Scheduler
 
@@ -130,14 +132,13 @@ class LogHome:
 
     def view(self, config: LogConfig, clock: Clock) -> LogView:
         """The log for reading: takes no lock, changes nothing."""
-        return LogView(
-            disk=self._disk,
-            clock=clock,
-            directory=self.directory,
+        found = FoundPartition(
             topic_partition=self.topic_partition,
-            config=config,
+            directory=self.directory,
             log_start_offset=self.start_offset(),
+            left=Left(CleanShutdownFile(self._disk, self._home).exists()),
         )
+        return open_view(self._disk, clock, found, config)
 
     def load(
         self,

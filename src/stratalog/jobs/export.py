@@ -17,6 +17,7 @@ from typing import Any
 
 from stratalog.clock import Clock, system_clock
 from stratalog.directory.locking import Locks
+from stratalog.directory.partitions import FoundPartition
 from stratalog.engine.engine import Engine, results_in_order
 from stratalog.engine.progress import OnProgress
 from stratalog.errors import UsageError
@@ -41,7 +42,7 @@ from stratalog.jobs.exporting.folder import (
 )
 from stratalog.jobs.exporting.parquet import ParquetFiles
 from stratalog.jobs.exporting.rows import RowSettings, by_day
-from stratalog.jobs.reading.catalog import FoundPartition, find_partitions, local_path
+from stratalog.jobs.reading.catalog import find_partitions, local_path
 from stratalog.jobs.reading.ends import check_complete, ends_of, range_of
 from stratalog.jobs.reading.options import OnCorruption, ReadOptions
 from stratalog.jobs.reading.plan import Piece, looking_at, plan_range, tasks_of

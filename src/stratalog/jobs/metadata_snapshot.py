@@ -17,14 +17,15 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from stratalog.clock import system_clock
+from stratalog.directory.partitions import FoundPartition, open_view
 from stratalog.errors import CorruptRecordError
 from stratalog.files.entries import EntryKind
 from stratalog.files.names import KRaftSnapshotFile, parse_kraft_snapshot_file
 from stratalog.files.reading import DiskReader
-from stratalog.jobs.reading.catalog import FoundPartition, find_partitions
+from stratalog.jobs.reading.catalog import find_partitions
 from stratalog.jobs.reading.ends import ends_of
 from stratalog.jobs.reading.options import EARLIEST, Bound, OnCorruption, ReadOptions
-from stratalog.jobs.reading.plan import open_view, plan_read
+from stratalog.jobs.reading.plan import plan_read
 from stratalog.jobs.reading.read import read_columns
 from stratalog.jobs.reading.split import ReadTask, torn
 from stratalog.records.columns import ColumnReader

@@ -16,16 +16,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from stratalog.directory.partitions import partition_entries
 from stratalog.engine.engine import Engine, results_in_order
 from stratalog.engine.progress import OnProgress
 from stratalog.errors import CorruptRecordError, InvalidNameError
-from stratalog.files.entries import EntryKind, ReadFile
+from stratalog.files.entries import ReadFile
 from stratalog.files.names import (
-    DirectoryState,
     FileKind,
     FileState,
     TopicPartition,
-    parse_partition_directory,
     parse_segment_file,
 )
 from stratalog.files.reading import DiskReader
@@ -185,13 +184,8 @@ def _topic(topic: str, segments: Sequence[SegmentWalk]) -> TopicWalk:
 
 
 def _partitions(disk: DiskReader, log_dir: Path) -> Iterator[tuple[TopicPartition, Path]]:
-    for entry in disk.list_directory(log_dir):
-        try:
-            directory = parse_partition_directory(entry.name)
-        except InvalidNameError:
-            continue
-        if entry.kind is EntryKind.DIRECTORY and directory.state is DirectoryState.LIVE:
-            yield directory.topic_partition, log_dir / entry.name
+    for entry in partition_entries(disk.list_directory(log_dir)):
+        yield entry.topic_partition, log_dir / entry.name
 
 
 def _segments(disk: DiskReader, topic_partition: TopicPartition, folder: Path) -> Iterator[WalkTask]:

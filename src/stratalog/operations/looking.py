@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stratalog.clock import Clock
 from stratalog.config import LogConfig
 from stratalog.directory.checkpoints import DirectoryCheckpoints, clamp
 from stratalog.directory.known_topics import KnownTopics
 from stratalog.directory.layout import PartitionEntry, classify
+from stratalog.directory.partitions import LOADED, list_partitions, open_view
 from stratalog.errors import StratalogError, UsageError
 from stratalog.files.entries import DirectoryEntry, EntryKind
 from stratalog.files.names import FileState, TopicPartition, parse_segment_file
@@ -23,6 +24,7 @@ from stratalog.files.reading import DiskReader
 from stratalog.log.api.view import LogView
 from stratalog.log.cleaning.choice import LogFacts, LogToClean, log_to_clean
 from stratalog.log.retention import Decision, Marks, decide, facts_of, find_timestamps
+from stratalog.records.internal_topics import CLUSTER_METADATA
 
 
 class Partition:
@@ -124,22 +126,15 @@ def look(
     checkpoint.
     """
     checkpoints = DirectoryCheckpoints(disk, directory)
-    starts = {**checkpoints.log_start_offsets.read(), **(starts or {})}
     watermarks = checkpoints.high_watermarks.read()
     cleaned = checkpoints.cleaner_offsets.read()
-    for entry in classify(disk, directory).partitions:
-        if names and not is_named(entry, names):
+    for found in list_partitions(disk, directory, LOADED):
+        entry, key = found.entry, found.topic_partition
+        if key.topic == CLUSTER_METADATA or (names and not is_named(entry, names)):
             continue
-        key = entry.topic_partition
+        found = replace(found, log_start_offset=(starts or {}).get(key, found.log_start_offset))
         try:
-            view = LogView(
-                disk=disk,
-                clock=clock,
-                directory=f"{directory}{os.sep}{entry.name}",
-                topic_partition=key,
-                config=known.of(key.topic),
-                log_start_offset=max(0, starts.get(key, 0)),
-            )
+            view = open_view(disk, clock, found, known.of(key.topic))
             find_timestamps(tuple(view.segments))
         except StratalogError as error:
             yield UnreadablePartition(entry=entry, error=str(error))

@@ -11,42 +11,20 @@ import logging
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 
-from stratalog.errors import CorruptCheckpointError, InvalidNameError, UsageError
+from stratalog.directory.partitions import FoundPartition, list_partitions, partition_at
+from stratalog.errors import UsageError
 from stratalog.files.disk import EntryKind
 from stratalog.files.names import (
-    CLEAN_SHUTDOWN,
-    LOG_START_OFFSET_CHECKPOINT,
-    META_PROPERTIES,
-    RECOVERY_POINT_CHECKPOINT,
-    DirectoryState,
-    FileKind,
     TopicPartition,
-    parse_partition_directory,
-    parse_segment_file,
 )
 from stratalog.files.reading import DiskReader
 from stratalog.jobs.reading.options import ReadOptions, listed
-from stratalog.log.checkpoint_file import OffsetCheckpointFile
-from stratalog.log.log_end import NOT_CLOSED, Left
 from stratalog.records.internal_topics import is_internal
 
 logger = logging.getLogger(__name__)
 
-_OF_LOG_DIRECTORIES = (META_PROPERTIES, RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT)
 _WILD = re.compile(r"[*?\[]")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundPartition:
-    """A partition's directory, and what its log directory keeps for it."""
-
-    topic_partition: TopicPartition
-    directory: str
-    log_start_offset: int = 0
-    left: Left = NOT_CLOSED
-    is_named: bool = False  # the path that was given is its own
 
 
 def find_partitions(
@@ -87,54 +65,23 @@ def expand_paths(disk: DiskReader, paths: Iterable[str]) -> list[str]:
     return list(expanded)
 
 
-def partitions_in(disk: DiskReader, path: str, *, may_be_empty: bool = False) -> Iterator[FoundPartition]:
+def partitions_in(disk: DiskReader, path: str, *, may_be_empty: bool = False) -> list[FoundPartition]:
     """The live partitions of a log directory, or the one that the path itself is."""
     status = disk.status(path)
     if status is None:
         raise UsageError(f"{path} is not there. Give the path of a Kafka log directory, one of its log.dirs.")
     if status.kind is not EntryKind.DIRECTORY:
         raise UsageError(f"{path} is not a directory. Give the log directory that it lies in.")
-    entries = disk.list_directory(path)
-    itself = _live(os.path.basename(path))  # noqa: PTH119
-    if itself is not None and any(_is_segment(entry.name) for entry in entries):
-        parent = os.path.dirname(path)  # noqa: PTH120
-        start = _start_offsets(disk, parent).get(itself) or _start_offsets(disk, path).get(itself, 0)
-        closed = any(_was_closed(disk, home) for home in (parent, path))
-        yield FoundPartition(
-            topic_partition=itself,
-            directory=path,
-            log_start_offset=start,
-            left=Left(closed, _recovery_points(disk, parent).get(itself, 0)),
-            is_named=True,
-        )
-        return
-    starts, points = _start_offsets(disk, path), _recovery_points(disk, path)
-    closed = _was_closed(disk, path)
-    # Logs that were open by themselves keep their start themselves, until a log directory takes them over.
-    are_lone = not any(entry.name in _OF_LOG_DIRECTORIES for entry in entries)
-    is_empty = not may_be_empty
-    for entry in entries:
-        topic_partition = _live(entry.name) if entry.kind is EntryKind.DIRECTORY else None
-        if topic_partition is not None:
-            is_empty = False
-            directory = f"{path}{os.sep}{entry.name}"
-            yield FoundPartition(
-                topic_partition=topic_partition,
-                directory=directory,
-                log_start_offset=starts.get(topic_partition, 0)
-                if topic_partition in points
-                else max(
-                    starts.get(topic_partition, 0), _start_offsets(disk, directory).get(topic_partition, 0)
-                ),
-                left=Left(
-                    closed or (are_lone and _was_closed(disk, directory)), points.get(topic_partition, 0)
-                ),
-            )
-    if is_empty:
+    itself = partition_at(disk, path)
+    if itself is not None:
+        return [itself]
+    found = list_partitions(disk, path)
+    if not found and not may_be_empty:
         raise UsageError(
             f"{path} has no partition's directory, such as orders-0, in it. Give a Kafka log directory, one "
             "of a broker's log.dirs."
         )
+    return found
 
 
 def local_path(path: str) -> str:
@@ -162,40 +109,6 @@ def _glob(disk: DiskReader, path: str) -> Iterator[str]:
         for entry in disk.list_directory(each):
             if entry.kind is EntryKind.DIRECTORY and fnmatch.fnmatchcase(entry.name, name):
                 yield os.path.join(each, entry.name)  # noqa: PTH118
-
-
-def _live(name: str) -> TopicPartition | None:
-    try:
-        directory = parse_partition_directory(name)
-    except InvalidNameError:
-        return None
-    return directory.topic_partition if directory.state is DirectoryState.LIVE else None
-
-
-def _is_segment(name: str) -> bool:
-    """Whether it is a segment's log. A log directory may be called kafka-1 and have a server.log in it."""
-    try:
-        file = parse_segment_file(name)
-    except InvalidNameError:
-        return False
-    return file is not None and file.kind is FileKind.LOG
-
-
-def _start_offsets(disk: DiskReader, directory: str) -> dict[TopicPartition, int]:
-    return OffsetCheckpointFile(disk, f"{directory}{os.sep}{LOG_START_OFFSET_CHECKPOINT}").read()
-
-
-def _recovery_points(disk: DiskReader, directory: str) -> dict[TopicPartition, int]:
-    path = f"{directory}{os.sep}{RECOVERY_POINT_CHECKPOINT}"
-    try:
-        return OffsetCheckpointFile(disk, path).read()
-    except CorruptCheckpointError as error:  # then nothing is known to be on the device, as for a broker
-        logger.warning("%s", error)
-        return {}
-
-
-def _was_closed(disk: DiskReader, directory: str) -> bool:
-    return disk.exists(f"{directory}{os.sep}{CLEAN_SHUTDOWN}")
 
 
 def _selection(options: ReadOptions) -> Callable[[FoundPartition], bool]:

@@ -15,10 +15,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from stratalog.clock import Clock, system_clock
+from stratalog.directory.partitions import FoundPartition, open_view
 from stratalog.errors import DiskError, OffsetOutOfRangeError
 from stratalog.files.names import TopicPartition
 from stratalog.files.reading import DiskReader
-from stratalog.jobs.reading.catalog import FoundPartition, find_partitions
+from stratalog.jobs.reading.catalog import find_partitions
 from stratalog.jobs.reading.ends import Ends, check_complete, ends_of, range_of
 from stratalog.jobs.reading.offsets import (
     Loss,
@@ -33,7 +34,7 @@ from stratalog.jobs.reading.offsets import (
     ranges,
 )
 from stratalog.jobs.reading.options import ReadOptions, listed
-from stratalog.jobs.reading.plan import Piece, open_view, plan_range, tasks_of
+from stratalog.jobs.reading.plan import Piece, plan_range, tasks_of
 from stratalog.jobs.reading.split import ReadTask, topic_id_of
 from stratalog.log.api.view import LogView
 

@@ -15,11 +15,11 @@ from functools import partial
 from typing import TypeVar
 
 from stratalog.clock import Clock, system_clock
-from stratalog.config import LogConfig
+from stratalog.directory.partitions import FoundPartition, open_view
 from stratalog.errors import CorruptRecordError, DiskError
 from stratalog.files.entries import lasting_id
 from stratalog.files.reading import DiskReader
-from stratalog.jobs.reading.catalog import FoundPartition, find_partitions
+from stratalog.jobs.reading.catalog import find_partitions
 from stratalog.jobs.reading.ends import Ends, check_complete, ends_of, range_of
 from stratalog.jobs.reading.options import ReadOptions
 from stratalog.jobs.reading.split import (
@@ -114,19 +114,6 @@ def tasks_of(pieces: list[Piece], options: ReadOptions, *, cores: int | None = N
         )
         for splits in _packed(pieces, size, options.max_records_per_partition)
     ]
-
-
-def open_view(disk: DiskReader, clock: Clock, found: FoundPartition) -> LogView:
-    """The log of a partition, for reading only."""
-    return LogView(
-        disk=disk,
-        clock=clock,
-        directory=found.directory,
-        topic_partition=found.topic_partition,
-        config=LogConfig(),
-        log_start_offset=found.log_start_offset,
-        left=found.left,
-    )
 
 
 def plan_range(disk: DiskReader, view: LogView, ends: Ends, start: int, end: int) -> Iterator[Piece]:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from stratalog.buffers import aligned_buffer
 from stratalog.clock import system_clock
 from stratalog.config import LogConfig
+from stratalog.directory.partitions import FoundPartition, open_view
 from stratalog.errors import CorruptRecordError, DiskError, OffsetOutOfRangeError
 from stratalog.files.disk import ReadFile
 from stratalog.files.reading import DiskReader
@@ -265,13 +266,8 @@ class _SplitReader:
     def _view(self) -> LogView | None:
         split = self._split
         try:
-            return LogView(
-                disk=self._disk,
-                clock=system_clock,
-                directory=split.directory,
-                topic_partition=split.topic_partition,
-                config=LogConfig(),
-            )
+            found = FoundPartition(topic_partition=split.topic_partition, directory=split.directory)
+            return open_view(self._disk, system_clock, found)
         except DiskError as error:
             if error.errno != errno.ENOENT:
                 raise

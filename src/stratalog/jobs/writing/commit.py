@@ -28,6 +28,7 @@ from stratalog.clock import Clock
 from stratalog.config import LogConfig
 from stratalog.directory.checkpoints import DirectoryCheckpoints
 from stratalog.directory.locking import Locks, MakeLock
+from stratalog.directory.partitions import FoundPartition, list_partitions, open_view
 from stratalog.directory.pending_write import finish_pending_write, is_of_another_topic, staged_path
 from stratalog.directory.session import RecoverySources, Session, Unclean, open_session
 from stratalog.directory.write_journal import (
@@ -52,7 +53,6 @@ from stratalog.files.names import (
 from stratalog.jobs.writing.patch import patch_segment
 from stratalog.jobs.writing.stage import Staged, discard_abandoned, discard_write, has_staged
 from stratalog.jobs.writing.target import WriteTarget, has_other_writes
-from stratalog.log.api.view import LogView
 from stratalog.log.epochs import LeaderEpochFileCache
 from stratalog.log.loader import load
 from stratalog.log.log_end import EndReason
@@ -196,10 +196,10 @@ class Committer:
                 staged=one.staged, base_offset=0, size=one.size, records_count=one.records_count
             )
             queues.setdefault(one.topic_partition, []).append(segment)
-        starts = DirectoryCheckpoints(self._disk, self._directory).log_start_offsets.read()
+        here = {found.directory: found for found in list_partitions(self._disk, self._directory)}
         writes = []
         for key, segments in sorted(queues.items()):
-            place = self._place(key, starts.get(key, 0))
+            place = self._place(key, here.get(f"{self._directory}{os.sep}{key}"))
             offset, placed = place.end_offset, []
             for segment in segments:
                 placed.append(replace(segment, base_offset=offset))
@@ -224,11 +224,11 @@ class Committer:
         self._disk.release(self._directory)
         return tuple(writes)
 
-    def _place(self, key: TopicPartition, log_start_offset: int) -> _Place:
+    def _place(self, key: TopicPartition, found: FoundPartition | None) -> _Place:
         path = f"{self._directory}{os.sep}{key}"
         topic = self._target.topics.get(key.topic)
         topic_id = self._target.options.topic_ids.get(key.topic) if topic is None else topic.topic_id
-        if not self._disk.exists(path):
+        if found is None:
             if self._target.has_metadata:  # then it was here before anything was staged
                 raise UsageError(
                     f"{path} is gone: its topic was deleted, or the partition moved, while rows for it were "
@@ -241,14 +241,7 @@ class Committer:
                 f"{path} is of the topic with the id {topic_id_to_text(found_id)}, and this write is for "
                 f"{topic_id_to_text(topic_id)}: the topic was made anew. Write again, if that one is meant."
             )
-        view = LogView(
-            disk=self._disk,
-            clock=self._clock,
-            directory=path,
-            topic_partition=key,
-            config=self._config(key),
-            log_start_offset=log_start_offset,
-        )
+        view = open_view(self._disk, self._clock, found, self._config(key))
         try:
             previous = None
             if len(view.segments):

@@ -1,0 +1,171 @@
+"""The partitions of a log directory for whoever only looks: one listing, and one way to a view of one.
+
+No lock is taken and nothing is changed; a broker may be at work meanwhile. What is known of a partition
+besides its name is what its log directory keeps for it: the offset at which its log starts, its recovery
+point, and the clean-shutdown file that speaks for all of them. A log that was open by itself keeps its own
+start and clean-shutdown file, until a log directory takes it over (`lone_files.py`).
+
+A checkpoint that cannot be read counts as empty, with a warning, as for recovery: then the log starts with
+its first segment, and nothing of it is known to be on the device.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+from stratalog.clock import Clock
+from stratalog.config import LogConfig
+from stratalog.directory.checkpoints import Checkpoint, DirectoryCheckpoints
+from stratalog.directory.clean_shutdown import CleanShutdownFile
+from stratalog.directory.kind import keeps_its_partitions
+from stratalog.directory.layout import PartitionEntry
+from stratalog.errors import InvalidNameError
+from stratalog.files.entries import DirectoryEntry, EntryKind
+from stratalog.files.names import (
+    DirectoryState,
+    FileKind,
+    TopicPartition,
+    parse_partition_directory,
+    parse_segment_file,
+)
+from stratalog.files.reading import DiskReader
+from stratalog.log.api.view import LogView
+from stratalog.log.log_end import NOT_CLOSED, Left
+
+logger = logging.getLogger(__name__)
+
+LIVE = (DirectoryState.LIVE,)
+LOADED = (DirectoryState.LIVE, DirectoryState.FUTURE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundPartition:
+    """A partition's directory, and what its log directory keeps for it."""
+
+    topic_partition: TopicPartition
+    directory: str
+    state: DirectoryState = DirectoryState.LIVE
+    log_start_offset: int = 0
+    left: Left = NOT_CLOSED
+    is_named: bool = False  # the path that was given is its own
+
+    @property
+    def entry(self) -> PartitionEntry:
+        """As a listing of its log directory has it."""
+        name = os.path.basename(self.directory)  # noqa: PTH119
+        return PartitionEntry(name, self.topic_partition, self.state)
+
+
+def partition_entries(
+    entries: Iterable[DirectoryEntry], states: Collection[DirectoryState] = LIVE
+) -> Iterator[PartitionEntry]:
+    """The partitions among what is in a log directory, the log of the cluster's metadata included.
+
+    A name that no broker gives is passed over: whoever only looks can do without it.
+    """
+    for entry in entries:
+        if entry.kind is not EntryKind.DIRECTORY:
+            continue
+        try:
+            found = parse_partition_directory(entry.name)
+        except InvalidNameError:
+            continue
+        if found.state in states:
+            yield PartitionEntry(entry.name, found.topic_partition, found.state)
+
+
+def list_partitions(
+    disk: DiskReader, directory: str, states: Collection[DirectoryState] = LIVE
+) -> list[FoundPartition]:
+    """The partitions of a log directory in these states, by name."""
+    entries = list(partition_entries(disk.list_directory(directory), states))
+    if not entries:
+        return []
+    starts, points = _marks(disk, directory)
+    was_closed = CleanShutdownFile(disk, directory).exists()
+    are_lone = not keeps_its_partitions(disk, directory)
+    partitions = []
+    for entry in entries:
+        key, path = entry.topic_partition, f"{directory}{os.sep}{entry.name}"
+        start = starts.get(key, 0)
+        if key not in points:
+            start = max(start, _own_start(disk, path, key))
+        partitions.append(
+            FoundPartition(
+                topic_partition=key,
+                directory=path,
+                state=entry.state,
+                log_start_offset=max(start, 0),
+                left=Left(
+                    was_closed or (are_lone and CleanShutdownFile(disk, path).exists()), points.get(key, 0)
+                ),
+            )
+        )
+    return partitions
+
+
+def partition_at(disk: DiskReader, path: str) -> FoundPartition | None:
+    """The partition whose own directory this is; None if it is something else.
+
+    A log directory may be called kafka-1, and have a server.log in it: only segments tell.
+    """
+    try:
+        found = parse_partition_directory(os.path.basename(path))  # noqa: PTH119
+    except InvalidNameError:
+        return None
+    if found.state is not DirectoryState.LIVE:
+        return None
+    if not any(_is_segment(entry.name) for entry in disk.list_directory(path)):
+        return None
+    key, parent = found.topic_partition, os.path.dirname(path)  # noqa: PTH120
+    starts, points = _marks(disk, parent)
+    return FoundPartition(
+        topic_partition=key,
+        directory=path,
+        log_start_offset=starts.get(key) or _own_start(disk, path, key),
+        left=Left(any(CleanShutdownFile(disk, home).exists() for home in (parent, path)), points.get(key, 0)),
+        is_named=True,
+    )
+
+
+def open_view(
+    disk: DiskReader, clock: Clock, found: FoundPartition, config: LogConfig | None = None
+) -> LogView:
+    """The log of a partition, for reading only."""
+    return LogView(
+        disk=disk,
+        clock=clock,
+        directory=found.directory,
+        topic_partition=found.topic_partition,
+        config=LogConfig() if config is None else config,
+        log_start_offset=found.log_start_offset,
+        left=found.left,
+    )
+
+
+def _marks(disk: DiskReader, directory: str) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+    """(log start offsets, recovery points) of a log directory."""
+    checkpoints = DirectoryCheckpoints(disk, directory)
+    return _read(checkpoints.log_start_offsets), _read(checkpoints.recovery_points)
+
+
+def _own_start(disk: DiskReader, path: str, key: TopicPartition) -> int:
+    return _read(DirectoryCheckpoints(disk, path).log_start_offsets).get(key, 0)
+
+
+def _read(checkpoint: Checkpoint) -> dict[TopicPartition, int]:
+    offsets = checkpoint.read()
+    if checkpoint.problem is not None:
+        logger.warning("%s, %s; it counts as empty.", checkpoint.path, checkpoint.problem.words)
+    return offsets
+
+
+def _is_segment(name: str) -> bool:
+    try:
+        file = parse_segment_file(name)
+    except InvalidNameError:
+        return False
+    return file is not None and file.kind is FileKind.LOG
