@@ -30,7 +30,6 @@ from stratalog.directory.log_directory import LogDirectory
 from stratalog.directory.pending_move import PendingMove, forget_move, note_move
 from stratalog.directory.recovery.progress import OnProgress, RecoveryProgress
 from stratalog.directory.session import RecoverySources, Session, Unclean
-from stratalog.directory.starting import Starting, check_any_online, open_directories
 from stratalog.directory.topic_configs import TopicConfigs
 from stratalog.errors import (
     DiskError,
@@ -57,6 +56,7 @@ from stratalog.manager.moving import agreement, catch_up, take_marks_of, take_na
 from stratalog.manager.registry import LogRegistry, home_of
 from stratalog.manager.removal import DelayedRemoval
 from stratalog.manager.schedule import Schedule, Task
+from stratalog.manager.starting import Starting, check_any_online, open_directories
 from stratalog.records.internal_topics import INTERNAL_TOPICS
 
 Metrics = dict[str, int | dict[str, int]]
