@@ -22,8 +22,9 @@ from stratalog.directory.cluster_metadata import ClusterMetadata
 from stratalog.directory.kind import kind_of
 from stratalog.directory.layout import Layout, PartitionEntry, Problem, classify
 from stratalog.directory.locking import Locks, lock_log_directory
+from stratalog.directory.log_directory import why_unclean
 from stratalog.directory.lone_files import LoneFiles
-from stratalog.directory.lone_logs import check_not_in_use, has_lone_logs, lone_files
+from stratalog.directory.lone_logs import check_not_in_use, lone_files
 from stratalog.directory.meta_properties import MetaProperties, read_meta_properties
 from stratalog.directory.owners import check_owners, current_groups
 from stratalog.directory.pending_write import finish_pending_write
@@ -68,16 +69,16 @@ class DirectoryRecovery:
         if self.error is None:
             self.error = str(error)
 
-    def begin(self, scan_all: bool) -> None:
-        """Lock it, or see that nobody else has.
-
-        LogDirLockedError and NotALogDirectoryError concern all directories of the node.
-        """
+    def check_kind(self) -> None:
+        """NotALogDirectoryError, which concerns all directories of the node, if it is something else."""
         found = kind_of(self._disk, self.path)
         if found.may_become_one:  # a disk that is not mounted: the other directories of the node go on
             raise DiskError(self.path, f"there is no log directory here: {found.refusal().reason}")
         if not found.is_log_directory:
             raise found.refusal()
+
+    def begin(self, scan_all: bool) -> None:
+        """Lock it, or see that nobody else has; LogDirLockedError concerns all directories of the node."""
         self.is_left_alone = self._may_be_left_alone(scan_all)
         if self._is_callers:
             self.locks.check()
@@ -95,12 +96,9 @@ class DirectoryRecovery:
             self.locks.release()
 
     def _may_be_left_alone(self, scan_all: bool) -> bool:
-        return (
-            self.state.file.exists()
-            and not scan_all
-            and not has_pending_write(self._disk, self.path)
-            and not has_lone_logs(self._disk, classify(self._disk, self.path))
-        )
+        if scan_all or not self.state.file.exists():
+            return False
+        return why_unclean(self._disk, classify(self._disk, self.path), is_marked=True) is None
 
     def check_owners(self, user: int) -> None:
         """FileOwnerError unless all that may be changed keeps its owner; before anything is."""

@@ -65,8 +65,6 @@ from stratalog.log.recovery.survey import RecoveryOptions, Survey, survey_partit
 from stratalog.log.recovery.task import ScanResult, ScanTask, run_scan
 from stratalog.segment.scan import SCAN_SIZE
 
-# What concerns all directories of a run, not one alone.
-_REFUSALS = (LogDirLockedError, NotALogDirectoryError)
 _reused = threading.local()  # memory of each reader: made anew, it would be slower to read into
 
 
@@ -190,7 +188,9 @@ class _Recovery:
             self._disk.release(directory.path)
         user = current_user() if self._options.user is None else self._options.user
         for directory in self._directories:
-            self._guarded(directory, directory.begin, self._options.scan_all, refusal=_REFUSALS)
+            self._guarded(directory, directory.check_kind, refusal=NotALogDirectoryError)
+        for directory in self._alive():
+            self._guarded(directory, directory.begin, self._options.scan_all, refusal=LogDirLockedError)
         for directory in self._alive():
             self._guarded(directory, directory.check_owners, user, refusal=FileOwnerError)
         if not self._options.dry_run:
@@ -387,7 +387,7 @@ class _Recovery:
         directory: DirectoryRecovery,
         action: Callable[..., object],
         *arguments: object,
-        refusal: type[StratalogError] | tuple[type[StratalogError], ...] = (),
+        refusal: type[StratalogError] | tuple[()] = (),
     ) -> None:
         """Do something to one directory, which fails alone if that fails; a `refusal` concerns them all."""
         if directory.error is not None:
