@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,6 +28,20 @@ CHANGES = {"replace", "delete", "rename", "write", "write_at", "create", "trunca
     "remove",
 }
 BENCH = "cli/startup/"  # the rival of `stratalog bench startup` makes directories of its own
+INTERNAL_TOPIC = re.compile(
+    r"__(consumer_offsets|transaction_state|share_group_state|cluster_metadata)(-\d+)?"
+)
+# These ask for the last batch of a segment, or of what they have copied or cut, and not where a log ends.
+# Recovery decides where one will end, by the scans of all its segments.
+LAST_BATCH_OF_SEGMENTS = {
+    "jobs/reading/split.py",  # is a segment in the middle whole?
+    "log/cleaning/split.py",
+    "log/reading.py",  # the same as the first
+    "log/recovery/inventory.py",
+    "log/recovery/salvage.py",
+    "log/recovery/survey.py",
+    "manager/moving.py",
+}
 KNOW_LOGS = ("segment", "log", "directory", "manager", "operations", "jobs")
 # These can do both, and are given the reading half where they only read.
 READ_AND_CHANGE = {
@@ -96,6 +111,42 @@ def changes_clean_shutdown_files(tree: ast.AST) -> Iterator[int]:
                 yield node.lineno
 
 
+def defines_internal_topics(tree: ast.AST) -> Iterator[str]:
+    """Where an internal topic is spelt out, or a set of them gets a name; not what only speaks of one."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Constant(value=str(text)) if INTERNAL_TOPIC.fullmatch(text):
+                yield f"{node.lineno} {text}"
+            case ast.Name(id=name, ctx=ast.Store()) if "INTERNAL_TOPICS" in name:
+                yield f"{node.lineno} {name}"
+            case ast.FunctionDef(name="is_internal"):
+                yield f"{node.lineno} is_internal"
+
+
+def finds_an_end(tree: ast.AST) -> Iterator[str]:
+    """Where the last batch of something is looked for, a LogEnd is made, or None stands for "was closed"."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id="LAST") | ast.Attribute(attr="LAST"):
+                yield f"{node.lineno} LAST"
+            case ast.Subscript(value=whose, slice=ast.Constant(value="last_offset")) if is_last_row(whose):
+                yield f"{node.lineno} last_offset"
+            case ast.Call(func=ast.Name(id="LogEnd")):
+                yield f"{node.lineno} LogEnd"
+            case ast.Compare(left=left, ops=[ast.Is() | ast.IsNot()]) if name_of(left) == "recovery_point":
+                yield f"{node.lineno} recovery_point"
+
+
+def is_last_row(node: ast.AST) -> bool:
+    """A row called `last`, or the one at -1."""
+    match node:
+        case ast.Name(id=name):
+            return name.startswith("last")
+        case ast.Subscript(slice=ast.UnaryOp(op=ast.USub())):
+            return True
+    return False
+
+
 def names_it(tree: ast.AST, names: set[str]) -> bool:
     return any(
         name_of(node) in names or (isinstance(node, ast.Constant) and node.value == ".kafka_cleanshutdown")
@@ -140,6 +191,52 @@ def test_one_place_writes_and_deletes_clean_shutdown_files() -> None:
         "directory/home.py",  # of a log by itself
         "directory/lone_files.py",
     }
+
+
+def test_one_place_says_what_an_internal_topic_is() -> None:
+    wrong = [
+        f"{name}:{found}"
+        for name, tree in modules()
+        if name != "records/internal_topics.py"
+        for found in defines_internal_topics(tree)
+    ]
+
+    assert wrong == []
+
+
+def test_one_place_answers_where_a_log_ends() -> None:
+    found = {
+        name
+        for name, tree in modules("log", "directory", "manager", "operations", "jobs", "spark", "cli")
+        if [*finds_an_end(tree)]
+    }
+
+    assert found - LAST_BATCH_OF_SEGMENTS == {"log/log_end.py"}
+    assert found >= LAST_BATCH_OF_SEGMENTS  # none is excused that needs it no more
+
+
+def test_a_second_definition_of_internal_topics_is_seen() -> None:
+    assert [*defines_internal_topics(ast.parse('X = ("__consumer_offsets",)'))] == ["1 __consumer_offsets"]
+    assert [*defines_internal_topics(ast.parse('if name == "__cluster_metadata-0": pass'))]
+    assert [*defines_internal_topics(ast.parse("MY_INTERNAL_TOPICS = theirs - {'a'}"))]
+    assert [*defines_internal_topics(ast.parse("def is_internal(topic): return topic[:2] == '__'"))]
+    assert not [*defines_internal_topics(ast.parse('"""About __consumer_offsets."""\nis_internal("a")'))]
+
+
+def test_a_second_answer_to_where_a_log_ends_is_seen() -> None:
+    sources = [
+        "end = find_batch(read_into, 0, size, LAST, 0)",
+        "end = find_batch(read_into, 0, size, kernel.LAST, 0)",
+        "end = int(part.walk.headers[-1]['last_offset']) + 1",
+        "last = rows[n]\nend = last['last_offset'] + 1",
+        "end = LogEnd(offset=5)",
+        "was_closed = recovery_point is None",
+        "was_closed = found.recovery_point is None",
+    ]
+
+    for source in sources:
+        assert len([*finds_an_end(ast.parse(source))]) == 1, source
+    assert not [*finds_an_end(ast.parse("first['last_offset']; end.offset; point == 0; recovery_point > 3"))]
 
 
 def test_a_second_place_that_takes_a_lock_is_seen() -> None:

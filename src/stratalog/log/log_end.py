@@ -14,7 +14,7 @@ cleanly will end is decided by recovery, from the scans of all its segments (`re
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
 from typing import NamedTuple
@@ -84,6 +84,10 @@ class LogEnd:
         """Whether bytes follow that are not zeros: a write goes on or was cut off, or this is damage."""
         return self.why not in (EndReason.END_OF_FILE, EndReason.ZEROS)
 
+    def without_hidden(self) -> LogEnd:
+        """The same, where what follows is only a writer's who is at work."""
+        return replace(self, why=EndReason.END_OF_FILE, hidden_size=0, reason="")
+
     def __str__(self) -> str:
         if not self.hides_something:
             return f"{self.path or 'the log'} ends at byte {self.position}: {self.why.value}"
@@ -102,8 +106,10 @@ def last_whole(segment: LogSegment, start: int | None = None) -> tuple[int, int]
     return found or (segment.base_offset, 0)
 
 
-def end_of(disk: DiskReader, active: LogSegment, end: OffsetMetadata, left: Left) -> LogEnd:
-    """The end after the last whole batch, which is known, and why it is there."""
+def end_of(disk: DiskReader, active: LogSegment | None, end: OffsetMetadata, left: Left) -> LogEnd:
+    """The end after the last whole batch, which is known, and why it is there; `active` None: no segment."""
+    if active is None:
+        return LogEnd(offset=end.offset, was_closed=left.was_closed)
     path, position = active.log_path, end.position
     size = disk.size(path) - position
     if size <= 0:
@@ -127,12 +133,14 @@ def end_of(disk: DiskReader, active: LogSegment, end: OffsetMetadata, left: Left
     )
 
 
-def valid_end(disk: DiskReader, active: LogSegment, end: OffsetMetadata, left: Left) -> LogEnd:
+def valid_end(disk: DiskReader, active: LogSegment | None, end: OffsetMetadata, left: Left) -> LogEnd:
     """Where a reader stops that believes no byte which a crash may have left.
 
     A log that was closed cleanly has no such tail: a wrong checksum there is damage, which the reader will
     name, and what is past damage belongs to the log. The segment's size is set so that it can be read.
     """
+    if active is None:
+        return end_of(disk, active, end, left)
     if left.was_closed:
         return _past_damage(active, end_of(disk, active, end, left))
     start = last_indexed(active)

@@ -33,6 +33,7 @@ from stratalog.log.reading import AbortedTransaction, FetchedData, Isolation, ch
 from stratalog.log.segments import LogSegments
 from stratalog.log.timestamps import SpecialTimestamp, find_offset, first_not_before
 from stratalog.segment.search import TimestampAndOffset
+from stratalog.segment.segment import LogSegment
 
 logger = logging.getLogger(__name__)
 
@@ -235,23 +236,14 @@ class LogView:
                 return found
             before = found.path, found.position
             self.look_again()
-        # Somebody writes faster than this looks.
-        return LogEnd(offset=found.offset, position=found.position, path=found.path)
+        return found.without_hidden()  # somebody writes faster than this looks
 
     def valid_end(self) -> LogEnd:
         """Where a reader stops that believes no byte which a crash may have left (`log_end.py`)."""
-
-        def find(seen: Seen) -> LogEnd:
-            if not len(seen.segments):
-                return self._end(seen)
-            return valid_end(self._disk, seen.segments.active, seen.end, self.left)
-
-        return self._looking(find)
+        return self._looking(lambda seen: valid_end(self._disk, _active(seen), seen.end, self.left))
 
     def _end(self, seen: Seen) -> LogEnd:
-        if not len(seen.segments):
-            return LogEnd(offset=seen.end.offset, was_closed=self.left.was_closed)
-        return end_of(self._disk, seen.segments.active, seen.end, self.left)
+        return end_of(self._disk, _active(seen), seen.end, self.left)
 
     def undecided(self) -> list[AbortedTransaction]:
         """The transactions that no marker has ended: what a reader leaves out who goes past them."""
@@ -335,6 +327,10 @@ class LogView:
         while len(self._replays) > _MOST_REPLAYS:
             del self._replays[next(iter(self._replays))]
         return replay.producers
+
+
+def _active(seen: Seen) -> LogSegment | None:
+    return seen.segments.active if len(seen.segments) else None
 
 
 def _load_snapshot(producers: ReplayedProducers, offset: int) -> bool:
