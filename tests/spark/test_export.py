@@ -12,7 +12,7 @@ from pyspark.errors import IllegalArgumentException
 from pyspark.sql import SparkSession
 
 import stratalog
-from stratalog.engine.engine import Progress
+from stratalog.engine.progress import Progress
 from stratalog.errors import CorruptRecordError, UsageError
 from stratalog.log.new_records import NewRecord
 from stratalog.spark.export import export
@@ -78,7 +78,7 @@ def test_running_again_takes_what_is_new(spark: SparkSession, logs: Path, tmp_pa
 
     assert export(spark, logs, tmp_path / "out").rows == 1
     assert offsets(spark, tmp_path / "out") == list(range(21))
-    assert seen[-1].weight_done == seen[-1].weight_total > 0
+    assert seen[-1].bytes_done == seen[-1].bytes_total > 0
 
 
 def test_damage_is_our_own_error_and_the_next_run_goes_on(
