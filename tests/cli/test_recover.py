@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from stratalog.cli import main
-from stratalog.cli.recover_watch import progress_line
-from stratalog.directory.recovery.progress import DeviceProgress, DirectoryProgress, Phase, RecoveryProgress
+from stratalog.cli.progress import progress_line
+from stratalog.directory.recovery.progress import Phase
 from stratalog.engine.devices import Device
+from stratalog.engine.progress import DeviceUse, Progress, Remaining
 from stratalog.files.lock import DirectoryLock
 from tests.fixtures import catalog
 
@@ -134,16 +135,19 @@ def test_a_crash_of_the_process_is_about_all_directories(properties: Path, tmp_p
 
 
 def test_a_line_tells_how_far_it_is() -> None:
-    progress = RecoveryProgress(
-        phase=Phase.SCANNING,
-        directories=(DirectoryProgress(directory="/data", logs_remaining=31, segments_remaining=1),),
+    progress = Progress(
+        stage=Phase.SCANNING,
+        remaining=(Remaining(directory="/data", logs=31, segments=1),),
         devices=(
-            DeviceProgress(
+            DeviceUse(
                 device=Device(1, "vda"),
-                bytes_done=12_000_000_000,
+                bytes_read=12_000_000_000,
                 bytes_total=80_000_000_000,
+                seconds=12.0,
                 rate=1_000_000_000.0,
                 readers=2,
+                most_readers=2,
+                busy=None,
             ),
         ),
     )

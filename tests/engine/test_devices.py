@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from stratalog.directory.recovery.progress import DeviceProgress, Phase, RecoveryProgress
 from stratalog.engine.devices import Device, ReaderCount, busy_ms, device_of
 from stratalog.engine.measuring import RateMeter
+from stratalog.engine.progress import DeviceUse, Progress
 from stratalog.files.disk import Disk
 
 DISK_A, DISK_B = Device(1, "a"), Device(2, "b")
@@ -145,15 +145,26 @@ def test_a_rate_is_that_of_the_last_seconds() -> None:
 
 
 def test_the_time_left_is_that_of_the_slowest_device() -> None:
-    fast = DeviceProgress(device=DISK_A, bytes_done=50, bytes_total=100, rate=50.0, readers=2)
-    slow = DeviceProgress(device=DISK_B, bytes_done=0, bytes_total=100, rate=10.0, readers=1)
+    fast = use_of(DISK_A, bytes_read=50, rate=50.0)
+    slow = use_of(DISK_B, bytes_read=0, rate=10.0)
 
-    progress = RecoveryProgress(phase=Phase.SCANNING, devices=(fast, slow))
-
-    assert (progress.seconds_left, progress.bytes_done, progress.bytes_total) == (10.0, 50, 200)
+    assert Progress(devices=(fast, slow)).seconds_left == 10.0
 
 
 def test_the_time_left_is_not_known_before_anything_was_read() -> None:
-    waiting = DeviceProgress(device=DISK_A, bytes_done=0, bytes_total=100, rate=0.0, readers=1)
+    waiting = use_of(DISK_A, bytes_read=0, rate=0.0)
 
-    assert RecoveryProgress(phase=Phase.SCANNING, devices=(waiting,)).seconds_left is None
+    assert Progress(devices=(waiting,)).seconds_left is None
+
+
+def use_of(device: Device, *, bytes_read: int, rate: float) -> DeviceUse:
+    return DeviceUse(
+        device=device,
+        bytes_read=bytes_read,
+        bytes_total=100,
+        seconds=1.0,
+        rate=rate,
+        readers=1,
+        most_readers=1,
+        busy=None,
+    )

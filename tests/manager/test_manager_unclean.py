@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from stratalog.directory.recovery.progress import Phase, RecoveryProgress
+from stratalog.directory.recovery.progress import Phase
+from stratalog.engine.progress import Progress
 from stratalog.files.names import TopicPartition
 from tests.manager.running import MARKER, ORDERS, Node, append, checkpoint, contents, fixture_copy, values
 
@@ -19,7 +20,7 @@ def epoch_in(directory: Path) -> int:
 
 def test_a_killed_broker_s_directory_is_recovered_and_served(tmp_path: Path) -> None:
     data = fixture_copy("killed", tmp_path / "data")
-    told: list[RecoveryProgress] = []
+    told: list[Progress] = []
 
     with Node(data).running(on_progress=told.append) as manager:
         assert len(manager.all_logs()) == 13
@@ -28,7 +29,7 @@ def test_a_killed_broker_s_directory_is_recovered_and_served(tmp_path: Path) -> 
         assert manager.get_log(TopicPartition("blocks", 0)) is not None
         assert "remainingLogsToRecover" not in manager.metrics()
 
-    assert told[-1].phase is Phase.DONE
+    assert told[-1].stage == Phase.DONE
     assert epoch_in(data) == -1
 
 

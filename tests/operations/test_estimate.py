@@ -372,7 +372,7 @@ def test_progress_ends_at_all_of_it(tmp_path: Path) -> None:
     seen: list[tuple[str, int, int]] = []
 
     Estimation(directories=[str(planted.data)], clock=lambda: NOW).run(
-        lambda topic, done, total: seen.append((topic, done, total))
+        lambda told: seen.append((told.part, told.bytes_done, told.bytes_total))
     )
 
     assert [done for _, done, _ in seen] == sorted(done for _, done, _ in seen)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from stratalog.config import ManagerConfig
 from stratalog.directory.known_topics import TopicSources
+from stratalog.engine.progress import OnProgress, Progress
 from stratalog.files.disk import Disk
 from stratalog.log.cleaning.erase_selection import Selection
 from stratalog.log.recovery.quarantine import Quarantine
@@ -17,7 +19,7 @@ from stratalog.operations.compact import Compaction
 from stratalog.operations.erase.erasure import Erasure
 from stratalog.operations.estimate import Estimation
 from stratalog.operations.maintaining import Maintenance
-from stratalog.operations.read_progress import OnRead, ReadProgress
+from stratalog.operations.read_progress import ReadProgress
 from stratalog.operations.retain import Retention
 from tests.cli.planting import Planted
 from tests.log.model import NOW, batch
@@ -31,9 +33,12 @@ class Watcher:
 
     def __init__(self) -> None:
         self.told: list[tuple[str, int, int]] = []
+        self.stages: dict[str, Watcher] = {}
 
-    def __call__(self, words: str, done: int, total: int) -> None:
-        self.told.append((words, done, total))
+    def __call__(self, progress: Progress) -> None:
+        self.told.append((progress.part, progress.bytes_done, progress.bytes_total))
+        if progress.stage:
+            self.stages.setdefault(progress.stage, Watcher())(replace(progress, stage=""))
 
     @property
     def total(self) -> int:
@@ -145,10 +150,11 @@ def test_estimate_counts_each_log_twice(planted: Planted) -> None:
 
 def test_erase_counts_what_it_looks_through_and_what_it_rewrites(planted: Planted) -> None:
     size, with_the_key = size_of(planted, "a"), size_of(planted, "a", of_active=False)
-    looked, erased = Watcher(), Watcher()
+    watcher = Watcher()
 
-    erasure(planted, b"0").run(looked, erased)
+    erasure(planted, b"0").run(watcher)
 
+    looked, erased = watcher.stages["looking through"], watcher.stages["erasing from"]
     assert looked.total == size
     # Read to be written anew, to be compared and hashed; and what it becomes, to be compared and hashed.
     assert erased.total == 5 * with_the_key
@@ -180,18 +186,18 @@ def test_who_watches_is_told_in_the_thread_that_asked(tmp_path: Path) -> None:
         log.update_high_watermark(log.log_end_offset)
     threads: set[threading.Thread] = set()
 
-    def watcher(words: str, done: int, total: int) -> None:  # noqa: ARG001
+    def watcher(_: Progress) -> None:
         threads.add(threading.current_thread())
 
     maintenance(planted).run(compaction(), watcher)
-    erasure(planted, b"0").run(watcher, watcher)
+    erasure(planted, b"0").run(watcher)
 
     assert threads == {threading.current_thread()}
 
 
 def test_a_part_counts_for_what_it_was_thought_to_take() -> None:
-    def read(on_read: OnRead, *counts: int) -> None:
-        progress = ReadProgress(on_read, {"first": 10, "second": 20})
+    def read(on_progress: OnProgress, *counts: int) -> None:
+        progress = ReadProgress(on_progress, {"first": 10, "second": 20})
         for path, count in zip(("first", "unknown", "second"), counts, strict=True):
             with progress.part(path, path) as counted:
                 counted(count)

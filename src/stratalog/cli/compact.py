@@ -50,6 +50,6 @@ def compact(
         unclean=unclean_choice(recovers),
         clock=request.clock,
     )
-    with output.bars() as show:
-        report = maintenance.run(work, lambda partition, done, total: show("", partition, done, total))
+    with output.progress() as on_progress:
+        report = maintenance.run(work, on_progress)
     return output.report(report)

@@ -105,11 +105,8 @@ def erase(
         unclean=unclean_choice(recovers),
         clock=request.clock,
     )
-    with output.bars() as show:
-        report = erasure.run(
-            lambda partition, done, total: show("look", f"Looking through {partition}", done, total),
-            lambda partition, done, total: show("erase", f"Erasing from {partition}", done, total),
-        )
+    with output.progress() as on_progress:
+        report = erasure.run(on_progress)
     return output.report(report)
 
 

@@ -95,6 +95,6 @@ def estimate(
         work_dir=work_dir,
         clock=request.clock,
     )
-    with output.bars() as show:
-        report = asked.run(lambda topic, done, total: show("", topic, done, total))
+    with output.progress() as on_progress:
+        report = asked.run(on_progress)
     return output.report(report)

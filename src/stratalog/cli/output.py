@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from stratalog.cli.progress import Bar, bars_of, progress_line
 from stratalog.operations.report import Table
 from stratalog.operations.words import size_text
 
@@ -22,10 +24,10 @@ if TYPE_CHECKING:
     from stratalog.operations.report import Report
 
 Command = TypeVar("Command", bound=Callable[..., object])
-ShowBar = Callable[[str, str, int, int], None]
 
 # What a table may take where nobody is watching: a pipe has no width of its own.
 WIDTH_OF_A_PIPE = 160
+_BETWEEN_LINES_S = 30.0  # where progress is told in lines
 
 
 class ExitCode(IntEnum):
@@ -85,40 +87,46 @@ class Output:
         return ExitCode(int(report.status))
 
     @contextmanager
-    def progress(self, words: str, *, unit: str = "bytes") -> Iterator[OnProgress]:
-        """A bar with rate and time left on a terminal, and nothing where nobody watches."""
-        with self.bars(unit=unit) as show:
+    def progress(self, words: str = "") -> Iterator[OnProgress]:
+        """What an operation is to call: shows bars on a terminal, and a line now and then elsewhere.
+
+        `words` say what is done where the operation itself does not.
+        """
+        said_s = time.monotonic()
+        with self._bars() as show:
 
             def on_progress(progress: Progress) -> None:
-                show("", words, progress.bytes_done, progress.bytes_total)
+                nonlocal said_s
+                bars = [*bars_of(progress, words)]
+                for bar in bars:
+                    show(bar)
+                now_s = time.monotonic()
+                if bars and not self.is_watched and now_s - said_s >= _BETWEEN_LINES_S:
+                    said_s = now_s
+                    self.say(progress_line(progress, words))
 
             yield on_progress
 
     @contextmanager
-    def bars(self, *, unit: str = "bytes") -> Iterator[ShowBar]:
-        """A bar for each key; what is given takes the key, words, how much is done, and of how much."""
+    def _bars(self) -> Iterator[Callable[[Bar], None]]:
         from rich import progress as rich
 
-        rate: list[rich.ProgressColumn] = (
-            [rich.DownloadColumn(), rich.TransferSpeedColumn()]
-            if unit == "bytes"
-            else [rich.MofNCompleteColumn()]
-        )
         columns = [
             rich.TextColumn("{task.description}"),
             rich.BarColumn(),
             rich.TaskProgressColumn(),
-            *rate,
+            rich.DownloadColumn(),
+            rich.TransferSpeedColumn(),
             rich.TimeRemainingColumn(),
         ]
         console = self._console(stderr=True)
-        with rich.Progress(*columns, console=console, disable=not self.is_watched) as bar:
+        with rich.Progress(*columns, console=console, disable=not self.is_watched) as shown:
             tasks: dict[str, rich.TaskID] = {}
 
-            def show(key: str, words: str, done: int, total: int) -> None:
-                if key not in tasks:
-                    tasks[key] = bar.add_task(words, total=None)
-                bar.update(tasks[key], description=words, completed=done, total=total)
+            def show(bar: Bar) -> None:
+                if bar.key not in tasks:
+                    tasks[bar.key] = shown.add_task(bar.words, total=None)
+                shown.update(tasks[bar.key], description=bar.words, completed=bar.done, total=bar.total)
 
             yield show
 

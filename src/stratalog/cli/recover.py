@@ -10,7 +10,6 @@ import click
 from stratalog.cli.broker import BrokerFiles
 from stratalog.cli.options import config_option, directories_argument, dry_run_option, topic_settings_option
 from stratalog.cli.output import ExitCode, Output, output_options
-from stratalog.cli.recover_watch import watching
 from stratalog.errors import UsageError
 
 _DIRECTORY = click.Path(exists=True, file_okay=False)
@@ -81,7 +80,7 @@ def recover(
         keeps_cuts=not no_quarantine,
         work_dir=None if work_dir is None else os.path.abspath(work_dir),  # noqa: PTH100
     )
-    with watching(output) as on_progress:
+    with output.progress() as on_progress:
         report = recover_log_directories(broker.directories, options, on_progress=on_progress)
     for note in broker.notes:
         output.say(note)

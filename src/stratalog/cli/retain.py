@@ -46,5 +46,6 @@ def retain(
         unclean=unclean_choice(recovers),
         clock=request.clock,
     )
-    report = maintenance.run(Retention())
+    with output.progress() as on_progress:
+        report = maintenance.run(Retention(), on_progress)
     return output.report(report)

@@ -45,8 +45,8 @@ from stratalog.files.entries import Path
 from stratalog.files.lock import DirectoryLock
 
 if TYPE_CHECKING:
-    from stratalog.directory.recovery.progress import OnProgress
     from stratalog.directory.recovery.result import RecoveryReport
+    from stratalog.engine.progress import OnProgress
 
 _OR_ELSE = ", or give --recover"
 

@@ -33,19 +33,40 @@ class DeviceUse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Remaining:
+    """What is still to do in one log directory. Kafka: remainingLogsToRecover, remainingSegmentsToRecover"""
+
+    directory: str
+    logs: int
+    segments: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
     """How far it is: in bytes, and in tasks that are finished.
 
-    `rate` is bytes a second over the last seconds, 0 until something can be said. `devices` are told of where
-    an engine reads from devices that it knows.
+    `stage` is what is being done, where an operation has several, and `part` what it is at: a topic, a
+    partition. `rate` is bytes a second over the last seconds, 0 until something can be said. `devices` are
+    told of where an engine reads from devices that it knows, `remaining` where logs are counted.
     """
 
+    stage: str = ""
+    part: str = ""
     bytes_done: int = 0
     bytes_total: int = 0
     rate: float = 0.0
     tasks_done: int = 0
     tasks_count: int = 0
     devices: tuple[DeviceUse, ...] = ()
+    remaining: tuple[Remaining, ...] = ()
+
+    @property
+    def logs_remaining(self) -> int:
+        return sum(found.logs for found in self.remaining)
+
+    @property
+    def segments_remaining(self) -> int:
+        return sum(found.segments for found in self.remaining)
 
     @property
     def seconds_left(self) -> float | None:

@@ -18,9 +18,9 @@ from stratalog.directory.checkpoints import clamp
 from stratalog.directory.cluster_metadata import ClusterMetadata
 from stratalog.directory.layout import PartitionEntry
 from stratalog.directory.log_directory import LogDirectory
-from stratalog.directory.recovery.progress import RecoveryProgress
 from stratalog.directory.repairing import repair_partition
 from stratalog.directory.topic_configs import TopicConfigs
+from stratalog.engine.progress import Progress
 from stratalog.errors import NeedsRecoveryError, StratalogError
 from stratalog.files.disk import Disk
 from stratalog.files.names import (
@@ -122,12 +122,10 @@ class Loading:
             "remainingSegmentsToRecover": dict(self._segments_remaining),
         }
 
-    def on_progress(self, progress: RecoveryProgress) -> None:
+    def on_progress(self, progress: Progress) -> None:
         """Note how far the recovery is that goes before."""
-        self._logs_remaining = {found.directory: found.logs_remaining for found in progress.directories}
-        self._segments_remaining = {
-            found.directory: found.segments_remaining for found in progress.directories
-        }
+        self._logs_remaining = {found.directory: found.logs for found in progress.remaining}
+        self._segments_remaining = {found.directory: found.segments for found in progress.remaining}
 
     def _load_directory(
         self, opening: Opening, directory: LogDirectory, metadata: ClusterMetadata | None

@@ -28,9 +28,9 @@ from stratalog.directory.layout import Problem
 from stratalog.directory.locking import MakeLock
 from stratalog.directory.log_directory import LogDirectory
 from stratalog.directory.pending_move import PendingMove, forget_move, note_move
-from stratalog.directory.recovery.progress import OnProgress, RecoveryProgress
 from stratalog.directory.session import RecoverySources, Session, Unclean
 from stratalog.directory.topic_configs import TopicConfigs
+from stratalog.engine.progress import OnProgress, Progress
 from stratalog.errors import (
     DiskError,
     LogClosedError,
@@ -515,7 +515,7 @@ class LogManager:
                 self._removal.later(directory, f"{directory.path}{os.sep}{name}", delay_ms)
 
     def _told(self, on_progress: OnProgress | None) -> OnProgress:
-        def told(progress: RecoveryProgress) -> None:
+        def told(progress: Progress) -> None:
             self._loading.on_progress(progress)
             if on_progress is not None:
                 on_progress(progress)

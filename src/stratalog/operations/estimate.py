@@ -17,6 +17,7 @@ from stratalog.config import LogConfig, ManagerConfig
 from stratalog.directory.known_topics import KnownTopics, TopicSources
 from stratalog.directory.layout import classify
 from stratalog.directory.session import unique_paths
+from stratalog.engine.progress import OnProgress
 from stratalog.errors import StratalogError
 from stratalog.files.reading import DiskReader
 from stratalog.log.cleaning.clean import DirtyLog
@@ -25,7 +26,7 @@ from stratalog.log.cleaning.sampling import ENOUGH, sample_log
 from stratalog.log.cleaning.tally import KeyTally, Prefix, Tally
 from stratalog.operations.estimate_report import EstimateReport, PartitionEstimate, TopicEstimate
 from stratalog.operations.looking import Partition, UnreadablePartition, check_names, is_named, look
-from stratalog.operations.read_progress import CountRead, OnRead, ReadProgress, logs_size, nobody
+from stratalog.operations.read_progress import CountRead, ReadProgress, logs_size, nobody
 from stratalog.operations.rehearsing import Rehearser, find_dirty, last_records_of_view, set_stage
 
 COMPACT = frozenset({"compact"})
@@ -50,13 +51,13 @@ class Estimation:
     disk: DiskReader = field(default_factory=DiskReader)
     clock: Clock = system_clock
 
-    def run(self, on_read: OnRead = nobody) -> EstimateReport:
-        """Read what it takes; `on_read` is told the topic. UsageError for a name that nothing has."""
+    def run(self, on_progress: OnProgress = nobody) -> EstimateReport:
+        """Read what it takes; `on_progress` is told the topic. UsageError for a name that nothing has."""
         paths = unique_paths(self.directories)
         check_names(self.disk, paths, self.names)
         now = self.clock()
         known = KnownTopics(self.disk, paths, self.sources)
-        running = _Running(replace(self, clock=lambda: now), paths, known, on_read)
+        running = _Running(replace(self, clock=lambda: now), paths, known, on_progress)
         topics = tuple(running.topics())
         return EstimateReport(topics=topics, now=now, notes=known.notes)
 
@@ -64,7 +65,9 @@ class Estimation:
 class _Running:
     """One estimation; the map is made once, and what is counted for keys is thrown away topic by topic."""
 
-    def __init__(self, asked: Estimation, paths: Sequence[str], known: KnownTopics, on_read: OnRead) -> None:
+    def __init__(
+        self, asked: Estimation, paths: Sequence[str], known: KnownTopics, on_progress: OnProgress
+    ) -> None:
         self._asked, self._known = asked, known
         self._map = OffsetMap(
             asked.manager.log_cleaner_dedupe_buffer_size,
@@ -84,7 +87,7 @@ class _Running:
             for path, names in by_path.items()
             for name in names
         }
-        self._progress = ReadProgress(on_read, sizes)
+        self._progress = ReadProgress(on_progress, sizes, stage="reading")
 
     def topics(self) -> Iterator[TopicEstimate]:
         for topic in sorted(self._names):

@@ -26,6 +26,7 @@ from stratalog.directory.locking import MakeLock
 from stratalog.directory.log_directory import LogDirectory
 from stratalog.directory.repairing import repair_partition
 from stratalog.directory.session import Session, Unclean
+from stratalog.engine.progress import OnProgress
 from stratalog.errors import NeedsRecoveryError, StratalogError
 from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock
@@ -42,7 +43,7 @@ from stratalog.operations.looking import (
     waiting_files,
 )
 from stratalog.operations.opening import Opened, Opening
-from stratalog.operations.read_progress import CountRead, OnRead, ReadProgress, logs_size, nobody
+from stratalog.operations.read_progress import CountRead, ReadProgress, logs_size, nobody
 from stratalog.operations.work_report import DirectoryWork, PartitionWork, WorkReport
 
 
@@ -77,10 +78,10 @@ class Maintenance:
     clock: Clock = system_clock
     make_lock: MakeLock = DirectoryLock
 
-    def run(self, work: Work, on_read: OnRead = nobody) -> WorkReport:
+    def run(self, work: Work, on_progress: OnProgress = nobody) -> WorkReport:
         """Do it, or only say what would be done; refusals are those of `Opening.opened`.
 
-        `on_read` is told of the partition whose records are read.
+        `on_progress` is told of a recovery before it, and of the partition whose records are read.
         """
         now = self.clock()
         # The same moment for all of it: a second run at that moment finds nothing more to do.
@@ -92,6 +93,7 @@ class Maintenance:
             disk=self.disk,
             clock=fixed.clock,
             make_lock=self.make_lock,
+            on_progress=on_progress,
         )
         with opening.opened(dry_run=self.dry_run) as opened:
             if opened.is_failed:
@@ -99,14 +101,15 @@ class Maintenance:
             check_names(opened.disk, opened.paths, self.names)
             known = KnownTopics(opened.disk, opened.paths, self.sources)
             # Only a dry run reads records for its plan.
-            reading = ReadProgress(on_read, fixed._sizes_of_compacted(opened, known) if self.dry_run else {})
+            sizes = fixed._sizes_of_compacted(opened, known) if self.dry_run else {}
+            reading = ReadProgress(on_progress, sizes, stage="reading")
             planned = {path: [*fixed._plan(opened, path, known, work, now, reading)] for path in opened.paths}
             if opened.session is None:
                 done = [
                     DirectoryWork(directory=path, partitions=tuple(found)) for path, found in planned.items()
                 ]
             else:
-                progress = ReadProgress(on_read, fixed._sizes_to_read(planned))
+                progress = ReadProgress(on_progress, fixed._sizes_to_read(planned), stage="compacting")
                 done = [
                     fixed._do_directory(opened.session, each, planned[each.path], known, work, now, progress)
                     for each in opened.directories

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from stratalog.clock import Clock
     from stratalog.directory.known_topics import TopicSources
     from stratalog.directory.locking import MakeLock
+    from stratalog.engine.progress import OnProgress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +67,7 @@ class Opening:
     disk: Disk
     clock: Clock
     make_lock: MakeLock
+    on_progress: OnProgress
 
     @contextmanager
     def opened(self, *, dry_run: bool) -> Iterator[Opened]:
@@ -95,6 +97,7 @@ class Opening:
             topic_settings=options.topic_settings,
             metadata_directory=options.metadata_directory,
             options=options,
+            on_progress=self.on_progress,
         )
         return Opened(
             disk=rehearsal.disk,
@@ -112,6 +115,7 @@ class Opening:
                 server=self.sources.server,
                 topic_settings=self.sources.topic_settings,
                 metadata_directory=self.sources.metadata_directory,
+                on_progress=self.on_progress,
             ),
             disk=self.disk,
             clock=self.clock,

@@ -9,25 +9,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
+from stratalog.engine.progress import OnProgress, Progress
 from stratalog.files.entries import EntryKind
 from stratalog.files.names import FileKind
 from stratalog.files.reading import DiskReader
 
-OnRead = Callable[[str, int, int], object]
-"""Is told what is read (a topic, a partition), how many bytes are done, and of about how many."""
 CountRead = Callable[[int], object]
 """Is told how many bytes were read just now."""
 
 
-def nobody(words: str, done: int, total: int) -> None:
-    """An OnRead where nobody watches."""
+def nobody(progress: Progress) -> None:
+    """An OnProgress where nobody watches."""
 
 
 class ReadProgress:
-    """Adds up the parts of one run, whose sizes are given by their paths, and tells of it."""
+    """Adds up the parts of one stage, whose sizes are given by their paths, and tells of it."""
 
-    def __init__(self, on_read: OnRead, sizes: Mapping[str, int]) -> None:
-        self._on_read, self._sizes = on_read, sizes
+    def __init__(self, on_progress: OnProgress, sizes: Mapping[str, int], *, stage: str = "") -> None:
+        self._on_progress, self._sizes, self._stage = on_progress, sizes, stage
         self._done, self._total = 0, sum(sizes.values())
 
     @contextmanager
@@ -38,12 +37,15 @@ class ReadProgress:
         def count(more: int) -> None:
             nonlocal read
             read = min(read + more, size)
-            self._on_read(words, self._done + read, self._total)
+            self._tell(words, self._done + read)
 
         yield count
         self._done += size
         if size:
-            self._on_read(words, self._done, self._total)
+            self._tell(words, self._done)
+
+    def _tell(self, part: str, done: int) -> None:
+        self._on_progress(Progress(stage=self._stage, part=part, bytes_done=done, bytes_total=self._total))
 
 
 def logs_size(disk: DiskReader, directory: str) -> int:

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from stratalog.clock import Clock, system_clock
 from stratalog.config import ServerConfig
 from stratalog.directory.layout import Problem
-from stratalog.directory.recovery.progress import OnProgress
 from stratalog.directory.recovery.recover import RecoveryChoices, recover_directories
 from stratalog.directory.recovery.result import DirectoryReport, Outcome, RecoveryReport
 from stratalog.directory.startup_refusals import RefusalKind, StartupRefusal, startup_refusals
+from stratalog.engine.progress import OnProgress
 from stratalog.files.disk import Disk
 from stratalog.files.names import (
     CLEANER_OFFSET_CHECKPOINT,

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from stratalog.directory.clean_state import NOTE
-from stratalog.directory.recovery.progress import Phase, RecoveryProgress
+from stratalog.directory.recovery.progress import Phase
 from stratalog.directory.recovery.recover import recover_directories
 from stratalog.directory.recovery.result import Outcome
+from stratalog.engine.progress import Progress
 from stratalog.errors import DiskError, FileOwnerError, LogDirLockedError, UsageError
 from stratalog.files.disk import Disk, ReadFile
 from stratalog.files.lock import DirectoryLock, is_locked
@@ -519,11 +520,11 @@ def test_a_directory_named_twice_is_wrong_usage(killed: Path, tmp_path: Path) ->
 
 
 def test_progress_counts_down_to_nothing(killed: Path) -> None:
-    events: list[RecoveryProgress] = []
+    events: list[Progress] = []
 
     recover_directories([str(killed)], server=SERVER, on_progress=events.append)
 
-    assert [events[0].phase, events[-1].phase] == [Phase.SURVEYING, Phase.DONE]
+    assert [events[0].stage, events[-1].stage] == [Phase.SURVEYING, Phase.DONE]
     assert (events[-1].logs_remaining, events[-1].segments_remaining) == (0, 0)
 
 

@@ -34,17 +34,11 @@ from stratalog.directory.recovery.marking import (
     may_stand_beside_an_epoch,
     missing_directories,
 )
-from stratalog.directory.recovery.progress import (
-    DeviceProgress,
-    DirectoryProgress,
-    OnProgress,
-    Phase,
-    RecoveryProgress,
-)
+from stratalog.directory.recovery.progress import Phase
 from stratalog.directory.recovery.result import PartitionReport, RecoveryReport
 from stratalog.directory.topic_configs import TopicConfigs
 from stratalog.directory.work_dir import WorkDirDisk
-from stratalog.engine.progress import DeviceUse, Progress
+from stratalog.engine.progress import DeviceUse, OnProgress, Progress, Remaining
 from stratalog.engine.threads import ThreadEngine
 from stratalog.errors import (
     DiskError,
@@ -421,23 +415,17 @@ class _Recovery:
             counts = remaining[work.directory.path]
             counts[0] += not work.is_finished
             counts[1] += work.segments_remaining
+        uses = self._uses if phase is Phase.SCANNING else ()
         self._on_progress(
-            RecoveryProgress(
-                phase=phase,
-                directories=tuple(
-                    DirectoryProgress(directory=path, logs_remaining=logs, segments_remaining=segments)
+            Progress(
+                stage=phase,
+                bytes_done=sum(use.bytes_read for use in uses),
+                bytes_total=sum(use.bytes_total for use in uses),
+                rate=sum(use.rate for use in uses),
+                devices=tuple(uses),
+                remaining=tuple(
+                    Remaining(directory=path, logs=logs, segments=segments)
                     for path, (logs, segments) in remaining.items()
-                ),
-                devices=tuple(
-                    DeviceProgress(
-                        device=use.device,
-                        bytes_done=use.bytes_read,
-                        bytes_total=use.bytes_total,
-                        rate=use.rate,
-                        readers=use.readers,
-                    )
-                    for use in self._uses
-                    if phase is Phase.SCANNING
                 ),
             )
         )

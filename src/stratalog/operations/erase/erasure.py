@@ -22,6 +22,7 @@ from stratalog.clock import Clock, system_clock
 from stratalog.directory.known_topics import KnownTopics, TopicSources
 from stratalog.directory.locking import Locks, MakeLock
 from stratalog.directory.session import Unclean, unique_paths
+from stratalog.engine.progress import OnProgress
 from stratalog.errors import PolicyViolationError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock
@@ -29,7 +30,7 @@ from stratalog.log.cleaning.erase_selection import Selection
 from stratalog.operations.erase.erase_directory import DirectoryEraser
 from stratalog.operations.erase.erase_report import ErasureReport
 from stratalog.operations.opening import Opened, Opening
-from stratalog.operations.read_progress import OnRead, ReadProgress, nobody
+from stratalog.operations.read_progress import ReadProgress, nobody
 from stratalog.records.internal_topics import CLUSTER_METADATA
 
 EVERY_REPLICA = (
@@ -60,10 +61,11 @@ class Erasure:
     clock: Clock = system_clock
     make_lock: MakeLock = DirectoryLock
 
-    def run(self, on_look: OnRead = nobody, on_erase: OnRead = nobody) -> ErasureReport:
+    def run(self, on_progress: OnProgress = nobody) -> ErasureReport:
         """Erase, or only say what would be; refusals are those of `Opening.opened`.
 
-        Both are told of the partition that is read: to find what is to go, and to write files without it.
+        `on_progress` is told of a recovery before it, and of the partition that is read: to find what is to
+        go, and to write files without it.
         """
         if any(name.partition("-")[0] == CLUSTER_METADATA for name in self.names):
             raise PolicyViolationError(
@@ -79,6 +81,7 @@ class Erasure:
             disk=self.disk,
             clock=fixed.clock,
             make_lock=self.make_lock,
+            on_progress=on_progress,
         )
         with opening.opened(dry_run=self.dry_run) as opened, ExitStack() as held:
             if opened.is_failed:
@@ -87,10 +90,10 @@ class Erasure:
                 locks = Locks(place, self.make_lock)
                 held.callback(locks.release)
                 locks.take()
-            report = fixed._in_all(opened, on_look, on_erase)
+            report = fixed._in_all(opened, on_progress)
             return replace(report, refusals=opening.refusals(opened))
 
-    def _in_all(self, opened: Opened, on_look: OnRead, on_erase: OnRead) -> ErasureReport:
+    def _in_all(self, opened: Opened, on_progress: OnProgress) -> ErasureReport:
         paths, session = opened.paths, opened.session
         known = KnownTopics(opened.disk, paths, self.sources)
         places = self._places(paths)  # looked through with the first directory, whose audit tells of them
@@ -118,14 +121,15 @@ class Erasure:
             raise UsageError("offsets belong to one partition: name it, as in --topic orders-0.")
         for each, directory in zip(looking, opened.directories, strict=session is not None):
             each.finish_replacements(directory)
-        progress = ReadProgress(on_look, dict(chain.from_iterable(each.sizes() for each in looking)))
+        sizes = dict(chain.from_iterable(each.sizes() for each in looking))
+        progress = ReadProgress(on_progress, sizes, stage="looking through")
         for each in looking:
             each.look(progress)
         if session is None:
             reports = [each.plan() for each in looking]
         else:
             sizes = dict(chain.from_iterable(each.sizes_to_erase() for each in looking))
-            progress = ReadProgress(on_erase, sizes)
+            progress = ReadProgress(on_progress, sizes, stage="erasing from")
             reports = [
                 each.erase(session, directory, progress)
                 for each, directory in zip(looking, opened.directories, strict=True)

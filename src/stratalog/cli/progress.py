@@ -1,0 +1,61 @@
+"""How far an operation is, in words: what stands beside a bar, and a line where there is no terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from stratalog.operations.words import counted, size_text
+
+if TYPE_CHECKING:
+    from stratalog.engine.progress import DeviceUse, Progress
+
+
+class Bar(NamedTuple):
+    """One bar: by which key it is found again, its words, how much is done, and of how much."""
+
+    key: str
+    words: str
+    done: int
+    total: int
+
+
+def bars_of(progress: Progress, words: str = "") -> Iterator[Bar]:
+    """A bar for each device of a recovery, and one for each stage of anything else.
+
+    `words` say what is done where the event does not.
+    """
+    if progress.devices and progress.remaining:
+        for use in progress.devices:
+            left = f"{counted(use.readers, 'reader')}, {counted(progress.logs_remaining, 'log')} left"
+            yield Bar(use.device.name, f"{use.device.name}, {left}", use.bytes_read, use.bytes_total)
+    elif progress.bytes_total:
+        found = " ".join(filter(None, (progress.stage or words, progress.part)))
+        yield Bar(progress.stage, found, progress.bytes_done, progress.bytes_total)
+
+
+def progress_line(progress: Progress, words: str = "") -> str:
+    """How far it is, in one line."""
+    if progress.devices and progress.remaining:
+        logs = counted(progress.logs_remaining, "log")
+        segments = counted(progress.segments_remaining, "segment")
+        parts = [*map(_device_words, progress.devices), f"{logs} and {segments} left"]
+    else:
+        parts = [
+            f"{bar.words}: {size_text(bar.done)} of {size_text(bar.total)}"
+            for bar in bars_of(progress, words)
+        ]
+    seconds = progress.seconds_left
+    ready = [] if seconds is None else [f"ready in about {_duration(seconds)}"]
+    return "; ".join([*parts, *ready])
+
+
+def _device_words(use: DeviceUse) -> str:
+    done, total = size_text(use.bytes_read), size_text(use.bytes_total)
+    rate, readers = size_text(int(use.rate)), counted(use.readers, "reader")
+    return f"{use.device.name}: {done} of {total} at {rate}/s with {readers}"
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
