@@ -6,15 +6,10 @@ import json
 
 import pytest
 
-<<<<<<< Updated upstream
 from stratalog.cli.output import Output
 from stratalog.engine.progress import Progress
 from stratalog.operations.report import Report, Status, Table
 from stratalog.operations.words import size_text, time_text
-=======
-from stratalog.cli.output import Output, Table, size_text, time_text
-from stratalog.engine.progress import Progress
->>>>>>> Stashed changes
 
 TABLE = Table(title="Topics", columns=["topic", ">records"], rows=[["[bold]a", "1"], ["b:id:c", "23"]])
 
