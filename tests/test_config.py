@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import pickle
+import re
+from pathlib import Path
 
 import pytest
 
+import stratalog
 from stratalog.config import LogConfig, ManagerConfig, parse_properties, read_server_properties
 from stratalog.config.keys import ConfigKey, config_keys
 from stratalog.errors import ConfigError
@@ -425,3 +429,39 @@ def test_settings_that_kafka_4_removed_are_noted() -> None:
         "log.message.timestamp.difference.max.ms",
         "log.message.format.version",
     ]
+
+
+# Read in one place, and not in another where a broker goes by it.
+PARTLY_OBEYED = {"num.recovery.threads.per.data.dir"}
+
+
+def settings_that_are_read() -> set[str]:
+    """Every attribute that the source reads, as a setting would be called."""
+    source = Path(stratalog.__file__).parent
+    return {
+        node.attr.replace("_", ".")
+        for file in source.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
+    }
+
+
+def settings_not_obeyed() -> dict[str, str]:
+    """The table of docs/configuration.md: each setting, and what is done instead."""
+    page = (Path(__file__).parent.parent / "docs" / "configuration.md").read_text("utf-8")
+    section = page.split("## Taken, and not obeyed")[1].split("\n## ")[0]
+    rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| `")]
+    return {name: words for names, words in rows for name in re.findall(r"`([^`]+)`", names)}
+
+
+def test_a_setting_that_is_taken_is_obeyed_or_named_as_one_that_is_not() -> None:
+    every = {*config_keys(LogConfig), *config_keys(ManagerConfig)}
+    ignored = every - settings_that_are_read()
+
+    assert set(settings_not_obeyed()) == ignored | PARTLY_OBEYED
+    assert all(len(words) > 40 for words in settings_not_obeyed().values())
+
+
+def test_the_reader_of_settings_would_miss_one_that_nobody_reads() -> None:
+    assert "segment.bytes" in settings_that_are_read()
+    assert "background.threads" not in settings_that_are_read()
