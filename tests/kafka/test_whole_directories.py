@@ -115,7 +115,7 @@ def test_what_a_dry_run_of_retain_lists_is_what_retain_deletes(
         "--json",
         "--config",
         str(tmp_path / "server.properties"),
-        "--topics",
+        "--topic-settings",
         str(tmp_path / "topics.json"),
     ]
 
