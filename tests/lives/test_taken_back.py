@@ -13,7 +13,7 @@ import pytest
 from stratalog.errors import CorruptRecordError
 from stratalog.log.flushing import FlushedLog
 from stratalog.log.log import Log
-from stratalog.manager.manager import LogManager
+from stratalog.manager.copies import Copies
 from stratalog.segment.segment import LogSegment
 from stratalog.segment.segment_files import SegmentFiles
 from tests.lives.book import Lost
@@ -73,15 +73,12 @@ def roll_does_not_wait(patch: pytest.MonkeyPatch) -> None:
 
 
 def cleaning_goes_on_in_a_move(patch: pytest.MonkeyPatch) -> None:
-    def resume(manager: LogManager) -> None:
-        manager._moving -= manager._moving - manager._logs.future.keys()
-
-    patch.setattr(LogManager, "_pause_cleaning", lambda *_: None)
-    patch.setattr(LogManager, "_resume_cleaning", resume)
+    patch.setattr(Copies, "begin", lambda *_: None)
+    patch.setattr(Copies, "end", lambda *_: None)
 
 
 def swap_leaves_no_note(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("stratalog.manager.manager.note_move", lambda *_: None)
+    patch.setattr("stratalog.manager.copies.note_move", lambda *_: None)
 
 
 def moved_log_takes_appends(patch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,6 @@ from stratalog.directory.cluster_metadata import ClusterMetadata
 from stratalog.directory.layout import Problem
 from stratalog.directory.locking import MakeLock
 from stratalog.directory.log_directory import LogDirectory
-from stratalog.directory.pending_move import PendingMove, forget_move, note_move
 from stratalog.directory.session import RecoverySources, Session, Unclean
 from stratalog.directory.topic_configs import TopicConfigs
 from stratalog.engine.progress import OnProgress, Progress
@@ -35,7 +34,6 @@ from stratalog.errors import (
     DiskError,
     LogClosedError,
     LogDeletedError,
-    LogMovedError,
     StratalogError,
     UsageError,
 )
@@ -49,10 +47,11 @@ from stratalog.log.partition_metadata import topic_id_of
 from stratalog.log.scheduler import BackgroundScheduler, Scheduler
 from stratalog.manager.cleaner import LogCleaner
 from stratalog.manager.closing import close_logs
+from stratalog.manager.copies import Copies, no_copy
 from stratalog.manager.creation import candidates, create_log
 from stratalog.manager.housekeeping import Housekeeping
 from stratalog.manager.loading import Loading, Opening
-from stratalog.manager.moving import agreement, catch_up, take_marks_of, take_name
+from stratalog.manager.moving import catch_up
 from stratalog.manager.registry import LogRegistry, home_of
 from stratalog.manager.removal import DelayedRemoval
 from stratalog.manager.schedule import Schedule, Task
@@ -61,8 +60,6 @@ from stratalog.records.internal_topics import INTERNAL_TOPICS
 
 Metrics = dict[str, int | dict[str, int]]
 Result = TypeVar("Result")
-_MOST_ROUNDS = 10  # of copying what was appended meanwhile, before appends must wait for the rest
-_MOST_LEFT_SIZE = 1 << 20  # of what is copied while they wait
 
 
 class LogManager:
@@ -118,8 +115,7 @@ class LogManager:
         )
         self._removal = DelayedRemoval(disk, self._schedule, self.handle_log_dir_failure)
         self._preferred: dict[TopicPartition, str] = {}
-        self._moving: set[TopicPartition] = set()  # the cleaner keeps off as long as there is a copy
-        self._unproven: set[TopicPartition] = set()  # copies that another run has begun
+        self._copies = Copies(self._logs, self.cleaner.manager, disk, self)
         self._before_shutdown: list[Task] = []
         self._lock = threading.RLock()
         self._is_open = False
@@ -152,9 +148,7 @@ class LogManager:
                 raise
             for directory in failed:
                 self._drop(directory)
-            for topic_partition in self._logs.future:
-                self._pause_cleaning(topic_partition)
-                self._unproven.add(topic_partition)
+            self._copies.go_on()
             self._is_open = True
             self._remove_leftovers()
         self._housekeeping.begin(self._schedule, self.config)
@@ -303,7 +297,7 @@ class LogManager:
                     lost.check()
             homes = self._homes_for(topic_partition, directory, is_future=is_future)
             if is_future:
-                self._pause_cleaning(topic_partition)
+                self._copies.begin(topic_partition)
             try:
                 for home in homes:
                     try:
@@ -317,7 +311,7 @@ class LogManager:
                     self._preferred.pop(topic_partition, None)
                     return log
             finally:
-                self._resume_cleaning()
+                self._copies.end()
             raise DiskError(home.path, f"{topic_partition} could not be created: {home.failure}")
 
     def set_preferred_log_dir(self, topic_partition: TopicPartition, directory: Path) -> None:
@@ -405,10 +399,10 @@ class LogManager:
                 home = home_of(log)
                 if not is_future:
                     self.cleaner.manager.abort(topic_partition)
-                self._retire(log, partial(LogDeletedError, log.directory))
+                self.retire(log, partial(LogDeletedError, log.directory))
                 self._logs.remove(topic_partition, is_future=is_future)
-                self._resume_cleaning()
-                self._checkpoint(self._directories[home])
+                self._copies.end()
+                self.checkpoint_all(self._directories[home])
                 self.cleaner.manager.forget(home, topic_partition)
             return log
 
@@ -422,30 +416,9 @@ class LogManager:
             source = self.get_log(topic_partition)
             copy = self.get_log(topic_partition, is_future=True)
             if source is None or copy is None:
-                raise _no_copy(topic_partition)
-            home, old_home = self._directories[home_of(copy)], self._directories[home_of(source)]
-            with source.holding_changes():
-                if copy.log_end_offset != source.log_end_offset:
-                    raise _no_copy(topic_partition)
-                if topic_partition in self._unproven:
-                    self._check_same(source, copy)
-                try:
-                    self._in(home, lambda: take_marks_of(copy, source))
-                    # Before the copy has its name: a crash from then on finds its start and its end, and no
-                    # word on how clean a log was that had this name here before.
-                    self._checkpoint(home)
-                    self.cleaner.manager.forget(home.path, topic_partition)
-                    move = PendingMove(topic_partition, old_home.path)
-                    self._in(home, lambda: note_move(self._opening.disk, home.path, move))
-                    self._in(home, lambda: take_name(copy))
-                    self._logs.promote(topic_partition)
-                    self.cleaner.manager.move(topic_partition, old_home.path, home.path)
-                    self._retire(source, partial(LogMovedError, source.directory, copy.directory))
-                    self._in(home, lambda: forget_move(self._opening.disk, home.path))
-                finally:
-                    self._resume_cleaning()
-            self._checkpoint(home)
-            self._checkpoint(old_home)
+                raise no_copy(topic_partition)
+            old_home, home = self._directories[home_of(source)], self._directories[home_of(copy)]
+            self._copies.swap(source, copy, old_home, home)
             return copy
 
     def move_log(self, topic_partition: TopicPartition, directory: Path) -> Log:
@@ -464,48 +437,15 @@ class LogManager:
             if other is not None and home_of(other) != self._directory(directory).path:
                 self.async_delete(topic_partition, is_future=True)  # as Kafka does: it was to go elsewhere
         copy = self.get_or_create_log(topic_partition, topic_id=topic_id, is_future=True, directory=directory)
-        if topic_partition in self._unproven:
-            copy.truncate_to(agreement(source, copy))
-            self._unproven.discard(topic_partition)
-        for _ in range(_MOST_ROUNDS):
-            if catch_up(source, copy) <= _MOST_LEFT_SIZE:
-                break
+        self._copies.fill(source, copy)
         with self._lock, source.holding_changes():
             catch_up(source, copy)
             return self.replace_current_with_future_log(topic_partition)
 
-    def _pause_cleaning(self, topic_partition: TopicPartition) -> None:
-        """Keep the cleaner off a log, from before its copy is begun until there is no copy any more.
-
-        A copy of which one part is from before a cleaning and another from after it may have a record, and
-        not the tombstone that deleted it. Kafka: abortAndPauseCleaning in ReplicaManager
-        """
-        if topic_partition not in self._moving:
-            self.cleaner.manager.abort_and_pause(topic_partition)
-            self._moving.add(topic_partition)
-
-    def _check_same(self, source: Log, copy: Log) -> None:
-        """UsageError unless a copy that another run has begun has the very batches of the log.
-
-        The log may have been compacted or cut in between, by a broker or by `stratalog compact`.
-        """
-        offset = agreement(source, copy)
-        if offset < copy.log_end_offset:
-            raise UsageError(
-                f"{copy.directory} differs from {source.directory} from offset {offset} on: it was begun "
-                f"before the last start, and the log has changed since. Truncate it there and fill it again."
-            )
-
-    def _resume_cleaning(self) -> None:
-        """Let the cleaner have the logs again that have no copy any more: it took their place, or is gone."""
-        done = self._moving - self._logs.future.keys()
-        self._moving -= done
-        self._unproven -= done
-        self.cleaner.manager.resume(done)
-
-    def _retire(self, log: Log, refusal: Callable[[], LogClosedError]) -> None:
+    def retire(self, log: Log, refusal: Callable[[], LogClosedError]) -> None:
+        """Mark a log for deletion; whoever changes it from then on gets the refusal."""
         home = self._directories[home_of(log)]
-        self._in(home, lambda: self._removal.mark(log, refusal))
+        self.act_in(home, lambda: self._removal.mark(log, refusal))
         self._removal.later(home, log.directory, self.topics.defaults.file_delete_delay_ms, log)
 
     def _remove_leftovers(self) -> None:
@@ -551,7 +491,8 @@ class LogManager:
             found.fail(error)
             self._drop(found)
 
-    def _checkpoint(self, directory: LogDirectory) -> None:
+    def checkpoint_all(self, directory: LogDirectory) -> None:
+        """Write all checkpoints of a directory."""
         self.checkpoint_log_recovery_offsets([directory])
         self.checkpoint_log_start_offsets([directory])
         self.checkpoint_high_watermarks([directory])
@@ -559,9 +500,9 @@ class LogManager:
     def _drop(self, directory: LogDirectory) -> None:
         for log in self._logs.drop_directory(directory):
             log.close_handlers()
-        self._resume_cleaning()
+        self._copies.end()
 
-    def _in(self, directory: LogDirectory, action: Task) -> None:
+    def act_in(self, directory: LogDirectory, action: Task) -> None:
         """Do something in a directory; if the disk refuses it goes offline, and the DiskError is raised."""
         try:
             action()
@@ -585,7 +526,3 @@ class LogManager:
     def start_over_in_child(self) -> None:
         """After a fork: this process may only read, and the manager's threads are not here."""
         self._lock = threading.RLock()
-
-
-def _no_copy(topic_partition: TopicPartition) -> UsageError:
-    return UsageError(f"{topic_partition} has no copy that is complete and could take its place.")

@@ -1,0 +1,126 @@
+"""The copies of logs that are on their way to another directory: begun, filled, swapped in.
+
+The cleaner keeps off a log from before its copy is begun until there is no copy any more. A copy of which one
+part is from before a cleaning and another from after it may have a record, and not the tombstone that deleted
+it. A copy that another run has begun is *unproven*: the log may have been compacted or cut since, by a broker
+or by `stratalog compact`, so its batches are compared before it takes the log's place.
+
+Kafka: ReplicaAlterLogDirsThread, LogManager.replaceCurrentWithFutureLog, abortAndPauseCleaning in
+ReplicaManager
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+from stratalog.directory.log_directory import LogDirectory
+from stratalog.directory.pending_move import PendingMove, forget_move, note_move
+from stratalog.errors import LogClosedError, LogMovedError, UsageError
+from stratalog.files.disk import Disk
+from stratalog.files.names import TopicPartition
+from stratalog.log.log import Log
+from stratalog.manager.cleaner_manager import LogCleanerManager
+from stratalog.manager.moving import agreement, catch_up, take_marks_of, take_name
+from stratalog.manager.registry import LogRegistry
+from stratalog.manager.schedule import Task
+
+_MOST_ROUNDS = 10  # of copying what was appended meanwhile, before appends must wait for the rest
+_MOST_LEFT_SIZE = 1 << 20  # of what is copied while they wait
+
+
+class _Directories(Protocol):
+    """What the manager does in its directories."""
+
+    def act_in(self, directory: LogDirectory, action: Task) -> None:
+        """Do something in a directory; if the disk refuses it goes offline, and the DiskError is raised."""
+        ...
+
+    def checkpoint_all(self, directory: LogDirectory) -> None: ...
+
+    def retire(self, log: Log, refusal: Callable[[], LogClosedError]) -> None:
+        """Mark a log for deletion; whoever changes it from then on gets the refusal."""
+        ...
+
+
+class Copies:
+    """The copies of one manager's logs. Not for two threads: the manager's lock is held."""
+
+    def __init__(
+        self, logs: LogRegistry, cleaner: LogCleanerManager, disk: Disk, directories: _Directories
+    ) -> None:
+        self._logs = logs
+        self._cleaner = cleaner
+        self._disk = disk
+        self._directories = directories
+        self._moving: set[TopicPartition] = set()
+        self._unproven: set[TopicPartition] = set()
+
+    def begin(self, topic_partition: TopicPartition) -> None:
+        """Keep the cleaner off a log whose copy is about to be begun."""
+        if topic_partition not in self._moving:
+            self._cleaner.abort_and_pause(topic_partition)
+            self._moving.add(topic_partition)
+
+    def go_on(self) -> None:
+        """Take up the copies that another run has begun."""
+        for topic_partition in self._logs.future:
+            self.begin(topic_partition)
+            self._unproven.add(topic_partition)
+
+    def end(self) -> None:
+        """Let the cleaner have the logs again that have no copy any more: it took their place, or is gone."""
+        done = self._moving - self._logs.future.keys()
+        self._moving -= done
+        self._unproven -= done
+        self._cleaner.resume(done)
+
+    def fill(self, source: Log, copy: Log) -> None:
+        """Copy nearly all of a log while it is in use; the rest is copied while appends wait."""
+        if source.topic_partition in self._unproven:
+            copy.truncate_to(agreement(source, copy))
+            self._unproven.discard(source.topic_partition)
+        for _ in range(_MOST_ROUNDS):
+            if catch_up(source, copy) <= _MOST_LEFT_SIZE:
+                break
+
+    def swap(self, source: Log, copy: Log, old_home: LogDirectory, home: LogDirectory) -> None:
+        """Let the copy of a log, which must have all of it, take its place; the old one is deleted."""
+        key, do = source.topic_partition, self._directories
+        with source.holding_changes():
+            if copy.log_end_offset != source.log_end_offset:
+                raise no_copy(key)
+            if key in self._unproven:
+                _check_same(source, copy)
+            try:
+                do.act_in(home, lambda: take_marks_of(copy, source))
+                # Before the copy has its name: a crash from then on finds its start and its end, and no
+                # word on how clean a log was that had this name here before.
+                do.checkpoint_all(home)
+                self._cleaner.forget(home.path, key)
+                move = PendingMove(key, old_home.path)
+                do.act_in(home, lambda: note_move(self._disk, home.path, move))
+                do.act_in(home, lambda: take_name(copy))
+                self._logs.promote(key)
+                self._cleaner.move(key, old_home.path, home.path)
+                do.retire(source, partial(LogMovedError, source.directory, copy.directory))
+                do.act_in(home, lambda: forget_move(self._disk, home.path))
+            finally:
+                self.end()
+        do.checkpoint_all(home)
+        do.checkpoint_all(old_home)
+
+
+def no_copy(topic_partition: TopicPartition) -> UsageError:
+    return UsageError(f"{topic_partition} has no copy that is complete and could take its place.")
+
+
+def _check_same(source: Log, copy: Log) -> None:
+    """UsageError unless a copy that another run has begun has the very batches of the log."""
+    offset = agreement(source, copy)
+    if offset < copy.log_end_offset:
+        raise UsageError(
+            f"{copy.directory} differs from {source.directory} from offset {offset} on: it was begun before "
+            f"the last start, and the log has changed since. Truncate it there and fill it again."
+        )
