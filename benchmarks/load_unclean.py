@@ -23,7 +23,8 @@ import numpy as np
 from benchmarks.log_directory import LoadedDirectory, segments
 from benchmarks.rounds import Rounds
 from stratalog.buffers import aligned_buffer
-from stratalog.directory.recovery.recover import RecoveryChoices, recover_directories
+from stratalog.directory.recovery.choices import RecoveryChoices
+from stratalog.directory.recovery.recover import recover_directories
 from stratalog.files.disk import Disk
 from stratalog.segment.scan import SCAN_SIZE, scan_segment
 

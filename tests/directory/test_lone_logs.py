@@ -13,7 +13,8 @@ import pytest
 from stratalog import LogDirLockedError, LogManager, NeedsRecoveryError, open_log
 from stratalog.cli import main
 from stratalog.config import LogConfig, ManagerConfig, ServerConfig
-from stratalog.directory.recovery.recover import RecoveryChoices, recover_directories
+from stratalog.directory.recovery.choices import RecoveryChoices
+from stratalog.directory.recovery.recover import recover_directories
 from stratalog.directory.session import Unclean
 from stratalog.errors import NotALogDirectoryError, UsageError
 from stratalog.files.lock import DirectoryLock, is_locked

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from stratalog.config import read_server_properties
-from stratalog.directory.recovery.recover import RecoveryChoices, recover_directories
+from stratalog.directory.recovery.choices import RecoveryChoices
+from stratalog.directory.recovery.recover import recover_directories
 from stratalog.directory.recovery.result import DirectoryReport, Outcome
 from stratalog.directory.work_dir import WorkDirDisk
 from stratalog.errors import DiskError, FileOwnerError

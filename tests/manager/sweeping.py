@@ -13,7 +13,8 @@ from functools import cache
 
 from stratalog.config import LogConfig, ManagerConfig, ServerConfig
 from stratalog.directory.clean_state import NOTE
-from stratalog.directory.recovery.recover import RecoveryChoices, recover_directories
+from stratalog.directory.recovery.choices import RecoveryChoices
+from stratalog.directory.recovery.recover import recover_directories
 from stratalog.directory.recovery.result import DirectoryReport, Outcome
 from stratalog.files.names import TopicPartition
 from stratalog.files.simulated import SimulatedDisk

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from stratalog.clock import Clock, system_clock
 from stratalog.config import ServerConfig
 from stratalog.directory.layout import Problem
-from stratalog.directory.recovery.recover import RecoveryChoices, recover_directories
+from stratalog.directory.recovery.choices import RecoveryChoices
+from stratalog.directory.recovery.recover import recover_directories
 from stratalog.directory.recovery.result import DirectoryReport, Outcome, RecoveryReport
 from stratalog.directory.startup_refusals import RefusalKind, StartupRefusal, startup_refusals
 from stratalog.engine.progress import OnProgress

@@ -7,7 +7,8 @@ import shutil
 from pathlib import Path
 
 from stratalog.config import read_server_properties
-from stratalog.directory.recovery.recover import RecoveryChoices, recover_directories
+from stratalog.directory.recovery.choices import RecoveryChoices
+from stratalog.directory.recovery.recover import recover_directories
 from stratalog.directory.recovery.result import DirectoryReport, RecoveryReport
 from stratalog.files.disk import Disk
 from tests.fixtures import catalog

@@ -8,7 +8,8 @@ from functools import cache
 import pytest
 
 from stratalog.config import LogConfig, ManagerConfig, ServerConfig
-from stratalog.directory.recovery.recover import RecoveryChoices, recover_directories
+from stratalog.directory.recovery.choices import RecoveryChoices
+from stratalog.directory.recovery.recover import recover_directories
 from stratalog.errors import DiskError
 from stratalog.files.simulated import PowerCut, SimulatedDisk
 from stratalog.manager.manager import LogManager

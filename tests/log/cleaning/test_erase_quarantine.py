@@ -6,7 +6,8 @@ from stratalog.files.simulated import SimulatedDisk
 from stratalog.log.cleaning.erase_quarantine import find_kept
 from stratalog.log.cleaning.erase_selection import Matcher, Selection
 from stratalog.log.recovery.manifest import PREFIX
-from stratalog.log.recovery.quarantine import ZERO_BLOCK_SIZE, Quarantine
+from stratalog.log.recovery.quarantine import Quarantine
+from stratalog.log.recovery.zero_runs import ZERO_BLOCK_SIZE
 from stratalog.records.build import BatchOptions, Record, build_batch
 from stratalog.records.compression import Codec
 from stratalog.records.reader import read_batches

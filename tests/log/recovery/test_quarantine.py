@@ -16,7 +16,8 @@ from stratalog.errors import DiskError, QuarantineError, QuarantineFullError
 from stratalog.files.disk import Disk
 from stratalog.files.simulated import PowerCut, SimulatedDisk
 from stratalog.log.recovery.manifest import MANIFEST, PREFIX, Kept
-from stratalog.log.recovery.quarantine import ZERO_BLOCK_SIZE, Quarantine
+from stratalog.log.recovery.quarantine import Quarantine
+from stratalog.log.recovery.zero_runs import ZERO_BLOCK_SIZE
 
 ROOT, PARTITION = "/logs", "/logs/t-0"
 NAME = f"{42:020d}.log"

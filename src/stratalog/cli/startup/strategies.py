@@ -30,7 +30,8 @@ from stratalog.config import LogConfig
 from stratalog.directory.checkpoints import DirectoryCheckpoints
 from stratalog.directory.clean_shutdown import CleanShutdownFile
 from stratalog.directory.layout import PartitionEntry, classify
-from stratalog.directory.recovery.recover import RecoveryChoices, recover_directories
+from stratalog.directory.recovery.choices import RecoveryChoices
+from stratalog.directory.recovery.recover import recover_directories
 from stratalog.errors import CorruptIndexError
 from stratalog.files.disk import Disk
 from stratalog.files.entries import EntryKind, ExpectedFile, Path, ReadFile

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from stratalog.buffers import aligned_buffer
@@ -27,6 +27,7 @@ from stratalog.directory.locking import Locks, MakeLock
 from stratalog.directory.node import Node, find_node
 from stratalog.directory.owners import current_user
 from stratalog.directory.pending_move import finish_pending_move
+from stratalog.directory.recovery.choices import RecoveryChoices
 from stratalog.directory.recovery.directory_recovery import DirectoryRecovery
 from stratalog.directory.recovery.finishing import Finisher, PartitionRecovery
 from stratalog.directory.recovery.marking import (
@@ -53,35 +54,12 @@ from stratalog.files.entries import FileId
 from stratalog.files.lock import DirectoryLock
 from stratalog.files.reading import DiskReader
 from stratalog.log.recovery.facts import Finding
-from stratalog.log.recovery.plan import RecoveryPlan
 from stratalog.log.recovery.quarantine import Quarantine
 from stratalog.log.recovery.survey import RecoveryOptions, Survey, survey_partition
 from stratalog.log.recovery.task import ScanResult, ScanTask, run_scan
 from stratalog.segment.scan import SCAN_SIZE
 
 _reused = threading.local()  # memory of each reader: made anew, it would be slower to read into
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecoveryChoices:
-    """What an operator can ask for.
-
-    `process_crash`: only the process died, not the machine, so nothing written can be lost. `quarantine`:
-    the directory that keeps what is cut off, in place of the log directory itself; `keeps_cuts` False: none.
-    `work_dir`: a directory with room, for what a full disk has none for (`work_dir.py`).
-    """
-
-    dry_run: bool = False
-    scan_all: bool = False
-    salvage: bool = False
-    keep_open_transactions: bool = False
-    process_crash: bool = False
-    readers: int | None = None
-    quarantine: str | None = None
-    keeps_cuts: bool = True
-    work_dir: str | None = None
-    user: int | None = None  # who writes; the process's own user unless told otherwise
-    on_plan: Callable[[RecoveryPlan], object] | None = None  # is given each partition's plan by a dry run
 
 
 def recover_directories(

@@ -25,7 +25,8 @@ from stratalog.files.names import (
 )
 from stratalog.log.checkpoint_file import format_checkpoint
 from stratalog.log.epochs import EpochEntry, EpochStitch
-from stratalog.log.recovery.facts import Cut, FileFact, Finding, FindingKind, missing_snapshot, stuck_readers
+from stratalog.log.recovery.facts import Cut, FileFact, Finding, FindingKind, stuck_readers
+from stratalog.log.recovery.findings import damage_that_stays, findings_of
 from stratalog.log.recovery.index_checks import IndexCheck, IndexState
 from stratalog.log.recovery.inventory import SegmentFiles
 from stratalog.log.recovery.result_scans import ResultScans
@@ -202,17 +203,7 @@ class _Planner:
         return epochs.entries
 
     def _report(self, sequence: RecoverySequence, states: Iterable[SegmentState]) -> None:
-        for state in states:
-            scan = self._scans.by_base.get(state.base_offset)
-            if scan is not None and state.is_protected and scan.stop is not ScanStop.END:
-                position = scan.start_position + scan.valid_size
-                self._say(
-                    FindingKind.DAMAGE_BELOW_RECOVERY_POINT,
-                    segment_file_name(state.base_offset, FileKind.LOG),
-                    f"At byte {position}: {scan.reason}",
-                    "This part of the log counts as flushed, so it is left as it is; readers stop there. "
-                    "Where the partition has other replicas, take one of those.",
-                )
+        self._findings += damage_that_stays(states, self._scans.by_base)
         for split in self._splits:
             self._say(
                 FindingKind.SPLIT_SEGMENT,
@@ -220,24 +211,7 @@ class _Planner:
                 f"Its offsets are more than 2^31 - 1 apart: {len(split.states)} segments have room for them.",
                 "It is split, as a broker does.",
             )
-        for offset in sequence.contradictions:
-            self._say(
-                FindingKind.PRODUCER_STATE,
-                "",
-                f"The batch at offset {offset} is outside of the transaction that its producer has open.",
-                "It stays. A broker that recovers this log by itself does not start over it.",
-            )
-        if sequence.is_below_start:
-            self._say(
-                FindingKind.BELOW_LOG_START,
-                "",
-                f"No record is left from {self._survey.settings.log_start_offset} on, where the log starts.",
-                "It begins anew there, empty.",
-            )
-        is_clean = self._survey.settings.had_clean_shutdown
-        is_told = self._survey.end_offset is not None  # by the survey, which knew where the log ends
-        if is_clean and not is_told and sequence.log_end_offset in sequence.snapshots.written:
-            self._findings.append(missing_snapshot(sequence.log_end_offset))
+        self._findings += findings_of(sequence, self._survey)
 
     def _say(self, kind: FindingKind, file: str, words: str, consequence: str) -> None:
         self._findings.append(Finding(kind=kind, file=file, words=words, consequence=consequence))

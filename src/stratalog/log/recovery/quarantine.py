@@ -26,7 +26,6 @@ import os
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +35,6 @@ from stratalog.clock import Clock, system_clock
 from stratalog.errors import DiskError, QuarantineError, QuarantineFullError
 from stratalog.files.disk import DirectoryEntry, Disk, Path
 from stratalog.files.entries import FileId, lasting_id
-from stratalog.files.reading import DiskReader
 from stratalog.log.recovery.manifest import (
     MANIFEST,
     PREFIX,
@@ -46,12 +44,11 @@ from stratalog.log.recovery.manifest import (
     is_same_range,
     parse_line,
 )
+from stratalog.log.recovery.zero_runs import runs_of_range
 
-ZERO_BLOCK_SIZE = 4096
-_CHUNK_SIZE = 1 << 20  # a multiple of the block
+_CHUNK_SIZE = 1 << 20
 _LONGEST_NAME = 255  # bytes, on common file systems
 _LARGEST_MANIFEST = 256 << 20  # a line for each of a million things that were kept
-_MOST_PARTS = 4096  # a line of the manifest stays readable
 
 
 _ADVICE = "name a directory on another disk with --quarantine, or give up these bytes with --no-quarantine."
@@ -100,7 +97,7 @@ class Quarantine:
         # Only now is it worth a look into them: a preallocated tail is all zeros.
         needed = 0
         for path, position, size in wanted:
-            parts, _ = _survey(self._disk, path, position, size)
+            parts, _ = runs_of_range(self._disk, path, position, size)
             needed += sum(length for length, is_zero in parts if not is_zero)
         if needed > free:
             raise QuarantineFullError(self.directory, needed, free, self._advice)
@@ -121,7 +118,7 @@ class Quarantine:
         QuarantineFullError, with nothing changed, where they do not fit.
         """
         with self._lock:
-            parts, digest = _survey(self._disk, source, position, size)
+            parts, digest = runs_of_range(self._disk, source, position, size)
             directory = log_directory_of(os.path.dirname(source))  # noqa: PTH120
             wanted = (directory, partition, file, position, size, digest)
             for kept in self._lines_of(directory, partition, file):
@@ -408,46 +405,6 @@ class Quarantine:
 def log_directory_of(partition_directory: Path) -> str:
     """The log directory that a partition's directory is in, as the manifest names it."""
     return os.path.dirname(os.path.abspath(partition_directory))  # noqa: PTH100, PTH120
-
-
-def _survey(disk: DiskReader, path: Path, position: int, size: int) -> tuple[list[tuple[int, bool]], str]:
-    """The range as runs of (size, whether it is zeros), and the SHA-256 of all of it."""
-    digest = hashlib.sha256()
-    runs: list[tuple[int, bool]] = []
-    buffer = aligned_buffer(_CHUNK_SIZE)
-    done = 0
-    while done < size:
-        view = buffer[: min(_CHUNK_SIZE, size - done)]
-        got = disk.read_into(path, view, position + done)
-        if got < len(view):
-            raise QuarantineError(
-                path, f"it ends at byte {position + done + got}, before what is to be kept."
-            )
-        digest.update(view.data)
-        for length, is_zero in _runs_of(view):
-            if runs and runs[-1][1] == is_zero:
-                runs[-1] = (runs[-1][0] + length, is_zero)
-            else:
-                runs.append((length, is_zero))
-        done += len(view)
-    if len(runs) > _MOST_PARTS:
-        runs = [(size, False)]
-    return runs, digest.hexdigest()
-
-
-def _runs_of(view: NDArray[np.uint8]) -> Iterable[tuple[int, bool]]:
-    """Whole blocks of zeros, and the bytes between them."""
-    whole = len(view) // ZERO_BLOCK_SIZE
-    blocks = view[: whole * ZERO_BLOCK_SIZE].reshape(whole, ZERO_BLOCK_SIZE)
-    is_zero = np.logical_not(np.any(blocks, axis=1))
-    changes = np.flatnonzero(np.diff(is_zero)) + 1
-    edges = [0, *changes.tolist(), whole]
-    for first, last in pairwise(edges):
-        if first < last:
-            yield (last - first) * ZERO_BLOCK_SIZE, bool(is_zero[first])
-    rest = len(view) - whole * ZERO_BLOCK_SIZE
-    if rest:
-        yield rest, False
 
 
 def _kept_parts(runs: list[tuple[int, bool]], name: str) -> tuple[KeptPart, ...]:

@@ -1,0 +1,48 @@
+"""What the order of a log's recovery has brought to light, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from stratalog.files.names import FileKind, segment_file_name
+from stratalog.log.recovery.facts import Finding, FindingKind, missing_snapshot
+from stratalog.log.recovery.sequence import RecoverySequence, SegmentState
+from stratalog.log.recovery.survey import Survey
+from stratalog.segment.scan import ScanStop, SegmentScan
+
+
+def damage_that_stays(states: Iterable[SegmentState], scans: Mapping[int, SegmentScan]) -> Iterator[Finding]:
+    """Damage in segments that count as flushed; the scans by base offset."""
+    for state in states:
+        scan = scans.get(state.base_offset)
+        if scan is not None and state.is_protected and scan.stop is not ScanStop.END:
+            position = scan.start_position + scan.valid_size
+            yield Finding(
+                kind=FindingKind.DAMAGE_BELOW_RECOVERY_POINT,
+                file=segment_file_name(state.base_offset, FileKind.LOG),
+                words=f"At byte {position}: {scan.reason}",
+                consequence="This part of the log counts as flushed, so it is left as it is; readers stop "
+                "there. Where the partition has other replicas, take one of those.",
+            )
+
+
+def findings_of(sequence: RecoverySequence, survey: Survey) -> Iterator[Finding]:
+    """Contradictions, a log that ends before its start, a snapshot that a clean stop would have left."""
+    for offset in sequence.contradictions:
+        yield Finding(
+            kind=FindingKind.PRODUCER_STATE,
+            file="",
+            words=f"The batch at offset {offset} is outside of the transaction that its producer has open.",
+            consequence="It stays. A broker that recovers this log by itself does not start over it.",
+        )
+    if sequence.is_below_start:
+        yield Finding(
+            kind=FindingKind.BELOW_LOG_START,
+            file="",
+            words=f"No record is left from {survey.settings.log_start_offset} on, where the log starts.",
+            consequence="It begins anew there, empty.",
+        )
+    is_clean = survey.settings.had_clean_shutdown
+    is_told = survey.end_offset is not None  # by the survey, which knew where the log ends
+    if is_clean and not is_told and sequence.log_end_offset in sequence.snapshots.written:
+        yield missing_snapshot(sequence.log_end_offset)
