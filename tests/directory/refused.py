@@ -5,6 +5,7 @@ Found by starting Kafka 4.3.1 on each (tests/kafka/test_startup_refusals.py does
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from collections.abc import Callable
@@ -168,3 +169,53 @@ def with_second(first: Path) -> Path:
     (second / META).write_text(re.sub("directory.id=.*\n", f"directory.id={OTHER_ID}\n", text))
     shutil.copy(first / ".kafka_cleanshutdown", second)
     return second
+
+
+NOBODY = 65534
+
+
+class Owned(NamedTuple):
+    """A file or folder that root has with this mode, in a directory of nobody's."""
+
+    name: str
+    mode: int
+    is_refused: bool = True
+
+    def make(self, directory: Path) -> None:
+        path = directory / self.name
+        if not path.exists():
+            path.write_bytes(b"")
+        os.chown(path, 0, 0)
+        path.chmod(self.mode)
+
+
+OUT_OF_REACH: dict[str, Owned] = {
+    f"{place.name} {place.mode:o}": place
+    for place in (
+        Owned("rolled-0/00000000000000000000.log", 0o644),
+        Owned("rolled-0/00000000000000000000.index", 0o644, is_refused=False),
+        Owned("rolled-0/00000000000000000000.index", 0o600),
+        Owned("rolled-0/00000000000000000072.index", 0o644),
+        Owned("rolled-0/00000000000000000072.timeindex", 0o644),
+        Owned("rolled-0/00000000000000000080.snapshot", 0o600),
+        Owned(ID, 0o600),
+        Owned(ID, 0o644, is_refused=False),
+        Owned(EPOCHS, 0o600),
+        Owned(EPOCHS, 0o644, is_refused=False),
+        Owned("rolled-0/README", 0o600),
+        Owned("README", 0o600, is_refused=False),
+        Owned("recovery-point-offset-checkpoint", 0o600),
+        Owned("recovery-point-offset-checkpoint", 0o644, is_refused=False),
+        Owned("cleaner-offset-checkpoint", 0o600),
+        Owned(META, 0o600),
+        Owned(META, 0o644, is_refused=False),
+        Owned(".lock", 0o644),
+        Owned("rolled-0", 0o755),
+        Owned(".kafka_cleanshutdown", 0o600, is_refused=False),
+    )
+}
+
+
+def give_to_nobody(directory: Path) -> None:
+    for path in (directory, *directory.rglob("*")):
+        os.chown(path, NOBODY, NOBODY)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,16 @@ import pytest
 from stratalog.directory.startup_refusals import startup_refusals
 from stratalog.files.disk import Disk
 from tests import profile
-from tests.directory.refused import ACCEPTED, REFUSED, Change, with_second
+from tests.directory.refused import (
+    ACCEPTED,
+    NOBODY,
+    OUT_OF_REACH,
+    REFUSED,
+    Change,
+    Owned,
+    give_to_nobody,
+    with_second,
+)
 from tests.fixtures import catalog
 from tests.kafka.broker import Broker
 from tests.kafka.jars import KafkaJars
@@ -33,6 +44,10 @@ CHOSEN = [
 REFUSED_HERE = REFUSED if profile.current() == profile.DEEP else {name: REFUSED[name] for name in CHOSEN}
 TAKEN = ["a directory without an id", "partition.metadata missing", "a file 1.log"]
 TAKEN_HERE = ACCEPTED if profile.current() == profile.DEEP else {name: ACCEPTED[name] for name in TAKEN}
+OWNED = ["rolled-0/00000000000000000000.log 644", "rolled-0/00000000000000000000.index 644"]
+OWNED_HERE = (
+    OUT_OF_REACH if profile.current() == profile.DEEP else {name: OUT_OF_REACH[name] for name in OWNED}
+)
 
 
 class AsItIs(Broker):
@@ -52,9 +67,10 @@ def refusals(*directories: Path) -> list[str]:
     return [found.name for found in startup_refusals(Disk(), directories)]
 
 
-def starts(jars: KafkaJars, *directories: Path) -> bool:
+def starts(jars: KafkaJars, *directories: Path, run_with: Sequence[str] = ()) -> bool:
     """Whether a broker starts, and all of these directories are online."""
-    broker = AsItIs(jars, directories[0].parent / "work", log_dirs=directories, properties=PROPERTIES)
+    work = directories[0].parent / "work"
+    broker = AsItIs(jars, work, log_dirs=directories, properties=PROPERTIES, run_with=run_with)
     try:
         broker.start()
         return not broker.log_lines(r"LogDirFailureChannel")
@@ -96,6 +112,31 @@ def test_two_directories_of_one_node(kafka_jars: KafkaJars, clean: Path, how: st
     assert refusals(clean, other) == ([] if how == "as it is" else ["meta.properties"])
 
     assert starts(kafka_jars, clean, other) == (how == "as it is")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a broker as another user")
+@pytest.mark.parametrize("place", OWNED_HERE.values(), ids=OWNED_HERE)
+def test_a_broker_of_another_user(kafka_jars: KafkaJars, open_folder: Path, place: Owned) -> None:
+    """Started as nobody, on its own directory with one file of root in it."""
+    jars = KafkaJars(release=kafka_jars.release, folder=open_folder / "jars", java=kafka_jars.java)
+    shutil.copytree(kafka_jars.folder, jars.folder)
+    (source,) = catalog.log_dirs("4.3.1", "clean")
+    directory = Path(shutil.copytree(source, open_folder / "data"))
+    (open_folder / "work").mkdir()
+    give_to_nobody(open_folder)
+    place.make(directory)
+    assert refusals(directory) == [place.name] * place.is_refused
+
+    as_nobody = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
+    assert starts(jars, directory, run_with=as_nobody) != place.is_refused
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that every user may enter, unlike those of pytest."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
 
 
 def test_a_directory_whose_meta_properties_was_formatted_again_is_taken(

@@ -7,14 +7,31 @@ of what it replaces. Anybody else owns what they write, so they may only change 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from stratalog.directory.layout import Layout
 from stratalog.errors import FileOwnerError
-from stratalog.files.entries import EntryKind
+from stratalog.files.entries import EntryKind, FileStatus
+from stratalog.files.names import (
+    CLEANER_OFFSET_CHECKPOINT,
+    LOCK,
+    LOG_START_OFFSET_CHECKPOINT,
+    META_PROPERTIES,
+    RECOVERY_POINT_CHECKPOINT,
+    REPLICATION_OFFSET_CHECKPOINT,
+    FileKind,
+)
 from stratalog.files.reading import DiskReader
 
 ROOT = 0
+_READ, _WRITE, _ENTER = 0o4, 0o6, 0o7  # what includes the one before
+_READ_AT_START = (
+    META_PROPERTIES,
+    RECOVERY_POINT_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    REPLICATION_OFFSET_CHECKPOINT,
+    CLEANER_OFFSET_CHECKPOINT,
+)
 
 
 def current_user() -> int:
@@ -36,16 +53,11 @@ def check_owners(disk: DiskReader, layout: Layout, user: int, groups: Collection
     if user == ROOT:
         return None
     others: dict[int, str] = {}  # a path of each group
-    for directory in (layout.directory, *(layout.path(entry) for entry in layout.partitions)):
-        names = [entry.name for entry in disk.list_directory(directory) if entry.kind is EntryKind.FILE]
-        for path in (directory, *(f"{directory}{os.sep}{name}" for name in names)):
-            status = disk.status(path)
-            if status is None:
-                continue
-            if status.user != user:
-                raise FileOwnerError(path, status.user, user)
-            if status.group not in groups:
-                others.setdefault(status.group, path)
+    for path, status in _all_of(disk, layout):
+        if status.user != user:
+            raise FileOwnerError(path, status.user, user)
+        if status.group not in groups:
+            others.setdefault(status.group, path)
     if not others:
         return None
     words = ", ".join(f"{group} ({path}, for one)" for group, path in sorted(others.items()))
@@ -53,3 +65,46 @@ def check_owners(disk: DiskReader, layout: Layout, user: int, groups: Collection
         f"{layout.directory}: user {user} is not in group {words}. What is written here gets another group; "
         "owner and permissions stay."
     )
+
+
+def out_of_reach(disk: DiskReader, layout: Layout) -> Iterator[tuple[str, FileStatus, int]]:
+    """Paths that a broker needs and may not use, with their facts and the broker's user.
+
+    The broker is taken for the owner of the log directory. Which groups it is in is not known: what a group
+    may do, it may. It reads all files of a partition, and opens all logs and the newest indexes for writing.
+    """
+    root = disk.status(layout.directory)
+    if root is None or root.user == ROOT:
+        return
+    newest = {layout.path(entry): _newest_segment(disk, layout.path(entry)) for entry in layout.partitions}
+    for path, status in _all_of(disk, layout):
+        directory, name = os.path.split(path)
+        if status.kind is EntryKind.DIRECTORY:
+            needed = _ENTER
+        elif directory == layout.directory:
+            needed = _WRITE if name == LOCK else _READ if name in _READ_AT_START else 0
+        else:
+            is_written = name.endswith(FileKind.LOG.value) or name in newest[directory]
+            needed = _WRITE if is_written else _READ
+        bits = status.mode >> 6 if status.user == root.user else status.mode >> 3 | status.mode
+        if bits & needed != needed:
+            yield path, status, root.user
+
+
+def _newest_segment(disk: DiskReader, partition: str) -> tuple[str, ...]:
+    """The names of the indexes that the newest segment has."""
+    names = disk.list_sizes(partition, FileKind.LOG.value)
+    stem = max((name for name in names if name.endswith(FileKind.LOG.value)), default="").removesuffix(
+        FileKind.LOG.value
+    )
+    return tuple(f"{stem}{kind.value}" for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX))
+
+
+def _all_of(disk: DiskReader, layout: Layout) -> Iterator[tuple[str, FileStatus]]:
+    """The log directory, its partitions and the files in them."""
+    for directory in (layout.directory, *(layout.path(entry) for entry in layout.partitions)):
+        names = [entry.name for entry in disk.list_directory(directory) if entry.kind is EntryKind.FILE]
+        for path in (directory, *(f"{directory}{os.sep}{name}" for name in names)):
+            status = disk.status(path)
+            if status is not None:
+                yield path, status

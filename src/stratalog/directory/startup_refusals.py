@@ -27,6 +27,7 @@ from stratalog.directory.checkpoints import DirectoryCheckpoints
 from stratalog.directory.cluster_metadata import METADATA_DIRECTORY
 from stratalog.directory.layout import Layout, classify, find_duplicates
 from stratalog.directory.meta_properties import MetaProperties, directory_id_problem, read_meta_properties
+from stratalog.directory.owners import out_of_reach
 from stratalog.errors import CheckpointNumberError, CorruptCheckpointError, DiskError
 from stratalog.files.entries import EntryKind, Path
 from stratalog.files.names import (
@@ -67,6 +68,7 @@ class RefusalKind(Enum):
     PARTITION_METADATA = "partition_metadata"
     FILE_NAME = "file_name"
     QUORUM_STATE = "quorum_state"
+    OWNER = "owner"
     UNREADABLE = "unreadable"
 
 
@@ -222,6 +224,7 @@ def _of_layout(disk: DiskReader, layout: Layout) -> Iterator[StartupRefusal]:
             RefusalKind.FOLDER, directory, problem.name, "This is not the folder of a partition.", _MOVE
         )
     yield from _of_checkpoints(disk, directory)
+    yield from _of_owners(disk, layout)
     for entry in layout.partitions:
         yield from _of_partition(disk, directory, entry.name)
     for name in (*layout.waiting, *layout.strays):
@@ -252,6 +255,25 @@ def _of_checkpoints(disk: DiskReader, directory: str) -> Iterator[StartupRefusal
                 f"{_REWRITE}; or delete it, which has the same effect as an empty one.",
                 takes_offline=True,
             )
+
+
+def _of_owners(disk: DiskReader, layout: Layout) -> Iterator[StartupRefusal]:
+    """Files that root has left, or made unreadable: a broker opens all of them for writing."""
+    try:
+        found = [*out_of_reach(disk, layout)]
+    except DiskError as error:
+        yield _unreadable(layout.directory, "", error)
+        return
+    for path, status, user in found:
+        yield StartupRefusal(
+            RefusalKind.OWNER,
+            layout.directory,
+            path.removeprefix(layout.directory).lstrip(os.sep),
+            f"It belongs to user {status.user} with mode {status.mode:o}: user {user}, who owns the log "
+            "directory, may not use it.",
+            f"Give it to the broker's user, as in `chown {user} {path}` or `chmod u+rw {path}`.",
+            takes_offline=True,
+        )
 
 
 def _of_quorum_state(disk: DiskReader, directory: str) -> Iterator[StartupRefusal]:

@@ -201,6 +201,14 @@ def _will_be_repaired(refusal: StartupRefusal, directory: DirectoryReport) -> bo
     partition = os.path.dirname(refusal.name)  # noqa: PTH120
     if refusal.kind is RefusalKind.LEADER_EPOCHS:
         return any(found.name == partition for found in directory.partitions)
+    if refusal.kind is RefusalKind.OWNER:
+        file = os.path.basename(refusal.name)  # noqa: PTH119
+        return any(
+            finding.file == file and finding.kind is FindingKind.LEFTOVER
+            for found in directory.partitions
+            if found.name == partition
+            for finding in found.findings
+        )
     if refusal.kind is RefusalKind.PARTITION_METADATA:
         return any(problem.name == partition and problem.is_repaired for problem in directory.problems)
     return False
