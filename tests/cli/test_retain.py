@@ -267,6 +267,23 @@ def test_retain_of_one_topic_does_not_cut_another_without_naming_it(
     assert json.loads((planted.data / MARKER).read_text())["brokerEpoch"] == -1
 
 
+def test_a_log_that_must_be_cut_in_a_clean_directory_is_not_cut_in_passing(
+    planted: Planted, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = planted.data / "orders-0" / f"{10:020d}.log"
+    path.with_suffix(".index").unlink()
+    torn = path.read_bytes() + path.read_bytes()[:20]
+    path.write_bytes(torn)
+
+    assert run(planted) == 3
+
+    words = capsys.readouterr().err
+    assert f"20 bytes of {path.name} must be cut off" in words
+    assert f"Run `stratalog recover --all {planted.data}` first." in words
+    assert path.read_bytes() == torn
+    assert json.loads((planted.data / MARKER).read_text())["brokerEpoch"] == EPOCH
+
+
 def test_what_recovery_cuts_off_is_in_the_text_of_retain_too(
     planted: Planted, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,7 +13,7 @@ import os
 from stratalog.clock import Clock
 from stratalog.config import LogConfig
 from stratalog.directory.log_directory import LogDirectory
-from stratalog.errors import InvalidNameError
+from stratalog.errors import InvalidNameError, NeedsRecoveryError
 from stratalog.files.disk import Disk
 from stratalog.files.names import DirectoryState, FileState, parse_partition_directory, parse_segment_file
 from stratalog.files.reading import DiskReader
@@ -30,12 +30,24 @@ def finish_replacements(
     is_loaded = parse_partition_directory(name).state in _LOADED
     if not is_loaded or not disk.exists(path) or not _is_unfinished(disk, path):
         return False
-    repair_partition(disk, clock, directory, name, config)
+    repair_partition(disk, clock, directory, name, config, may_cut=False)
     return True
 
 
-def repair_partition(disk: Disk, clock: Clock, directory: LogDirectory, name: str, config: LogConfig) -> None:
-    """Bring a partition to the state that a clean close leaves, as a start would that finds the marker."""
+def repair_partition(
+    disk: Disk,
+    clock: Clock,
+    directory: LogDirectory,
+    name: str,
+    config: LogConfig,
+    *,
+    may_cut: bool = True,
+) -> None:
+    """Bring a partition to the state that a clean close leaves, as a start would that finds the marker.
+
+    NeedsRecoveryError if bytes of its log would be cut off and that is not asked for: then nothing was
+    changed.
+    """
     from stratalog.log.recovery.plan import RecoveryPlan
     from stratalog.log.recovery.quarantine import Quarantine  # only for those who need it
     from stratalog.log.recovery.run import recover_partition
@@ -44,6 +56,13 @@ def repair_partition(disk: Disk, clock: Clock, directory: LogDirectory, name: st
     key = parse_partition_directory(name).topic_partition
 
     def on_plan(plan: RecoveryPlan) -> None:
+        if plan.cuts and not may_cut:
+            raise NeedsRecoveryError(
+                f"{directory.path}{os.sep}{name}",
+                f"{plan.cuts[0].size} bytes of {plan.cuts[0].file} must be cut off, though the directory was "
+                f"shut down cleanly: {plan.cuts[0].reason.rstrip('.')}",
+                f"Run `stratalog recover --all {directory.path}` first.",
+            )
         if plan.cuts:
             directory.before_change()
             directory.forget_epoch()  # first: killed behind the cut, nobody would know of it

@@ -191,7 +191,10 @@ class Maintenance:
                 if partition.is_change:
                     path = f"{directory.path}{os.sep}{partition.name}"
                     with progress.part(path, partition.name) as on_read:
-                        planned[index] = doing.do(partition, on_read)
+                        try:
+                            planned[index] = doing.do(partition, on_read)
+                        except NeedsRecoveryError as refusal:  # of this log, in which nothing was changed
+                            planned[index] = PartitionWork(name=partition.name, error=str(refusal))
             index = len(planned)
             doing.write_checkpoints()
             session.put_back(directory)
@@ -250,7 +253,8 @@ class _Doing:
         try:
             log = self._load(name, key)
         except NeedsRecoveryError:
-            repair_partition(self._disk, self._clock, self._directory, name, self._known.of(key.topic))
+            config = self._known.of(key.topic)
+            repair_partition(self._disk, self._clock, self._directory, name, config, may_cut=False)
             log = self._load(name, key)
         try:
             log.update_high_watermark(self._watermarks.get(key, 0))
