@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
@@ -157,6 +158,20 @@ def test_readers_wait_for_whoever_takes_the_outcomes() -> None:
                 break
 
     assert len(begun) <= 2 * MOST_WAITING + 2
+
+
+def test_a_task_may_read_ahead_in_a_thread_of_its_own() -> None:
+    disk = contents(["x"])
+
+    def run(door: DiskReader, _: int) -> bytes:
+        with ThreadPoolExecutor(1) as helper:
+            return helper.submit(door.read_at, "/data/x", 10, 0).result()
+
+    outcomes: list[Outcome[object, object]] = []
+    uses = scan_all({DISK_A: [0]}, run, disk=disk, outcomes=outcomes)
+
+    assert [outcome.value for outcome in outcomes] == [bytes(10)]
+    assert uses[0].bytes_read == 10
 
 
 def test_closing_ends_readers_in_the_middle_of_their_tasks() -> None:

@@ -17,6 +17,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import partial
 from typing import Generic
 
 from stratalog.engine.devices import (
@@ -56,13 +57,14 @@ def read_devices(
 ) -> Generator[Outcome[Task, Result], None, tuple[DeviceUse, ...]]:
     """The outcome of every task, those of one device begun in their order; returns how each was used.
 
-    `function` gets a disk that only reads, in a thread of ours. `readers` for each device instead of as many
-    as measuring finds best. `on_reading` is called where the outcomes are taken, every few milliseconds.
+    `function` gets a disk that only reads, for the length of its task, in a thread of ours. `readers`
+    for each device instead of as many as measuring finds best. `on_reading` is called where the outcomes are
+    taken, every few milliseconds.
     """
     outcomes: _Outcomes[Task, Result] = _Outcomes()
     stop, changed = threading.Event(), threading.Condition()
     pools = [
-        _Pool(device, queue, function, outcomes, ReadingDisk(disk), readers, stop, changed, monotonic)
+        _Pool(device, queue, function, outcomes, disk, readers, stop, changed, monotonic)
         for device, queue in queues.items()
     ]
     try:
@@ -142,7 +144,7 @@ class _Pool(Generic[Task, Result]):
         queue: Sequence[tuple[int, Task]],
         function: TaskFunction[Task, Result],
         outcomes: _Outcomes[Task, Result],
-        disk: ReadingDisk,
+        disk: DiskReader,
         readers: int | None,
         stop: threading.Event,
         changed: threading.Condition,
@@ -156,9 +158,8 @@ class _Pool(Generic[Task, Result]):
         self._stop = stop
         self._monotonic = monotonic
         self._changed = changed
-        self._numbers = threading.local()
         self._disk = disk
-        disk.before_read = self._before_read
+        self._disks: dict[int, ReadingDisk] = {}  # one for each reader, whose helpers may read through it too
         self._count = ReaderCount() if readers is None else fixed_count(readers)
         self._threads: list[threading.Thread] = []
         self._running = self._most = 0
@@ -174,7 +175,7 @@ class _Pool(Generic[Task, Result]):
 
     def adjust(self) -> None:
         """Measure, decide, and start readers if more are wanted."""
-        now_s, total = self._monotonic(), self._disk.bytes_read
+        now_s, total = self._monotonic(), self._bytes_read
         self._meter.note(now_s, total)
         seconds, size = now_s - self._window_s, total - self._window_bytes
         is_full = seconds >= SHORTEST_WINDOW_S and (size >= WINDOW_SIZE or seconds >= LONGEST_WINDOW_S)
@@ -192,6 +193,8 @@ class _Pool(Generic[Task, Result]):
         if is_full:
             self._window_s, self._window_bytes = now_s, total
         for number in missing:
+            if number not in self._disks:
+                self._disks[number] = ReadingDisk(self._disk, partial(self._before_read, number))
             thread = threading.Thread(target=self._read, args=(number,), name=f"stratalog-{self.device.name}")
             self._threads.append(thread)
             thread.start()
@@ -202,7 +205,7 @@ class _Pool(Generic[Task, Result]):
         busy, before = busy_ms(self.device) if is_final else None, self._busy_before
         return DeviceUse(
             device=self.device,
-            bytes_read=self._disk.bytes_read,
+            bytes_read=self._bytes_read,
             seconds=seconds,
             rate=self._meter.rate,
             readers=min(self._count.count, self._running),
@@ -212,6 +215,10 @@ class _Pool(Generic[Task, Result]):
             else min(1.0, (busy - before) / 1000 / max(seconds, 1e-3)),
         )
 
+    @property
+    def _bytes_read(self) -> int:
+        return sum(disk.bytes_read for disk in self._disks.values())
+
     def join(self) -> None:
         with self._changed:
             self._changed.notify_all()
@@ -219,7 +226,7 @@ class _Pool(Generic[Task, Result]):
             thread.join()
 
     def _read(self, reader: int) -> None:
-        self._numbers.reader = reader
+        disk = self._disks[reader]
         try:
             while not self._stop.is_set():
                 with self._changed:
@@ -228,7 +235,7 @@ class _Pool(Generic[Task, Result]):
                     number, task = self._tasks.popleft()
                     if not self._tasks:
                         self._changed.notify_all()  # those that are held up need not wait for anybody now
-                self._outcomes.put(Outcome(number, task, self._run(task)))
+                self._outcomes.put(Outcome(number, task, self._run(disk, task)))
         except _Stopped:
             pass
         except BaseException as error:  # raised again where the outcomes are taken
@@ -240,14 +247,13 @@ class _Pool(Generic[Task, Result]):
                 self._changed.notify_all()
             self._outcomes.wake()
 
-    def _run(self, task: Task) -> Result | StratalogError:
+    def _run(self, disk: DiskReader, task: Task) -> Result | StratalogError:
         try:
-            return self._function(self._disk, task)
+            return self._function(disk, task)
         except StratalogError as error:
             return error
 
-    def _before_read(self) -> None:
-        reader = self._numbers.reader
+    def _before_read(self, reader: int) -> None:
         if self._stop.is_set():
             raise _Stopped
         if reader >= self._count.count and self._tasks:

@@ -8,6 +8,7 @@ Kafka: LogCleaner.CleanerThread.cleanLog
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 
 from stratalog.config import ManagerConfig
@@ -23,7 +24,7 @@ from stratalog.operations.work_report import Cleaned, PartitionWork
 
 
 class Compaction:
-    """The work of `compact`; one map for all of it, made when the first log needs it.
+    """The work of `compact`; one map for all of it, made when the first log needs it, in each thread.
 
     `rehearses` for a dry run: a plan then says to the byte what comes of it, which takes as much reading.
     """
@@ -31,7 +32,7 @@ class Compaction:
     def __init__(self, config: ManagerConfig, *, rehearses: bool = False) -> None:
         self._config = config
         self._rehearses = rehearses
-        self._map: OffsetMap | None = None
+        self._maps = threading.local()
 
     def plan(self, partition: Partition, now: int, on_read: CountRead) -> PartitionWork:
         """What is dirty; and in compacted logs which segments go, before the cleaning changes them."""
@@ -87,12 +88,13 @@ class Compaction:
         return PartitionWork(name=partition.name, cleaned=cleaned, deleted=found.deleted)
 
     def _offset_map(self) -> OffsetMap:
-        if self._map is None:
-            self._map = OffsetMap(
+        if not hasattr(self._maps, "map"):
+            self._maps.map = OffsetMap(
                 self._config.log_cleaner_dedupe_buffer_size,
                 load_factor=self._config.log_cleaner_io_buffer_load_factor,
             )
-        return self._map
+        found: OffsetMap = self._maps.map
+        return found
 
     def _clean(
         self, log: Log, checkpoint: int | None, now: int, on_read: CountRead

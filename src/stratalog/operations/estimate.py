@@ -15,9 +15,11 @@ from dataclasses import dataclass, field, replace
 from stratalog.clock import Clock, system_clock
 from stratalog.config import LogConfig, ManagerConfig
 from stratalog.directory.known_topics import KnownTopics, TopicSources
-from stratalog.directory.layout import classify
+from stratalog.directory.partitions import FoundPartition
 from stratalog.directory.session import unique_paths
+from stratalog.engine.engine import results_in_order
 from stratalog.engine.progress import OnProgress
+from stratalog.engine.threads import ThreadEngine
 from stratalog.errors import StratalogError
 from stratalog.files.reading import DiskReader
 from stratalog.log.cleaning.clean import DirtyLog
@@ -25,7 +27,7 @@ from stratalog.log.cleaning.offset_map import OffsetMap
 from stratalog.log.cleaning.sampling import ENOUGH, sample_log
 from stratalog.log.cleaning.tally import KeyTally, Prefix, Tally
 from stratalog.operations.estimate_report import EstimateReport, PartitionEstimate, TopicEstimate
-from stratalog.operations.looking import Partition, UnreadablePartition, check_names, is_named, look
+from stratalog.operations.looking import LookedAt, Partition, UnreadablePartition, check_names
 from stratalog.operations.read_progress import CountRead, ReadProgress, logs_size, nobody
 from stratalog.operations.rehearsing import Rehearser, find_dirty, last_records_of_view, set_stage
 
@@ -73,24 +75,23 @@ class _Running:
             asked.manager.log_cleaner_dedupe_buffer_size,
             load_factor=asked.manager.log_cleaner_io_buffer_load_factor,
         )
-        self._names: dict[str, dict[str, list[str]]] = {}  # by topic, by directory
-        for path in paths:
-            for entry in classify(asked.disk, path).partitions:
-                if not asked.names or is_named(entry, asked.names):
-                    by_path = self._names.setdefault(entry.topic_partition.topic, {})
-                    by_path.setdefault(path, []).append(entry.name)
+        self._looked_at = {path: LookedAt(asked.disk, path, known, asked.names) for path in paths}
+        self._found: dict[str, list[tuple[str, FoundPartition]]] = {}  # by topic, with their directories
+        for path, looked_at in self._looked_at.items():
+            for found in looked_at.partitions:
+                self._found.setdefault(found.topic_partition.topic, []).append((path, found))
         # In full what is dirty is read twice; how much that is, is not known before it is looked at.
         times = 2 if asked.draws is None else 1
         sizes = {
-            f"{path}{os.sep}{name}": times * logs_size(asked.disk, f"{path}{os.sep}{name}")
-            for by_path in self._names.values()
-            for path, names in by_path.items()
-            for name in names
+            f"{path}{os.sep}{each.entry.name}": times
+            * logs_size(asked.disk, f"{path}{os.sep}{each.entry.name}")
+            for found in self._found.values()
+            for path, each in found
         }
         self._progress = ReadProgress(on_progress, sizes, stage="reading")
 
     def topics(self) -> Iterator[TopicEstimate]:
-        for topic in sorted(self._names):
+        for topic in sorted(self._found):
             keys = Tally()
             prefixes = None if self._asked.prefix is None else Tally(self._asked.prefix)
             tallies = [keys] if prefixes is None else [keys, prefixes]
@@ -105,13 +106,19 @@ class _Running:
                 prefixes=() if prefixes is None else tuple(prefixes.largest("freed", top, least_draws=least)),
             )
 
-    def _partitions(self, topic: str, tallies: list[Tally]) -> Iterator[PartitionEstimate]:
-        asked = self._asked
-        for path, names in self._names[topic].items():
-            for partition in look(asked.disk, asked.clock, path, self._known, names):
-                with self._progress.part(f"{path}{os.sep}{partition.name}", topic) as on_read:
-                    found = self._estimate(path, partition, tallies, on_read)
-                yield found
+    def _partitions(self, topic: str, tallies: list[Tally]) -> list[PartitionEstimate]:
+        """The partitions of a topic, one after the other: they share the map and the tallies of keys."""
+
+        def estimate(disk: DiskReader, task: tuple[str, FoundPartition]) -> PartitionEstimate:
+            path, found = task
+            with (
+                self._looked_at[path].open(disk, self._asked.clock, found) as partition,
+                self._progress.part(f"{path}{os.sep}{found.entry.name}", topic) as on_read,
+            ):
+                return self._estimate(path, partition, tallies, on_read)
+
+        engine = ThreadEngine(1, disk=self._asked.disk)
+        return results_in_order(engine.run(estimate, self._found[topic], on_progress=self._progress.tell))
 
     def _estimate(
         self, path: str, partition: Partition | UnreadablePartition, tallies: list[Tally], on_read: CountRead
@@ -144,7 +151,7 @@ class _Running:
     ) -> PartitionEstimate:
         tally = KeyTally(tallies)
         rehearser = Rehearser(
-            disk=self._asked.disk,
+            disk=partition.disk,
             clock=self._asked.clock,
             offset_map=self._map,
             work_dir=self._asked.work_dir,
@@ -181,12 +188,12 @@ class _Running:
         if found is None:
             return replace(blank, deleted=deleted)
         log = DirtyLog(
-            disk=asked.disk,
+            disk=partition.disk,
             segments=stage.segments,
             config=config,
             first_dirty_offset=found.first_dirty,
             first_uncleanable_offset=found.first_uncleanable,
-            last_records=last_records_of_view(partition.view, asked.disk, asked.clock),
+            last_records=last_records_of_view(partition.view, partition.disk, asked.clock),
         )
         sampled = sample_log(
             log,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from stratalog.clock import Clock
@@ -16,7 +17,7 @@ from stratalog.config import LogConfig
 from stratalog.directory.checkpoints import DirectoryCheckpoints, clamp
 from stratalog.directory.known_topics import KnownTopics
 from stratalog.directory.layout import PartitionEntry, classify
-from stratalog.directory.partitions import LOADED, list_partitions, open_view
+from stratalog.directory.partitions import LOADED, FoundPartition, list_partitions, open_view
 from stratalog.errors import StratalogError, UsageError
 from stratalog.files.entries import DirectoryEntry, EntryKind
 from stratalog.files.names import FileState, TopicPartition, parse_segment_file
@@ -125,29 +126,60 @@ def look(
     Each is closed when the next one is asked for. `starts` are log start offsets over those of the
     checkpoint.
     """
-    checkpoints = DirectoryCheckpoints(disk, directory)
-    watermarks = checkpoints.high_watermarks.read()
-    cleaned = checkpoints.cleaner_offsets.read()
-    for found in list_partitions(disk, directory, LOADED):
+    looked_at = LookedAt(disk, directory, known, names, starts=starts)
+    for found in looked_at.partitions:
+        with looked_at.open(disk, clock, found) as partition:
+            yield partition
+
+
+class LookedAt:
+    """A log directory whose listing and checkpoints were read; its partitions are opened one by one.
+
+    `partitions` are those of the topics or partitions that are named. `starts` are log start offsets over
+    those of the checkpoint.
+    """
+
+    def __init__(
+        self,
+        disk: DiskReader,
+        directory: str,
+        known: KnownTopics,
+        names: Sequence[str] = (),
+        *,
+        starts: Mapping[TopicPartition, int] | None = None,
+    ) -> None:
+        checkpoints = DirectoryCheckpoints(disk, directory)
+        self._directory, self._known = directory, known
+        self._watermarks = checkpoints.high_watermarks.read()
+        self._cleaned = checkpoints.cleaner_offsets.read()
+        self.partitions = [
+            replace(found, log_start_offset=(starts or {}).get(found.topic_partition, found.log_start_offset))
+            for found in list_partitions(disk, directory, LOADED)
+            if found.topic_partition.topic != CLUSTER_METADATA and (not names or is_named(found.entry, names))
+        ]
+
+    @contextmanager
+    def open(
+        self, disk: DiskReader, clock: Clock, found: FoundPartition
+    ) -> Iterator[Partition | UnreadablePartition]:
+        """One of the partitions, read through this disk; any thread may do it."""
         entry, key = found.entry, found.topic_partition
-        if key.topic == CLUSTER_METADATA or (names and not is_named(entry, names)):
-            continue
-        found = replace(found, log_start_offset=(starts or {}).get(key, found.log_start_offset))
         try:
-            view = open_view(disk, clock, found, known.of(key.topic))
+            view = open_view(disk, clock, found, self._known.of(key.topic))
             find_timestamps(tuple(view.segments))
         except StratalogError as error:
             yield UnreadablePartition(entry=entry, error=str(error))
-            continue
+            return
         try:
+            watermark = self._watermarks.get(key, 0)
             yield Partition(
                 entry,
                 view,
                 disk=disk,
-                high_watermark=clamp(watermarks.get(key, 0), view.log_start_offset, view.log_end_offset),
-                has_high_watermark=key in watermarks,
-                cleaner_checkpoint=cleaned.get(key),
-                refusal=known.refusal(directory, entry),
+                high_watermark=clamp(watermark, view.log_start_offset, view.log_end_offset),
+                has_high_watermark=key in self._watermarks,
+                cleaner_checkpoint=self._cleaned.get(key),
+                refusal=self._known.refusal(self._directory, entry),
             )
         finally:
             view.close()

@@ -24,22 +24,26 @@ from stratalog.directory.known_topics import KnownTopics, TopicSources
 from stratalog.directory.layout import classify
 from stratalog.directory.locking import MakeLock
 from stratalog.directory.log_directory import LogDirectory
+from stratalog.directory.partitions import FoundPartition
 from stratalog.directory.repairing import repair_partition
 from stratalog.directory.session import Session, Unclean
+from stratalog.engine.engine import results_in_order
 from stratalog.engine.progress import OnProgress
+from stratalog.engine.threads import ThreadEngine
 from stratalog.errors import NeedsRecoveryError, StratalogError
 from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock
 from stratalog.files.names import TopicPartition
+from stratalog.files.reading import DiskReader
 from stratalog.log.loader import load
 from stratalog.log.log import Log
 from stratalog.log.scheduler import Task
 from stratalog.operations.looking import (
+    LookedAt,
     Partition,
     UnreadablePartition,
     check_names,
     is_named,
-    look,
     waiting_files,
 )
 from stratalog.operations.opening import Opened, Opening
@@ -103,7 +107,7 @@ class Maintenance:
             # Only a dry run reads records for its plan.
             sizes = fixed._sizes_of_compacted(opened, known) if self.dry_run else {}
             reading = ReadProgress(on_progress, sizes, stage="reading")
-            planned = {path: [*fixed._plan(opened, path, known, work, now, reading)] for path in opened.paths}
+            planned = fixed._plan(opened, known, work, now, reading)
             if opened.session is None:
                 done = [
                     DirectoryWork(directory=path, partitions=tuple(found)) for path, found in planned.items()
@@ -144,31 +148,43 @@ class Maintenance:
         }
 
     def _plan(
-        self, opened: Opened, path: str, known: KnownTopics, work: Work, now: int, progress: ReadProgress
-    ) -> Iterator[PartitionWork]:
-        for partition in look(
-            opened.disk, self.clock, path, known, self.names, starts=opened.starts.get(path, {})
-        ):
-            rewritten = opened.rewritten.get(f"{path}{os.sep}{partition.name}")
+        self, opened: Opened, known: KnownTopics, work: Work, now: int, progress: ReadProgress
+    ) -> dict[str, list[PartitionWork]]:
+        """What is to be done, by directory. One reader for each device: a rehearsal fills an offset map."""
+        looked_at = {
+            path: LookedAt(opened.disk, path, known, self.names, starts=opened.starts.get(path))
+            for path in opened.paths
+        }
+        tasks = [(path, each) for path, found in looked_at.items() for each in found.partitions]
+
+        def plan(disk: DiskReader, task: tuple[str, FoundPartition]) -> PartitionWork:
+            directory, each = task
+            name = each.entry.name
+            path = f"{directory}{os.sep}{name}"
+            rewritten = opened.rewritten.get(path)
             if rewritten is not None:
                 words = f"recovery rewrites {rewritten}, and only then can be said what is done to the log"
-                yield PartitionWork(name=partition.name, not_known=words)
-                continue
-            if isinstance(partition, UnreadablePartition):
-                yield PartitionWork(name=partition.name, error=partition.error)
-                continue
-            if partition.refusal is not None:
-                yield PartitionWork(name=partition.name, refusal=partition.refusal)
-                continue
-            with progress.part(f"{path}{os.sep}{partition.name}", partition.name) as on_read:
-                planned = work.plan(partition, now, on_read)
-            delay_ms = partition.config.file_delete_delay_ms
-            files = waiting_files(opened.disk, f"{path}{os.sep}{partition.name}", delay_ms)
-            yield replace(
+                return PartitionWork(name=name, not_known=words)
+            with looked_at[directory].open(disk, self.clock, each) as partition:
+                if isinstance(partition, UnreadablePartition):
+                    return PartitionWork(name=name, error=partition.error)
+                if partition.refusal is not None:
+                    return PartitionWork(name=name, refusal=partition.refusal)
+                with progress.part(path, name) as on_read:
+                    planned = work.plan(partition, now, on_read)
+                files = waiting_files(disk, path, partition.config.file_delete_delay_ms)
+            return replace(
                 planned,
                 removed=tuple(file for file in files if file.due_ms <= now),
                 waiting=tuple(file for file in files if file.due_ms > now),
             )
+
+        engine = ThreadEngine(1, disk=opened.disk)
+        outcomes = engine.run(plan, tasks, paths=[path for path, _ in tasks], on_progress=progress.tell)
+        planned: dict[str, list[PartitionWork]] = {path: [] for path in opened.paths}
+        for (path, _), found in zip(tasks, results_in_order(outcomes), strict=True):
+            planned[path].append(found)
+        return planned
 
     def _do_directory(
         self,

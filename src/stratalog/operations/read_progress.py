@@ -6,6 +6,8 @@ So each part of the work has a size that it is thought to have, and counts for t
 
 from __future__ import annotations
 
+import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
@@ -23,11 +25,18 @@ def nobody(progress: Progress) -> None:
 
 
 class ReadProgress:
-    """Adds up the parts of one stage, whose sizes are given by their paths, and tells of it."""
+    """Adds up the parts of one stage, whose sizes are given by their paths, and tells of it.
+
+    Parts may be read side by side by the threads of an engine. What they count is told in the thread that
+    made this, by `tell`, which is an engine's `on_progress`.
+    """
 
     def __init__(self, on_progress: OnProgress, sizes: Mapping[str, int], *, stage: str = "") -> None:
         self._on_progress, self._sizes, self._stage = on_progress, sizes, stage
         self._done, self._total = 0, sum(sizes.values())
+        self._lock = threading.Lock()
+        self._owner = threading.get_ident()
+        self._untold: deque[tuple[str, int]] = deque()
 
     @contextmanager
     def part(self, path: str, words: str) -> Iterator[CountRead]:
@@ -36,16 +45,24 @@ class ReadProgress:
 
         def count(more: int) -> None:
             nonlocal read
-            read = min(read + more, size)
-            self._tell(words, self._done + read)
+            with self._lock:
+                self._done += min(more, size - read)
+                read = min(read + more, size)
+                self._untold.append((words, self._done))
+            if threading.get_ident() == self._owner:
+                self.tell()
 
         yield count
-        self._done += size
         if size:
-            self._tell(words, self._done)
+            count(size)
 
-    def _tell(self, part: str, done: int) -> None:
-        self._on_progress(Progress(stage=self._stage, part=part, bytes_done=done, bytes_total=self._total))
+    def tell(self, _progress: Progress | None = None) -> None:
+        """Tell what was counted since the last time."""
+        while self._untold:
+            part, done = self._untold.popleft()
+            self._on_progress(
+                Progress(stage=self._stage, part=part, bytes_done=done, bytes_total=self._total)
+            )
 
 
 def logs_size(disk: DiskReader, directory: str) -> int:

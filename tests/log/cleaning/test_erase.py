@@ -54,7 +54,7 @@ def erase(
         clock=clock,
         matcher=Matcher(Selection.of(keys, offsets)),
     )
-    found = [each for each in files.look() if isinstance(each, ToErase)]
+    found = [each for each in files.look(files.disk, files.matcher) if isinstance(each, ToErase)]
     return [(each, each.erase(lambda _: None)) for each in found]
 
 
@@ -207,7 +207,7 @@ def test_ends_of_transactions_stay_whatever_is_named() -> None:
         matcher=Matcher(Selection.of([markers[0].key or b""], [(0, 100)])),
     )
     dirty.log.close()
-    looked = list(files.look())
+    looked = list(files.look(files.disk, files.matcher))
     assert sum((each if isinstance(each, Found) else each.found).markers_count for each in looked) == 3
     log = erased(dirty, keys=[markers[0].key or b""], offsets=[(0, 100)])
 

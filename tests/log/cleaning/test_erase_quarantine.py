@@ -33,7 +33,8 @@ def place(disk: SimulatedDisk) -> Quarantine:
 
 def erase(disk: SimulatedDisk, selection: Selection) -> list[bool]:
     """Erase it; of each thing that was found, whether it went as a whole."""
-    found = list(find_kept(disk, place(disk), "t-0", Matcher(selection)))
+    matcher = Matcher(selection)
+    found = list(find_kept(disk, place(disk), "t-0", matcher, reader=disk, searching=matcher))
     for each in found:
         each.erase(lambda _: None)
     return [each.is_gone for each in found]

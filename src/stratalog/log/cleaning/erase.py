@@ -84,9 +84,9 @@ class ToErase:
 class FileOfBatches:
     """A file of batches under any name: one that waits for its deletion, or is in no log."""
 
-    def __init__(self, disk: DiskReader, path: str) -> None:
+    def __init__(self, disk: DiskReader, path: str, size: int | None = None) -> None:
         self.log_path = path
-        self.size = disk.size(path)
+        self.size = disk.size(path) if size is None else size
         self._disk = disk
 
     def read_into(self, buffer: Bytes, position: int) -> int:
@@ -94,7 +94,7 @@ class FileOfBatches:
 
 
 class CountedFile:
-    """A file whose reading is told of. What is in it is the same."""
+    """A file wrapper that reports the bytes read from it."""
 
     def __init__(self, file: BatchFile, on_read: Callable[[int], object]) -> None:
         self.log_path, self.size = file.log_path, file.size

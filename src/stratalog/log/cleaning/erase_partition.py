@@ -27,6 +27,7 @@ from stratalog.files.names import (
     parse_segment_file,
     segment_file_name,
 )
+from stratalog.files.reading import DiskReader
 from stratalog.log.cleaning.erase import (
     BeforeSwap,
     FileOfBatches,
@@ -59,9 +60,10 @@ class PartitionFiles:
     clock: Clock
     matcher: Matcher
 
-    def look(self) -> Iterator[ToErase | Found]:
+    def look(self, reader: DiskReader, searching: Matcher) -> Iterator[ToErase | Found]:
         """What is to be erased; a bare Found is of a file in which only markers are at named offsets.
 
+        Files are read through `reader` and searched by `searching`, which belong to the thread that looks.
         CorruptRecordError where a log cannot be read, NeedsRecoveryError where a swap was cut short,
         InvalidNameError where a file would be taken for a log of another name, DiskError where one is a link,
         SegmentOffsetOverflowError where one must be split first.
@@ -78,8 +80,8 @@ class PartitionFiles:
                 raise NeedsRecoveryError(
                     self.directory, f"{file.name} is left of a clean-up or split that was cut short"
                 )
-            yield from self._look_at_doomed(file)
-        yield from self._look_at_segments([file.offset for file in live])
+            yield from self._look_at_doomed(reader, searching, file)
+        yield from self._look_at_segments(reader, searching, [file.offset for file in live])
 
     @property
     def _is_left_alone(self) -> bool:
@@ -106,14 +108,16 @@ class PartitionFiles:
             logs.append(file)
         return logs
 
-    def _look_at_segments(self, bases: list[int]) -> Iterator[ToErase | Found]:
+    def _look_at_segments(
+        self, reader: DiskReader, searching: Matcher, bases: list[int]
+    ) -> Iterator[ToErase | Found]:
         selection = self.matcher.selection
         opened = [LogSegment.open(self.disk, self.directory, base, self.config, self.clock) for base in bases]
         segments = LogSegments(opened)
         for segment, end in zip_longest(opened, bases[1:]):
             if not selection.may_reach(segment.base_offset, end):
                 continue
-            found = find_records(segment, self.matcher)
+            found = find_records(FileOfBatches(reader, segment.log_path, segment.size), searching)
             if found.problem is not None:
                 raise found.problem
             if not found.records_count:
@@ -131,11 +135,11 @@ class PartitionFiles:
                 erase=partial(self._erase_segment, segments, segment),
             )
 
-    def _look_at_doomed(self, file: SegmentFile) -> Iterator[ToErase]:
+    def _look_at_doomed(self, reader: DiskReader, searching: Matcher, file: SegmentFile) -> Iterator[ToErase]:
         path = self._path(file.name)
         if not self.matcher.selection.may_reach(file.offset, None):
             return
-        found = find_records(FileOfBatches(self.disk, path), self.matcher)
+        found = find_records(FileOfBatches(reader, path), searching)
         if found.records_count or found.problem is not None:
             yield ToErase(
                 file=self._name(path),

@@ -62,14 +62,23 @@ class KeptBytes:
 
 
 def find_kept(
-    disk: DiskReader, quarantine: Quarantine, partition: str, matcher: Matcher
+    disk: DiskReader,
+    quarantine: Quarantine,
+    partition: str,
+    matcher: Matcher,
+    *,
+    reader: DiskReader,
+    searching: Matcher,
 ) -> Iterator[ToErase]:
-    """What of a partition in quarantine holds records of the selection, or may."""
+    """What of a partition in quarantine holds records of the selection, or may.
+
+    Files are read through `reader` and searched by `searching`, which belong to the thread that looks.
+    """
     for kept in quarantine.entries():
         if kept.partition != partition or not kept.files or not _may_hold(kept, matcher.selection):
             continue
-        file = KeptBytes(disk, quarantine, kept)
-        found = find_records(file, matcher)
+        file = KeptBytes(reader, quarantine, kept)
+        found = find_records(file, searching)
         if found.records_count or found.problem is not None:
             is_gone = found.problem is not None
             erase = (
@@ -87,7 +96,7 @@ def find_kept(
             )
     for name in quarantine.unknown_files(partition):
         unknown = FileOfBatches(disk, quarantine.path(name))
-        found = find_records(unknown, matcher)
+        found = find_records(FileOfBatches(reader, unknown.log_path, unknown.size), searching)
         if found.records_count or found.problem is not None:
             yield ToErase(
                 file=name,

@@ -1,6 +1,6 @@
 """One log directory from which records are erased: everything is looked through, then it is changed.
 
-The order, and why it is that, are in `erasing.py`.
+The order, and why it is that, are in `erasure.py`.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from stratalog.clock import Clock
 from stratalog.directory.known_topics import KnownTopics
@@ -24,6 +25,7 @@ from stratalog.files.names import (
     TopicPartition,
     parse_partition_directory,
 )
+from stratalog.files.reading import DiskReader
 from stratalog.log.cleaning.erase import Found, Rewritten, ToErase
 from stratalog.log.cleaning.erase_audit import Audit, AuditLine
 from stratalog.log.cleaning.erase_partition import PartitionFiles
@@ -33,6 +35,14 @@ from stratalog.log.recovery.quarantine import Quarantine
 from stratalog.operations.erase.erase_checks import check_staged, unknown_files
 from stratalog.operations.erase.erase_report import DirectoryErasure, ErasedFile, PartitionErasure
 from stratalog.operations.read_progress import ReadProgress, logs_size
+
+
+class Looked(NamedTuple):
+    """What was found of one partition: what is told of it, the files, and notes for the report."""
+
+    planned: PartitionErasure
+    found: list[ToErase]
+    notes: list[str]
 
 
 class DirectoryEraser:
@@ -54,7 +64,7 @@ class DirectoryEraser:
         clock: Clock,
         rewritten: Mapping[str, str],
     ) -> None:
-        self._path, self._wanted, self._known = path, names, known
+        self.path, self._wanted, self._known = path, names, known
         self._disk, self._clock, self._rewritten = disk, clock, rewritten
         self._quarantines = [Quarantine(disk, place, clock=clock) for place in places]
         self._matcher = Matcher(selection)
@@ -80,7 +90,7 @@ class DirectoryEraser:
         """How much there is to look through of each partition, by its path."""
         kept = [entry for place in self._quarantines for entry in place.entries()]
         for name in self.names:
-            path = self._path_of(name)
+            path = self.path_of(name)
             size = logs_size(self._disk, path) if self._disk.exists(path) else 0
             of_name = (entry for entry in kept if entry.partition == name)
             yield path, size + sum(part.size for entry in of_name for part in entry.parts)
@@ -88,7 +98,7 @@ class DirectoryEraser:
     def sizes_to_erase(self) -> Iterator[tuple[str, int]]:
         """How much is read to erase what was found: what is rewritten thrice, what it becomes twice."""
         for planned, found in zip(self._planned, self._to_erase, strict=True):
-            yield self._path_of(planned.name), sum(each.size * (1 if each.is_gone else 5) for each in found)
+            yield self.path_of(planned.name), sum(each.size * (1 if each.is_gone else 5) for each in found)
 
     def finish_replacements(self, directory: LogDirectory) -> None:
         """What was cut short in partitions that are named is brought to an end before they are looked at."""
@@ -100,44 +110,47 @@ class DirectoryEraser:
                 self._is_changed = True
                 self.notes.append(f"{name}: a replacement of segments was cut short, and was ended first.")
 
-    def look(self, progress: ReadProgress) -> None:
-        """Find everything that is to go; what cannot be read is told of its partition."""
-        for name in self.names:
-            with progress.part(self._path_of(name), name) as self._matcher.on_read:
-                self._look_for(name)
+    def look(self, disk: DiskReader, name: str, searching: Matcher) -> Looked:
+        """Find everything that is to go of one partition; an error is told of it. Any thread may do it.
 
-    def _look_for(self, name: str) -> None:
+        What is found is read through `disk` and by `searching`, which are the thread's.
+        """
         key = self._key_of(name)
         assert key is not None
         found: list[ToErase] = []
-        markers_count, refusal, error = 0, self._refusal(name, key), None
-        rewritten = self._rewritten.get(self._path_of(name))
+        notes: list[str] = []
+        markers_count, refusal, error = 0, self._refusal(name, key, notes), None
+        rewritten = self._rewritten.get(self.path_of(name))
         if refusal is None and rewritten is None:
             try:
-                check_staged(self._disk, self._path, key, self._matcher)
-                for each in self._look_at(name, key):
+                check_staged(disk, self.path, key, searching)
+                for each in self._look_at(disk, name, key, searching, notes):
                     markers_count += (
                         each.found.markers_count if isinstance(each, ToErase) else each.markers_count
                     )
                     found += [each] if isinstance(each, ToErase) else []
             except StratalogError as failure:
                 found, error = [], str(failure)
-        self._to_erase.append(found)
-        self._planned.append(
-            PartitionErasure(
-                name=name,
-                files=tuple(_planned(each) for each in found),
-                markers_count=markers_count,
-                refusal=refusal,
-                error=error,
-                not_known=None
-                if rewritten is None
-                else f"recovery rewrites {rewritten}, and only then can be said what is erased from the log",
-            )
+        planned = PartitionErasure(
+            name=name,
+            files=tuple(_planned(each) for each in found),
+            markers_count=markers_count,
+            refusal=refusal,
+            error=error,
+            not_known=None
+            if rewritten is None
+            else f"recovery rewrites {rewritten}, and only then can be said what is erased from the log",
         )
+        return Looked(planned, found, notes)
+
+    def take(self, looked: Looked) -> None:
+        """Note what was found of a partition, in the order of `names`."""
+        self._planned.append(looked.planned)
+        self._to_erase.append(looked.found)
+        self.notes += looked.notes
 
     def plan(self) -> DirectoryErasure:
-        return DirectoryErasure(directory=self._path, partitions=tuple(self._planned))
+        return DirectoryErasure(directory=self.path, partitions=tuple(self._planned))
 
     def erase(self, session: Session, directory: LogDirectory, progress: ReadProgress) -> DirectoryErasure:
         """Do it, file by file. On a failure the clean-shutdown file stays away, and only what was done is
@@ -150,7 +163,7 @@ class DirectoryEraser:
         try:
             directory.before_change()
             for planned, found, files in zip(self._planned, self._to_erase, done, strict=True):
-                with progress.part(self._path_of(planned.name), planned.name) as self._matcher.on_read:
+                with progress.part(self.path_of(planned.name), planned.name) as self._matcher.on_read:
                     for each in found:
                         files.append(self._erase(planned.name, each))
             session.put_back(directory)
@@ -176,12 +189,14 @@ class DirectoryEraser:
         done = what.erase(note)
         return replace(_planned(what), size_after=done.size_after)
 
-    def _look_at(self, name: str, key: TopicPartition) -> Iterator[ToErase | Found]:
-        path = self._path_of(name)
-        if self._disk.exists(path):
-            others = [f"{name}/{file}" for file in unknown_files(self._disk, path)]
+    def _look_at(
+        self, disk: DiskReader, name: str, key: TopicPartition, searching: Matcher, notes: list[str]
+    ) -> Iterator[ToErase | Found]:
+        path = self.path_of(name)
+        if disk.exists(path):
+            others = [f"{name}/{file}" for file in unknown_files(disk, path)]
             if others:
-                self.notes.append(f"Not looked into, as no broker has such files: {', '.join(others)}.")
+                notes.append(f"Not looked into, as no broker has such files: {', '.join(others)}.")
             yield from PartitionFiles(
                 disk=self._disk,
                 directory=path,
@@ -189,23 +204,26 @@ class DirectoryEraser:
                 config=self._known.of(key.topic),
                 clock=self._clock,
                 matcher=self._matcher,
-            ).look()
+            ).look(disk, searching)
         for quarantine in self._quarantines:
-            yield from find_kept(self._disk, quarantine, name, self._matcher)
+            yield from find_kept(
+                self._disk, quarantine, name, self._matcher, reader=disk, searching=searching
+            )
 
-    def _path_of(self, name: str) -> str:
-        return f"{self._path}{os.sep}{name}"
+    def path_of(self, name: str) -> str:
+        """Where the directory of a partition is, or was."""
+        return f"{self.path}{os.sep}{name}"
 
     def _key_of(self, name: str) -> TopicPartition | None:
         """Whose directory this is, if it is one of what was named."""
         found = (_key_by(wanted, name) for wanted in self._wanted)
         return next((key for key in found if key is not None), None)
 
-    def _refusal(self, name: str, key: TopicPartition) -> str | None:
+    def _refusal(self, name: str, key: TopicPartition, notes: list[str]) -> str | None:
         if self._known.of(key.topic).remote_storage_enable:
             return "the topic is tiered: its remote storage has the records too, out of reach here."
-        if self._known.refusal(self._path, PartitionEntry(name, key)) is not None:
-            self.notes.append(
+        if self._known.refusal(self.path, PartitionEntry(name, key)) is not None:
+            notes.append(
                 f"{key.topic}: its settings are not known here. Should it be tiered, its remote storage has "
                 "these records too."
             )

@@ -13,6 +13,7 @@ Erasing asks for no setting of the topic but whether it is tiered: what was copi
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -22,12 +23,15 @@ from stratalog.clock import Clock, system_clock
 from stratalog.directory.known_topics import KnownTopics, TopicSources
 from stratalog.directory.locking import Locks, MakeLock
 from stratalog.directory.session import Unclean, unique_paths
+from stratalog.engine.engine import results_in_order
 from stratalog.engine.progress import OnProgress
+from stratalog.engine.threads import ThreadEngine
 from stratalog.errors import PolicyViolationError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock
-from stratalog.log.cleaning.erase_selection import Selection
-from stratalog.operations.erase.erase_directory import DirectoryEraser
+from stratalog.files.reading import DiskReader
+from stratalog.log.cleaning.erase_selection import Matcher, Selection
+from stratalog.operations.erase.erase_directory import DirectoryEraser, Looked
 from stratalog.operations.erase.erase_report import ErasureReport
 from stratalog.operations.opening import Opened, Opening
 from stratalog.operations.read_progress import ReadProgress, nobody
@@ -121,10 +125,7 @@ class Erasure:
             raise UsageError("offsets belong to one partition: name it, as in --topic orders-0.")
         for each, directory in zip(looking, opened.directories, strict=session is not None):
             each.finish_replacements(directory)
-        sizes = dict(chain.from_iterable(each.sizes() for each in looking))
-        progress = ReadProgress(on_progress, sizes, stage="looking through")
-        for each in looking:
-            each.look(progress)
+        self._look(looking, opened.disk, on_progress)
         if session is None:
             reports = [each.plan() for each in looking]
         else:
@@ -147,6 +148,30 @@ class Erasure:
             recovery=opened.recovery,
             is_plan=self.dry_run,
         )
+
+    def _look(self, looking: Sequence[DirectoryEraser], disk: DiskReader, on_progress: OnProgress) -> None:
+        """Look through every partition, with as many readers for each device as it can use."""
+        sizes = dict(chain.from_iterable(each.sizes() for each in looking))
+        progress = ReadProgress(on_progress, sizes, stage="looking through")
+        tasks = [(each, name) for each in looking for name in each.names]
+        reused = threading.local()  # a matcher has memory of its own, to read into
+
+        def look(disk: DiskReader, task: tuple[DirectoryEraser, str]) -> Looked:
+            if not hasattr(reused, "matcher"):
+                reused.matcher = Matcher(self.selection)
+            each, name = task
+            with progress.part(each.path_of(name), name) as reused.matcher.on_read:
+                return each.look(disk, name, reused.matcher)
+
+        outcomes = ThreadEngine(disk=disk).run(
+            look,
+            tasks,
+            sizes=[sizes[each.path_of(name)] for each, name in tasks],
+            paths=[each.path for each, _ in tasks],
+            on_progress=progress.tell,
+        )
+        for (each, _), looked in zip(tasks, results_in_order(outcomes), strict=True):
+            each.take(looked)
 
     def _not_named(self, paths: Sequence[str]) -> list[str]:
         """Other directories of the broker: one may have a copy of a partition, on its way or set aside."""
