@@ -22,7 +22,7 @@ from tests.fixtures import catalog
 from tests.kafka.jars import KafkaJars
 from tests.kafka.test_startup_refusals import starts
 
-DIRECTORIES = 200
+DIRECTORIES = 100  # as many again are in test_whole_directories.py
 SETTINGS = "log.index.size.max.bytes=4096\nlog.index.interval.bytes=512\n"
 # Kafka takes these for segments without an index and reads the whole log again, damage that stays included.
 MISNAMED = ("a file 1.log", "a file -5.log")

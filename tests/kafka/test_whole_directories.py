@@ -28,6 +28,8 @@ from tests.kafka.test_recover import repairs
 from tests.kafka.tools import KafkaError, properties_text
 from tests.kafka.whole_directories import Node, make_node
 
+# As many again, of a directory of Kafka's own fixtures, are in test_recover_verdict.py.
+STARTED = {profile.QUICK: 3, profile.CI: 10, profile.DEEP: 100}
 CASES = {profile.QUICK: 3, profile.CI: 20, profile.DEEP: 200}
 QUARRIES = {profile.QUICK: 1, profile.CI: 1, profile.DEEP: 4}
 # A copy of a killed broker is let in when the session of the one that was killed has run out.
@@ -53,7 +55,7 @@ class Judge(Broker):
         return not self.log_lines(OFFLINE)
 
 
-@pytest.mark.parametrize("seed", range(CASES[profile.current()]))
+@pytest.mark.parametrize("seed", range(STARTED[profile.current()]))
 def test_what_recover_says_of_a_directory_is_what_a_broker_does(
     kafka_jars: KafkaJars,
     log_oracle: LogOracle,
