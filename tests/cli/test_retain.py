@@ -400,6 +400,25 @@ def test_a_broker_s_own_limits_decide_and_its_defaults_need_its_file(
     assert {found["rule"] for found in partition["deleted"]} == {"retention.ms"}
 
 
+def test_what_keeps_the_broker_from_starting_is_in_the_verdict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = fixture_copy("clean", tmp_path / "data")
+    properties = tmp_path / "server.properties"
+    properties.write_text(f"log.dirs={data}\n")
+    given = ["retain", "--config", str(properties), "--topic", "rolled", "--now", str(NOW), "--dry-run"]
+    assert main.run([*given, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["may_start"]
+    (data / "meta.properties").unlink()
+
+    assert main.run([*given, "--json"]) == 0
+
+    document = json.loads(capsys.readouterr().out)
+    assert not document["may_start"]
+    assert "The broker must not be started yet: it refuses to start" in document["verdict"]
+    assert [found["name"] for found in document["refusals"]] == ["meta.properties"]
+
+
 def test_consumer_offsets_never_go_by_age(tmp_path: Path) -> None:
     data = fixture_copy("clean", tmp_path / "data")
     before = {path: path.read_bytes() for path in data.glob("__consumer_offsets-*/*")}

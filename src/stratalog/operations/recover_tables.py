@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stratalog.directory.recovery.result import Outcome, to_document
-from stratalog.operations.report import PLANNED, Table
+from stratalog.operations.report import PLANNED, Table, refusal_document
 from stratalog.operations.words import size_text
 
 if TYPE_CHECKING:
     from stratalog.directory.recovery.result import DirectoryReport, RecoveryReport
-    from stratalog.directory.startup_refusals import StartupRefusal
     from stratalog.log.recovery.facts import Cut
     from stratalog.operations.recover import RecoverReport
 
@@ -31,7 +30,7 @@ def recovery_document(report: RecoverReport) -> dict[str, object]:
     """The report in values that JSON has."""
     return {
         **to_document(report.result),
-        "refusals": [_refusal(each) for each in report.refusals],
+        "refusals": [refusal_document(each) for each in report.refusals],
         "may_start": report.may_start,
         "verdict": report.verdict,
     }
@@ -43,17 +42,6 @@ def _refusals(report: RecoverReport) -> Table:
         columns=["where", "what is wrong", "what to do"],
         rows=[[each.path, f"{each.reason} {each.consequence}", each.remedy] for each in report.refusals],
     )
-
-
-def _refusal(refusal: StartupRefusal) -> dict[str, object]:
-    return {
-        "kind": refusal.kind.value,
-        "directory": refusal.directory,
-        "name": refusal.name,
-        "reason": refusal.reason,
-        "consequence": refusal.consequence,
-        "remedy": refusal.remedy,
-    }
 
 
 def _directories(report: RecoveryReport) -> Table:

@@ -7,7 +7,7 @@ the tables and the sentences, or only the totals, programs the document, and bot
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
@@ -99,6 +99,11 @@ class ChangeReport(Report):
         return has_failed or bool(self.failed_directories or self.left_count)
 
     @property
+    def may_start(self) -> bool:
+        """Whether a broker starts here, as far as the directories tell."""
+        return not self.refusals and (self.recovery is None or self.recovery.may_start)
+
+    @property
     def status(self) -> Status:
         if self.is_failed or (self.recovery is not None and not self.recovery.may_start):
             return Status.FAILED
@@ -112,7 +117,7 @@ class ChangeReport(Report):
                 f"It was not finished in {', '.join(self.failed_directories)}: run it again with --recover. "
                 "A broker that is started before recovers these directories itself."
             )
-        left = f"{counted(self.left_count, 'partition')} left as it is. " if self.left_count else ""
+        left = f"{counted(self.left_count, 'partition')} could not be worked on. " if self.left_count else ""
         if self.recovery is not None:
             return left + self.recovery.verdict
         if self.refusals:
@@ -130,6 +135,13 @@ def why_not_started(refusals: Sequence[StartupRefusal]) -> str:
     return f"it {how} because of {first.path}{more}"
 
 
-def filled(tables: Iterable[Table]) -> list[Table]:
-    """Those with rows."""
-    return [table for table in tables if table.rows]
+def refusal_document(refusal: StartupRefusal) -> dict[str, object]:
+    """One thing that a broker refuses to start for, in values that JSON has."""
+    return {
+        "kind": refusal.kind.value,
+        "directory": refusal.directory,
+        "name": refusal.name,
+        "reason": refusal.reason,
+        "consequence": refusal.consequence,
+        "remedy": refusal.remedy,
+    }

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from stratalog.log.retention import Decision
 from stratalog.operations.looking import WaitingFile
-from stratalog.operations.report import PLANNED, ChangeReport, Table
+from stratalog.operations.report import PLANNED, ChangeReport, Table, refusal_document
 from stratalog.operations.words import size_text, time_text
 
 
@@ -115,6 +115,8 @@ class WorkReport(ChangeReport):
                 for directory in self.directories
             ],
             "notes": list(self.notes),
+            "refusals": [refusal_document(each) for each in self.refusals],
+            "may_start": self.may_start,
         }
 
     def _words(self) -> Iterator[str]:

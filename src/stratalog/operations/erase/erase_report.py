@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from stratalog.log.cleaning.erase import What
-from stratalog.operations.report import PLANNED, ChangeReport, Table
+from stratalog.operations.report import PLANNED, ChangeReport, Table, refusal_document
 from stratalog.operations.words import size_text
 
 
@@ -111,6 +111,8 @@ class ErasureReport(ChangeReport):
                 for directory in self.directories
             ],
             "notes": list(self.notes),
+            "refusals": [refusal_document(each) for each in self.refusals],
+            "may_start": self.may_start,
         }
 
     def _words(self) -> Iterator[str]:
