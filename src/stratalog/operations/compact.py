@@ -71,7 +71,10 @@ class Compaction:
         try:
             found = rehearser.rehearse(partition, partition.config)
         except StratalogError as error:
-            return PartitionWork(name=partition.name, error=f"what would come of it is not known: {error}")
+            # Old segments go before the cleaning, whatever comes of that.
+            gone = tuple(each for each in partition.decisions(now) if each.is_deleted)
+            words = f"what would come of it is not known: {error}"
+            return PartitionWork(name=partition.name, error=words, deleted=gone)
         cleaned = None
         if found.found is not None:
             cleaned = Cleaned(
