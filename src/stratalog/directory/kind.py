@@ -22,7 +22,7 @@ import os
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 
 from stratalog.directory import clean_state, pending_move
@@ -117,16 +117,13 @@ class DirectoryKind:
                 return f"it has no partition and no checkpoint in it, but {names}{more}. Check the path."
 
 
-def kinds_of(disk: DiskReader, directories: Sequence[Path]) -> list[DirectoryKind]:
-    """What these directories are, all of one node: beside a broker's directory each one is a broker's."""
-    found = [kind_of(disk, directory) for directory in directories]
-    brokers = next((each.path for each in found if each.kind is Kind.BROKERS), None)
-    if brokers is None:
-        return found
-    return [
-        replace(each, kind=Kind.BROKERS, reasons=(f"beside {brokers}",)) if each.kind is Kind.OURS else each
-        for each in found
-    ]
+def are_brokers(disk: DiskReader, directories: Sequence[Path]) -> bool:
+    """Whether these directories, all of one node, are a broker's: if one is, all are, whatever they lack."""
+    for directory in directories:
+        with suppress(DiskError):  # one that cannot be looked at does not tell
+            if kind_of(disk, directory).kind is Kind.BROKERS:
+                return True
+    return False
 
 
 def check_log_directory(disk: DiskReader, directory: Path, *, may_be_new: bool = False) -> DirectoryKind:

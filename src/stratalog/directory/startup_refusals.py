@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 from stratalog.directory.checkpoints import DirectoryCheckpoints
 from stratalog.directory.cluster_metadata import METADATA_DIRECTORY
+from stratalog.directory.kind import are_brokers
 from stratalog.directory.layout import Layout, classify, find_duplicates
 from stratalog.directory.meta_properties import MetaProperties, directory_id_problem, read_meta_properties
 from stratalog.directory.owners import out_of_reach
@@ -107,9 +108,8 @@ def startup_refusals(
     """Why a broker would not start on these log directories of one node; empty if it would.
 
     `siblings` are the other directories of its log.dirs, `metadata_directory` its metadata.log.dir and
-    `node_id` the one in its server.properties, where these are known. A directory without meta.properties
-    is a broker's if it holds the cluster's metadata, or if one of the others has the file: a LogManager's
-    own directories need none.
+    `node_id` the one in its server.properties, where these are known. A LogManager's own directories need no
+    meta.properties (`kind.py`).
     """
     paths = [os.fspath(directory) for directory in directories]
     others = [os.fspath(path) for path in (*siblings, *([metadata_directory] if metadata_directory else []))]
@@ -143,17 +143,13 @@ def _of_nodes(
     """What is wrong with the meta.properties of these, by themselves and beside each other."""
     known: list[tuple[str, MetaProperties]] = []
     missing: list[str] = []
-    has_file = False
     for path in (*paths, *others):
         refusal = None
         try:
             meta = read_meta_properties(disk, path)
-            has_file = has_file or meta is not None
         except CorruptCheckpointError as error:
-            has_file, meta = True, None
             refusal = _bad_meta(path, error.reason)
         except DiskError as error:
-            has_file, meta = True, None
             refusal = _unreadable(path, META_PROPERTIES, error)
         else:
             if meta is None:
@@ -164,8 +160,8 @@ def _of_nodes(
                 known.append((path, meta))
         if refusal is not None and path in paths:
             yield refusal
-    for path in missing:
-        if path in paths and (has_file or disk.exists(f"{path}{os.sep}{METADATA_DIRECTORY}")):
+    if missing and are_brokers(disk, [*paths, *others]):
+        for path in (path for path in missing if path in paths):
             yield StartupRefusal(
                 RefusalKind.META_PROPERTIES, path, META_PROPERTIES, "The file is missing.", _RESTORE
             )
