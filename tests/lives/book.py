@@ -225,7 +225,10 @@ class Book:
             raise Lost(f"{log.directory}: a batch that was sent again moved the end to {log.log_end_offset}")
 
     def _judge_start(self, log: Log, where: str) -> None:
-        if log.log_start_offset < self.kept_start:
+        # With replicas, as in Kafka, rolling an empty segment takes its name away for a moment, which may be
+        # all that tells where the log starts. No record is back then, and the leader tells the start.
+        is_told_by_others = self.has_replicas and log.log_start_offset == log.log_end_offset
+        if log.log_start_offset < self.kept_start and not is_told_by_others:
             raise Lost(f"{where}: records below {self.kept_start} were deleted for good, and are back")
         limit = max(self.start_limit, self.start)
         if log.log_start_offset > limit:
