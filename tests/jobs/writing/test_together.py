@@ -62,6 +62,35 @@ def test_a_commit_waits_for_that_of_another_write(tmp_path: Path) -> None:
     assert staged_in(tmp_path) == []
 
 
+def test_a_commit_waits_for_a_write_that_began_just_before_it_took_the_lock(tmp_path: Path) -> None:
+    writing = Writing(str(tmp_path), **ORDERS)
+    writing.task(values(b"b"))
+    theirs: list[Writing] = []
+    slept: list[float] = []
+
+    class Late(DirectoryLock):
+        """Finds the lock taken by a write that was not there a moment ago."""
+
+        def acquire(self, *, is_trial: bool = False) -> None:
+            if not theirs:
+                theirs.append(Writing(str(tmp_path), **ORDERS))
+                theirs[0].task(values(b"a"))
+                raise LogDirLockedError(str(tmp_path), "another write has it.")
+            super().acquire(is_trial=is_trial)
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        theirs[0].commit()
+
+    committer = Committer(
+        writing.disk, writing.target, writing.name, clock=writing.clock, make_lock=Late, sleep=sleep
+    )
+    committer.commit(writing.staged)
+
+    assert len(slept) == 1
+    assert offsets_and_values(contents_of(tmp_path), "orders-0") == [(0, b"a"), (1, b"b")]
+
+
 def test_a_commit_does_not_wait_for_a_broker(tmp_path: Path) -> None:
     writing = Writing(str(tmp_path), **ORDERS)
     writing.task(values(b"a"))

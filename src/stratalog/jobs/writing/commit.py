@@ -127,15 +127,19 @@ class Committer:
         before the journal is written.
         """
         for _ in range(round(WAIT_SECONDS / POLL_SECONDS)):
-            # Asked first: one that commits now may have ended when the lock was found to be taken.
-            is_alone = not has_other_writes(self._disk, self._directory, self._write)
+            # Asked before and after: whoever has the lock may not have begun when it is asked before, and may
+            # have ended when it is asked after.
+            is_alone = not self._has_others()
             try:
                 return self._commit(staged, query, batch)
             except LogDirLockedError:
-                if is_alone:
+                if is_alone and not self._has_others():
                     raise
             self._sleep(POLL_SECONDS)
         return self._commit(staged, query, batch)
+
+    def _has_others(self) -> bool:
+        return has_other_writes(self._disk, self._directory, self._write)
 
     def _commit(self, staged: Sequence[Staged], query: str | None, batch: int) -> WriteReport:
         with self._session() as session:

@@ -121,8 +121,7 @@ def find_target(disk: DiskReader, options: WriteOptions) -> WriteTarget:
     if is_missing:
         layout = Layout(options.path, (), (), (), (), ())
     else:
-        is_alone = not has_other_writes(disk, options.path)
-        if is_alone and is_locked(options.path):
+        if _is_locked_by_others(disk, options.path):
             raise LogDirLockedError(options.path)
         layout = classify(disk, options.path)
         check_lone_logs(layout)
@@ -149,6 +148,14 @@ def find_target(disk: DiskReader, options: WriteOptions) -> WriteTarget:
     if options.topic is not None:
         target.topic(options.topic)
     return target
+
+
+def _is_locked_by_others(disk: DiskReader, directory: str) -> bool:
+    """Whether somebody has it who is no write: one may begin, and another end, between the questions."""
+    is_alone = not has_other_writes(disk, directory)
+    return (
+        is_alone and is_locked(directory) and not has_other_writes(disk, directory) and is_locked(directory)
+    )
 
 
 def has_other_writes(disk: DiskReader, directory: str, own: str | None = None) -> bool:
