@@ -124,3 +124,29 @@ def test_beside_an_epoch_a_directory_that_lost_its_own_says_none(clean: Path, tm
 
     # A broker takes -1 for "none seen yet", and would go by the other's epoch.
     assert json.loads((clean / MARKER).read_text()) == {"version": 0}
+
+
+def test_a_directory_that_is_recovered_beside_an_epoch_says_none_though_nothing_else_is_done(
+    clean: Path, tmp_path: Path
+) -> None:
+    unclean = Path(shutil.copytree(clean, tmp_path / "unclean"))
+    (unclean / MARKER).unlink()
+
+    with session_of(unclean, clean, unclean=Unclean.RECOVER):
+        pass
+
+    # With -1 a broker would go by the epoch of the other one, as if no record could be gone here.
+    assert json.loads((unclean / MARKER).read_text()) == {"version": 0}
+    assert json.loads((clean / MARKER).read_text())["brokerEpoch"] == EPOCH_OF_CLEAN
+
+
+def test_no_clean_shutdown_file_is_written_where_somebody_else_has_the_lock_by_now(clean: Path) -> None:
+    with session_of(clean) as session:
+        (directory,) = session.directories
+        directory.before_change()
+        (clean / ".lock").unlink()  # and a broker starts
+
+        with pytest.raises(LogDirLockedError):
+            session.put_back(directory)
+
+    assert not (clean / MARKER).exists()

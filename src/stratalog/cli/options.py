@@ -130,6 +130,7 @@ class Request:
                 server=broker.server,
                 topic_settings=None if topic_settings is None else topic_settings.read_text("utf-8"),
                 metadata_directory=broker.metadata_directory,
+                node_id=broker.node_id,
             ),
             clock=system_clock if now is None else lambda: now,
         )

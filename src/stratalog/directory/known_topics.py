@@ -26,11 +26,15 @@ _ASK = "Say its settings by --topic-settings"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSources:
-    """Where settings come from: a broker's file, a user's JSON, and where the metadata is if not here."""
+    """Where settings come from: a broker's file, a user's JSON, and where the metadata is if not here.
+
+    `node_id` is the one in the broker's file.
+    """
 
     server: ServerConfig | None = None
     topic_settings: str | None = None
     metadata_directory: str | None = None
+    node_id: int | None = None
 
 
 class KnownTopics:

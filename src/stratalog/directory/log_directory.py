@@ -122,6 +122,7 @@ class LogDirectory:
         `is_beside_epoch`: another directory says an epoch, so that this one, without, must not say -1
         (`clean_shutdown.py`).
         """
+        self.locks.check()  # a broker that found the lock gone may have started since
         epoch = self._epoch if broker_epoch is None else broker_epoch
         self._state.put_back(None if epoch == UNKNOWN_EPOCH and is_beside_epoch else epoch)
 

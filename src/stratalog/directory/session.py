@@ -122,7 +122,7 @@ class Session:
                 reasons = [(found.path, found.why_unclean() or "") for found in unclean]
                 raise _refusal(reasons, self._or_else)
             if unclean:
-                self._recover(unclean)
+                self._recover()
         except BaseException:  # an interrupt too: nobody else could let go of the locks
             self.release()
             raise
@@ -188,10 +188,16 @@ class Session:
             directory.fail(error)
             return None
 
-    def _recover(self, directories: Sequence[LogDirectory]) -> None:
-        """Bring directories to where a clean shutdown would have left them."""
-        from stratalog.directory.recovery.recover import recover_directories  # only for those who need it
+    def _recover(self) -> None:
+        """Bring the directories to where a clean shutdown would have left them.
 
+        All of them are told of, those that were shut down cleanly too: which epoch one may say depends on the
+        others, and one of them may hold the cluster's metadata. They are left alone.
+        """
+        from stratalog.directory.recovery.recover import recover_directories  # only for those who need it
+        from stratalog.directory.recovery.result import Outcome
+
+        directories = self.online
         by_path = {directory.path: directory for directory in directories}
         self.recovery = recover_directories(
             list(by_path),
@@ -206,6 +212,8 @@ class Session:
         )
         for found in self.recovery.directories:
             directory = by_path[found.directory]
+            if found.outcome is Outcome.CLEAN:
+                continue
             directory.recovered = found
             if found.error is not None:
                 error = DiskError(

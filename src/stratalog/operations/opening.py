@@ -81,8 +81,7 @@ class Opening:
 
     def _look(self, held: ExitStack) -> Opened:
         paths = check_session(self.disk, self.directories, unclean=self.unclean)
-        unclean = [path for path in paths if self._is_unclean(path)]
-        if not unclean:
+        if not any(map(self._is_unclean, paths)):
             return Opened(disk=self.disk, paths=paths)
         from stratalog.directory.recovery.recover import recover_directories
         from stratalog.directory.recovery.rehearsal import log_starts, rehearsing_recovery
@@ -90,7 +89,7 @@ class Opening:
         rehearsal = held.enter_context(rehearsing_recovery())
         options = replace(self._options(paths), dry_run=True, on_plan=rehearsal.add)
         result = recover_directories(
-            unclean,
+            paths,
             disk=self.disk,
             clock=self.clock,
             server=options.server,
@@ -126,7 +125,7 @@ class Opening:
         try:
             held.enter_context(session)
         except DiskError:
-            if session.recovery is None:
+            if session.recovery is None or not session.recovery.is_failed:
                 raise
             opened = None  # what was cut off so far must be told all the same
         recovery = None
@@ -140,6 +139,7 @@ class Opening:
             server=server,
             topic_settings=self.sources.topic_settings,
             metadata_directory=self.sources.metadata_directory,
+            node_id=self.sources.node_id,
             log_dirs=tuple(paths) if server is None else (*paths, *server.manager.log_dirs),
         )
 
@@ -153,6 +153,7 @@ class Opening:
             opened.paths,
             siblings=options.log_dirs,
             metadata_directory=options.metadata_directory,
+            node_id=options.node_id,
         )
 
     def _is_unclean(self, path: str) -> bool:
