@@ -20,6 +20,7 @@ from stratalog.errors import LogDirLockedError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock
 from stratalog.jobs.writing.commit import Committer
+from stratalog.jobs.writing.stage import begin_write
 from stratalog.log.partition_metadata import topic_id_from_text
 from tests.fixtures.catalog import log_dirs
 from tests.jobs.writing.sinking import (
@@ -162,6 +163,36 @@ def test_a_stream_that_gives_up_leaves_alone_what_another_run_of_it_commits(tmp_
     running.committer.commit(running.staged)
     committer.discard()
 
+    assert offsets_and_values(contents_of(tmp_path), "orders-0") == [(0, b"a")]
+    assert staged_in(tmp_path) == []
+
+
+def test_a_commit_waits_for_a_stream_that_clears_up_after_an_earlier_run(tmp_path: Path) -> None:
+    writing = Writing(str(tmp_path), **ORDERS)
+    writing.task(values(b"a"))
+    killed, again = "feed1", "feed2"
+    begin_write(writing.disk, str(tmp_path), killed)
+    begin_write(writing.disk, str(tmp_path), again)
+    slept: list[float] = []
+
+    class Held(DirectoryLock):
+        """Lets another write commit when the stream has cleared up and is about to give the lock back."""
+
+        def release(self) -> None:
+            def sleep(seconds: float) -> None:
+                slept.append(seconds)
+                DirectoryLock.release(self)
+
+            target, name, clock = writing.target, writing.name, writing.clock
+            Committer(writing.disk, target, name, clock=clock, sleep=sleep).commit(writing.staged)
+
+    stream = Committer(
+        writing.disk, writing.target, again, stream="feed", clock=writing.clock, make_lock=Held
+    )
+    stream.discard()
+    writing.committer.discard()
+
+    assert len(slept) == 1
     assert offsets_and_values(contents_of(tmp_path), "orders-0") == [(0, b"a")]
     assert staged_in(tmp_path) == []
 

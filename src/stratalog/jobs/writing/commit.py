@@ -173,7 +173,11 @@ class Committer:
         discard_abandoned(self._disk, self._directory, journal, self._clock())
 
     def _discard_stream(self) -> None:
-        """Delete what earlier runs of the stream have staged and were killed over."""
+        """Delete what earlier runs of the stream have staged and were killed over.
+
+        This write's own files stay while the lock is held: they tell other writes that it is one of them,
+        and not a broker, that has it.
+        """
         locks = Locks(self._directory, self._make_lock)
         try:
             locks.take()
@@ -181,7 +185,7 @@ class Committer:
             return  # it may be such a run that commits just now: the next batch will see
         try:
             journal = read_journal(self._disk, self._directory)
-            discard_write(self._disk, self._directory, self._stream, journal)
+            discard_write(self._disk, self._directory, self._stream, journal, but=self._write)
         finally:
             locks.release()
 

@@ -108,14 +108,20 @@ def stage_rows(
         raise
 
 
-def discard_write(disk: Disk, directory: str, write: str, journal: Journal) -> None:
-    """Delete what was staged for a write, or for those whose names begin so; what the journal needs stays."""
+def discard_write(
+    disk: Disk, directory: str, write: str, journal: Journal, *, but: str | None = None
+) -> None:
+    """Delete what was staged for a write, or for those whose names begin so, but for one of them.
+
+    What the journal needs stays.
+    """
     needed = journal.staged_names()
 
     def discard(suffix: str) -> None:
         for entry in disk.list_directory(directory):
-            is_own = entry.name.startswith(STAGED_PREFIX + write) and entry.name.endswith(suffix)
-            if is_own and entry.name.partition(".")[0] not in needed:
+            is_meant = entry.name.startswith(STAGED_PREFIX + write) and entry.name.endswith(suffix)
+            is_spared = but is not None and entry.name.startswith(STAGED_PREFIX + but)
+            if is_meant and not is_spared and entry.name.partition(".")[0] not in needed:
                 disk.delete(f"{directory}{os.sep}{entry.name}")
 
     # Listed anew behind the .task file: what is made from then on, its attempt deletes.
