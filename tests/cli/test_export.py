@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from stratalog.cli import main
-from stratalog.cli.export import show_report
+from stratalog.cli.export import ExportShown
 from stratalog.cli.output import Output
 from stratalog.jobs.export import ExportReport
 
@@ -39,10 +40,32 @@ def test_wrong_usage_is_told_before_spark_starts(
 def test_what_could_not_be_decoded_is_a_finding(
     undecoded: int, status: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    report = ExportReport(rows=1234, files=2, size=5_000_000, undecoded=undecoded, partitions=1)
-
-    assert show_report(Output(), report, "out") == status
+    assert Output().report(shown(undecoded=undecoded)) == status
     printed = capsys.readouterr()
     assert "1,234" in printed.out
     assert "5.0 MB" in printed.out
     assert ("undecodedValue" in printed.err) == bool(undecoded)
+    assert printed.out.splitlines()[-1] == "1,234 rows were exported to out."
+
+
+def test_a_summary_has_totals_and_the_verdict_only(capsys: pytest.CaptureFixture[str]) -> None:
+    totals = {"rows": 1234, "files": 2, "bytes": 5_000_000, "partitions": 1, "undecoded": 0}
+    verdict = "1,234 rows were exported to out."
+
+    Output(as_json=True, is_summary=True).report(shown())
+    assert json.loads(capsys.readouterr().out) == {"totals": totals, "verdict": verdict}
+
+    Output(is_plain=True, is_summary=True).report(shown())
+    lines = ["# Summary", "what\ttotal", "rows\t1234", "files\t2", "bytes\t5.0 MB", "partitions\t1"]
+    assert capsys.readouterr().out.splitlines() == [*lines, "undecoded\t0", verdict]
+
+
+def test_an_export_that_has_nothing_to_do_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    Output().report(ExportShown(exported=ExportReport(), folder="out"))
+
+    assert capsys.readouterr().out.splitlines()[-1] == "out has all of it already."
+
+
+def shown(undecoded: int = 0) -> ExportShown:
+    report = ExportReport(rows=1234, files=2, size=5_000_000, undecoded=undecoded, partitions=1)
+    return ExportShown(exported=report, folder="out")

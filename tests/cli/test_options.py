@@ -63,6 +63,18 @@ def test_every_report_ends_with_a_verdict(
     assert expected.lower() in last.lower()
 
 
+def test_the_manual_says_which_commands_take_which_options() -> None:
+    manual = (Path(__file__).parents[2] / "docs" / "cli.md").read_text("utf-8")
+    _, _, text = manual.partition("The options that several commands have:\n\n")
+    rows = [line.strip("| ").split(" | ") for line in text.partition("\n\n")[0].splitlines()[2:]]
+
+    assert len(rows) > 5
+    for given, commands in rows:
+        for option in given.split(", "):
+            takers = [f"`{name}`" for name in sorted(cli.commands) if option.strip("`") in options(name)]
+            assert commands.replace("`bench startup`, ", "").split(", ") == takers, option
+
+
 @pytest.mark.parametrize("name", BY_SETTINGS)
 def test_settings_of_topics_have_one_name(name: str) -> None:
     assert "--topic-settings" in options(name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from stratalog.cli.broker import BrokerFiles
 from stratalog.cli.options import check_directories, config_option, directories_argument, gone_option
 from stratalog.cli.output import ExitCode, Output, output_options
 from stratalog.cli.spark_options import parse_settings, read_options, source_options, started_spark
-from stratalog.operations.report import Table
+from stratalog.operations.report import Report, Status, Table
 from stratalog.operations.words import size_text
 
 if TYPE_CHECKING:
@@ -120,32 +120,63 @@ def export(
             on_progress=on_progress,
             **asked,
         )
-    return show_report(output, report, target)
+    return output.report(ExportShown(exported=report, folder=target))
 
 
-def show_report(output: Output, report: ExportReport, target: str) -> ExitCode:
-    """Print what was exported; what could not be decoded is a finding."""
-    output.show(
-        {**asdict(report), "folder": target},
-        Table(
-            title="",
-            columns=[">rows", ">files", ">size", ">partitions", ">not decoded"],
-            rows=[
-                [
-                    f"{report.rows:,}",
-                    f"{report.files}",
-                    size_text(report.size),
-                    f"{report.partitions}",
-                    f"{report.undecoded:,}",
-                ]
-            ],
-        ),
-    )
-    if report.taken_up:
-        output.say("A run that was stopped before has been finished.")
-    if not report.rows:
-        output.say(f"{target} has all of it already.")
-    if report.undecoded:
-        output.say("What could not be decoded is in the columns undecodedKey and undecodedValue, as it was.")
-        return ExitCode.FINDINGS
-    return ExitCode.FINE
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportShown(Report):
+    """What was exported to a folder, as reports are shown. What could not be decoded is a finding."""
+
+    exported: ExportReport
+    folder: str
+
+    @property
+    def status(self) -> Status:
+        return Status.FINDINGS if self.exported.undecoded else Status.FINE
+
+    @property
+    def verdict(self) -> str:
+        if not self.exported.rows:
+            return f"{self.folder} has all of it already."
+        return f"{self.exported.rows:,} rows were exported to {self.folder}."
+
+    def tables(self) -> list[Table]:
+        found = self.exported
+        return [
+            Table(
+                title="",
+                columns=[">rows", ">files", ">size", ">partitions", ">not decoded"],
+                rows=[
+                    [
+                        f"{found.rows:,}",
+                        f"{found.files}",
+                        size_text(found.size),
+                        f"{found.partitions}",
+                        f"{found.undecoded:,}",
+                    ]
+                ],
+            )
+        ]
+
+    def words(self) -> list[str]:
+        words = []
+        if self.exported.taken_up:
+            words.append("A run that was stopped before has been finished.")
+        if self.exported.undecoded:
+            words.append(
+                "What could not be decoded is in the columns undecodedKey and undecodedValue, as it was."
+            )
+        return words
+
+    def totals(self) -> dict[str, int]:
+        found = self.exported
+        return {
+            "rows": found.rows,
+            "files": found.files,
+            "bytes": found.size,
+            "partitions": found.partitions,
+            "undecoded": found.undecoded,
+        }
+
+    def to_document(self) -> dict[str, object]:
+        return {**asdict(self.exported), "folder": self.folder}
