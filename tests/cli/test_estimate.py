@@ -164,3 +164,15 @@ def test_a_key_that_is_no_text_is_printed_as_bytes(
 
     (key,) = json.loads(capsys.readouterr().out)["topics"][0]["keys_by_bytes"]
     assert (key["key"], key["key_hex"]) == (r"\xff\x1b[1m\x0a", "ff1b5b316d0a")
+
+
+@pytest.mark.parametrize("command", ["estimate", "explain"])
+def test_what_is_not_a_log_directory_is_not_one_without_logs(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An unmounted disk must not look like one on which nothing can be freed."""
+    (tmp_path / "data" / "lost+found").mkdir(parents=True)
+
+    assert main.run([command, str(tmp_path / "data")]) == 3
+
+    assert "mount" in capsys.readouterr().err

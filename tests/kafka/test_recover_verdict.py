@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from stratalog.cli.main import run
+from stratalog.operations.recover import PLANNED
 from tests import profile
 from tests.directory.refused import ACCEPTED, REFUSED
 from tests.fixtures import catalog
@@ -61,7 +62,7 @@ def recover(config: Path, capsys: pytest.CaptureFixture[str], *options: str) -> 
 
 def told(report: dict[str, Any]) -> object:
     """What a report says was, or would be, lost and found; not where it is kept, nor how long it took."""
-    verdict = report["verdict"].removeprefix("After this run ")
+    verdict = report["verdict"].removeprefix(PLANNED)
     partitions = [
         (
             found["partition"],

@@ -15,7 +15,7 @@ import pytest
 from stratalog.directory.startup_refusals import RefusalKind
 from stratalog.errors import FileOwnerError
 from stratalog.files.disk import Disk
-from stratalog.operations.recover import RecoverOptions, RecoverReport, recover
+from stratalog.operations.recover import PLANNED, RecoverOptions, RecoverReport, recover
 from tests.directory.recovery.recovering import (
     HIGH_WATERMARKS,
     LOG_STARTS,
@@ -56,7 +56,7 @@ def both(directory: Path, **options: object) -> tuple[RecoverReport, RecoverRepo
 
 def verdict_of(report: RecoverReport) -> str:
     """The sentence, without what says that it is a plan."""
-    words = report.verdict.removeprefix("After this run ")
+    words = report.verdict.removeprefix(PLANNED)
     return f"{words[0].upper()}{words[1:]}"
 
 
@@ -65,7 +65,7 @@ def test_nothing_is_lost_of_a_killed_brokers_directory(killed: Path) -> None:
 
     for found in (plan, report):
         assert (found.may_start, found.has_findings) == (True, False)
-    assert plan.verdict == "After this run the broker can be started: nothing is lost."
+    assert plan.verdict == f"{PLANNED}the broker can be started: nothing is lost."
     assert report.verdict == FINE
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from stratalog.clock import Clock, system_clock
 from stratalog.config import LogConfig, ManagerConfig
+from stratalog.directory.kind import check_log_directory
 from stratalog.directory.known_topics import KnownTopics, TopicSources
 from stratalog.directory.partitions import FoundPartition
 from stratalog.directory.session import unique_paths
@@ -54,8 +55,11 @@ class Estimation:
     clock: Clock = system_clock
 
     def run(self, on_progress: OnProgress = nobody) -> EstimateReport:
-        """Read what it takes; `on_progress` is told the topic. UsageError for a name that nothing has."""
+        """Read what it takes; `on_progress` is told the topic. UsageError for a name that nothing has,
+        NotALogDirectoryError for what is not a log directory."""
         paths = unique_paths(self.directories)
+        for path in paths:
+            check_log_directory(self.disk, path)
         check_names(self.disk, paths, self.names)
         now = self.clock()
         known = KnownTopics(self.disk, paths, self.sources)

@@ -17,6 +17,7 @@ from itertools import chain
 
 from stratalog.clock import Clock, system_clock
 from stratalog.config import LogConfig
+from stratalog.directory.kind import check_log_directory
 from stratalog.directory.known_topics import KnownTopics, TopicSources
 from stratalog.directory.session import unique_paths
 from stratalog.files.reading import DiskReader
@@ -49,8 +50,11 @@ class Explanation:
     clock: Clock = system_clock
 
     def run(self) -> ExplainReport:
-        """Look at all of it. UsageError for a name that nothing has."""
+        """Look at all of it. UsageError for a name that nothing has,
+        NotALogDirectoryError for what is not a log directory."""
         paths, now = unique_paths(self.directories), self.clock()
+        for path in paths:
+            check_log_directory(self.disk, path)
         check_names(self.disk, paths, self.names)
         known = KnownTopics(self.disk, paths, self.sources)
         found = (look(self.disk, self.clock, path, known, self.names) for path in paths)

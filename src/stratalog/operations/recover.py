@@ -38,6 +38,8 @@ _CHECKPOINTS = (
 )
 # What every crash may leave, and every start finishes: nothing is lost by it.
 _ORDINARY = (FindingKind.LEFTOVER, FindingKind.UNFINISHED_SWAP)
+# A tired reader must not take the plan for the deed.
+PLANNED = "Nothing was changed yet. After a run without --dry-run "
 _AGAIN = "mend that, and run `stratalog recover` again"
 
 
@@ -130,7 +132,7 @@ class RecoverReport(Report):
     def verdict(self) -> str:
         """May the broker be started, and if not, why? In one sentence."""
         words = self._verdict()
-        return f"After this run {words}." if self.is_plan else f"{words[0].upper()}{words[1:]}."
+        return f"{PLANNED}{words}." if self.is_plan else f"{words[0].upper()}{words[1:]}."
 
     def _verdict(self) -> str:
         failed = [found.directory for found in self.result.directories if found.outcome is Outcome.FAILED]
