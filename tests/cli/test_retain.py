@@ -287,6 +287,23 @@ def test_a_log_that_must_be_cut_in_a_clean_directory_is_not_cut_in_passing(
     assert json.loads((planted.data / MARKER).read_text())["brokerEpoch"] == EPOCH
 
 
+def test_a_log_that_was_cut_short_under_a_clean_shutdown_file_is_refused_with_advice_that_helps(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = fixture_copy("clean", tmp_path / "data")
+    log = data / "rolled-0" / f"{72:020d}.log"
+    log.write_bytes(log.read_bytes()[:300])
+    settings = tmp_path / "topics.json"
+    settings.write_text(json.dumps({"rolled": {"cleanup.policy": "delete", "retention.ms": 1}}))
+    retain = ["retain", str(data), "--topic", "rolled", "--topic-settings", str(settings)]
+
+    assert main.run(retain) == 3
+    assert f"Run `stratalog recover --all {data}` first." in capsys.readouterr().err
+
+    assert main.run(["recover", "--all", str(data)]) == 1
+    assert main.run(retain) == 0
+
+
 def test_what_recovery_cuts_off_is_in_the_text_of_retain_too(
     planted: Planted, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -271,7 +271,12 @@ class _Doing:
         except NeedsRecoveryError:
             config = self._known.of(key.topic)
             repair_partition(self._disk, self._clock, self._directory, name, config, may_cut=False)
-            log = self._load(name, key)
+            try:
+                log = self._load(name, key)
+            except NeedsRecoveryError as error:
+                # `recover` alone believes the clean-shutdown file, and would find nothing to do.
+                remedy = f"Run `stratalog recover --all {self._directory.path}` first."
+                raise NeedsRecoveryError(error.path, error.finding, remedy) from error
         try:
             log.update_high_watermark(self._watermarks.get(key, 0))
             yield log
