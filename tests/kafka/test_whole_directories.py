@@ -2,12 +2,13 @@
 
 A dry run and the run agree: the same status, the same cuts, the same ends. After status 0 and 1 a real broker
 starts, loads every log without a repair and takes no directory offline; after status 3 it does not.
-`retain --recover` deletes what its dry run lists.
+`retain --recover` deletes what its dry run lists: those segments are gone from the disk then, and no others.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -34,6 +35,8 @@ CASES = {profile.QUICK: 3, profile.CI: 20, profile.DEEP: 200}
 QUARRIES = {profile.QUICK: 1, profile.CI: 1, profile.DEEP: 4}
 # A copy of a killed broker is let in when the session of the one that was killed has run out.
 SHORT_SESSION = {"broker.session.timeout.ms": "1000", "broker.heartbeat.interval.ms": "200"}
+# Topics of several segments each, so many that no node has all of them damaged.
+MUST_LOSE = ("plain", "every-batch", "server-time", "sparse", "preallocated")
 OFFLINE = (
     r"Stopping serving (logs|replicas) in dir|Failed to create or validate data directory|"
     r"Error while loading log dir"
@@ -109,6 +112,9 @@ def test_what_a_dry_run_of_retain_lists_is_what_retain_deletes(
         }
         for case in node.partitions
     }
+    # Of each of these something is to go in any case, unless its damage is in the way.
+    for topic in MUST_LOSE:
+        wanted[topic] |= {"retention.bytes": "1", "retention.ms": "1"}
     (tmp_path / "topics.json").write_text(json.dumps(wanted))
     (tmp_path / "server.properties").write_text(settings_of(node))
     options = [
@@ -121,19 +127,30 @@ def test_what_a_dry_run_of_retain_lists_is_what_retain_deletes(
         str(tmp_path / "topics.json"),
     ]
 
+    before = live_logs(node)
     planned = run([*options, "--dry-run"])
     plan = capsys.readouterr()
+    assert live_logs(node) == before, str(node)
     status = run(options)
     report = capsys.readouterr()
+    after = live_logs(node)
 
     assert planned == status, (
         f"the dry run said {planned}, the run {status}: {node}\n{plan.err}\n{report.err}"
     )
-    found = deleted(json.loads(report.out)) if report.out else {}
-    assert (deleted(json.loads(plan.out)) if plan.out else {}) == found, str(node)
-    assert found or status in (2, 3), report.err
-    segments = sum(map(len, found.values()))
-    counts("segments that retain deletes, by its status", {str(status): segments})
+    document = json.loads(report.out) if report.out else {}
+    found = deleted(document)
+    assert deleted(json.loads(plan.out) if plan.out else {}) == found, str(node)
+    assert any(found.values()) or status in (2, 3), f"{node}\n{report.err}"
+    listed, removed, may_be_replaced = names_of(found), cut_whole(document), replaced(document)
+    # A run that is refused without a report may have recovered before: what that cut off is not told.
+    for partition, names in before.items() if document else ():
+        gone = names - after[partition] - removed.get(partition, set())
+        if partition not in may_be_replaced:
+            assert gone == listed.get(partition, set()), f"{partition}: {node}"
+        assert not listed.get(partition, set()) & after[partition], f"{partition}: {node}"
+    counts("segments that retain deletes, by its status", {str(status): sum(map(len, found.values()))})
+    counts("runs of retain that delete", {str(any(found.values())): 1})
 
 
 def settings_of(node: Node) -> str:
@@ -165,9 +182,55 @@ def outcome(report: dict[str, Any]) -> list[tuple[Any, ...]]:
 
 
 def deleted(report: dict[str, Any]) -> dict[tuple[str, str], Any]:
-    """The segments that a report of `retain` lists, by partition."""
+    """The segments that a report of `retain` lists, by directory and partition."""
     return {
         (directory["directory"], partition["partition"]): partition["deleted"]
-        for directory in report["directories"]
+        for directory in report.get("directories", [])
+        for partition in directory["partitions"]
+    }
+
+
+def names_of(found: dict[tuple[str, str], Any]) -> dict[tuple[str, str], set[str]]:
+    """The .log files of these segments."""
+    return {
+        partition: {f"{segment['base_offset']:020d}.log" for segment in segments}
+        for partition, segments in found.items()
+    }
+
+
+def live_logs(node: Node) -> dict[tuple[str, str], set[str]]:
+    """The .log files of each partition that a broker takes for segments."""
+    return {
+        (str(log_dir), partition.name): {
+            file.name for file in partition.glob("*.log") if re.fullmatch(r"\d{20}\.log", file.name)
+        }
+        for log_dir in node.log_dirs
+        for partition in log_dir.iterdir()
+        if partition.is_dir()
+    }
+
+
+def cut_whole(report: dict[str, Any]) -> dict[tuple[str, str], set[str]]:
+    """The segments of which recovery leaves nothing, by directory and partition."""
+    return {
+        place: {cut["file"] for cut in partition["cuts"] if cut["whole_segment"]}
+        for place, partition in recovered(report).items()
+    }
+
+
+def replaced(report: dict[str, Any]) -> set[tuple[str, str]]:
+    """The partitions in which recovery finishes what a cleaner has begun: others take the segments' place."""
+    return {
+        place
+        for place, partition in recovered(report).items()
+        if any(finding["kind"] in ("unfinished_swap", "split_segment") for finding in partition["findings"])
+    }
+
+
+def recovered(report: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
+    """What the recovery before it says of each partition, by directory and partition."""
+    return {
+        (directory["directory"], partition["partition"]): partition
+        for directory in (report.get("recovery") or {}).get("directories", [])
         for partition in directory["partitions"]
     }
