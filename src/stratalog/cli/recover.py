@@ -22,7 +22,7 @@ _DIRECTORY = click.Path(exists=True, file_okay=False)
 @dry_run_option
 @click.option("--all", "scan_all", is_flag=True, help="Read every segment, also of clean directories.")
 @click.option("--process-crash", is_flag=True, help="Only the process died: keep the broker's epoch.")
-@click.option("--salvage", is_flag=True, help="Keep what is readable behind damage (the last copy).")
+@click.option("--salvage", is_flag=True, help="Keep what is readable after damage (the last copy).")
 @click.option("--keep-open-transactions", is_flag=True, help="With --salvage: also those open at the gap.")
 @click.option("--readers", type=click.IntRange(1, 256), help="So many for each device; else measured.")
 @click.option("--quarantine", type=_DIRECTORY, metavar="DIR", help="Keep what is cut off here.")

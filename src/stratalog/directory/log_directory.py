@@ -1,7 +1,7 @@
-"""One log directory while it is open: its lock, its marker, its checkpoints, and whether it still serves.
+"""One log directory while it is open: lock, clean-shutdown file, checkpoints, and whether it still serves.
 
 A directory that the disk refuses goes offline for good: its logs are dropped, nothing more is written to it,
-its lock is given back, and no marker says that it was closed in order.
+its lock is given back, and it gets no clean-shutdown file.
 
 Kafka: LogManager, LogDirFailureChannel
 """
@@ -93,7 +93,7 @@ class LogDirectory:
             self.meta = read_meta_properties(self._disk, self.path)
         except CorruptCheckpointError as error:
             words = error.reason.rstrip(".")
-            self.problems.append(Problem(META_PROPERTIES, words, "a broker does not start with it"))
+            self.problems.append(Problem(META_PROPERTIES, words, "a broker refuses to start because of it"))
 
     def why_unclean(self) -> str | None:
         """Why it must be recovered before it is changed; None if it was shut down cleanly."""
@@ -113,7 +113,7 @@ class LogDirectory:
 
     @property
     def has_epoch(self) -> bool:
-        """Whether it was opened with an epoch in its marker that still holds."""
+        """Whether it was opened with an epoch in its clean-shutdown file that still holds."""
         return self._epoch not in (None, UNKNOWN_EPOCH)
 
     def mark_clean(self, broker_epoch: int | None = None, *, is_beside_epoch: bool = False) -> None:

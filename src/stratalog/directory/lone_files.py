@@ -8,7 +8,7 @@ orders-0/
 In a log directory all of that is the directory's: a broker does not look for it in a partition. So whoever
 opens a directory with such a log in it, which may have been copied there, takes it over first: the log is
 recovered, the directory's checkpoint gets its start, and then these files go. Were they left, they would be
-believed when the partition is copied away and opened by itself, although the mark of a clean close may be
+believed when the partition is copied away and opened by itself, although the clean-shutdown file may be
 older than the directory's last crash, and the start older than the records that are there now.
 
 The byte in `.lock` is only a length: no block is allocated for it, so it can be written on a full disk.

@@ -2,7 +2,7 @@
 
 Renaming can be interrupted anywhere and done again: a staged file that is gone has its place already. What is
 done here needs no look into a file. That the logs behind it are recovered, or closed as a clean stop closes
-them, is the caller's part; until then the directory has no marker.
+them, is the caller's part; until then the directory has no clean-shutdown file.
 
 Between the decision and this a broker may have been started on the directory. It knew nothing of the write
 and went on from where the log ended then, so the offsets of the staged segments may be taken. That shows in

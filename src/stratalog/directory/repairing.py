@@ -1,7 +1,7 @@
-"""Partitions that a clean close does not leave like this, in a directory that is marked clean all the same.
+"""Partitions that a clean close does not leave like this, in a directory with its clean-shutdown file.
 
-A broker whose cleaner has failed stops in order, and leaves `.cleaned` or `.swap` files beside its marker.
-Its next start deletes the ones and finishes the others, marker or not. Whoever replaces segments before that
+A broker whose cleaner has failed stops cleanly, and leaves `.cleaned` or `.swap` files. Its next start
+deletes the ones and finishes the others, clean-shutdown file or not. Whoever replaces segments before that
 must do so too: after a crash a start would take the new files for a part of what was left, and delete them.
 An index may be missing as well, which a start builds anew.
 """
@@ -43,7 +43,7 @@ def repair_partition(
     *,
     may_cut: bool = True,
 ) -> None:
-    """Bring a partition to the state that a clean close leaves, as a start would that finds the marker.
+    """Bring a partition to the state that a clean close leaves, as a start after a clean stop would.
 
     NeedsRecoveryError if bytes of its log would be cut off and that is not asked for: then nothing was
     changed.

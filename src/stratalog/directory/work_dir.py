@@ -11,7 +11,7 @@ an index in place, so that neither its inode nor its name tells. But whoever loa
 this program, first deletes what ends in `.deleted` there. So an empty file of such a name is put beside the
 old one before a byte of that is written over; where it is gone, the copy is worthless, and goes. The small
 files of a log directory itself are not loaded like that, but they are never written in place: there the inode
-tells. The marker of a clean stop is never put down: it says that nothing waits any more.
+tells. The clean-shutdown file is never put down: it says that nothing waits any more.
 
 Kafka: LogLoader.removeTempFilesAndCollectSwapFiles
 """

@@ -12,7 +12,7 @@ SEGMENT   is {"staged": "stratalog-write-5f0c...-0-0", "base_offset": 42, "size"
 A write stages whole segments as files of the log directory's root, which a broker does not look at, under
 names that begin like the journal's. They become part of their logs by being renamed. The journal is replaced
 at once, and that is when a write is decided: before it nothing of the write is in a log, and behind it all of
-it will be, whoever opens the directory next (`pending_write.py`). The marker of a clean stop is taken away
+it will be, whoever opens the directory next (`pending_write.py`). The clean-shutdown file is removed
 before, so a journal with something pending is found by whoever looks for unclean directories.
 
 `waiting` are segments whose place in the log was taken before they could be renamed, by a broker that was

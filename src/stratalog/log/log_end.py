@@ -179,7 +179,7 @@ def clean_end(active: LogSegment) -> int:
     if end != active.size:
         raise NeedsRecoveryError(
             active.directory,
-            f"{active.base_offset:020d}.log goes on behind its last whole batch, which ends at byte {end}, "
+            f"{active.base_offset:020d}.log goes on after its last whole batch, which ends at byte {end}, "
             f"for {active.size - end} bytes",
         )
     return active.base_offset if last is None else last.last_offset + 1

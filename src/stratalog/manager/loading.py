@@ -176,7 +176,7 @@ class Loading:
 def _open(opening: Opening, directory: LogDirectory, entry: PartitionEntry, start: int) -> Log:
     """The log. What a clean close does not leave behind, a missing index for one, is repaired first.
 
-    Kafka recovers the segment of a missing index too, marker or not.
+    Kafka recovers the segment of a missing index too, clean-shutdown file or not.
     """
     try:
         return opening.open(directory, entry.name, entry.topic_partition, log_start_offset=start)

@@ -3,9 +3,10 @@
     with LogManager(["data"]) as manager:
         log = manager.get_or_create_log(TopicPartition("orders", 0), is_new=True)
 
-`startup` recovers what was not closed in order (`recovery.py`), locks every directory and opens its logs;
-`shutdown` closes them and leaves the markers. In between a directory that the disk refuses goes offline, and
-the others serve on. What is done again and again (`housekeeping.py`) is on a schedule that others can join.
+`startup` locks every directory, recovers what was not shut down cleanly (`directory/session.py`) and opens
+the logs; `shutdown` closes them and writes the clean-shutdown files. In between a directory that the disk
+refuses goes offline, and the others serve on. What is done again and again (`housekeeping.py`) is on a
+schedule that others can join.
 
 Kafka: LogManager, and the checkpoint of high watermarks from ReplicaManager
 """
@@ -155,12 +156,12 @@ class LogManager:
         self._begin_cleaning(metadata)
 
     def shutdown(self, broker_epoch: int | None = None) -> None:
-        """Close all logs and leave the markers. Calling it again has no effect.
+        """Close all logs and write the clean-shutdown files. Calling it again has no effect.
 
-        A directory that fails meanwhile goes without its marker, as `directories` says afterwards. An error
+        A directory that fails meanwhile goes without that file, as `directories` says afterwards. An error
         is raised only where the device may lack a record that was appended.
 
-        `broker_epoch` goes into the markers, in place of that which each directory was opened with. In a
+        `broker_epoch` goes into these files, in place of that which each directory was opened with. In a
         forked child this writes nothing, and the logs stay open in its parent.
         """
         with self._lock:

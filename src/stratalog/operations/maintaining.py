@@ -231,7 +231,7 @@ def _not_done(planned: PartitionWork, error: str) -> PartitionWork:
 
 
 class _Doing:
-    """The work in one directory whose marker is gone."""
+    """The work in one directory whose clean-shutdown file is gone."""
 
     def __init__(
         self, maintenance: Maintenance, directory: LogDirectory, known: KnownTopics, work: Work, now: int

@@ -114,8 +114,8 @@ def test_a_padded_index_of_a_clean_directory_is_told_and_left(clean: Path) -> No
     (found,) = [part for part in report.directories[0].partitions if part.name == "codecs-0"]
     (finding,) = found.findings
     assert finding.kind is FindingKind.PADDED_INDEX
-    assert (
-        finding.consequence == "The mark is believed, and it is left. With --all: It is cut to its entries."
+    assert finding.consequence == (
+        "The clean-shutdown file is believed, and it is left. With --all: It is cut to its entries."
     )
     assert index.stat().st_size == 4096
 

@@ -28,7 +28,7 @@ class FileKind(Enum):
     OFFSETS = "offset checkpoint"
     EPOCHS = "leader epochs"
     PROPERTIES = "properties"
-    MARKER = "clean shutdown marker"
+    CLEAN_SHUTDOWN = "clean-shutdown file"
     UNKNOWN = ""
     MISSING = "not there"
 
@@ -42,7 +42,7 @@ _BY_NAME = {
     names.LEADER_EPOCH_CHECKPOINT: FileKind.EPOCHS,
     names.PARTITION_METADATA: FileKind.PROPERTIES,
     names.META_PROPERTIES: FileKind.PROPERTIES,
-    names.CLEAN_SHUTDOWN: FileKind.MARKER,
+    names.CLEAN_SHUTDOWN: FileKind.CLEAN_SHUTDOWN,
 }
 # Behind the name of a file that is being deleted, written or swapped in.
 _STATES = tuple(state.value for state in names.FileState if state.value)

@@ -20,7 +20,7 @@ _PROPERTY = re.compile(r"\s*([^\s:=#!][^\s:=]*)\s*[:=]\s*(.*)")
 
 
 def dump_small_file(disk: DiskReader, path: str, kind: FileKind, printer: Printer) -> None:
-    """Print the entries of a checkpoint, a properties file or a marker."""
+    """Print the entries of a checkpoint, a properties file or a clean-shutdown file."""
     size = disk.size(path)
     if kind is FileKind.OFFSETS:
         _dump_offsets(disk, path, printer)

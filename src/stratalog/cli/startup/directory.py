@@ -61,7 +61,7 @@ class StartupDirectory:
         self.make_clean()
 
     def make_clean(self) -> None:
-        """As a clean shutdown leaves it: indexes cut, a snapshot at the log's end, the marker."""
+        """As a clean shutdown leaves it: indexes cut, a snapshot at the end, the clean-shutdown file."""
         for folder in self._partitions():
             for file in self._built.iterdir():
                 shutil.copyfile(file, folder / file.name)
@@ -69,7 +69,7 @@ class StartupDirectory:
         CleanState(self._disk, str(self.path)).put_back(UNKNOWN_EPOCH)
 
     def make_unclean(self) -> None:
-        """As a power cut leaves it: no marker, nothing checkpointed, the newest indexes preallocated."""
+        """As a power cut leaves it: no clean-shutdown file, no checkpoint, newest indexes preallocated."""
         CleanState(self._disk, str(self.path)).discard()
         self._write_recovery_points(0)
         for folder in self._partitions():

@@ -1,11 +1,13 @@
-"""The recovery of one log directory, from its lock to its marker; partitions are recovered by the caller.
+"""The recovery of one log directory, from its lock to its clean-shutdown file.
+
+Partitions are recovered by the caller.
 
 1. lock, unless it is clean (then it is only looked at) or this is a dry run (then it must not be locked)
 2. is everything ours to write? Then the listing, the checkpoints, meta.properties
-3. the marker of a clean directory is taken away (`clean_state.py`), if `--all` wants it repaired all the same
+3. the clean-shutdown file is removed (`clean_state.py`), if `--all` wants a clean one repaired
 4. partitions: survey, scan, plan, apply, fsync
 5. recovery points at the log ends, high watermarks clamped, topic ids that were missing
-6. the marker, when all directories are that far, as its epoch depends on all of them
+6. the clean-shutdown file, when all directories are that far, as its epoch depends on all of them
 
 Kafka: LogManager.loadLogs, LogManager.shutdown
 """
@@ -63,7 +65,7 @@ class DirectoryRecovery:
         self._dry_run = dry_run
         self._checkpoints = DirectoryCheckpoints(disk, path)
         self._topic_ids = TopicIds(disk, self.layout)
-        self.broker_epoch: int | None = None  # in the marker that was written
+        self.broker_epoch: int | None = None  # in the clean-shutdown file that was written
 
     def fail(self, error: Exception) -> None:
         if self.error is None:
@@ -107,7 +109,7 @@ class DirectoryRecovery:
             self.remark = check_owners(self._disk, layout, user, current_groups())
 
     def look(self) -> None:
-        """Read what is in it beside the partitions. Changes nothing, but that a pending write is finished."""
+        """Read what is in it beside the partitions. Read-only, except that it completes a pending write."""
         self.state.look()
         if not self._dry_run and has_pending_write(self._disk, self.path):
             self.locks.check()
@@ -148,7 +150,7 @@ class DirectoryRecovery:
         )
 
     def take_marker(self) -> None:
-        """Take the marker away, if there is one, before the first change."""
+        """Remove the clean-shutdown file, if there is one, before the first change."""
         self.locks.check()
         self.state.remove()
 
@@ -158,7 +160,7 @@ class DirectoryRecovery:
         self.state.note_cut()
 
     def complete(self, is_tiered: Callable[[str], bool], quarantines: Sequence[Quarantine]) -> None:
-        """Write what belongs to the directory, the marker apart. Its partitions are on the device."""
+        """Write what belongs to the directory, less its clean-shutdown file; its partitions are synced."""
         if self.is_left_alone:
             return
         # Backwards by name: of a log and its future one in the same directory, the marks are the log's.
@@ -192,13 +194,13 @@ class DirectoryRecovery:
             files.hand_over()
 
     def end(self, broker_epoch: int | None) -> None:
-        """Write the marker; None for one that says no epoch."""
+        """Write the clean-shutdown file; None for one without an epoch."""
         self.locks.check()
         self.state.put_back(broker_epoch)
         self.broker_epoch = UNKNOWN_EPOCH if broker_epoch is None else broker_epoch
 
     def own_epoch(self) -> int:
-        """The epoch that stood in the marker, if all that it says still holds; else -1."""
+        """The epoch that stood in the clean-shutdown file, if all that it says still holds; else -1."""
         note = self.state.note
         if not note.was_clean or note.broker_epoch is None or note.has_cut or self.has_cuts:
             return UNKNOWN_EPOCH

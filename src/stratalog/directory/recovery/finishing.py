@@ -152,7 +152,7 @@ class Finisher:
     def _apply(self, work: PartitionRecovery, plan: RecoveryPlan) -> RecoveryPlan:
         """Do what is planned; returns the plan with the places of what was cut off."""
         directory = work.directory
-        # Of a directory that was closed in order not even a torn tail is expected.
+        # Of a directory that was shut down cleanly not even a torn tail is expected.
         if plan.cuts and (directory.state.note.was_clean or not plan.is_only_torn_tail):
             directory.note_cut()
         quarantines = [*self._quarantines_of(directory)] if plan.cuts else []

@@ -1,6 +1,6 @@
-"""Which epoch the markers may carry after a recovery.
+"""Which epoch the clean-shutdown files may carry after a recovery.
 
-Any marker spares a broker its scan. The epoch in it is a promise to the controller of a KRaft cluster
+Any such file spares a broker its scan. The epoch in it is a promise to the controller of a KRaft cluster
 (KIP-966): every record that was acknowledged is here. After a power cut nobody can promise that, as the page
 cache was lost. If only the process died, by kill -9 or for want of memory, the system has written what it was
 given; then the epoch is that of the run that died, but for the cases below.
@@ -15,8 +15,8 @@ from stratalog.directory.cluster_metadata import ClusterMetadata
 from stratalog.directory.recovery.directory_recovery import DirectoryRecovery
 
 _CONSEQUENCE = (
-    "The markers have no epoch, so that the controller takes the stop for an unclean one; the broker starts "
-    "without a scan all the same."
+    "The clean-shutdown files have no epoch, so that the controller takes the stop for an unclean one; the "
+    "broker starts without a scan all the same."
 )
 
 
@@ -39,14 +39,14 @@ def epoch_of_the_killed_run(
     elif missing := missing_directories(directories, metadata, node_id):
         why = f"of the log directories of node {node_id} {len(missing)} are not named: {', '.join(missing)}"
     elif other := _without(directories, metadata.broker_epochs[node_id]):
-        why = f"{other.path} was recovered or closed before, and its marker does not say the same epoch"
+        why = f"{other.path} was recovered or closed before: its clean-shutdown file has not the same epoch"
     else:
         return metadata.broker_epochs[node_id], ""
     return UNKNOWN_EPOCH, f"--process-crash: {why}. {_CONSEQUENCE}"
 
 
 def _without(directories: Sequence[DirectoryRecovery], epoch: int) -> DirectoryRecovery | None:
-    """A directory whose marker was there to begin with, without this epoch."""
+    """A directory whose clean-shutdown file was there to begin with, without this epoch."""
     notes = [(directory, directory.state.note) for directory in directories]
     return next((found for found, note in notes if note.was_clean and note.broker_epoch != epoch), None)
 
@@ -64,7 +64,7 @@ def missing_directories(
 def may_stand_beside_an_epoch(
     directory: DirectoryRecovery, directories: Sequence[DirectoryRecovery], *, has_missing: bool
 ) -> bool:
-    """Whether a marker of the same broker may say an epoch: then this one must not say -1, but nothing.
+    """Whether a clean-shutdown file of the same broker may have an epoch: then this one has none, not -1.
 
     `clean_shutdown.py` tells why. One that said nothing before says nothing again, for the same reason.
     """

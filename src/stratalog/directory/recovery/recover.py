@@ -4,8 +4,9 @@ Theory of operation. All directories are locked before anything is changed in on
 surveyed, which says what must be read. The scans of all partitions then go through the engine, to the readers
 of each device, in the order of partitions and segments; a partition whose last scan is in is planned, applied
 and fsynced at once by a thread beside the readers, so that no more than a few partitions' results are held.
-What fails fails its directory alone: it gets no marker, the others get theirs, but without an epoch, as the
-controller must not be told that nothing is lost. Killed anywhere and run again, the outcome is the same.
+What fails fails its directory alone: it gets no clean-shutdown file, the others get theirs, but without an
+epoch, as the controller must not be told that nothing is lost. Killed anywhere and run again, the outcome is
+the same.
 """
 
 from __future__ import annotations
@@ -310,7 +311,7 @@ class _Recovery:
             self._work.append(PartitionRecovery(directory, entry, survey))
 
     def _end(self) -> None:
-        """Checkpoints, then markers: the epoch in them depends on all directories."""
+        """Checkpoints, then clean-shutdown files: the epoch in them depends on all directories."""
         for directory in self._alive():
             self._guarded(directory, directory.complete, self._is_tiered, self._quarantines_of(directory))
             self._guarded(directory, self._settle, directory)
@@ -326,12 +327,12 @@ class _Recovery:
         for directory in ready:
             self._guarded(directory, self._mark, directory, epoch)
         if self._has_failed:
-            # One that could not even be marked: what the others say of the epoch no longer holds.
+            # One did not get its clean-shutdown file: what the others say of the epoch no longer holds.
             for directory in ready:
                 self._guarded(directory, self._mark, directory, UNKNOWN_EPOCH)
 
     def _mark(self, directory: DirectoryRecovery, epoch: int) -> None:
-        # Of one that had a marker only that knows the epoch: it may have had none, and for a reason.
+        # Where there was a clean-shutdown file only that knows the epoch: it may have had none for a reason.
         own = directory.own_epoch() if directory.state.note.was_clean else epoch
         wanted = UNKNOWN_EPOCH if self._has_failed else own
         if wanted != directory.broker_epoch:
@@ -415,10 +416,9 @@ def _identity(disk: DiskReader, path: str) -> FileId | None:
 
 
 def _left_as_it_is(finding: Finding) -> Finding:
-    """The finding with what follows where the directory is marked clean: nothing, unless asked for."""
-    return replace(
-        finding, consequence=f"The mark is believed, and it is left. With --all: {finding.consequence}"
-    )
+    """The finding with what follows where the directory was shut down cleanly: nothing, unless asked for."""
+    words = "The clean-shutdown file is believed, and it is left. With --all:"
+    return replace(finding, consequence=f"{words} {finding.consequence}")
 
 
 def _scan(disk: DiskReader, task: tuple[PartitionRecovery, ScanTask]) -> ScanResult | None:

@@ -14,10 +14,10 @@ from stratalog.log.recovery.facts import Cut, Finding
 class Outcome(Enum):
     """What became of a log directory; the value is a word for tables and JSON."""
 
-    CLEAN = "clean"  # its marker was there: nothing was changed
+    CLEAN = "clean"  # its clean-shutdown file was there: nothing was changed
     RECOVERED = "recovered"
     PLANNED = "planned"  # by a dry run: nothing was changed
-    FAILED = "failed"  # no marker: a broker will recover it itself
+    FAILED = "failed"  # no clean-shutdown file: a broker will recover it itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,10 @@ class PartitionReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectoryReport:
-    """One log directory. `broker_epoch` is the marker's, -1 for none, and None without a marker of ours."""
+    """One log directory.
+
+    `broker_epoch` is that of the clean-shutdown file: -1 if it has none, None if no such file was written.
+    """
 
     directory: str
     outcome: Outcome

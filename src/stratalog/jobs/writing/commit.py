@@ -257,7 +257,7 @@ class Committer:
                 previous = (active.base_offset, active.size)
                 if view.end().why is not EndReason.END_OF_FILE:
                     raise NeedsRecoveryError(
-                        path, f"{active.base_offset:020d}.log goes on behind its last whole batch"
+                        path, f"{active.base_offset:020d}.log goes on after its last whole batch"
                     )
             epoch = LeaderEpochFileCache(self._disk, f"{path}{os.sep}{LEADER_EPOCH_CHECKPOINT}").latest_epoch
             return _Place(

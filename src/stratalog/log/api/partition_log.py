@@ -360,10 +360,10 @@ class PartitionLog:
         self._writable().flush()
 
     def close(self) -> None:
-        """Bring everything to the device, write the mark of a clean close, release the lock.
+        """Bring everything to the device, write the clean-shutdown file, release the lock.
 
         Calling it again has no effect.
-        A log that failed to write is let go of without the mark: it is recovered when it is opened next. Its
+        A log that failed to write is let go of without it: it is recovered when it is opened next. Its
         DiskError is raised only where the device may lack a record that was appended. In a forked child this
         writes nothing, and the log stays open in its parent.
         """

@@ -57,7 +57,7 @@ class FindingKind(Enum):
     SPLIT_SEGMENT = "offsets too far from their segment's base"
     DAMAGE_BELOW_RECOVERY_POINT = "damage in a part of the log that counts as flushed"
     BELOW_LOG_START = "a log that ends before its start"
-    GAP = "readable batches behind damage, without those in between"
+    GAP = "readable batches after damage, without those in between"
     STUCK_READERS = "a transaction that began before a gap, and that no marker ends"
     EPOCH_FILE = "leader epochs that disagree with the log"
     MISSING_METADATA = "a partition without its topic id"

@@ -1,4 +1,4 @@
-"""What is readable behind damage, for whoever has no other copy: which batches may stay, and the rewriting.
+"""What is readable after damage, for whoever has no other copy: which batches may stay, and the rewriting.
 
 Kafka drops everything behind the first bad batch. Gaps in offsets are legal, so more can be kept, but only
 what cannot be mistaken: a whole v2 batch whose checksum holds, whose leader epoch is not below the one

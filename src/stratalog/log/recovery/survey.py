@@ -44,8 +44,9 @@ _DAMAGED = b"damaged"
 class RecoveryOptions:
     """How a partition is to be recovered.
 
-    `had_clean_shutdown` trusts the logs as a broker does that finds its mark. `scan_all` reads every segment
-    and reports what is wrong with it; below the recovery point its log is not touched all the same.
+    `had_clean_shutdown` trusts the logs as a broker does that finds its clean-shutdown file. `scan_all` reads
+    every segment and reports what is wrong with it; below the recovery point its log is not touched all the
+    same.
     """
 
     had_clean_shutdown: bool = False
@@ -220,7 +221,7 @@ class _Surveyor:
             start = self._last_indexed_position(files, checks[files.base_offset])
             last = self._find(path, start, files.log.size, kernel.LAST, 0)
         except CorruptRecordError as error:
-            # A broker does not start over it. What is readable is worth more than the mark.
+            # A broker does not start over it. What is readable is worth more than the file's word.
             checks[files.base_offset] = replace(checks[files.base_offset], is_log_broken=True)
             self._findings.append(
                 Finding(
