@@ -14,7 +14,7 @@ from stratalog.cli import main
 from stratalog.files.lock import DirectoryLock
 from tests.cli.planting import EPOCH, MARKER, SET_SIZE, Planted
 from tests.log.model import NOW
-from tests.manager.running import checkpoint, fixture_copy
+from tests.manager.running import checkpoint, contents, fixture_copy
 from tests.profile import examples
 
 DELAY = 60_000
@@ -302,6 +302,30 @@ def test_a_log_that_was_cut_short_under_a_clean_shutdown_file_is_refused_with_ad
 
     assert main.run(["recover", "--all", str(data)]) == 1
     assert main.run(retain) == 0
+
+
+@pytest.mark.parametrize("wrong", ["a topic", "a node", "settings"])
+def test_what_is_asked_wrongly_is_found_before_recovery_cuts_anything(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], wrong: str
+) -> None:
+    data = fixture_copy("killed", tmp_path / "data")
+    other = fixture_copy("killed", tmp_path / "other")
+    (other / "meta.properties").write_text(
+        (other / "meta.properties")
+        .read_text()
+        .replace("node.id=1", f"node.id={2 if wrong == 'a node' else 1}")
+    )
+    settings = tmp_path / "topics.json"
+    settings.write_text("{" if wrong == "settings" else "{}")
+    before = contents(data), contents(other)
+    topic = ["--topic", "nowhere"] if wrong == "a topic" else []
+
+    status = main.run(
+        ["retain", "--recover", str(data), str(other), "--topic-settings", str(settings), *topic]
+    )
+
+    assert status == 2, capsys.readouterr().err
+    assert (contents(data), contents(other)) == before
 
 
 def test_what_recovery_cuts_off_is_in_the_text_of_retain_too(

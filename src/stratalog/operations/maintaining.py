@@ -98,6 +98,7 @@ class Maintenance:
             clock=fixed.clock,
             make_lock=self.make_lock,
             on_progress=on_progress,
+            names=self.names,
         )
         with opening.opened(dry_run=self.dry_run) as opened:
             if opened.is_failed:

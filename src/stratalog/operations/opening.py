@@ -13,20 +13,29 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from stratalog.directory.clean_shutdown import CleanShutdownFile
+from stratalog.directory.kind import check_log_directory
+from stratalog.directory.known_topics import KnownTopics, TopicSources
 from stratalog.directory.layout import classify
 from stratalog.directory.log_directory import LogDirectory, why_unclean
-from stratalog.directory.session import RecoverySources, Session, Unclean, check_session, open_session
+from stratalog.directory.session import (
+    RecoverySources,
+    Session,
+    Unclean,
+    check_session,
+    open_session,
+    unique_paths,
+)
 from stratalog.directory.startup_refusals import StartupRefusal, startup_refusals
 from stratalog.errors import DiskError
 from stratalog.files.disk import Disk
 from stratalog.files.names import TopicPartition
+from stratalog.operations.looking import check_names
 from stratalog.operations.recover import RecoverOptions, RecoverReport, assess
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stratalog.clock import Clock
-    from stratalog.directory.known_topics import TopicSources
     from stratalog.directory.locking import MakeLock
     from stratalog.engine.progress import OnProgress
 
@@ -68,6 +77,7 @@ class Opening:
     clock: Clock
     make_lock: MakeLock
     on_progress: OnProgress
+    names: Sequence[str] = ()  # of topics and partitions that must be there
 
     @contextmanager
     def opened(self, *, dry_run: bool) -> Iterator[Opened]:
@@ -76,8 +86,18 @@ class Opening:
         NotALogDirectoryError if one is something else, LogDirLockedError if one is in use, NeedsRecoveryError
         if one was not shut down cleanly and is not to be recovered.
         """
+        if self.unclean is Unclean.RECOVER:
+            self._check_asked()
         with ExitStack() as held:
             yield self._look(held) if dry_run else self._open(held)
+
+    def _check_asked(self) -> None:
+        """UsageError for a wrong question, before recovery cuts something that no report would tell."""
+        paths = unique_paths(self.directories)
+        for path in paths:
+            check_log_directory(self.disk, path)
+        KnownTopics(self.disk, paths, self.sources)
+        check_names(self.disk, paths, self.names)
 
     def _look(self, held: ExitStack) -> Opened:
         paths = check_session(self.disk, self.directories, unclean=self.unclean)
