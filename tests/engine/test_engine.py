@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stratalog.engine.engine import Outcome, pack, results_in_order
+from stratalog.engine.engine import TaskOutcome, pack, results_in_order
 from stratalog.engine.progress import Progress
 from stratalog.engine.threads import ThreadEngine
 from stratalog.errors import CorruptRecordError
@@ -37,10 +37,10 @@ def test_outcomes_come_as_they_finish() -> None:
         return task
 
     outcomes = ThreadEngine(2).run(run, [0, 1])
-    assert next(outcomes) == Outcome(1, 1, 1)
+    assert next(outcomes) == TaskOutcome(1, 1, 1)
     first_may_end.set()
 
-    assert [*outcomes] == [Outcome(0, 0, 0)]
+    assert [*outcomes] == [TaskOutcome(0, 0, 0)]
 
 
 def test_no_tasks_give_no_results() -> None:

@@ -11,7 +11,7 @@ from contextlib import closing
 import pytest
 
 from stratalog.engine.devices import Device
-from stratalog.engine.engine import Outcome
+from stratalog.engine.engine import TaskOutcome
 from stratalog.engine.progress import DeviceUse
 from stratalog.engine.readers import MOST_WAITING, read_devices
 from stratalog.errors import CorruptRecordError
@@ -26,7 +26,7 @@ def scan_all(
     tasks: Mapping[Device, Sequence[object]],
     run: Callable[..., object],
     *,
-    outcomes: list[Outcome[object, object]] | None = None,
+    outcomes: list[TaskOutcome[object, object]] | None = None,
     **more: object,
 ) -> tuple[DeviceUse, ...]:
     """Run all tasks to their end; how each device was used."""
@@ -132,7 +132,7 @@ def test_an_error_of_ours_is_the_outcome_of_its_task_and_the_others_go_on() -> N
             raise CorruptRecordError("planted", position=7)
         return task * 10
 
-    outcomes: list[Outcome[object, object]] = []
+    outcomes: list[TaskOutcome[object, object]] = []
     scan_all({DISK_A: [0, 1, 2]}, run, disk=SimulatedDisk(), readers=1, outcomes=outcomes)
 
     assert [outcome.number for outcome in outcomes] == [0, 1, 2]
@@ -167,7 +167,7 @@ def test_a_task_may_read_ahead_in_a_thread_of_its_own() -> None:
         with ThreadPoolExecutor(1) as helper:
             return helper.submit(door.read_at, "/data/x", 10, 0).result()
 
-    outcomes: list[Outcome[object, object]] = []
+    outcomes: list[TaskOutcome[object, object]] = []
     uses = scan_all({DISK_A: [0]}, run, disk=disk, outcomes=outcomes)
 
     assert [outcome.value for outcome in outcomes] == [bytes(10)]

@@ -25,7 +25,7 @@ TaskFunction = Callable[[DiskReader, Task], Result]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome(Generic[Task, Result]):
+class TaskOutcome(Generic[Task, Result]):
     """What came of a task; `number` is its place among the tasks that were given."""
 
     number: int
@@ -56,7 +56,7 @@ class Engine(Protocol):
         sizes: Sequence[int] | None = None,
         paths: Sequence[str] | None = None,
         on_progress: OnProgress | None = None,
-    ) -> Generator[Outcome[Task, Result], None, None]:
+    ) -> Generator[TaskOutcome[Task, Result], None, None]:
         """The outcome of each task, as they finish. Closing the iterator ends the run.
 
         `sizes` are how many bytes each task reads, `paths` what it reads from: tasks of one device are taken
@@ -66,7 +66,7 @@ class Engine(Protocol):
         ...
 
 
-def results_in_order(outcomes: Generator[Outcome[Task, Result], None, None]) -> list[Result]:
+def results_in_order(outcomes: Generator[TaskOutcome[Task, Result], None, None]) -> list[Result]:
     """The results in the order of the tasks. The first error ends the run and is raised."""
     results: dict[int, Result] = {}
     with closing(outcomes):

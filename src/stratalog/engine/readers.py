@@ -29,7 +29,7 @@ from stratalog.engine.devices import (
     busy_ms,
     fixed_count,
 )
-from stratalog.engine.engine import Outcome, Result, Task, TaskFunction
+from stratalog.engine.engine import Result, Task, TaskFunction, TaskOutcome
 from stratalog.engine.measuring import RateMeter, ReadingDisk
 from stratalog.engine.progress import DeviceUse
 from stratalog.errors import StratalogError
@@ -54,7 +54,7 @@ def read_devices(
     readers: int | None = None,
     on_reading: OnReading | None = None,
     monotonic: MonotonicClock = time.monotonic,
-) -> Generator[Outcome[Task, Result], None, tuple[DeviceUse, ...]]:
+) -> Generator[TaskOutcome[Task, Result], None, tuple[DeviceUse, ...]]:
     """The outcome of every task, those of one device begun in their order; returns how each was used.
 
     `function` gets a disk that only reads, for the length of its task, in a thread of ours. `readers`
@@ -99,12 +99,12 @@ class _Outcomes(Generic[Task, Result]):
     """The outcomes on their way from the readers to whoever takes them."""
 
     def __init__(self) -> None:
-        self._ready: deque[Outcome[Task, Result]] = deque()
+        self._ready: deque[TaskOutcome[Task, Result]] = deque()
         self._is_stopped = False
         lock = threading.Lock()
         self._filled, self._emptied = threading.Condition(lock), threading.Condition(lock)
 
-    def put(self, outcome: Outcome[Task, Result]) -> None:
+    def put(self, outcome: TaskOutcome[Task, Result]) -> None:
         """Waits while too many have not been taken; ends the reader if nobody takes any more."""
         with self._emptied:
             while len(self._ready) >= MOST_WAITING and not self._is_stopped:
@@ -114,7 +114,7 @@ class _Outcomes(Generic[Task, Result]):
             self._ready.append(outcome)
             self._filled.notify()
 
-    def take(self, seconds: float) -> list[Outcome[Task, Result]]:
+    def take(self, seconds: float) -> list[TaskOutcome[Task, Result]]:
         """All that are there, after waiting for the first one for so long."""
         with self._filled:
             if not self._ready and seconds:
@@ -235,7 +235,7 @@ class _Pool(Generic[Task, Result]):
                     number, task = self._tasks.popleft()
                     if not self._tasks:
                         self._changed.notify_all()  # those that are held up need not wait for anybody now
-                self._outcomes.put(Outcome(number, task, self._run(disk, task)))
+                self._outcomes.put(TaskOutcome(number, task, self._run(disk, task)))
         except _Stopped:
             pass
         except BaseException as error:  # raised again where the outcomes are taken

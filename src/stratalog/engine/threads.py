@@ -7,7 +7,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import replace
 
 from stratalog.engine.devices import Device, device_of
-from stratalog.engine.engine import Outcome, Result, Task, TaskFunction, largest_first, task_sizes
+from stratalog.engine.engine import Result, Task, TaskFunction, TaskOutcome, largest_first, task_sizes
 from stratalog.engine.progress import DeviceUse, OnProgress, Progress
 from stratalog.engine.readers import read_devices
 from stratalog.files.reading import DiskReader
@@ -33,7 +33,7 @@ class ThreadEngine:
         sizes: Sequence[int] | None = None,
         paths: Sequence[str] | None = None,
         on_progress: OnProgress | None = None,
-    ) -> Generator[Outcome[Task, Result], None, None]:
+    ) -> Generator[TaskOutcome[Task, Result], None, None]:
         size_of = task_sizes(len(tasks), sizes)
         queues, totals = self._queues(tasks, size_of, paths)
         workers = self._workers or (None if paths is not None else os.cpu_count() or 1)

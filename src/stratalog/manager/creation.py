@@ -18,7 +18,7 @@ from stratalog.files.names import (
 )
 from stratalog.log.log import Log
 from stratalog.log.partition_metadata import PartitionMetadataFile, topic_id_of
-from stratalog.manager.loading import Opening
+from stratalog.manager.loading import LogOpening
 
 
 def candidates(
@@ -37,7 +37,7 @@ def candidates(
 
 
 def create_log(
-    opening: Opening,
+    opening: LogOpening,
     directory: LogDirectory,
     topic_partition: TopicPartition,
     *,

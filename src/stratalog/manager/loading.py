@@ -39,7 +39,7 @@ from stratalog.manager.registry import LogRegistry
 logger = logging.getLogger(__name__)
 
 
-class Opening(NamedTuple):
+class LogOpening(NamedTuple):
     """What opening a log needs, the same for all logs of a manager."""
 
     disk: Disk
@@ -95,7 +95,7 @@ class Loading:
         self._segments_remaining: dict[str, int] = {}
 
     def load(
-        self, opening: Opening, directories: Sequence[LogDirectory], metadata: ClusterMetadata | None
+        self, opening: LogOpening, directories: Sequence[LogDirectory], metadata: ClusterMetadata | None
     ) -> list[LogDirectory]:
         """Open the logs of all directories that are online; returns those that failed at it."""
         online = [directory for directory in directories if directory.is_online]
@@ -128,7 +128,7 @@ class Loading:
         self._segments_remaining = {found.directory: found.segments for found in progress.remaining}
 
     def _load_directory(
-        self, opening: Opening, directory: LogDirectory, metadata: ClusterMetadata | None
+        self, opening: LogOpening, directory: LogDirectory, metadata: ClusterMetadata | None
     ) -> None:
         starts = directory.checkpoints.log_start_offsets.read()
         watermarks = directory.checkpoints.high_watermarks.read()
@@ -173,7 +173,7 @@ class Loading:
         self.strays.append(path)
 
 
-def _open(opening: Opening, directory: LogDirectory, entry: PartitionEntry, start: int) -> Log:
+def _open(opening: LogOpening, directory: LogDirectory, entry: PartitionEntry, start: int) -> Log:
     """The log. What a clean close does not leave behind, a missing index for one, is repaired first.
 
     Kafka recovers the segment of a missing index too, clean-shutdown file or not.

@@ -51,7 +51,7 @@ from stratalog.manager.closing import close_logs
 from stratalog.manager.copies import Copies, no_copy
 from stratalog.manager.creation import candidates, create_log
 from stratalog.manager.housekeeping import Housekeeping
-from stratalog.manager.loading import Loading, Opening
+from stratalog.manager.loading import Loading, LogOpening
 from stratalog.manager.moving import catch_up
 from stratalog.manager.registry import LogRegistry, home_of
 from stratalog.manager.removal import DelayedRemoval
@@ -105,7 +105,7 @@ class LogManager:
         self._directories = {directory.path: directory for directory in self._session.directories}
         self._own_scheduler = BackgroundScheduler(clock)
         used: Scheduler = self._own_scheduler if scheduler is None else scheduler
-        self._opening = Opening(disk, clock, used, TopicConfigs(server.log), high_watermark_follows_end)
+        self._opening = LogOpening(disk, clock, used, TopicConfigs(server.log), high_watermark_follows_end)
         self._schedule = Schedule(used)
         self._logs = LogRegistry()
         self._loading = Loading(self._logs, set_strays_aside=set_strays_aside)

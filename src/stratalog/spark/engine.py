@@ -18,7 +18,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from stratalog.engine.engine import Outcome, Result, Task, TaskFunction, pack, task_sizes
+from stratalog.engine.engine import Result, Task, TaskFunction, TaskOutcome, pack, task_sizes
 from stratalog.engine.progress import OnProgress, Progress
 from stratalog.errors import StratalogError
 from stratalog.files.reading import DiskReader
@@ -56,7 +56,7 @@ class SparkEngine:
         sizes: Sequence[int] | None = None,
         paths: Sequence[str] | None = None,  # noqa: ARG002 (which devices executors have is Spark's business)
         on_progress: OnProgress | None = None,
-    ) -> Generator[Outcome[Task, Result], None, None]:
+    ) -> Generator[TaskOutcome[Task, Result], None, None]:
         size_of = task_sizes(len(tasks), sizes)
         for first in range(0, len(tasks), TASKS_IN_A_JOB):
             of_job = range(first, min(first + TASKS_IN_A_JOB, len(tasks)))
@@ -69,7 +69,7 @@ class SparkEngine:
                 rows = frame.collect()
             for row in rows:
                 for number, value in pickle.loads(row.outcome):
-                    yield Outcome(number, tasks[number], value)
+                    yield TaskOutcome(number, tasks[number], value)
 
     @contextmanager
     def _reporting(

@@ -3,7 +3,7 @@
 A broker goes on meanwhile: it appends to files before it indexes them, so an index is read before the size of
 its log is asked for; it renames what it deletes, so a file that is gone is looked for in a new listing; it
 compacts, so a `.swap` may be in the place of other segments (`listing.py`). Where a truncated log goes on, a
-batch may stand in the middle of what was one before, which looks like damage (`Damage`).
+batch may stand in the middle of what was one before, which looks like damage (`SeenDamage`).
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ class Looker:
         return OffsetMetadata(next_offset, active.base_offset, active.size)
 
 
-class Damage:
+class SeenDamage:
     """What a reader has stumbled over, and its file as it was before the reader looked again."""
 
     def __init__(self, disk: DiskReader) -> None:

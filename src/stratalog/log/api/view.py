@@ -24,7 +24,7 @@ from stratalog.errors import CorruptIndexError, CorruptRecordError, CorruptSnaps
 from stratalog.files.names import TopicPartition
 from stratalog.files.processes import tell_in_child
 from stratalog.files.reading import DiskReader
-from stratalog.log.api.looking import ATTEMPTS, Damage, Decided, Looker, Seen
+from stratalog.log.api.looking import ATTEMPTS, Decided, Looker, Seen, SeenDamage
 from stratalog.log.api.replay import Replay, ReplayedProducers
 from stratalog.log.epochs import EpochEntry
 from stratalog.log.log_end import NOT_CLOSED, Left, LogEnd, end_of, valid_end
@@ -165,7 +165,7 @@ class LogView:
         Where a truncated log goes on, a batch may stand in the middle of what was one before. That looks like
         damage, but not for long: damage is what is found again in a file that nobody has touched meanwhile.
         """
-        damage = Damage(self._disk)
+        damage = SeenDamage(self._disk)
         for _ in range(ATTEMPTS):
             seen = self._seen
             try:
