@@ -96,3 +96,10 @@ def test_an_index_that_is_missing_in_a_clean_directory_is_built_again(tmp_path: 
     found = contents(data / "rolled-0", but=("leader-epoch-checkpoint",))
     assert found[f"{0:020d}{suffix}"] == expected[f"{0:020d}{suffix}"]
     assert epoch_in(data) == epoch
+
+
+def test_a_new_directory_beside_one_that_is_recovered_is_online(tmp_path: Path) -> None:
+    killed = fixture_copy("killed", tmp_path / "killed")
+
+    with Node(killed, tmp_path / "new").running() as manager:
+        assert set(manager.live_log_dirs) == {str(killed), str(tmp_path / "new")}

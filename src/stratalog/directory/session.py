@@ -122,7 +122,7 @@ class Session:
                 reasons = [(found.path, found.why_unclean() or "") for found in unclean]
                 raise _refusal(reasons, self._or_else)
             if unclean:
-                self._recover()
+                self._recover([found for found in self.online if found in unclean or found.was_clean])
         except BaseException:  # an interrupt too: nobody else could let go of the locks
             self.release()
             raise
@@ -188,16 +188,15 @@ class Session:
             directory.fail(error)
             return None
 
-    def _recover(self) -> None:
+    def _recover(self, directories: Sequence[LogDirectory]) -> None:
         """Bring the directories to where a clean shutdown would have left them.
 
-        All of them are told of, those that were shut down cleanly too: which epoch one may say depends on the
-        others, and one of them may hold the cluster's metadata. They are left alone.
+        Those that were shut down cleanly are among them, and are left alone: which epoch one may say depends
+        on the others, and one of them may hold the cluster's metadata. Only what is new is not.
         """
         from stratalog.directory.recovery.recover import recover_directories  # only for those who need it
         from stratalog.directory.recovery.result import Outcome
 
-        directories = self.online
         by_path = {directory.path: directory for directory in directories}
         self.recovery = recover_directories(
             list(by_path),
