@@ -130,11 +130,12 @@ def test_the_cache_folder_follows_the_xdg_rules(tmp_path: Path) -> None:
 
 JOB = """
 import math
+from stratalog.engine.engine import results_in_order
 from stratalog.spark.engine import SparkEngine
 from stratalog.spark.session import session
 with session("hidden", master="local[1]") as spark:
     print(spark.sparkContext._jvm.System.getProperty("java.version"))
-    print(SparkEngine(spark).map(math.factorial, [3, 5]))
+    print(results_in_order(SparkEngine(spark).run(lambda _, number: math.factorial(number), [3, 5])))
 """
 
 
