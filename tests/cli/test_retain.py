@@ -298,7 +298,9 @@ def test_a_log_that_was_cut_short_under_a_clean_shutdown_file_is_refused_with_ad
     retain = ["retain", str(data), "--topic", "rolled", "--topic-settings", str(settings)]
 
     assert main.run(retain) == 3
-    assert f"Run `stratalog recover --all {data}` first." in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert f"Run `stratalog recover --all {data}` first." in told
+    assert "Nothing to do" not in told
 
     assert main.run(["recover", "--all", str(data)]) == 1
     assert main.run(retain) == 0

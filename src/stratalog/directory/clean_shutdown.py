@@ -37,7 +37,7 @@ class CleanShutdownFile:
         return self._disk.exists(self.path)
 
     def read(self) -> int | None:
-        """The broker's epoch; None where there is no file, or none that says an epoch. Raises nothing."""
+        """The broker's epoch; None without a file, or if the file has no epoch. Never raises."""
         try:
             data = self._disk.read_file(self.path) or b""
         except DiskError:

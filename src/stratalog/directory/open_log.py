@@ -3,7 +3,7 @@
     with stratalog.open_log("data/orders-0", create=True) as log:
         log.append(b"hello")
 
-The directory is a partition's, as a broker keeps it. What belongs to it but is no segment lies at its *home*:
+The directory is a partition's, as a broker keeps it. Its other files are at its *home*:
 the directory itself, or its parent if that is a Kafka log directory. There are the lock, the clean-shutdown
 file, and the offset at which the log starts. The clean-shutdown file is removed when a log is opened for
 writing and written last when it is closed: where it is missing, the last writer did not get to the end.

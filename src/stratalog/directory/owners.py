@@ -1,4 +1,4 @@
-"""Whose files are in a log directory, and whether that can stay so when some of them are written anew.
+"""Who owns the files of a log directory, and whether rewritten files can keep their owner.
 
 A broker of another user must start after root recovered its directory: root gives what it writes to the owner
 of what it replaces. Anybody else owns what they write, so they may only change what is theirs already.

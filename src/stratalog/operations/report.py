@@ -110,6 +110,17 @@ class ChangeReport(Report):
         has_findings = self.recovery is not None and self.recovery.has_findings
         return Status.FINDINGS if has_findings else Status.FINE
 
+    def document_of(self, directories: Sequence[dict[str, object]]) -> dict[str, object]:
+        """The report in values that JSON has, with what is to be told of each directory."""
+        return {
+            "dry_run": self.is_plan,
+            "recovery": None if self.recovery is None else self.recovery.to_document(),
+            "directories": list(directories),
+            "notes": list(self.notes),
+            "refusals": [refusal_document(each) for each in self.refusals],
+            "may_start": self.may_start,
+        }
+
     @property
     def verdict(self) -> str:
         if self.failed_directories:

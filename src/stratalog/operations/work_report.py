@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from stratalog.log.retention import Decision
 from stratalog.operations.looking import WaitingFile
-from stratalog.operations.report import PLANNED, ChangeReport, Table, refusal_document
+from stratalog.operations.report import PLANNED, ChangeReport, Table
 from stratalog.operations.words import size_text, time_text
 
 
@@ -87,7 +87,7 @@ class WorkReport(ChangeReport):
         before = [] if self.recovery is None else self.recovery.words()
         found = [*before, *self._words(), *self.notes]
         is_change = any(partition.is_change for partition in self.partitions)
-        return found if is_change else [*found, "Nothing to do."]
+        return found if is_change or self.is_failed else [*found, "Nothing to do."]
 
     def totals(self) -> dict[str, int]:
         deleted = [found.segment.size for partition in self.partitions for found in partition.deleted]
@@ -103,21 +103,16 @@ class WorkReport(ChangeReport):
         }
 
     def to_document(self) -> dict[str, object]:
-        return {
-            "dry_run": self.is_plan,
-            "recovery": None if self.recovery is None else self.recovery.to_document(),
-            "directories": [
+        return self.document_of(
+            [
                 {
                     "directory": directory.directory,
                     "error": directory.error,
                     "partitions": [_document(partition) for partition in directory.partitions],
                 }
                 for directory in self.directories
-            ],
-            "notes": list(self.notes),
-            "refusals": [refusal_document(each) for each in self.refusals],
-            "may_start": self.may_start,
-        }
+            ]
+        )
 
     def _words(self) -> Iterator[str]:
         for directory in self.directories:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from stratalog.log.cleaning.erase import What
-from stratalog.operations.report import PLANNED, ChangeReport, Table, refusal_document
+from stratalog.operations.report import PLANNED, ChangeReport, Table
 from stratalog.operations.words import size_text
 
 
@@ -99,21 +99,16 @@ class ErasureReport(ChangeReport):
         }
 
     def to_document(self) -> dict[str, object]:
-        return {
-            "dry_run": self.is_plan,
-            "recovery": None if self.recovery is None else self.recovery.to_document(),
-            "directories": [
+        return self.document_of(
+            [
                 {
                     "directory": directory.directory,
                     "error": directory.error,
                     "partitions": [_document(partition) for partition in directory.partitions],
                 }
                 for directory in self.directories
-            ],
-            "notes": list(self.notes),
-            "refusals": [refusal_document(each) for each in self.refusals],
-            "may_start": self.may_start,
-        }
+            ]
+        )
 
     def _words(self) -> Iterator[str]:
         for directory in self.directories:
