@@ -13,9 +13,10 @@ WORKERS ?= 2
 BY_FILE := --dist loadfile --no-loadscope-reorder
 # The profile of the tests that start a JVM.
 COUNTS ?= ci
-# Two parts at a time, each shown in one piece at its end where this make can do that. All of them run, however
-# many fail.
-AT_ONCE := --no-print-directory --keep-going -j 2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
+# Parts at a time, each shown in one piece at its end where this make can do that. All of them run, however
+# many fail. Three, as one of Kafka's or Spark's waits more than it computes.
+PARTS ?= 3
+AT_ONCE := --no-print-directory --keep-going -j $(PARTS) $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 # The files of tests that start no JVM lie in memory, if there is room: they are small, and most of the time
 # would go into fsync.
 IN_MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 { print "TMPDIR=/dev/shm" }')
@@ -49,7 +50,7 @@ kernels: set-up
 quick-tests: kernels
 	$(IN_MEMORY) STRATALOG_PROFILE=quick $(PYTEST) -n $(WORKERS) -m "not kafka" $(UNIT) $(ARGS)
 
-# Kafka and Spark mostly wait, for a JVM that starts or for a disk: the other part of each pair has the cores then.
+# Kafka and Spark mostly wait, for a JVM that starts or for a disk: the other parts have the cores then.
 .PHONY: test
 test: set-up  ## All of it: quick with seeded counts, real Kafka, Spark
 	@$(MAKE) $(AT_ONCE) check kernels

@@ -25,10 +25,15 @@ class Rounds:
             "--smoke", action="store_true", help="a hundredth of the data: does it run at all"
         )
         parser.add_argument("--rounds", type=int, default=9, help="how often each rival runs (default 9)")
+        parser.add_argument(
+            "--alone", action="store_true", help="without the rivals: our seconds, no figures"
+        )
+        parser.add_argument("--scale", type=float, default=1.0, help="a part of the data (default 1.0)")
         options = parser.parse_args()
-        self.scale = SMOKE_SCALE if options.smoke else 1.0
+        self.scale = SMOKE_SCALE if options.smoke else options.scale
         self._smoke = options.smoke
-        self._rounds = 1 if options.smoke else max(5, options.rounds)
+        self._alone = options.alone
+        self._rounds = 1 if options.smoke else options.rounds if options.alone else max(5, options.rounds)
         self._figures: list[tuple[str, float, float, float]] = []
         print(question.strip().splitlines()[0])
 
@@ -43,6 +48,10 @@ class Rounds:
         amount: float,
     ) -> None:
         """Run both in turns; `amount` of `work` (bytes, records) is what each call does."""
+        if self._alone:
+            ours()
+            self._print_seconds(figure, [_seconds(ours) for _ in range(self._rounds)])
+            return
         ours(), rival()  # compile, load, fault the pages in
         times: list[tuple[float, float]] = []
         for _ in range(self._rounds):
@@ -66,6 +75,10 @@ class Rounds:
 
         `rounds` where each takes minutes; there is then no round before the first, to warm up.
         """
+        if self._alone:
+            ours()
+            self._print_seconds(figure, [ours() for _ in range(self._rounds)])
+            return
         if rounds is None:
             ours()
             rival()
@@ -78,12 +91,18 @@ class Rounds:
         """A figure that is no time, such as memory."""
         self._figures.append((figure, ratio, ratio, floor))
 
+    def _print_seconds(self, figure: str, times: list[float]) -> None:
+        """What `tools/bench.py compare` reads: the best of our rounds."""
+        print(f"{figure}: {min(times):.6f} s alone", flush=True)
+
     def _note(self, figure: str, times: list[tuple[float, float]], floor: float) -> None:
         best_rival, best_ours = min(t[0] for t in times), min(t[1] for t in times)
         self._figures.append((figure, best_rival / best_ours, median(r / o for r, o in times), floor))
 
     def end(self) -> NoReturn:
         """Print `figure: ratio` for each, and exit."""
+        if self._alone:
+            sys.exit(0)
         for name, ratio, middle, floor in self._figures:
             print(f"{name}: {ratio:.2f}  (median {middle:.2f}, floor {floor})")
         missed = [name for name, ratio, _, floor in self._figures if ratio < floor]

@@ -1,7 +1,7 @@
 """Runs benchmarks: all of them on little data, or those of two commits by turns on this machine.
 
 python tools/bench.py smoke [NAME ...]
-python tools/bench.py compare REF [NAME ...]
+python tools/bench.py compare REF [NAME ...] [--turns 5] [--rounds 2] [--scale 0.2]
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -16,11 +17,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from statistics import median
 
 ROOT = Path(__file__).parent.parent
-TURNS = 3
-# What a benchmark prints for each of its figures.
-FIGURE = re.compile(r"^(\w+): (\d+(?:\.\d+)?)\s+\(median", re.MULTILINE)
+# What a benchmark prints for each of its figures where it runs alone.
+SECONDS = re.compile(r"^(\w+): (\d+\.\d+) s alone$", re.MULTILINE)
 
 
 def main() -> int:
@@ -32,9 +33,17 @@ def main() -> int:
     compare_parser = commands.add_parser("compare")
     compare_parser.add_argument("ref")
     compare_parser.add_argument("names", nargs="*")
+    compare_parser.add_argument("--turns", type=int, default=5, help="processes of each side (default 5)")
+    compare_parser.add_argument(
+        "--rounds", type=int, default=2, help="the best of so many in each (default 2)"
+    )
+    compare_parser.add_argument("--scale", type=float, default=1.0, help="a part of the data (default 1.0)")
     options = parser.parse_args()
     names = options.names or benchmarks(ROOT)
-    return smoke(names) if options.command == "smoke" else compare(options.ref, names)
+    if options.command == "smoke":
+        return smoke(names)
+    passed_on = (f"--rounds={options.rounds}", f"--scale={options.scale}")
+    return compare(options.ref, names, options.turns, passed_on)
 
 
 def benchmarks(tree: Path) -> list[str]:
@@ -50,29 +59,40 @@ def smoke(names: Sequence[str]) -> int:
     return len(failed)
 
 
-def compare(ref: str, names: Sequence[str]) -> int:
-    """Print each figure of `ref` and of this tree, and how they relate."""
+def compare(ref: str, names: Sequence[str], turns: int, options: Sequence[str]) -> int:
+    """Print how long each figure's work takes in `ref` and in this tree, by turns and without the rivals."""
     with worktree(ref) as other:
         shared = [name for name in names if (other / "benchmarks" / f"{name}.py").exists()]
         for name in sorted(set(names) - set(shared)):
             print(f"{name}: {ref} does not have it")
+        # An older commit's may not know the options of today.
+        shutil.copyfile(ROOT / "benchmarks" / "rounds.py", other / "benchmarks" / "rounds.py")
         for name in shared:
-            figures: defaultdict[str, dict[str, list[float]]] = defaultdict(lambda: {ref: [], "here": []})
-            for turn in range(TURNS):
-                print(f"{name}: turn {turn + 1} of {TURNS} ...", file=sys.stderr)
+            seconds: defaultdict[str, dict[str, list[float]]] = defaultdict(lambda: {ref: [], "here": []})
+            for turn in range(turns):
+                print(f"{name}: turn {turn + 1} of {turns} ...", file=sys.stderr)
                 for side, tree in ((ref, other), ("here", ROOT)):
-                    # 1 says that a floor was missed, which two commits on one machine may well do.
-                    done = run(tree, name, capture=True)
-                    if done.returncode not in (0, 1):
+                    done = run(tree, name, "--alone", *options, capture=True)
+                    if done.returncode != 0:
                         print(done.stdout + done.stderr, file=sys.stderr)
                         return 1
-                    for figure, ratio in FIGURE.findall(done.stdout):
-                        figures[figure][side].append(float(ratio))
-            for figure, sides in figures.items():
-                there, here = max(sides[ref], default=0.0), max(sides["here"], default=0.0)
-                change = f"{here / there:.2f}x" if there and here else "only one side has it"
-                print(f"{figure}: {ref} {there:.2f}, here {here:.2f}: {change}")
+                    for figure, found in SECONDS.findall(done.stdout):
+                        seconds[figure][side].append(float(found))
+            for figure, sides in seconds.items():
+                print(f"{name} {figure}: {_sentence(ref, sides[ref], sides['here'])}", flush=True)
     return 0
+
+
+def _sentence(ref: str, there: Sequence[float], here: Sequence[float]) -> str:
+    """The medians, their ratio (above 1, this tree is faster), and how far `ref` is from itself."""
+    if not there or not here:
+        return "only one side has it"
+    before, after = median(there), median(here)
+    slowest, fastest = before / max(there), before / min(there)
+    return (
+        f"{ref} {before:.4f} s, here {after:.4f} s: {before / after:.2f}x"
+        f" ({ref} against its own median: {slowest:.2f}x to {fastest:.2f}x)"
+    )
 
 
 def run(tree: Path, name: str, *options: str, capture: bool = False) -> subprocess.CompletedProcess[str]:

@@ -27,6 +27,7 @@ from tests.log.model import batch, read_all
 
 ONE, TWO = TopicPartition("orders", 0), TopicPartition("orders", 1)
 VALUE_SIZE = 50_000
+BEHIND_THE_DEVICE = 24 << 20  # bytes that the device really has
 NOT_HERE = 77  # the status of a scenario that the machine does not allow
 MOST = 2000  # appends; 100 MB, more than any of the file systems holds
 SERVER = ServerConfig(ManagerConfig(log_cleaner_enable=False), LogConfig.of({"segment.bytes": 1 << 20}), ())
@@ -197,8 +198,8 @@ def read_only(work: Path, kind: str) -> dict[str, object]:
 
 
 def failing(work: Path, kind: str) -> dict[str, object]:
-    """The device takes no more of what the file system has promised: an fsync fails with EIO."""
-    disk = SmallDisk(work, kind, "96M", backed_by="24M")
+    """The device takes no more of what the file system has promised: an fsync fails."""
+    disk = SmallDisk(work, kind, "96M", backed_by=f"{BEHIND_THE_DEVICE}")
     writer = Writer(disk.place / "data", work / "beside")
     report = writer.report(_until_refused(writer))
     run("mount", "-o", "remount,size=192M", str(disk.back))
