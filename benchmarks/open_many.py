@@ -20,7 +20,7 @@ from stratalog.files.disk import Disk
 from stratalog.files.names import TopicPartition
 from stratalog.log.loader import load
 from stratalog.log.log import Log
-from stratalog.log.producer_snapshot import build_snapshot
+from stratalog.log.producers.snapshot import build_snapshot
 from stratalog.log.scheduler import BackgroundScheduler
 from stratalog.records.batch import set_base_offset
 from stratalog.records.build import Record, build_batch

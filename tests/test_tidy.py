@@ -49,7 +49,7 @@ READ_AND_CHANGE = {
     "log/cleaning/clean.py",
     "log/epochs.py",
     "log/partition_metadata.py",
-    "log/producer_snapshot_files.py",
+    "log/producers/snapshot_files.py",
     "segment/index_file.py",
     "segment/segment.py",
     "segment/segment_files.py",

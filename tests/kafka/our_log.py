@@ -15,7 +15,7 @@ from stratalog.log import loader
 from stratalog.log.append import AppendInfo
 from stratalog.log.log import Log
 from stratalog.log.origin import AppendOrigin
-from stratalog.log.producer_entry import ProducerStateEntry
+from stratalog.log.producers.entry import ProducerStateEntry
 from stratalog.log.reading import Isolation
 from stratalog.log.scheduler import Task
 from tests.kafka.log_oracle import Json, Refusal, Step

@@ -31,9 +31,9 @@ from stratalog.errors import (
 from stratalog.files.disk import Disk
 from stratalog.log.append import analyze
 from stratalog.log.origin import AppendOrigin
-from stratalog.log.producer_analysis import analyze_producers, apply_changes
-from stratalog.log.producer_snapshot import parse_snapshot
-from stratalog.log.producers import ProducerStateManager
+from stratalog.log.producers.analysis import analyze_producers, apply_changes
+from stratalog.log.producers.manager import ProducerStateManager
+from stratalog.log.producers.snapshot import parse_snapshot
 from stratalog.log.validation import ValidatedSet, validate_and_assign_offsets
 from stratalog.records.batch import BatchHeader, set_base_offset, write_crc
 from stratalog.records.build import BatchOptions, Record, build_batch

@@ -8,8 +8,8 @@ from typing import Any
 from stratalog.files.disk import Disk
 from stratalog.log.offsets import OffsetMetadata
 from stratalog.log.origin import AppendOrigin
-from stratalog.log.producer_entry import CompletedTxn, ProducerStateEntry, last_sequence_of
-from stratalog.log.producers import ProducerStateManager
+from stratalog.log.producers.entry import CompletedTxn, ProducerStateEntry, last_sequence_of
+from stratalog.log.producers.manager import ProducerStateManager
 from stratalog.records.control import ControlType, EndTxnMarker
 
 NOW = 1_700_000_000_000

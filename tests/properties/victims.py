@@ -47,8 +47,8 @@ from stratalog.log.checkpoint_file import OffsetCheckpointFile
 from stratalog.log.cleaning.erase_audit import AUDIT, Audit, AuditLine
 from stratalog.log.epochs import LeaderEpochFileCache
 from stratalog.log.partition_metadata import PartitionMetadataFile
-from stratalog.log.producer_snapshot import CRC_COVERS_FROM, build_snapshot
-from stratalog.log.producer_snapshot_files import SnapshotFiles
+from stratalog.log.producers.snapshot import CRC_COVERS_FROM, build_snapshot
+from stratalog.log.producers.snapshot_files import SnapshotFiles
 from stratalog.log.recovery.manifest import MANIFEST, PREFIX, Kept, KeptPart, format_line
 from stratalog.log.recovery.quarantine import Quarantine
 from stratalog.records.internal import control_contents, decode_control, decode_internal, record_contents

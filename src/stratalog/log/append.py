@@ -2,7 +2,7 @@
 
 A set is what one call of append is given: one batch from a producer, many from a leader. Every header is
 read and every CRC checked; nothing is unpacked. What a leader does next is in `validation.py`, what producers
-are held to in `producer_analysis.py`. Kafka: UnifiedLog.analyzeAndValidateRecords
+are held to in `producers/analysis.py`. Kafka: UnifiedLog.analyzeAndValidateRecords
 """
 
 from __future__ import annotations

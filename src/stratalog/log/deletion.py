@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from stratalog.files.disk import Disk
 from stratalog.files.names import FileState
-from stratalog.log.producers import ProducerStateManager
+from stratalog.log.producers.manager import ProducerStateManager
 from stratalog.log.scheduler import Scheduler
 from stratalog.segment.segment import LogSegment
 

@@ -35,8 +35,8 @@ from stratalog.log.kept_marks import KeptMarks
 from stratalog.log.log import Log
 from stratalog.log.log_end import clean_end
 from stratalog.log.offsets import OffsetMetadata
-from stratalog.log.producer_rebuild import rebuild_producer_state
-from stratalog.log.producers import ProducerStateManager
+from stratalog.log.producers.manager import ProducerStateManager
+from stratalog.log.producers.rebuild import rebuild_producer_state
 from stratalog.log.roll import random_jitter_ms
 from stratalog.log.scheduler import Scheduler
 from stratalog.log.segments import LogSegments

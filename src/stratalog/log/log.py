@@ -33,7 +33,7 @@ from stratalog.files.names import LEADER_EPOCH_CHECKPOINT
 from stratalog.log.cleaning.replace import replace_segments
 from stratalog.log.new_records import to_offset
 from stratalog.log.offsets import OffsetMetadata
-from stratalog.log.producer_rebuild import rebuild_producer_state
+from stratalog.log.producers.rebuild import rebuild_producer_state
 from stratalog.log.reading import FetchedData, Isolation, check_passed_over, out_of_range, read
 from stratalog.log.retention import Decision, Marks, Rule, decide, facts_of
 from stratalog.log.state import INT64_MAX

@@ -21,7 +21,7 @@ from stratalog.files.processes import Opener, tell_in_child
 from stratalog.log.epochs import LeaderEpochFileCache
 from stratalog.log.kept_marks import KeptMarks
 from stratalog.log.offsets import OffsetMetadata
-from stratalog.log.producers import ProducerStateManager
+from stratalog.log.producers.manager import ProducerStateManager
 from stratalog.log.scheduler import Scheduler
 from stratalog.log.segments import LogSegments
 

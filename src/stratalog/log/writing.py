@@ -1,7 +1,7 @@
 """What makes a log grow: appending as leader and as follower, and rolling.
 
 An append is decided in pieces that change nothing (`append.py` and `validation.py` check and give offsets,
-`roll.py` says whether a new segment is due, `producer_analysis.py` finds duplicates and fences), and only
+`roll.py` says whether a new segment is due, `producers/analysis.py` finds duplicates and fences), and only
 then written. Kafka: UnifiedLog.append, roll
 """
 
@@ -28,9 +28,9 @@ from stratalog.log.deletion import delete_segments
 from stratalog.log.flushing import FlushedLog
 from stratalog.log.offsets import OffsetMetadata
 from stratalog.log.origin import AppendOrigin
-from stratalog.log.producer_analysis import NO_CHANGES, ProducerChanges, analyze_producers, apply_changes
-from stratalog.log.producer_append import TV_UNKNOWN
-from stratalog.log.producer_verification import NO_GUARD, VerificationGuard
+from stratalog.log.producers.analysis import NO_CHANGES, ProducerChanges, analyze_producers, apply_changes
+from stratalog.log.producers.append_info import TV_UNKNOWN
+from stratalog.log.producers.verification import NO_GUARD, VerificationGuard
 from stratalog.log.roll import RollParams, random_jitter_ms, roll_reason
 from stratalog.log.validation import validate_and_assign_offsets
 from stratalog.records.kernels.walk import BatchTable

@@ -29,8 +29,8 @@ from stratalog.log.cleaning.filter import FilteredRun, LastRecord
 from stratalog.log.cleaning.offset_map import OffsetMap
 from stratalog.log.cleaning.runs import DecodedRun
 from stratalog.log.cleaning.tally import KeyTally
-from stratalog.log.producer_rebuild import replay_segment
-from stratalog.log.producers import ProducerStateManager
+from stratalog.log.producers.manager import ProducerStateManager
+from stratalog.log.producers.rebuild import replay_segment
 from stratalog.log.retention import Decision, Marks, SegmentFacts, decide, facts_of
 from stratalog.log.segments import LogSegments
 from stratalog.operations.looking import Partition

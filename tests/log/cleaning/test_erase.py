@@ -22,7 +22,7 @@ from stratalog.log.cleaning.erase_partition import PartitionFiles
 from stratalog.log.cleaning.erase_proof import prove
 from stratalog.log.cleaning.erase_selection import Matcher, OffsetRange, Selection, hash_of_key
 from stratalog.log.log import Log
-from stratalog.log.producer_rebuild import rebuild_producer_state
+from stratalog.log.producers.rebuild import rebuild_producer_state
 from stratalog.records.batch import RECORD_BATCH_OVERHEAD, BatchHeader
 from stratalog.records.build import BatchOptions, Record, build_batch
 from stratalog.records.compression import Codec

@@ -6,8 +6,8 @@ KAFKA-8351: aborted transactions across rounds and groups. KAFKA-14055: users' k
 
 from __future__ import annotations
 
-from stratalog.log.producer_rebuild import replay_segment
-from stratalog.log.producers import ProducerStateManager
+from stratalog.log.producers.manager import ProducerStateManager
+from stratalog.log.producers.rebuild import replay_segment
 from stratalog.log.reading import Isolation
 from stratalog.records.control import ControlType, build_control_key
 from tests.log.cleaning.dirty import NOW, Dirty

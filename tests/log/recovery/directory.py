@@ -9,8 +9,8 @@ from typing import Any
 from stratalog.config import LogConfig
 from stratalog.files.disk import Disk
 from stratalog.log.log import Log
-from stratalog.log.producer_entry import ProducerStateEntry
-from stratalog.log.producer_snapshot import parse_snapshot
+from stratalog.log.producers.entry import ProducerStateEntry
+from stratalog.log.producers.snapshot import parse_snapshot
 from stratalog.log.recovery.plan import RecoveryPlan
 from stratalog.log.recovery.quarantine import Quarantine
 from stratalog.log.recovery.run import recover_partition

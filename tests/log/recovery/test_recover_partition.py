@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from stratalog.errors import DiskError
-from stratalog.log.producer_snapshot import parse_snapshot
+from stratalog.log.producers.snapshot import parse_snapshot
 from stratalog.log.recovery.facts import FindingKind
 from stratalog.records.control import ControlType
 from tests import naive

@@ -6,7 +6,7 @@ import pytest
 
 from stratalog.log.epochs import EpochEntry, EpochStitch
 from stratalog.log.log import Log
-from stratalog.log.producer_entry import BatchMetadata, ProducerStateEntry
+from stratalog.log.producers.entry import BatchMetadata, ProducerStateEntry
 from stratalog.log.recovery.stitch import ProducerStitch, SnapshotSet
 from stratalog.records.control import ControlType
 from stratalog.records.kernels.crc32c import crc32c

@@ -5,8 +5,8 @@ from __future__ import annotations
 from stratalog.cli.dumping.printer import Printer
 from stratalog.errors import CorruptSnapshotError
 from stratalog.files.reading import DiskReader
-from stratalog.log.producer_entry import ProducerStateEntry
-from stratalog.log.producer_snapshot import parse_snapshot
+from stratalog.log.producers.entry import ProducerStateEntry
+from stratalog.log.producers.snapshot import parse_snapshot
 
 
 def dump_snapshot(disk: DiskReader, path: str, printer: Printer) -> None:

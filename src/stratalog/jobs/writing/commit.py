@@ -57,7 +57,7 @@ from stratalog.log.epochs import LeaderEpochFileCache
 from stratalog.log.loader import load
 from stratalog.log.log_end import EndReason
 from stratalog.log.partition_metadata import PartitionMetadataFile, topic_id_to_text
-from stratalog.log.producer_snapshot import build_snapshot
+from stratalog.log.producers.snapshot import build_snapshot
 from stratalog.log.scheduler import Task
 from stratalog.segment.scan import scan_segment
 

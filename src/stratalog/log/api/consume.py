@@ -21,7 +21,7 @@ from stratalog.errors import (
     UsageError,
 )
 from stratalog.files.names import TopicPartition
-from stratalog.log.markers import read_marker
+from stratalog.log.producers.markers import read_marker
 from stratalog.log.reading import AbortedTransaction, FetchedData, Isolation
 from stratalog.records.batch import LOG_OVERHEAD, Attributes
 from stratalog.records.build import Header, Record

@@ -24,7 +24,7 @@ from stratalog.log.api.seen_epochs import EpochsFile, epochs_in_batches
 from stratalog.log.epochs import EpochEntry
 from stratalog.log.log_end import last_indexed, last_whole
 from stratalog.log.offsets import OffsetMetadata
-from stratalog.log.producer_entry import CompletedTxn
+from stratalog.log.producers.entry import CompletedTxn
 from stratalog.log.reading import AbortedTransaction
 from stratalog.log.segments import LogSegments
 from stratalog.segment.segment import LogSegment

@@ -13,9 +13,9 @@ from typing import NamedTuple
 from stratalog.clock import Clock
 from stratalog.errors import CorruptRecordError
 from stratalog.files.reading import DiskReader
-from stratalog.log.producer_analysis import replay_batches
-from stratalog.log.producer_entry import CompletedTxn
-from stratalog.log.producers import ProducerStateManager
+from stratalog.log.producers.analysis import replay_batches
+from stratalog.log.producers.entry import CompletedTxn
+from stratalog.log.producers.manager import ProducerStateManager
 from stratalog.log.reading import AbortedTransaction
 from stratalog.log.segments import LogSegments
 from stratalog.records.kernels.index import OFFSET_AT_LEAST

@@ -28,7 +28,7 @@ from stratalog.log.api.looking import ATTEMPTS, Decided, Looker, Seen, SeenDamag
 from stratalog.log.api.replay import Replay, ReplayedProducers
 from stratalog.log.epochs import EpochEntry
 from stratalog.log.log_end import NOT_CLOSED, Left, LogEnd, end_of, valid_end
-from stratalog.log.producer_entry import CompletedTxn
+from stratalog.log.producers.entry import CompletedTxn
 from stratalog.log.reading import AbortedTransaction, FetchedData, Isolation, check_passed_over, read
 from stratalog.log.segments import LogSegments
 from stratalog.log.timestamps import SpecialTimestamp, find_offset, first_not_before

@@ -29,7 +29,7 @@ from stratalog.log.cleaning.groups import SegmentFacts, group_segments
 from stratalog.log.cleaning.offset_map import OffsetMap
 from stratalog.log.cleaning.runs import DecodedRun, RunReader
 from stratalog.log.cleaning.transactions import CleanedTransactions, aborted_between
-from stratalog.log.producer_entry import ProducerStateEntry
+from stratalog.log.producers.entry import ProducerStateEntry
 from stratalog.log.segments import LogSegments
 from stratalog.segment.segment import LogSegment
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from stratalog.files.disk import Disk
 from stratalog.files.names import FileState
 from stratalog.log.deletion import delete_segments
-from stratalog.log.producers import ProducerStateManager
+from stratalog.log.producers.manager import ProducerStateManager
 from stratalog.log.scheduler import Scheduler
 from stratalog.log.segments import LogSegments
 from stratalog.segment.segment import LogSegment

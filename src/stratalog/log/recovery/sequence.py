@@ -189,7 +189,7 @@ class RecoverySequence:
     ) -> None:
         """Bring the state to an offset, by the newest snapshot and the batches behind it.
 
-        `log/producer_rebuild.py` does the same with the batches themselves.
+        `log/producers/rebuild.py` does the same with the batches themselves.
         """
         snapshot_offsets = {*(segment.base_offset for segment in segments[-2:]), end_offset}
         if after_clean_shutdown and self.snapshots.latest is None:

@@ -14,8 +14,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Sequence
 
-from stratalog.log.producer_entry import BatchMetadata, ProducerStateEntry
-from stratalog.log.producer_snapshot import build_snapshot, parse_snapshot
+from stratalog.log.producers.entry import BatchMetadata, ProducerStateEntry
+from stratalog.log.producers.snapshot import build_snapshot, parse_snapshot
 from stratalog.segment.producers import ScannedProducer, TxnEventKind
 from stratalog.segment.scan import SegmentScan
 from stratalog.segment.txn_index import AbortedTxn

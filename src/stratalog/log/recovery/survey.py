@@ -19,9 +19,9 @@ from stratalog.files.disk import Path
 from stratalog.files.names import LEADER_EPOCH_CHECKPOINT, TopicPartition
 from stratalog.files.reading import DiskReader
 from stratalog.log.epochs import EpochEntry, read_epochs
-from stratalog.log.producer_entry import ProducerStateEntry
-from stratalog.log.producer_snapshot import ENTRY_SIZE, HEADER_SIZE, parse_snapshot
-from stratalog.log.producer_snapshot_files import read_snapshot
+from stratalog.log.producers.entry import ProducerStateEntry
+from stratalog.log.producers.snapshot import ENTRY_SIZE, HEADER_SIZE, parse_snapshot
+from stratalog.log.producers.snapshot_files import read_snapshot
 from stratalog.log.recovery.facts import FileFact, Finding, FindingKind, missing_snapshot
 from stratalog.log.recovery.index_checks import IndexCheck, IndexState, check_indexes
 from stratalog.log.recovery.inventory import Inventory, SegmentFiles, take_inventory

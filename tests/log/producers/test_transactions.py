@@ -9,7 +9,7 @@ import pytest
 from stratalog.errors import UsageError
 from stratalog.log.offsets import OffsetMetadata
 from stratalog.log.origin import AppendOrigin
-from stratalog.log.producer_entry import CompletedTxn, TxnMetadata
+from stratalog.log.producers.entry import CompletedTxn, TxnMetadata
 from tests.log.producing import NOW, Producers
 
 

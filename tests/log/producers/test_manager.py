@@ -16,9 +16,9 @@ from stratalog.errors import (
 )
 from stratalog.log.offsets import OffsetMetadata
 from stratalog.log.origin import AppendOrigin
-from stratalog.log.producer_append import ProducerAppendInfo
-from stratalog.log.producer_entry import BatchMetadata, CompletedTxn, ProducerStateEntry
-from stratalog.log.producer_verification import NO_GUARD, VerificationGuard
+from stratalog.log.producers.append_info import ProducerAppendInfo
+from stratalog.log.producers.entry import BatchMetadata, CompletedTxn, ProducerStateEntry
+from stratalog.log.producers.verification import NO_GUARD, VerificationGuard
 from tests.log.producing import NOW, Producers
 
 LAST = 2**31 - 1

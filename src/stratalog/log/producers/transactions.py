@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterable
 
-from stratalog.log.producer_entry import TxnMetadata
+from stratalog.log.producers.entry import TxnMetadata
 
 
 class Transactions:

@@ -17,8 +17,8 @@ from stratalog.files.disk import changing
 from stratalog.files.entries import EntryKind
 from stratalog.files.names import FileKind, FileState, parse_segment_file, segment_file_name
 from stratalog.files.reading import DiskReader
-from stratalog.log.producer_entry import ProducerStateEntry
-from stratalog.log.producer_snapshot import build_snapshot, parse_snapshot
+from stratalog.log.producers.entry import ProducerStateEntry
+from stratalog.log.producers.snapshot import build_snapshot, parse_snapshot
 
 LARGEST_SNAPSHOT = 256 << 20  # more than five million producers
 

@@ -24,7 +24,7 @@ import struct
 from collections.abc import Iterable
 
 from stratalog.errors import CorruptSnapshotError
-from stratalog.log.producer_entry import NO_OFFSET, BatchMetadata, ProducerStateEntry
+from stratalog.log.producers.entry import NO_OFFSET, BatchMetadata, ProducerStateEntry
 from stratalog.records.kernels.crc32c import crc32c
 from stratalog.records.kernels.memory import byte_array
 

@@ -11,11 +11,11 @@ from stratalog.errors import CorruptSnapshotError, DiskError
 from stratalog.files.disk import Disk
 from stratalog.log.append import analyze
 from stratalog.log.origin import AppendOrigin
-from stratalog.log.producer_analysis import replay_batches
-from stratalog.log.producer_entry import BatchMetadata, ProducerStateEntry
-from stratalog.log.producer_snapshot import build_snapshot, parse_snapshot
-from stratalog.log.producer_snapshot_files import SnapshotFiles
-from stratalog.log.producers import ProducerStateManager
+from stratalog.log.producers.analysis import replay_batches
+from stratalog.log.producers.entry import BatchMetadata, ProducerStateEntry
+from stratalog.log.producers.manager import ProducerStateManager
+from stratalog.log.producers.snapshot import build_snapshot, parse_snapshot
+from stratalog.log.producers.snapshot_files import SnapshotFiles
 from stratalog.records.kernels.crc32c import crc32c
 from stratalog.records.kernels.memory import byte_array
 from tests.fixtures.catalog import Partition, partitions

@@ -9,18 +9,18 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from stratalog.errors import InvalidProducerEpochError, InvalidTxnStateError
-from stratalog.log.markers import read_marker
 from stratalog.log.offsets import UNKNOWN, OffsetMetadata
 from stratalog.log.origin import AppendOrigin
-from stratalog.log.producer_append import TV_UNKNOWN, ProducerAppendInfo
-from stratalog.log.producer_entry import (
+from stratalog.log.producers.append_info import TV_UNKNOWN, ProducerAppendInfo
+from stratalog.log.producers.entry import (
     BATCHES_TO_RETAIN,
     BatchMetadata,
     CompletedTxn,
     last_sequence_of,
 )
-from stratalog.log.producer_verification import NO_GUARD, VerificationGuard
-from stratalog.log.producers import ProducerStateManager
+from stratalog.log.producers.manager import ProducerStateManager
+from stratalog.log.producers.markers import read_marker
+from stratalog.log.producers.verification import NO_GUARD, VerificationGuard
 from stratalog.records.batch import NO_PRODUCER_ID, Attributes
 from stratalog.records.kernels.walk import BatchTable
 from stratalog.records.reader import BatchRow

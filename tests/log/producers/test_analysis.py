@@ -9,18 +9,18 @@ import pytest
 from stratalog.errors import InvalidProducerEpochError, InvalidRecordError, InvalidTxnStateError
 from stratalog.files.disk import Disk
 from stratalog.log.append import analyze
-from stratalog.log.markers import read_marker
 from stratalog.log.offsets import OffsetMetadata
 from stratalog.log.origin import AppendOrigin
-from stratalog.log.producer_analysis import (
+from stratalog.log.producers.analysis import (
     ProducerChanges,
     analyze_producers,
     apply_changes,
     replay_batches,
 )
-from stratalog.log.producer_entry import BatchMetadata, CompletedTxn
-from stratalog.log.producer_verification import NO_GUARD, VerificationGuard
-from stratalog.log.producers import ProducerStateManager
+from stratalog.log.producers.entry import BatchMetadata, CompletedTxn
+from stratalog.log.producers.manager import ProducerStateManager
+from stratalog.log.producers.markers import read_marker
+from stratalog.log.producers.verification import NO_GUARD, VerificationGuard
 from stratalog.records.batch import BatchHeader, set_base_offset, write_crc
 from stratalog.records.build import BatchOptions, Record, build_batch
 from stratalog.records.compression import Codec

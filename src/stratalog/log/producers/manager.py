@@ -5,12 +5,12 @@ fences off an old instance of a producer, and what the last stable offset follow
 ongoing until its marker is in the log, then unreplicated until the high watermark has passed the marker;
 only then may a reader of committed records go on.
 
-All of it can be had from the log again, by replaying every batch. Snapshots (`producer_snapshot.py`) spare
+All of it can be had from the log again, by replaying every batch. Snapshots (`snapshot.py`) spare
 that: `map_end_offset` says up to where the state in memory goes, and a snapshot is taken of it when a segment
 is rolled and when the log is closed.
 
 Whoever changes it holds the lock of the log; `has_late_transaction` and `len(producers)` need none.
-What a set of batches changes is in `producer_analysis.py`. Kafka: ProducerStateManager
+What a set of batches changes is in `analysis.py`. Kafka: ProducerStateManager
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from stratalog.errors import CorruptSnapshotError, UsageError
 from stratalog.files.reading import DiskReader
 from stratalog.log.offsets import OffsetMetadata
 from stratalog.log.origin import AppendOrigin
-from stratalog.log.producer_append import ProducerAppendInfo
-from stratalog.log.producer_entry import CompletedTxn, ProducerStateEntry, TxnMetadata
-from stratalog.log.producer_snapshot_files import SnapshotFiles
-from stratalog.log.producer_transactions import Transactions
-from stratalog.log.producer_verification import VerificationEntry
+from stratalog.log.producers.append_info import ProducerAppendInfo
+from stratalog.log.producers.entry import CompletedTxn, ProducerStateEntry, TxnMetadata
+from stratalog.log.producers.snapshot_files import SnapshotFiles
+from stratalog.log.producers.transactions import Transactions
+from stratalog.log.producers.verification import VerificationEntry
 from stratalog.records.batch import NO_PRODUCER_ID
 
 logger = logging.getLogger(__name__)

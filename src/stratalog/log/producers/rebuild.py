@@ -5,8 +5,8 @@ Kafka: UnifiedLog.rebuildProducerState
 
 from __future__ import annotations
 
-from stratalog.log.producer_analysis import replay_batches
-from stratalog.log.producers import ProducerStateManager
+from stratalog.log.producers.analysis import replay_batches
+from stratalog.log.producers.manager import ProducerStateManager
 from stratalog.log.segments import LogSegments
 from stratalog.segment.segment import LogSegment
 
