@@ -12,26 +12,12 @@ from collections.abc import Collection, Iterator
 from stratalog.directory.layout import Layout
 from stratalog.errors import FileOwnerError
 from stratalog.files.entries import EntryKind, FileStatus
-from stratalog.files.names import (
-    CLEANER_OFFSET_CHECKPOINT,
-    LOCK,
-    LOG_START_OFFSET_CHECKPOINT,
-    META_PROPERTIES,
-    RECOVERY_POINT_CHECKPOINT,
-    REPLICATION_OFFSET_CHECKPOINT,
-    FileKind,
-)
+from stratalog.files.names import LOCK, META_PROPERTIES, OFFSET_CHECKPOINTS, FileKind
 from stratalog.files.reading import DiskReader
 
 ROOT = 0
 _READ, _WRITE, _ENTER = 0o4, 0o6, 0o7  # what includes the one before
-_READ_AT_START = (
-    META_PROPERTIES,
-    RECOVERY_POINT_CHECKPOINT,
-    LOG_START_OFFSET_CHECKPOINT,
-    REPLICATION_OFFSET_CHECKPOINT,
-    CLEANER_OFFSET_CHECKPOINT,
-)
+_READ_AT_START = (META_PROPERTIES, *OFFSET_CHECKPOINTS)
 
 
 def current_user() -> int:

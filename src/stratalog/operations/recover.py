@@ -20,22 +20,11 @@ from stratalog.directory.recovery.result import DirectoryReport, Outcome, Recove
 from stratalog.directory.startup_refusals import RefusalKind, StartupRefusal, startup_refusals
 from stratalog.engine.progress import OnProgress
 from stratalog.files.disk import Disk
-from stratalog.files.names import (
-    CLEANER_OFFSET_CHECKPOINT,
-    LOG_START_OFFSET_CHECKPOINT,
-    RECOVERY_POINT_CHECKPOINT,
-    REPLICATION_OFFSET_CHECKPOINT,
-)
+from stratalog.files.names import OFFSET_CHECKPOINTS
 from stratalog.log.recovery.facts import Cut, Finding, FindingKind
 from stratalog.operations.recover_tables import recovery_document, recovery_tables
 from stratalog.operations.report import Report, Status, Table, why_not_started
 
-_CHECKPOINTS = (
-    CLEANER_OFFSET_CHECKPOINT,
-    LOG_START_OFFSET_CHECKPOINT,
-    RECOVERY_POINT_CHECKPOINT,
-    REPLICATION_OFFSET_CHECKPOINT,
-)
 # What every crash may leave, and every start finishes: nothing is lost by it.
 _ORDINARY = (FindingKind.LEFTOVER, FindingKind.UNFINISHED_SWAP)
 # A tired reader must not take the plan for the deed.
@@ -217,7 +206,7 @@ def _will_be_repaired(refusal: StartupRefusal, directory: DirectoryReport) -> bo
 
 
 def _counts(problem: Problem) -> bool:
-    return not (problem.is_repaired and problem.name in _CHECKPOINTS)
+    return not (problem.is_repaired and problem.name in OFFSET_CHECKPOINTS)
 
 
 def _is_found(finding: Finding, directory: DirectoryReport) -> bool:

@@ -35,10 +35,7 @@ class FileKind(Enum):
 
 _BY_SUFFIX = {kind.value: kind for kind in FileKind if kind.value.startswith(".")}
 _BY_NAME = {
-    names.RECOVERY_POINT_CHECKPOINT: FileKind.OFFSETS,
-    names.LOG_START_OFFSET_CHECKPOINT: FileKind.OFFSETS,
-    names.REPLICATION_OFFSET_CHECKPOINT: FileKind.OFFSETS,
-    names.CLEANER_OFFSET_CHECKPOINT: FileKind.OFFSETS,
+    **dict.fromkeys(names.OFFSET_CHECKPOINTS, FileKind.OFFSETS),
     names.LEADER_EPOCH_CHECKPOINT: FileKind.EPOCHS,
     names.PARTITION_METADATA: FileKind.PROPERTIES,
     names.META_PROPERTIES: FileKind.PROPERTIES,
