@@ -1,0 +1,30 @@
+"""The command line: one command a file. Nothing imports this package.
+
+bench          `stratalog bench startup`: how long loading takes, strategy by strategy
+broker         what the command line and a server.properties say about a broker
+compact        `stratalog compact`
+demo           `stratalog demo`: builds a directory, damages it, finds the damage
+demo_damage    the damage that `demo` plants
+demo_logs      the logs that `demo` builds, the same bytes for the same seed
+dump           `stratalog dump`
+dumping/       what `dump` prints of each kind of file
+erase          `stratalog erase`
+estimate       `stratalog estimate`
+explain        `stratalog explain`
+export         `stratalog export`
+main           the group of commands; the only place that catches StratalogError
+options        the options that commands share, each written once
+output         prints reports, tables, JSON and progress; exit codes
+progress       progress events (`engine/progress.py`) in words
+recover        `stratalog recover`
+retain         `stratalog retain`
+size           sizes on the command line, such as 400MB
+spark_options  options and session of the commands that run on Spark
+sql            `stratalog sql`
+startup/       the parts of `bench startup`
+warm           `stratalog warm`
+warming        compiles every kernel by running a small log through all of them
+
+Not here: anything that decides or changes. A command reads its options, calls `operations/`, `jobs/` or
+`spark/`, and hands the report to `output`.
+"""

@@ -1,7 +1,13 @@
 """Kafka's settings under Kafka's names: `segment.bytes` in a configuration is `segment_bytes` in Python.
 
-What comes through the API or from a topic is taken as the current Kafka takes it, or it is a ConfigError. A
-broker's server.properties is read with more patience.
+keys        what a setting is: how its text is read, its range, its names on a broker
+properties  Java's properties files
+server      a broker's server.properties, as far as it is about storage
+settings    LogConfig and ManagerConfig: names, defaults and ranges of 4.3.1
+
+Settings from the API or from a topic are taken as the current Kafka takes them, or they are a ConfigError. A
+broker's server.properties is read more leniently. Not here: files of a log directory; which topic has which
+settings is in `directory/topic_configs.py`.
 """
 
 from stratalog.config.properties import parse_properties

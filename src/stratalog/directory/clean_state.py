@@ -1,21 +1,16 @@
-"""How a log directory was last shut down: its clean-shutdown file, and the note that stands in for it.
+"""How a log directory was last shut down: its clean-shutdown file, and the note that replaces it.
 
 {"version": 0, "was_clean": true, "broker_epoch": 226, "has_cut": false}      stratalog-session.json
 
-The clean-shutdown file is removed before the first change of a directory and put back last. A run that is
-killed in between leaves the directory without it, and without the epoch in it. So whoever changes only what
-is on the device, and loses no record by being killed, leaves this note first: recovery, retention,
-compaction, erasing, a write of staged segments. The next recovery then knows the epoch, and whether more than
-a torn tail was cut off: a second run would find nothing more to cut, could not tell that the first one did,
-and would promise the controller that every acknowledged record is there.
-
-Whoever appends records (a `LogManager`, `open_log`) leaves no note, as nobody knows what was on its way to
-the device when it was killed; and a note that is there from before is deleted first.
-
-A note that outlived a broker's next run does no harm: its epoch is not the one that the controller compares
-with. A broker does not look at files of other names.
+The clean-shutdown file is removed before the first change of a directory and put back last. Whoever loses no
+record by being killed (recovery, retention, compaction, erasing, a write of staged segments) leaves the note
+first, so that the next recovery knows the epoch, and whether more than a torn tail was cut off. Whoever
+appends records leaves no note, and deletes an older one: nobody knows what was on its way to the device. A
+note that outlives a broker's next run does no harm, as its epoch is not the one that the controller compares.
 
 This is the only code that writes or deletes a clean-shutdown file (`tests/test_tidy.py`).
+Why: docs/decisions/0012-epoch-of-the-clean-shutdown-file.md.
+
 """
 
 from __future__ import annotations

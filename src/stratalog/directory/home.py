@@ -1,4 +1,4 @@
-"""Where a partition's directory is at home, and how a lone log there is opened, marked clean and let go of.
+"""Where a partition's directory belongs, and how a lone log there is opened, closed and released.
 
 lone                        in a Kafka log directory, which has meta.properties, checkpoints or a held lock
 orders-0/                   data/
@@ -7,15 +7,11 @@ orders-0/                   data/
   log-start-offset-...        log-start-offset-checkpoint
   %020d.log ...               orders-0/%020d.log ...
 
-A broker ignores the first three inside a partition's directory, and would go on trusting its own
-clean-shutdown file beside a log that was broken meanwhile: so in its directory a session is opened over all
-of it (`session.py`), which refuses what was not shut down cleanly. Kafka: LogManager
+In a log directory a session is opened over all of it (`session.py`). A lone log is locked first; then its
+parent is looked at, by the given name and, where that is a link, by the real one too. Whoever holds the
+parent looks at the log after locking (`lone_logs.py`), so one of the two sees the other.
+Why: docs/decisions/0023-lone-logs.md. Kafka: LogManager
 
-A lone log may be looked for through the directory that it is in, by a manager, and that directory may become
-a log directory at any time. So the log is locked, then its parent is looked at: by the name that was given,
-and where that is a link by the real one too. Whoever has the parent has looked at the log after locking it
-(`directory/lone_logs.py`), so one of the two sees the other. In a log directory the session has the parent's
-lock, which is the only one that a broker looks at.
 """
 
 from __future__ import annotations

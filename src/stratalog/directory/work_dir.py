@@ -1,19 +1,15 @@
-"""A full disk: small files are written elsewhere first, and then over the old ones, block by block.
+"""Recovery on a full disk: small files are written elsewhere first, and then over the old ones.
 
-A file is replaced by writing a new one beside it, for which a full disk has no room. The blocks of the old
-one could be written again, but a crash in the midst of that would leave neither. So the new bytes are put, on
-the device, into a directory with room; then they are written over the old file; then the copy is deleted. A
-run that was killed is followed by one that does first what the copies say. A file that does not fit even so
-waits until what recovery cuts off has freed some room.
+The new bytes are written to a directory with room, and synced; then they are written over the old file; then
+the copy is deleted. After a run that was killed, the next one first does what the copies say. A file that
+does not fit even so waits until what recovery cuts off has freed some room.
 
-A copy holds only as long as nobody else has had the directory: a broker that was started meanwhile writes to
-an index in place, so that neither its inode nor its name tells. But whoever loads a partition, a broker or
-this program, first deletes what ends in `.deleted` there. So an empty file of such a name is put beside the
-old one before a byte of that is written over; where it is gone, the copy is worthless, and goes. The small
-files of a log directory itself are not loaded like that, but they are never written in place: there the inode
-tells. The clean-shutdown file is never put down: it says that nothing waits any more.
+A copy counts only while nobody else has had the directory. In a partition an empty file ending in `.deleted`
+shows that: whoever loads the partition deletes it first. The small files of the log directory itself are
+never written in place, so there the inode shows it. The clean-shutdown file is never put down.
 
-Kafka: LogLoader.removeTempFilesAndCollectSwapFiles
+Why: docs/decisions/0025-full-disk.md. Kafka: LogLoader.removeTempFilesAndCollectSwapFiles
+
 """
 
 from __future__ import annotations

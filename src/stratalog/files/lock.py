@@ -1,20 +1,15 @@
 """The lock of a log directory: whatever changes files in it holds `.lock`, as a broker does.
 
-Java locks with fcntl, whose plain locks belong to the process and fall when any descriptor of the file is
-closed in it; flock does not conflict with them at all. So this is a lock of the open file description
-(F_OFD_SETLK): it conflicts with Java's, and lasts until it is released here.
+It is a lock of the open file description (F_OFD_SETLK), which conflicts with Java's and lasts until it is
+released here. The inode is compared after locking, and again before the first change: a broker that stops
+deletes the file. The file is never deleted from here, and whatever only reads takes no lock. A forked child
+closes its copy at the fork.
 
-A broker that stops unlocks the file, then deletes it. Whoever opened it before would lock a file that nobody
-finds any more: so the inode is compared after locking, and again before the first change. The file is never
-deleted from here. What only reads takes no lock, as even a moment's would kill a starting broker.
+A *trial* locks the first byte only, looks around, and then locks the rest or gives up. Another one waits for
+the end of a trial, so that a lone log and the directory around it never both give up.
 
-Such a lock falls when the last copy of its descriptor is closed. A forked child has a copy, with which it
-would keep the lock after its parent's death: so a child closes it at the fork, which takes nothing from the
-parent.
+Why: docs/decisions/0010-locks.md, docs/decisions/0023-lone-logs.md.
 
-Two who lock different files and then look at each other's, a log by itself and the log directory that it is
-in, could both find the other's lock and both give up. So the first of them begins with a *trial*: it locks
-the first byte only, looks, and then locks the rest or gives up. The other one waits for the end of a trial.
 """
 
 from __future__ import annotations

@@ -1,20 +1,16 @@
 """The half of the door to the disk that reads: list, look, size, open, read. Nothing here changes a file.
 
-Whatever only looks takes a `DiskReader`: views, scans, surveys, listings and jobs. Their types then say that
-they change nothing; `Disk` in `disk.py` has the other half. Another place for logs, such as an object store,
-is another `DiskReader`: it answers these calls, with a `FileId` of its own for each file.
+Whatever only looks takes a `DiskReader`: views, scans, surveys, listings and jobs. `Disk` in `disk.py` has
+the other half. Another place for logs, such as an object store, is another `DiskReader` with a `FileId` of
+its own for each file.
 
-Logs are read, not mapped: a mapped file that someone else truncates, or that meets a bad block, kills the
-process by SIGBUS. Read into page-aligned memory that is used again (`aligned_buffer`): the kernel copies
-into a fresh or unaligned buffer at a fraction of the speed.
+A caller names files by path. What this process renames, deletes or replaces is seen at once by all users in
+it. A directory that a broker changes meanwhile is read through `open_read`, which always opens the file
+again. Read into page-aligned memory that is used again (`aligned_buffer`). What the system refuses is a
+DiskError that says what was tried, on which file, why, and what can be done; the OSError is its cause.
 
-A caller names files by path. Behind that at most 256 stay open (`descriptors.py`), so that a segment holds
-none, and no descriptor leaves this package. What one process renames, deletes or replaces here is seen at
-once by all users in it; a directory that a broker changes meanwhile is read through `open_read`, which always
-opens the file again.
+Why: docs/decisions/0008-read-not-mapped.md, 0009-descriptors.md, 0017-two-halves-of-the-disk.md.
 
-What the system refuses is a DiskError that says what was tried, on which file, why, and what can be done;
-the OSError is its cause.
 """
 
 from __future__ import annotations

@@ -1,22 +1,19 @@
 """A disk in memory that fails or loses its power at any step, and knows what may be found afterwards.
 
-Theory of operation. Every call is one step or more (`replace` is as many as it makes on a real disk). A test
-runs something once to count the steps, then again for each step, and there lets the call fail (`fail_at`) or
-the power go (`crash_at`; from then on every call raises PowerCut). After that `crash()` gives the disks that
-a machine could find when it starts again:
+Every call is one step or more (`replace` is as many as it makes on a real disk). A test runs something once
+to count the steps, then again for each step, and there lets the call fail (`fail_at`) or the power go
+(`crash_at`; from then on every call raises PowerCut). `crash()` then gives the disks that a machine could
+find when it starts again:
 
-- What a file held when it was last synced is there. Each write and truncation since may be there or not, and
+- A file has what it held when it was last synced. Each later write and truncation may be there or not, and
   the last one may be there in part, cut where a sector ends.
-- A name is there as when its directory was last synced. What was created, renamed and deleted since may have
-  happened or not. File systems keep the order, mostly: so every beginning of these changes is given, and also
-  all of them but one. Those on one file do not wait for the bytes in it, so a renamed file may be empty.
-- Files are independent: one may have everything while another lost all since its sync.
+- A name is as it was when its directory was last synced. Later creations, renames and deletions may have
+  happened or not: every prefix of them is given, and all of them but one.
+- Files are independent of each other, and a name does not wait for bytes: a renamed file may be empty.
 
-That is not every combination, which would be endless, but each kind of loss and each pair of neighbours, and
-some in which each file has its own fate. All of it is deterministic. Each disk says in `loss` what was taken.
+Each disk says in `loss` what was taken. `before_step` is called before every step, outside the disk's lock.
+Why these losses: docs/decisions/0022-simulated-disk.md.
 
-`before_step` is called before every step, outside the disk's lock. A test looks at what a crash would leave
-there, or holds a thread up while another one goes on.
 """
 
 from __future__ import annotations

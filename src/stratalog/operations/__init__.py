@@ -1,1 +1,22 @@
-"""What people do to directories that no broker runs on: each looks, plans and applies."""
+"""What people do to directories that no broker runs on. Each operation looks, plans, applies and reports.
+
+compact          compaction, whatever min.cleanable.dirty.ratio says
+erase/           erasing records
+estimate         what compaction would free, by topic, key and prefix
+estimate_report  its report
+explain          why a segment is still there, and when it will go
+explain_report   its report
+looking          the partitions as they are, for `explain` and every dry run
+maintaining      `Maintenance`: runs `retain` and `compact` in a session
+opening          opens directories for an operation, or looks at them for a dry run
+read_progress    progress in bytes read
+recover          recovery's options, report and verdict: may the broker be started?
+recover_tables   the tables and JSON of that report
+rehearsing       the cleaner without a change, for `compact --dry-run` and `estimate`
+report           `Report`: tables, sentences, totals, verdict, status, JSON
+retain           retention by the limits of each topic
+words            numbers as people read them
+work_report      the report of `retain` and `compact`
+
+Not here: rules that a running node needs too (`log/retention.py`, `log/cleaning/`), and terminals (`cli/`).
+"""

@@ -1,0 +1,21 @@
+"""What is inside a .log: batches, records, codecs, columns. Buffers in, values out.
+
+batch            the header of a v2 batch, byte by byte
+build            records or Arrow columns to batches
+codecs/          gzip, snappy, lz4, zstd
+columns          batches to Arrow: the one bulk decoder
+compression      the records section by codec, with the rules of Kafka's readers
+control          control records
+internal/        records of Kafka's internal topics
+internal_topics  which topics are Kafka's own
+kernels/         the hot loops
+legacy           v0 and v1 message sets, read only
+reader           batches and records one by one
+scratch          reused memory for decompressed batches
+unpack           a run of batches readable in one array
+utf8             text as Java reads it
+walk             from batch to batch, and why it stopped
+warm             compiles the kernels of this package
+
+Not here: files. This package uses neither `files/` nor `engine/`.
+"""

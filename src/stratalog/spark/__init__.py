@@ -1,4 +1,22 @@
-"""The data pipeline: Kafka log directories on Spark. Importing this imports no pyspark."""
+"""Kafka log directories on Spark. Importing this package imports no pyspark.
+
+archive       Spark's classes, parsed once and kept
+daemon        Spark's daemon of Python workers, quieter
+engine        `SparkEngine`: tasks on executors
+export        exports on Spark
+frames        `stratalog.spark.read`
+java          a Java for an embedded Spark
+plain_errors  Spark's errors in words
+session       a SparkSession with the settings that logs need
+sink          DataFrames into segments
+source        the data source
+stream        the data source as a stream
+tables        internal topics as DataFrames
+views         a view for each topic, for `stratalog sql`
+workers       what a worker needs first: our version, a place for compiled kernels
+
+Not here: how a read or a write is planned and done (`jobs/`), which is tested without a JVM.
+"""
 
 from stratalog.spark.frames import read
 

@@ -1,4 +1,26 @@
-"""Compaction: what stays of a log when of each key only the last record does."""
+"""Compaction of one log, as a function of values, and erasing.
+
+choice            which log is cleaned next, up to where, and why another is not
+clean             `clean_log`: the two passes
+erase             rewrites files without certain records: count, write, prove, swap
+erase_audit       stratalog-erased.jsonl: a line for each file that lost records
+erase_filter      what is left of a run without the erased records
+erase_partition   the files of one partition that hold such records
+erase_proof       reads back what an erasure wrote
+erase_quarantine  erases from what recovery put into quarantine
+erase_selection   which records are erased: by key, by offset
+filter            what compaction keeps of a run of batches; the delete horizon
+groups            which neighbouring segments become one
+offset_map        for each key the last offset at which it was written
+replace           swaps new segments for old ones, safe against a crash
+runs              a segment's records in runs, for both passes
+sampling          an estimate with an error bound, from some of the batches
+split             splits a segment whose offsets are too far apart
+tally             which keys or prefixes take the most space
+transactions      whose records were aborted, and which markers are still needed
+
+Not here: threads, throttling and checkpoints (`manager/`), and commands (`operations/`).
+"""
 
 from stratalog.log.cleaning.clean import CleanerStats, CleanResult, DirtyLog, clean_log, last_records_of
 from stratalog.log.cleaning.filter import LastRecord

@@ -1,8 +1,15 @@
 """What a log knows of its producers: their last batches, their open transactions, and the snapshots of both.
 
-`manager.py` holds the state, `entry.py` one producer's. `analysis.py` says what a set of batches changes,
-with `append_info.py` for one producer and `markers.py` for the ends of transactions; `transactions.py` and
-`verification.py` are what is open and what is being verified. `snapshot.py` is the format of a .snapshot
-file, `snapshot_files.py` the files of one log, `rebuild.py` how the log's batches give the state again.
-Nothing here knows the log or its lock: whoever changes the state holds that.
+analysis        what a set of batches changes, before it is written
+append_info     what an append changes for one producer
+entry           what a log remembers of one producer
+manager         `ProducerStateManager`: the state
+markers         the ends of transactions, read from control batches
+rebuild         the state again, from a snapshot and the batches after it
+snapshot        the bytes of a .snapshot file
+snapshot_files  the .snapshot files of one log
+transactions    open transactions, in the order in which they began
+verification    guards against transactions that never end
+
+Not here: the log and its lock. Whoever changes the state holds the lock.
 """

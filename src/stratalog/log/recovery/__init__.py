@@ -1,15 +1,28 @@
-"""Recovery of one partition: what is on disk is surveyed, scanned, planned, and only then changed.
+"""Recovery of one partition: survey, scan, plan, and only then change.
 
-facts      the values that a plan and its report are made of
-inventory  a listing becomes the directory that a broker would work on; nothing is renamed yet
-survey     which segments must be scanned, and why
-task       one scan, as a value that travels to a thread or a Spark task
-stale_tail what must not stay behind a log's last batch, though each batch of it is good
-sequence   the order in which a broker recovers segments, gone through with scans
-stitch     scans, in that order, become producer state, aborted transactions and epochs
-plan       the steps that lead to the state a clean shutdown leaves
-steps      doing them, each only where its precondition holds
-run        all of it for one partition, in this thread
+facts                 the values that a plan and its report are made of
+findings              what the sequence brought to light, in words
+index_checks          whether the indexes of a segment that is not scanned can be its own
+inventory             the files as they will be once everything half-finished is finished
+manifest              the manifest of a quarantine
+plan                  the steps that lead to the state a clean shutdown leaves
+quarantine            keeps what recovery cuts off
+ranges                ranges of a file: joined, subtracted
+result_scans          results of scans in place of the disk, for the second pass through the sequence
+run                   all of it for one partition; what a torn tail may hide
+salvage               which batches after damage may stay, and the rewriting
+salvage_search        the search for batches after damage
+salvage_transactions  transactions that were open at a gap
+salvaging             the second look at damaged segments
+sequence              the order in which a broker recovers segments
+stale_tail            good batches after the log's last one that must not stay
+steps                 the steps as values, and the one place that does them
+stitch                scans become producer state and aborted transactions
+survey                which segments must be scanned, and why
+task                  one scan, as a value that travels to a thread or a Spark task
+zero_runs             a range as runs of zeros and of other bytes
+
+Not here: several partitions, checkpoints, topic ids, the clean-shutdown file (`directory/recovery/`).
 """
 
 from stratalog.log.recovery.plan import RecoveryPlan, plan_recovery

@@ -4,18 +4,17 @@
       stratalog-quarantine.jsonl                               a line for each thing kept
       stratalog-quarantine-orders-0-00000000000000000042.log-8192   the bytes of that file from byte 8192 on
 
-Regular files, never a folder: a broker takes every folder there for a partition and does not start over a
-name that is none. Blocks of zeros, which a preallocated or half-written file is full of, are only counted.
+Blocks of zeros, which a preallocated or half-written file is full of, are only counted. The log is cut after
+everything here is on the device. Whatever order of power cuts, the bytes are in the log or in quarantine:
 
-Theory of operation. The cut comes after everything here is on the device, and every order of power cuts must
-leave the bytes either in the log or in quarantine, never in neither, and told once:
+- A range is copied and synced, then its line is written and synced. A copy without a line is from a run that
+  was killed, and is made again. A line whose bytes are there already, by their hash, is not written twice.
+- A whole file is renamed. Its line comes first: a renamed file without one could be taken for a worthless
+  copy. A line without its file is from a run that was killed, and the next run moves the file.
+- A line that a crash has torn does not count. What follows begins on a new line.
 
-- A range is copied, synced, then its line is written and synced. A copy without a line is of a run that was
-  killed: the log still has those bytes, so the copy is made anew. A line whose bytes are there already, by
-  their hash, is not written twice.
-- A whole file is not copied but renamed. Its line comes first: a renamed file that no line knows could be
-  taken for a worthless copy. A line whose file has not come is of a killed run, and the next one moves it.
-- A line that a crash has torn is no line. What follows begins on a new one.
+Why: docs/decisions/0015-quarantine.md.
+
 """
 
 from __future__ import annotations

@@ -1,4 +1,13 @@
-"""Records of Kafka's internal topics, decoded by their schemas."""
+"""Records of Kafka's internal topics, decoded by their schemas.
+
+dump_text  the text that Kafka's dump tool prints
+json_text  the JSON that Kafka's tools print
+schema     the reader of Kafka's message schemas
+topics     which message a key and a value hold
+wire       the primitive types of Kafka's messages
+
+Not here: what the records mean together. Cluster metadata is in `directory/cluster_metadata.py`.
+"""
 
 from stratalog.records.internal.dump_text import Contents, control_contents, record_contents
 from stratalog.records.internal.json_text import to_json

@@ -1,0 +1,24 @@
+"""The hot loops: arrays and integers in, integers out. No strings, no exceptions, no objects.
+
+characters  numbers and text as UTF-8 bytes, for dumps
+clean       what compaction keeps of a run, and writing it
+crc32c      CRC-32C, and CRC-32 for old formats
+decode      where each key, value and header is
+encode      columns into the records of a batch
+gather      keys, values and headers into Arrow's buffers
+hash        SipHash of record keys
+index       the rule by which indexes grow; the search from an entry on
+jit         `@kernel`: how kernels are compiled, and where the result is kept
+lookup      the first record at or after a time
+memory      loads and copies: what the other kernels are made of
+offset_map  the cleaner's map from key hash to offset
+recover     one pass over a segment: batches, indexes, producers, epochs
+resync      finds batches after damage
+scan        producers, transactions and epochs of a run
+tally       counts what belongs to each key
+text        lines of a dump
+validate    checks on batches that are to be appended
+walk        from batch to batch: header, checksum, why it stopped
+
+Not here: messages and errors, which the wrappers around the kernels make.
+"""

@@ -1,9 +1,9 @@
 """`@kernel`: how every hot loop of Stratalog is compiled, once, and where the result is kept.
 
-Numba's own `cache=True` has two habits that an operator's machine does not forgive. It raises at import where
-no folder can be written (a container without a home), so here such a kernel is compiled without a cache, and
-that is said once. And it only notices a change in the file of the function itself, so a kernel that inlines
-`crc32c` from another file would keep yesterday's: here the stamp of every kernel is a hash of all of them.
+The stamp of every compiled kernel is a hash of all kernel sources, since kernels inline each other. Where no
+folder can be written, as in a container without a home, kernels are compiled without a cache, and that is
+said once. Why: docs/decisions/0006-stamp-of-kernels.md.
+
 """
 
 from __future__ import annotations
