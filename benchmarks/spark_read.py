@@ -25,7 +25,7 @@ import stratalog
 from benchmarks.rounds import Rounds
 from stratalog.jobs.reading.options import ReadOptions
 from stratalog.jobs.reading.plan import plan_read
-from stratalog.jobs.reading.read import read_columns
+from stratalog.jobs.reading.read import read_task
 from stratalog.spark.session import session
 from tests.kafka.broker import Broker
 from tests.kafka.clients import create_topic
@@ -143,7 +143,7 @@ def bytes_read(data: Data) -> int:
     asked = {"startingTimestamp": str(middle), "endingTimestamp": str(middle + HOUR_MS), "subscribe": "plain"}
     before = _read_so_far()
     tasks = plan_read(ReadOptions.parse({"path": str(data.log_dir), **asked}))
-    rows = sum(batch.num_rows for task in tasks for batch in read_columns(task, ("value",)))
+    rows = sum(batch.num_rows for task in tasks for batch in read_task(task, ("value",)))
     assert rows in range(data.records // 170, data.records // 165)
     return _read_so_far() - before
 

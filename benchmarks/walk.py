@@ -13,7 +13,7 @@ import numpy as np
 from benchmarks.rounds import Rounds
 from stratalog.records.batch import LOG_OVERHEAD, RECORD_BATCH_OVERHEAD, BatchHeader
 from stratalog.records.kernels.memory import Bytes
-from stratalog.records.walk import Stop, new_table, walk_batches
+from stratalog.records.walk import WalkStop, new_table, walk_batches
 
 SIZE = 1 << 30
 
@@ -32,13 +32,13 @@ def batches(batch_size: int, total_size: int) -> Bytes:
 def walk(data: Bytes) -> int:
     """Walk all of it; returns the batches found, all valid."""
     table = new_table()
-    position, found, stop = 0, 0, Stop.TABLE_FULL
-    while stop is Stop.TABLE_FULL:
+    position, found, stop = 0, 0, WalkStop.TABLE_FULL
+    while stop is WalkStop.TABLE_FULL:
         step = walk_batches(data, start=position, table=table)
         assert step.headers["valid"].all()
         position, stop = step.next_position, step.stop
         found += len(step.headers)
-    assert stop is Stop.END
+    assert stop is WalkStop.END
     return found
 
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+Buffer = bytes | bytearray | memoryview  # what can be read from by position
+
 _HUGE_PAGE_SIZE = 2 << 20
 
 

@@ -27,7 +27,7 @@ from stratalog.errors import UsageError
 from stratalog.files.processes import tell_in_child
 
 
-class Stop:
+class GracefulStop:
     """What ends a program, or a `tail`: waits like a threading.Event. `signal` is the signal that came."""
 
     def __init__(self) -> None:
@@ -69,15 +69,15 @@ class Stop:
 @contextmanager
 def graceful_stop(
     signals: Iterable[signal.Signals] = (signal.SIGTERM, signal.SIGINT),
-) -> Iterator[Stop]:
-    """A `Stop` that the first of these signals sets; a second one does what it did before.
+) -> Iterator[GracefulStop]:
+    """A `GracefulStop` that the first of these signals sets; a second one does what it did before.
 
     To be used in the main thread, where Python handles signals. A signal that is ignored stays so, as SIGINT
     is in what a shell runs in the background. In a forked child the signals do what they did before.
     """
     if threading.current_thread() is not threading.main_thread():
         raise UsageError("graceful_stop handles signals, and Python does that in the main thread only.")
-    stop = Stop()
+    stop = GracefulStop()
     process = os.getpid()
     before: dict[signal.Signals, Any] = {}  # Any: what signal.getsignal returns, a handler or a number
 

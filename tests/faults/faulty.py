@@ -22,7 +22,7 @@ from stratalog.files.simulated import SimulatedDisk
 from stratalog.files.simulated_files import SimulatedFile
 from stratalog.log.log import Log
 from stratalog.log.reading import Isolation
-from stratalog.log.scheduler import Task
+from stratalog.log.scheduler import ScheduledTask
 from stratalog.manager.manager import LogManager
 from tests.log.model import ManualClock, ManualScheduler, batch, read_all
 from tests.manager.test_manager_crashes import NoLock
@@ -130,7 +130,7 @@ class WatchedScheduler(ManualScheduler):
         super().__init__(clock)
         self._errors = errors
 
-    def schedule(self, name: str, task: Task, delay_ms: int = 0) -> None:
+    def schedule(self, name: str, task: ScheduledTask, delay_ms: int = 0) -> None:
         def watched() -> None:
             try:
                 task()

@@ -17,7 +17,7 @@ from stratalog.errors import CorruptRecordError, UsageError
 from stratalog.jobs.metadata_snapshot import plan_table, read_table_task
 from stratalog.jobs.reading.options import TABLE_TOPICS, ReadOptions
 from stratalog.jobs.reading.plan import plan_read
-from stratalog.jobs.reading.read import read_columns
+from stratalog.jobs.reading.read import read_task
 from stratalog.jobs.tables import COMMON, SOURCE_COLUMNS, TABLES, decoded
 from stratalog.records.control import ControlType
 from tests.log.model import append_marker, produced
@@ -248,7 +248,7 @@ def test_a_damaged_snapshot_is_named(cut_metadata: Path) -> None:
 
 def test_rows_can_be_counted_without_a_column() -> None:
     asked = ReadOptions.parse({"path": str(FIXTURES / "clean" / "logs"), "decode": "cluster_metadata"})
-    records = [b for task in plan_read(asked) for b in read_columns(task, SOURCE_COLUMNS)]
+    records = [b for task in plan_read(asked) for b in read_task(task, SOURCE_COLUMNS)]
 
     counted = sum(batch.num_rows for batch in decoded(TABLES["cluster_metadata"], records, []))
 

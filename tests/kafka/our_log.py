@@ -17,7 +17,7 @@ from stratalog.log.log import Log
 from stratalog.log.origin import AppendOrigin
 from stratalog.log.producers.entry import ProducerStateEntry
 from stratalog.log.reading import Isolation
-from stratalog.log.scheduler import Task
+from stratalog.log.scheduler import ScheduledTask
 from tests.kafka.log_oracle import Json, Refusal, Step
 
 # Where our name is not Kafka's with Error for Exception.
@@ -34,9 +34,9 @@ class WhenTold:
     def __init__(self, clock: Callable[[], int]) -> None:
         self._clock = clock
         self._numbers = count()
-        self._tasks: list[tuple[int, int, Task]] = []
+        self._tasks: list[tuple[int, int, ScheduledTask]] = []
 
-    def schedule(self, name: str, task: Task, delay_ms: int = 0) -> None:  # noqa: ARG002  (Scheduler's)
+    def schedule(self, name: str, task: ScheduledTask, delay_ms: int = 0) -> None:  # noqa: ARG002  (Scheduler's)
         heapq.heappush(self._tasks, (self._clock() + delay_ms, next(self._numbers), task))
 
     def run_due(self) -> None:

@@ -43,7 +43,7 @@ from stratalog.log.api.consume import consume
 from stratalog.log.log import Log
 from stratalog.log.origin import AppendOrigin
 from stratalog.log.reading import Isolation
-from stratalog.log.scheduler import BackgroundScheduler, Task
+from stratalog.log.scheduler import BackgroundScheduler, ScheduledTask
 from stratalog.manager.manager import LogManager
 from stratalog.records.build import BatchOptions, Record, build_batch
 from stratalog.records.compression import Codec
@@ -241,10 +241,10 @@ class HeldScheduler(BackgroundScheduler):
 
     def __init__(self) -> None:
         super().__init__()
-        self._held: list[tuple[str, Task, int]] | None = []
+        self._held: list[tuple[str, ScheduledTask, int]] | None = []
         self._hold = threading.Lock()
 
-    def schedule(self, name: str, task: Task, delay_ms: int = 0) -> None:
+    def schedule(self, name: str, task: ScheduledTask, delay_ms: int = 0) -> None:
         with self._hold:
             if self._held is not None:
                 self._held.append((name, task, delay_ms))

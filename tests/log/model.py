@@ -17,7 +17,7 @@ from stratalog.log.loader import load
 from stratalog.log.log import Log
 from stratalog.log.origin import AppendOrigin
 from stratalog.log.reading import Isolation
-from stratalog.log.scheduler import Task
+from stratalog.log.scheduler import ScheduledTask
 from stratalog.records.build import BatchOptions, Record, build_batch
 from stratalog.records.compression import Codec
 from stratalog.records.control import ControlType, EndTxnMarker
@@ -46,9 +46,9 @@ class ManualScheduler:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self.tasks: list[tuple[int, str, Task]] = []
+        self.tasks: list[tuple[int, str, ScheduledTask]] = []
 
-    def schedule(self, name: str, task: Task, delay_ms: int = 0) -> None:
+    def schedule(self, name: str, task: ScheduledTask, delay_ms: int = 0) -> None:
         self.tasks.append((self._clock() + delay_ms, name, task))
 
     def run_due(self) -> list[str]:

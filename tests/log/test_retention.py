@@ -10,7 +10,7 @@ from stratalog.config import LogConfig
 from stratalog.errors import LogClosedError
 from stratalog.log.cleaning.offset_map import OffsetMap
 from stratalog.log.log import Log
-from stratalog.log.retention import Kept, Marks, Rule, SegmentFacts, decide
+from stratalog.log.retention import KeepReason, Marks, Rule, SegmentFacts, decide
 from stratalog.records.build import BatchOptions, Record, build_batch
 from stratalog.records.control import ControlType
 from tests.log.model import NOW, Machine, append_marker, batch, produced, read_all
@@ -112,7 +112,7 @@ def test_without_delete_in_the_policy_nothing_goes_by_size_or_time() -> None:
     log.config = log.config.with_overrides({"cleanup.policy": "compact"})
 
     assert rules(log) == []
-    assert [found.kept for found in log.retention()] == [Kept.POLICY] * 3
+    assert [found.kept for found in log.retention()] == [KeepReason.POLICY] * 3
 
 
 def test_with_both_policies_segments_go_by_time() -> None:
@@ -180,7 +180,7 @@ def test_an_empty_active_segment_stays() -> None:
     log.roll()
 
     assert rules(log) == [Rule.TIME]
-    assert [found.kept for found in log.retention()] == [Kept.EMPTY]
+    assert [found.kept for found in log.retention()] == [KeepReason.EMPTY]
 
 
 @pytest.mark.parametrize("count", [0, 1, 25])
@@ -351,7 +351,7 @@ FIRST, SECOND, THIRD = (SegmentFacts(base, 100, NOW) for base in (0, 10, 20))
 
 def kept(
     config: LogConfig, *segments: SegmentFacts, high_watermark: int = 30, start: int = 0
-) -> list[Kept | None]:
+) -> list[KeepReason | None]:
     return [found.kept for found in decide(segments, Marks(start, high_watermark, 30), config, NOW)]
 
 
@@ -361,7 +361,7 @@ def test_a_segment_in_the_future_holds_the_old_ones_behind_it() -> None:
 
     found = decide(segments, Marks(0, 30, 30), config, NOW)
 
-    assert [each.kept for each in found] == [Kept.FUTURE, Kept.BLOCKED, Kept.YOUNG]
+    assert [each.kept for each in found] == [KeepReason.FUTURE, KeepReason.BLOCKED, KeepReason.YOUNG]
     assert [each.blocked_by for each in found] == [None, 0, 0]
     assert [each.due_ms for each in found] == [NOW + 1501] * 3
 
@@ -372,20 +372,20 @@ def test_it_is_told_by_how_much_a_log_must_grow() -> None:
     found = decide((FIRST, SECOND, THIRD), Marks(0, 30, 30), config, NOW)
 
     assert [(each.kept, each.growth) for each in found] == [
-        (Kept.SMALL, 50),
-        (Kept.SMALL, 150),
-        (Kept.SMALL, 250),
+        (KeepReason.SMALL, 50),
+        (KeepReason.SMALL, 150),
+        (KeepReason.SMALL, 250),
     ]
 
 
 def test_a_log_without_limits_says_so() -> None:
-    assert kept(LogConfig.of({"retention.ms": -1}), FIRST, SECOND) == [Kept.NO_LIMIT] * 2
+    assert kept(LogConfig.of({"retention.ms": -1}), FIRST, SECOND) == [KeepReason.NO_LIMIT] * 2
 
 
 def test_the_high_watermark_goes_before_all_other_reasons() -> None:
     config = LogConfig.of({"retention.ms": 0, "cleanup.policy": "compact"})
 
-    assert kept(config, FIRST, SECOND, high_watermark=10) == [Kept.POLICY, Kept.NOT_REPLICATED]
+    assert kept(config, FIRST, SECOND, high_watermark=10) == [KeepReason.POLICY, KeepReason.NOT_REPLICATED]
 
 
 SEGMENTS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 20)), min_size=1, max_size=6)
@@ -421,7 +421,7 @@ def test_what_is_due_goes_then_and_not_before(
             assert found.due_ms > now
             before = decide(segments, marks, config, found.due_ms - 1)[index]
             assert before.rule is not Rule.TIME
-        if found.kept is Kept.SMALL and found.growth is not None:
+        if found.kept is KeepReason.SMALL and found.growth is not None:
             grown = [*segments[:-1], segments[-1]._replace(size=segments[-1].size + found.growth)]
             if index < len(segments) - 1:
                 assert decide(grown, marks, config, now)[index].is_deleted

@@ -24,7 +24,7 @@ from stratalog.log.loader import load
 from stratalog.log.reading import Isolation
 from stratalog.log.recovery.quarantine import Quarantine
 from stratalog.log.recovery.run import recover_partition
-from stratalog.log.recovery.survey import RecoveryOptions
+from stratalog.log.recovery.survey import SurveyOptions
 from stratalog.manager.manager import LogManager
 from stratalog.segment.scan import scan_segment
 from tests.log.model import ManualClock, ManualScheduler, batch
@@ -226,7 +226,7 @@ def _recover(
     outcomes: Outcomes, disk: Disk, rng: random.Random, directory: str = PARTITION, root: str = ROOT
 ) -> None:
     clock = ManualClock()
-    options = RecoveryOptions(
+    options = SurveyOptions(
         salvage=rng.random() < 0.3, scan_all=rng.random() < 0.2, had_clean_shutdown=rng.random() < 0.1
     )
     recovery_point = rng.choice((0, 0, 0, 20, 2**62))

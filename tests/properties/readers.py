@@ -29,7 +29,7 @@ from stratalog.records.kernels.gather import KEY, VALUE, gather, gather_headers
 from stratalog.records.kernels.hash import hash_keys
 from stratalog.records.reader import RecordBatch, read_batches
 from stratalog.records.unpack import PROBLEMS, next_run
-from stratalog.records.walk import Stop, walk_batches
+from stratalog.records.walk import WalkStop, walk_batches
 from tests import naive
 from tests.properties.arena import Arena, Bytes
 from tests.properties.damage import INT64_EDGES
@@ -101,8 +101,8 @@ class Readers:
         batches, end, stop = naive.walk(case.data, check_crc=False)
         self.outcomes[f"walk: {stop}"] += 1
         table = self._arena.empty(2 * walking.BATCH.itemsize).view(walking.BATCH)
-        position, why, index = 0, Stop.TABLE_FULL, 0
-        while why is Stop.TABLE_FULL:
+        position, why, index = 0, WalkStop.TABLE_FULL, 0
+        while why is WalkStop.TABLE_FULL:
             walk = walk_batches(data, start=position, table=table, check_crc=False)
             position, why = walk.next_position, walk.stop
             for row in walk.headers:

@@ -49,7 +49,7 @@ from stratalog.log.epochs import LeaderEpochFileCache
 from stratalog.log.partition_metadata import PartitionMetadataFile
 from stratalog.log.producers.snapshot import CRC_COVERS_FROM, build_snapshot
 from stratalog.log.producers.snapshot_files import SnapshotFiles
-from stratalog.log.recovery.manifest import MANIFEST, PREFIX, Kept, KeptPart, format_line
+from stratalog.log.recovery.manifest import MANIFEST, PREFIX, KeptPart, ManifestEntry, format_line
 from stratalog.log.recovery.quarantine import Quarantine
 from stratalog.records.internal import control_contents, decode_control, decode_internal, record_contents
 from stratalog.records.internal_topics import INTERNAL_TOPICS
@@ -350,13 +350,13 @@ def _notes() -> tuple[bytes, ...]:
 
 
 @cache
-def _kept() -> tuple[Kept, ...]:
+def _kept() -> tuple[ManifestEntry, ...]:
     digest = "b26cd57e45ef0d3e8ad0a1b1c4ddd0a0a0ab1d2c3d4e5f60718293a4b5c6d7e8"
     common = {"directory": ROOT, "partition": "orders-0", "reason": "it is torn.", "time_ms": 17}
     name = f"{PREFIX}orders-0-{42:020d}.log-8192"
     parts = (KeptPart(file=name, at=0, size=40), KeptPart(file=None, at=0, size=4096))
     return (
-        Kept(
+        ManifestEntry(
             **common,
             file=f"{42:020d}.log",
             position=8192,
@@ -366,7 +366,7 @@ def _kept() -> tuple[Kept, ...]:
             sha256=digest,
             inode=0,
         ),
-        Kept(
+        ManifestEntry(
             **common,
             file=f"{99:020d}.log",
             position=0,

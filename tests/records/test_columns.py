@@ -27,7 +27,7 @@ from stratalog.records.columns import (
     read_columns,
 )
 from stratalog.records.compression import Codec
-from stratalog.records.walk import Stop
+from stratalog.records.walk import WalkStop
 from tests import naive
 from tests.records import golden
 from tests.records.strategies import Encoded, damaged, logs
@@ -334,7 +334,7 @@ def test_a_torn_tail_ends_the_reading_and_says_where() -> None:
     reader = ColumnReader(columns=["offset"])
 
     assert offsets_of(reader.read(data)) == [0, 1]
-    assert (reader.stop, reader.next_position) == (Stop.TORN_TAIL, len(golden.TWO_RECORDS))
+    assert (reader.stop, reader.next_position) == (WalkStop.TORN_TAIL, len(golden.TWO_RECORDS))
 
 
 def test_reading_goes_on_where_the_last_buffer_was_torn() -> None:
@@ -345,7 +345,7 @@ def test_reading_goes_on_where_the_last_buffer_was_torn() -> None:
     second = offsets_of(reader.read(data, start=reader.next_position))
 
     assert (first, second) == ([0, 1], [10])
-    assert (reader.stop, reader.next_position) == (Stop.END, len(data))
+    assert (reader.stop, reader.next_position) == (WalkStop.END, len(data))
 
 
 def test_zeros_are_corrupt_and_told_after_everything_before_them() -> None:
@@ -370,7 +370,7 @@ def test_nothing_gives_no_arrow_batches() -> None:
     reader = ColumnReader()
 
     assert list(reader.read(b"")) == []
-    assert (reader.stop, reader.next_position) == (Stop.END, 0)
+    assert (reader.stop, reader.next_position) == (WalkStop.END, 0)
 
 
 def test_an_empty_batch_gives_no_rows() -> None:

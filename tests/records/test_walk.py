@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stratalog.records.kernels.memory import byte_array
-from stratalog.records.walk import Stop, explain_stop, new_table, walk_batches
+from stratalog.records.walk import WalkStop, explain_stop, new_table, walk_batches
 from tests.records import golden
 
 THREE = golden.V0_MESSAGE + golden.V1_MESSAGE + golden.TWO_RECORDS
@@ -18,14 +18,14 @@ def test_batches_of_all_formats_are_found_with_their_positions() -> None:
     assert walk.headers["magic"].tolist() == [0, 1, 2]
     assert walk.headers["position"].tolist() == [0, 36, 80]
     assert walk.headers["crc"].tolist() == [1978725405, 109425508, 3851219455]
-    assert (walk.stop, walk.next_position) == (Stop.END, len(THREE))
+    assert (walk.stop, walk.next_position) == (WalkStop.END, len(THREE))
 
 
 def test_a_torn_final_batch_is_left_out() -> None:
     walk = walk_batches(THREE[:-1])
 
     assert walk.headers["magic"].tolist() == [0, 1]
-    assert (walk.stop, walk.next_position) == (Stop.TORN_TAIL, 80)
+    assert (walk.stop, walk.next_position) == (WalkStop.TORN_TAIL, 80)
 
 
 def test_a_batch_with_a_wrong_checksum_is_told_and_walked_over() -> None:
@@ -41,7 +41,7 @@ def test_a_batch_with_a_wrong_checksum_is_told_and_walked_over() -> None:
 def test_zeros_behind_the_last_batch_are_no_torn_tail() -> None:
     walk = walk_batches(THREE + bytes(100))
 
-    assert (len(walk.headers), walk.stop, walk.next_position) == (3, Stop.BAD_LENGTH, len(THREE))
+    assert (len(walk.headers), walk.stop, walk.next_position) == (3, WalkStop.BAD_LENGTH, len(THREE))
 
 
 def test_a_full_table_says_where_to_go_on() -> None:
@@ -51,14 +51,14 @@ def test_a_full_table_says_where_to_go_on() -> None:
     magics = first.headers["magic"].tolist()
     second = walk_batches(THREE, start=first.next_position, table=table)
 
-    assert (magics, first.stop) == ([0, 1], Stop.TABLE_FULL)
-    assert (second.headers["magic"].tolist(), second.stop) == ([2], Stop.END)
+    assert (magics, first.stop) == ([0, 1], WalkStop.TABLE_FULL)
+    assert (second.headers["magic"].tolist(), second.stop) == ([2], WalkStop.END)
 
 
 def test_nothing_is_the_end() -> None:
     walk = walk_batches(b"")
 
-    assert (len(walk.headers), walk.stop, walk.next_position) == (0, Stop.END, 0)
+    assert (len(walk.headers), walk.stop, walk.next_position) == (0, WalkStop.END, 0)
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview, lambda data: np.frombuffer(data, np.uint8)])

@@ -222,12 +222,12 @@ def _number(value: int | None) -> str:
 
 
 def _chart(rows: list[Measured], size: int) -> str:
-    from stratalog.cli.startup.chart import Bar, bar_chart
+    from stratalog.cli.startup.chart import ChartBar, bar_chart
 
     groups = []
     for state, cache in dict.fromkeys((row.state, row.cache) for row in rows):
         bars = [
-            Bar(f"{row.strategy}, {row.readers} readers", row.seconds, _beside(row), number)
+            ChartBar(f"{row.strategy}, {row.readers} readers", row.seconds, _beside(row), number)
             for row in rows
             if (row.state, row.cache) == (state, cache)
             for number in (sorted({other.readers for other in rows}).index(row.readers),)

@@ -10,11 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
 from stratalog.cli.broker import BrokerFiles
+from stratalog.cli.output import Command
 from stratalog.clock import Clock, system_clock
 from stratalog.config import ServerConfig
 from stratalog.errors import UsageError
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from stratalog.directory.known_topics import TopicSources
     from stratalog.directory.session import Unclean
 
-Command = TypeVar("Command", bound=Callable[..., object])
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from stratalog.cli.progress import Bar, bars_of, progress_line
+from stratalog.cli.progress import ProgressBar, bars_of, progress_line
 from stratalog.operations.report import Table
 from stratalog.operations.words import size_text
 
@@ -108,7 +108,7 @@ class Output:
             yield on_progress
 
     @contextmanager
-    def _bars(self) -> Iterator[Callable[[Bar], None]]:
+    def _bars(self) -> Iterator[Callable[[ProgressBar], None]]:
         from rich import progress as rich
 
         columns = [
@@ -123,7 +123,7 @@ class Output:
         with rich.Progress(*columns, console=console, disable=not self.is_watched) as shown:
             tasks: dict[str, rich.TaskID] = {}
 
-            def show(bar: Bar) -> None:
+            def show(bar: ProgressBar) -> None:
                 if bar.key not in tasks:
                     tasks[bar.key] = shown.add_task(bar.words, total=None)
                 shown.update(tasks[bar.key], description=bar.words, completed=bar.done, total=bar.total)

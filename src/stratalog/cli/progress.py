@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from stratalog.engine.progress import DeviceUse, Progress
 
 
-class Bar(NamedTuple):
+class ProgressBar(NamedTuple):
     """One bar: by which key it is found again, its words, how much is done, and of how much."""
 
     key: str
@@ -20,7 +20,7 @@ class Bar(NamedTuple):
     total: int
 
 
-def bars_of(progress: Progress, words: str = "") -> Iterator[Bar]:
+def bars_of(progress: Progress, words: str = "") -> Iterator[ProgressBar]:
     """A bar for each device of a recovery, and one for each stage of anything else.
 
     `words` say what is done where the event does not.
@@ -28,10 +28,10 @@ def bars_of(progress: Progress, words: str = "") -> Iterator[Bar]:
     if progress.devices and progress.remaining:
         for use in progress.devices:
             left = f"{counted(use.readers, 'reader')}, {counted(progress.logs_remaining, 'log')} left"
-            yield Bar(use.device.name, f"{use.device.name}, {left}", use.bytes_read, use.bytes_total)
+            yield ProgressBar(use.device.name, f"{use.device.name}, {left}", use.bytes_read, use.bytes_total)
     elif progress.bytes_total:
         found = " ".join(filter(None, (progress.stage or words, progress.part)))
-        yield Bar(progress.stage, found, progress.bytes_done, progress.bytes_total)
+        yield ProgressBar(progress.stage, found, progress.bytes_done, progress.bytes_total)
 
 
 def progress_line(progress: Progress, words: str = "") -> str:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
-from stratalog.cli.output import Output
+from stratalog.cli.output import Command, Output
 from stratalog.errors import UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-Command = TypeVar("Command", bound=Callable[..., object])
 
 
 def parse_settings(

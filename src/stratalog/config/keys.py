@@ -16,7 +16,7 @@ INT64_MAX = (1 << 63) - 1
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
 
-Value = str | int | float | bool | frozenset[str] | tuple[str, ...] | list[str] | None
+ConfigValue = str | int | float | bool | frozenset[str] | tuple[str, ...] | list[str] | None
 
 
 class ConfigKey(NamedTuple):
@@ -69,7 +69,7 @@ def config_keys(kind: type[Configuration]) -> dict[str, ConfigKey]:
     return {kafka_name(entry.name): entry.metadata["key"] for entry in fields(kind)}
 
 
-def parse_value(name: str, key: ConfigKey, value: Value) -> Any:
+def parse_value(name: str, key: ConfigKey, value: ConfigValue) -> Any:
     """The value as Kafka reads it from text, or as given if it has its type already; or ConfigError."""
     refusal = ConfigError(name, value, f"it is {key.range}")
     text = value.strip() if isinstance(value, str) else None
@@ -90,7 +90,7 @@ def parse_value(name: str, key: ConfigKey, value: Value) -> Any:
     return _parse_number(key, value if text is None else text, refusal)
 
 
-def _parse_list(key: ConfigKey, value: Value, refusal: ConfigError) -> frozenset[str] | tuple[str, ...]:
+def _parse_list(key: ConfigKey, value: ConfigValue, refusal: ConfigError) -> frozenset[str] | tuple[str, ...]:
     if isinstance(value, str):
         items = re.split(r"\s*,\s*", value.strip()) if value.strip() else []
     elif isinstance(value, list | tuple | frozenset):
@@ -104,7 +104,7 @@ def _parse_list(key: ConfigKey, value: Value, refusal: ConfigError) -> frozenset
     return frozenset(items)
 
 
-def _parse_number(key: ConfigKey, value: Value, refusal: ConfigError) -> int | float:
+def _parse_number(key: ConfigKey, value: ConfigValue, refusal: ConfigError) -> int | float:
     number: int | float
     try:
         if key.kind == "double":
@@ -123,7 +123,7 @@ def _parse_number(key: ConfigKey, value: Value, refusal: ConfigError) -> int | f
     raise refusal
 
 
-def parse_all(kind: type[Configuration], settings: Mapping[str, Value]) -> dict[str, Any]:
+def parse_all(kind: type[Configuration], settings: Mapping[str, ConfigValue]) -> dict[str, Any]:
     known = config_keys(kind)
     parsed: dict[str, Any] = {}
     for name, value in settings.items():

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from stratalog.config.keys import ConfigKey, Configuration, Value, config_keys, parse_value
+from stratalog.config.keys import ConfigKey, Configuration, ConfigValue, config_keys, parse_value
 from stratalog.config.properties import parse_properties
 from stratalog.config.settings import LogConfig, ManagerConfig
 from stratalog.errors import ConfigError
@@ -33,7 +33,7 @@ def read_server_properties(text: str) -> ServerConfig:
     return ServerConfig(manager, LogConfig.of(log_settings), tuple(notes))
 
 
-def broker_settings(kind: type[Configuration], found: Mapping[str, str]) -> Iterator[tuple[str, Value]]:
+def broker_settings(kind: type[Configuration], found: Mapping[str, str]) -> Iterator[tuple[str, ConfigValue]]:
     """What a broker's file says about each setting, under the topic's name and in its unit."""
     for name, key in config_keys(kind).items():
         given = next(((alias, unit) for alias, unit in key.broker if alias in found), None)
@@ -52,7 +52,7 @@ def broker_settings(kind: type[Configuration], found: Mapping[str, str]) -> Iter
         yield name, value if unit == 1 else value * unit
 
 
-def _segment_bytes(text: str, key: ConfigKey) -> Iterator[tuple[str, Value]]:
+def _segment_bytes(text: str, key: ConfigKey) -> Iterator[tuple[str, ConfigValue]]:
     """log.segment.bytes, whose minimum was 14 before 4.0: a smaller one becomes internal.segment.bytes."""
     size = parse_value("log.segment.bytes", key._replace(low=14), text)
     assert key.low is not None
@@ -67,8 +67,8 @@ def _broker_retention(alias: str, key: ConfigKey, text: str, unit: int) -> int:
 
 
 def _older_settings(
-    settings: Mapping[str, Value], found: Mapping[str, str], notes: list[str]
-) -> Iterator[tuple[str, Value]]:
+    settings: Mapping[str, ConfigValue], found: Mapping[str, str], notes: list[str]
+) -> Iterator[tuple[str, ConfigValue]]:
     """What releases before 4.0 knew: applied where it still means something, and always noted."""
     if "internal.segment.bytes" in settings:
         notes.append(

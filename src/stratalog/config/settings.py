@@ -13,7 +13,7 @@ from stratalog.config.keys import (
     HOUR_MS,
     INT64_MAX,
     MINUTE_MS,
-    Value,
+    ConfigValue,
     check_fields,
     parse_all,
     setting,
@@ -105,11 +105,11 @@ class LogConfig:
             )
 
     @classmethod
-    def of(cls, settings: Mapping[str, Value]) -> Self:
+    def of(cls, settings: Mapping[str, ConfigValue]) -> Self:
         """The configuration with these settings under Kafka's names, and Kafka's defaults for the others."""
         return cls(**parse_all(cls, settings))
 
-    def with_overrides(self, settings: Mapping[str, Value]) -> Self:
+    def with_overrides(self, settings: Mapping[str, ConfigValue]) -> Self:
         """This configuration with other values for some of Kafka's names; a topic's over its broker's."""
         return type(self)(**{**values_of(self), **parse_all(type(self), settings)})
 
@@ -182,6 +182,6 @@ class ManagerConfig:
             raise ConfigError("log.dirs", ",".join(self.log_dirs), "every element is a path")
 
     @classmethod
-    def of(cls, settings: Mapping[str, Value]) -> Self:
+    def of(cls, settings: Mapping[str, ConfigValue]) -> Self:
         """The configuration with these settings under Kafka's names, and Kafka's defaults for the others."""
         return cls(**parse_all(cls, settings))

@@ -29,8 +29,6 @@ from stratalog.files.reading import DiskReader
 from stratalog.log.checkpoint_file import OffsetCheckpointFile
 from stratalog.log.kept_marks import KeptMarks
 
-Offsets = Mapping[TopicPartition, int]
-
 _FORGIVEN = "a broker starts as if the file were empty"
 _OFFLINE = "a broker takes the whole directory offline"
 
@@ -61,11 +59,11 @@ class Checkpoint:
             self.problem = Problem(self.name, f"{place}{error.reason.rstrip('.')}", consequence)
             return {}
 
-    def write(self, offsets: Offsets) -> None:
+    def write(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Replace the file by these offsets; on the device when this returns."""
         self._file.write(offsets)
 
-    def write_latest(self, make: Callable[[], Offsets]) -> None:
+    def write_latest(self, make: Callable[[], Mapping[TopicPartition, int]]) -> None:
         """As `write`, with offsets that are taken when nobody else writes: older ones never replace newer."""
         self._file.write_latest(make)
 
@@ -73,7 +71,7 @@ class Checkpoint:
         """Replace the file by what `change` makes of it, unless that is the same; True if it was written."""
         return self._file.update(change, read=self.read)
 
-    def write_changes(self, offsets: Offsets) -> bool:
+    def write_changes(self, offsets: Mapping[TopicPartition, int]) -> bool:
         """As `write`, unless the file says the same already; True if it was written."""
         known = self.read()
         if known == offsets and self.problem is None and self._disk.exists(self.path):

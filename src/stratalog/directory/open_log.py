@@ -18,7 +18,7 @@ from uuid import UUID
 
 from stratalog.clock import Clock, system_clock
 from stratalog.config import LogConfig
-from stratalog.config.keys import Value
+from stratalog.config.keys import ConfigValue
 from stratalog.directory.home import LogHome
 from stratalog.errors import UsageError
 from stratalog.files.disk import Disk
@@ -33,7 +33,7 @@ def open_log(
     *,
     create: bool = False,
     read_only: bool = False,
-    config: Mapping[str, Value] | LogConfig | None = None,
+    config: Mapping[str, ConfigValue] | LogConfig | None = None,
     topic_id: UUID | str | None = None,
     codec: str = "none",
     quarantine: str | os.PathLike[str] | None = None,

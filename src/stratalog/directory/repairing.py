@@ -51,7 +51,7 @@ def repair_partition(
     from stratalog.log.recovery.plan import RecoveryPlan
     from stratalog.log.recovery.quarantine import Quarantine  # only for those who need it
     from stratalog.log.recovery.run import recover_partition
-    from stratalog.log.recovery.survey import RecoveryOptions
+    from stratalog.log.recovery.survey import SurveyOptions
 
     key = parse_partition_directory(name).topic_partition
 
@@ -75,7 +75,7 @@ def repair_partition(
         now_ms=clock(),
         quarantine=Quarantine(disk, directory.path, clock=clock),
         log_start_offset=max(0, directory.checkpoints.log_start_offsets.read().get(key, 0)),
-        options=RecoveryOptions(had_clean_shutdown=True, scan_all=True),
+        options=SurveyOptions(had_clean_shutdown=True, scan_all=True),
         before_change=directory.before_change,
         on_plan=on_plan,
     )

@@ -16,13 +16,13 @@ from collections.abc import Mapping
 from typing import Self
 
 from stratalog.config import LogConfig, ServerConfig
-from stratalog.config.keys import Value
+from stratalog.config.keys import ConfigValue
 from stratalog.config.server import broker_settings
 from stratalog.directory.cluster_metadata import ClusterMetadata
 from stratalog.errors import ConfigError, UsageError
 from stratalog.files.names import check_topic_name
 
-Settings = Mapping[str, Value]
+Settings = Mapping[str, ConfigValue]
 
 
 class TopicConfigs:
@@ -86,7 +86,7 @@ class TopicConfigs:
         return config
 
 
-def parse_topics(text: str) -> dict[str, dict[str, Value]]:
+def parse_topics(text: str) -> dict[str, dict[str, ConfigValue]]:
     """The settings of each topic that a user's JSON names."""
     try:
         found = json.loads(text)

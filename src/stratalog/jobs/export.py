@@ -32,10 +32,10 @@ from stratalog.files.names import (
 from stratalog.files.reading import DiskReader
 from stratalog.jobs.exporting.folder import (
     STATE,
+    ExportedRange,
+    ExportedRanges,
     ExportFolder,
     Ledger,
-    Range,
-    Ranges,
     TaskNote,
     joined,
     missing,
@@ -309,13 +309,13 @@ class _Export:
             undecoded=sum(note.undecoded for note in notes),
         )
 
-    def _plan(self) -> tuple[list[ReadTask], Ranges, dict[str, str]]:
+    def _plan(self) -> tuple[list[ReadTask], ExportedRanges, dict[str, str]]:
         """(the tasks, the offsets of each partition that they export, the ids of the topics)."""
         found = find_partitions(self.disk, self.options)
         for bound in (self.options.starting, self.options.ending):
             check_complete(bound, [each.topic_partition for each in found])
         pieces: list[Piece] = []
-        ranges: Ranges = {}
+        ranges: ExportedRanges = {}
         ids: dict[str, str] = {}
         for each in found:
             ids |= self._checked_id(each)
@@ -324,7 +324,7 @@ class _Export:
             pieces += own
         return tasks_of(pieces, self.options, cores=self.cores), ranges, ids
 
-    def _plan_partition(self, view: LogView) -> tuple[list[Range], list[Piece]]:
+    def _plan_partition(self, view: LogView) -> tuple[list[ExportedRange], list[Piece]]:
         """(the offsets that are asked for and not there, what they are read from)."""
         key = view.topic_partition
         ends = ends_of(view, read_committed=self.options.read_committed)

@@ -24,9 +24,9 @@ from stratalog.files.names import KRaftSnapshotFile, parse_kraft_snapshot_file
 from stratalog.files.reading import DiskReader
 from stratalog.jobs.reading.catalog import find_partitions
 from stratalog.jobs.reading.ends import ends_of
-from stratalog.jobs.reading.options import EARLIEST, Bound, OnCorruption, ReadOptions
+from stratalog.jobs.reading.options import EARLIEST, OnCorruption, ReadBound, ReadOptions
 from stratalog.jobs.reading.plan import plan_read
-from stratalog.jobs.reading.read import read_columns
+from stratalog.jobs.reading.read import read_task
 from stratalog.jobs.reading.split import ReadTask, torn
 from stratalog.records.columns import ColumnReader
 from stratalog.records.internal_topics import CLUSTER_METADATA
@@ -65,7 +65,7 @@ def plan_table(
                 )
             )
             behind = {found.topic_partition: min(snapshot.end_offset, log_end)}
-            options = replace(options, starting=Bound(offsets=behind, option="startingOffsets"))
+            options = replace(options, starting=ReadBound(offsets=behind, option="startingOffsets"))
     return [*tasks, *plan_read(options, disk=disk, cores=cores)]
 
 
@@ -74,7 +74,7 @@ def read_table_task(
 ) -> Iterator[pa.RecordBatch]:
     """The records of a task, of a log or of a snapshot."""
     if isinstance(task, ReadTask):
-        return read_columns(task, columns, disk=disk)
+        return read_task(task, columns, disk=disk)
     return _read_snapshot(task, columns, disk or DiskReader())
 
 

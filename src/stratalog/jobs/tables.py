@@ -70,7 +70,7 @@ TRANSACTION_STATES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class InternalTable:
     """One internal topic: the columns that its messages fill, and how."""
 
     topic: str
@@ -83,7 +83,7 @@ class Table:
 
 
 def decoded(
-    table: Table, batches: Iterable[pa.RecordBatch], columns: Sequence[str]
+    table: InternalTable, batches: Iterable[pa.RecordBatch], columns: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
     """The rows for batches of SOURCE_COLUMNS, with these columns of the table."""
     schema = pa.schema([table.schema.field(name) for name in columns])
@@ -101,7 +101,7 @@ def decoded(
                 yield pa.RecordBatch.from_struct_array(pa.nulls(len(rows), pa.struct([])))
 
 
-def _row(table: Table, place: Row, moment: int) -> Row:
+def _row(table: InternalTable, place: Row, moment: int) -> Row:
     row: Row = {name: place[name] for name in ("partition", "offset")}
     row |= {"timestamp": moment, "kind": UNKNOWN, "isTombstone": False}
     try:
@@ -217,7 +217,7 @@ def _cluster_metadata(record: InternalRecord) -> Row:
 
 
 TABLES = {
-    "consumer_offsets": Table(
+    "consumer_offsets": InternalTable(
         topic=TABLE_TOPICS["consumer_offsets"],
         columns={
             "group": pa.string(),
@@ -235,7 +235,7 @@ TABLES = {
         },
         fill=_consumer_offsets,
     ),
-    "transaction_state": Table(
+    "transaction_state": InternalTable(
         topic=TABLE_TOPICS["transaction_state"],
         columns={
             "transactionalId": pa.string(),
@@ -249,7 +249,7 @@ TABLES = {
         },
         fill=_transaction_state,
     ),
-    "cluster_metadata": Table(
+    "cluster_metadata": InternalTable(
         topic=TABLE_TOPICS["cluster_metadata"],
         columns={
             "topic": pa.string(),

@@ -34,7 +34,7 @@ from stratalog.records.batch import Attributes
 from stratalog.records.columns import ColumnReader, wrong_crc
 from stratalog.records.compression import CODEC_MASK, Codec
 from stratalog.records.kernels.walk import BatchTable
-from stratalog.records.walk import Stop, explain_stop, walk_batches
+from stratalog.records.walk import WalkStop, explain_stop, walk_batches
 from stratalog.segment.headers import Part, walk_file
 
 
@@ -131,7 +131,7 @@ def walk_segment(disk: DiskReader, task: WalkTask) -> SegmentWalk:
         for part in walk_file(partial(disk.read_into, file), 0, size):
             damages += tally.add(part)
             damages += _wrong_checksums(task.path, part)
-            if part.is_last and part.walk.stop is not Stop.END:
+            if part.is_last and part.walk.stop is not WalkStop.END:
                 damages.append(_broken_end(disk, file, task, part, size))
     return SegmentWalk(
         path=task.path,
@@ -304,7 +304,7 @@ def _broken_end(disk: DiskReader, file: ReadFile, task: WalkTask, part: Part, si
 
 
 _KINDS = {
-    Stop.TORN_TAIL: DamageKind.TORN_TAIL,
-    Stop.BAD_LENGTH: DamageKind.BAD_LENGTH,
-    Stop.BAD_MAGIC: DamageKind.BAD_MAGIC,
+    WalkStop.TORN_TAIL: DamageKind.TORN_TAIL,
+    WalkStop.BAD_LENGTH: DamageKind.BAD_LENGTH,
+    WalkStop.BAD_MAGIC: DamageKind.BAD_MAGIC,
 }

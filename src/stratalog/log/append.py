@@ -28,7 +28,7 @@ from stratalog.records.kernels import validate as kernels
 from stratalog.records.kernels.memory import Bytes, byte_array
 from stratalog.records.kernels.walk import BATCH, END, FULL, MAGIC_AT, SMALLEST_V0, BatchTable
 from stratalog.records.kernels.walk import walk as walk_kernel
-from stratalog.records.walk import Stop, explain_stop
+from stratalog.records.walk import WalkStop, explain_stop
 
 logger = logging.getLogger(__name__)
 
@@ -108,7 +108,7 @@ def analyze(
     if facts.problem != kernels.FINE:
         raise _refused(facts.problem, array, batches[facts.row], kernels.SetRules(*rules))
     if stop != END:
-        _check_tail(array, position, Stop(stop))
+        _check_tail(array, position, WalkStop(stop))
     if not (facts.ascending or origin.assigns_offsets):
         offsets = ", ".join(str(offset) for offset in batches["last_offset"][:20].tolist())
         raise OffsetsOutOfOrderError(f"the batches of a set do not ascend: their last offsets are {offsets}.")
@@ -154,7 +154,7 @@ def _walk_on(array: Bytes, table: BatchTable, position: int) -> tuple[BatchTable
     return np.concatenate(parts), position, stop
 
 
-def _check_tail(array: Bytes, position: int, stop: Stop) -> None:
+def _check_tail(array: Bytes, position: int, stop: WalkStop) -> None:
     """CorruptRecordError unless what is left is a batch that is cut off.
 
     The walk of a file and Kafka's reader of a set in memory part ways over a few bytes: the latter looks at a
@@ -163,18 +163,18 @@ def _check_tail(array: Bytes, position: int, stop: Stop) -> None:
     """
     left = array.size - position
     length = int.from_bytes(array[position + 8 : position + LOG_OVERHEAD].tobytes(), "big", signed=True)
-    is_torn = stop is Stop.TORN_TAIL
+    is_torn = stop is WalkStop.TORN_TAIL
     if left >= LOG_OVERHEAD and length < SMALLEST_V0:
-        stop, is_torn = Stop.BAD_LENGTH, False
+        stop, is_torn = WalkStop.BAD_LENGTH, False
     elif left > MAGIC_AT and array[position + MAGIC_AT] > 2:
-        stop, is_torn = Stop.BAD_MAGIC, False
+        stop, is_torn = WalkStop.BAD_MAGIC, False
     elif length > left - LOG_OVERHEAD:
         is_torn = True
     if not is_torn:
         raise CorruptRecordError(_explain(array, position, stop), position=position)
 
 
-def _explain(array: Bytes, position: int, stop: Stop) -> str:
+def _explain(array: Bytes, position: int, stop: WalkStop) -> str:
     if array.size - position <= MAGIC_AT:  # not even a magic is there to speak of
         return "a length stands here that no batch has."
     return explain_stop(array, position, array.size, stop)

@@ -24,7 +24,7 @@ from stratalog.files.reading import DiskReader
 
 VERSION = 0
 
-Offsets = dict[TopicPartition, int]
+PartitionOffsets = dict[TopicPartition, int]
 
 Entry = TypeVar("Entry")
 # The fields of one line to its entry; None for a wrong number of fields, ValueError for what is no number.
@@ -140,7 +140,10 @@ class OffsetCheckpointFile:
             self.write(make())
 
     def update(
-        self, change: Callable[[Offsets], Offsets], *, read: Callable[[], Offsets] | None = None
+        self,
+        change: Callable[[PartitionOffsets], PartitionOffsets],
+        *,
+        read: Callable[[], PartitionOffsets] | None = None,
     ) -> bool:
         """Replace the file by what `change` makes of it, unless that is the same; True if it was written.
 

@@ -27,6 +27,7 @@ from stratalog.log.checkpoint_file import (
     read_checkpoint,
     write_checkpoint,
 )
+from stratalog.log.scheduler import ScheduledTask
 
 logger = logging.getLogger(__name__)
 
@@ -85,9 +86,6 @@ class EpochEndOffset(NamedTuple):
     end_offset: int
 
 
-Task = Callable[[], None]
-
-
 class LeaderEpochFileCache:
     """The epochs of one log. `path` is the file, which is read now and written when there is something in it.
 
@@ -95,7 +93,7 @@ class LeaderEpochFileCache:
     """
 
     def __init__(
-        self, disk: DiskReader, path: Path, *, schedule: Callable[[Task], object] | None = None
+        self, disk: DiskReader, path: Path, *, schedule: Callable[[ScheduledTask], object] | None = None
     ) -> None:
         self._disk = disk
         self._path = path

@@ -14,13 +14,13 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from stratalog.files.names import TopicPartition
-from stratalog.log.checkpoint_file import Offsets
+from stratalog.log.checkpoint_file import PartitionOffsets
 
 
 class MarkFile(Protocol):
     """An offset checkpoint that can be changed while others write to it too."""
 
-    def update(self, change: Callable[[Offsets], Offsets]) -> bool: ...
+    def update(self, change: Callable[[PartitionOffsets], PartitionOffsets]) -> bool: ...
 
 
 class KeptMarks:
@@ -39,7 +39,7 @@ class KeptMarks:
         It is asked when nobody else writes, so that an older answer never replaces a newer one.
         """
 
-        def kept(known: Offsets) -> Offsets:
+        def kept(known: PartitionOffsets) -> PartitionOffsets:
             offset = start()
             others = {key: known[key] for key in known if key != self._key}
             return others if offset is None else {**known, self._key: offset}
@@ -49,7 +49,7 @@ class KeptMarks:
     def lower(self, offset: int) -> None:
         """Let none of the marks that follow the end be above this offset."""
 
-        def lowered(known: Offsets) -> Offsets:
+        def lowered(known: PartitionOffsets) -> PartitionOffsets:
             return {**known, self._key: min(known[self._key], offset)} if self._key in known else known
 
         for file in self._ends:

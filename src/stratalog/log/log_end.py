@@ -28,7 +28,7 @@ from stratalog.files.reading import DiskReader
 from stratalog.log.offsets import OffsetMetadata
 from stratalog.records.kernels.index import LAST
 from stratalog.records.kernels.memory import byte_array
-from stratalog.records.walk import Stop, explain_stop, walk_batches
+from stratalog.records.walk import WalkStop, explain_stop, walk_batches
 from stratalog.segment.headers import ReadInto, find_batch, walk_file
 from stratalog.segment.resuming import next_batch
 from stratalog.segment.segment import LogSegment
@@ -119,8 +119,8 @@ def end_of(disk: DiskReader, active: LogSegment | None, end: OffsetMetadata, lef
         data = disk.read_at(path, min(size, _EXPLAINED_SIZE), position)
         stop = walk_batches(data, check_crc=False).stop
         why = EndReason.NO_BATCH
-        if stop not in (Stop.BAD_LENGTH, Stop.BAD_MAGIC):
-            why, stop = EndReason.TORN, Stop.TORN_TAIL
+        if stop not in (WalkStop.BAD_LENGTH, WalkStop.BAD_MAGIC):
+            why, stop = EndReason.TORN, WalkStop.TORN_TAIL
         reason = explain_stop(byte_array(data), 0, size, stop)
     return LogEnd(
         offset=end.offset,

@@ -36,7 +36,7 @@ class Rule(Enum):
     TIME = "retention.ms"
 
 
-class Kept(Enum):
+class KeepReason(Enum):
     """Why a segment stays, the first of these that holds."""
 
     NOT_REPLICATED = "high watermark"
@@ -82,7 +82,7 @@ class Decision:
     end_offset: int
     is_active: bool
     rule: Rule | None = None
-    kept: Kept | None = None
+    kept: KeepReason | None = None
     blocked_by: int | None = None
     due_ms: int | None = None
     growth: int | None = None
@@ -209,16 +209,16 @@ class _Kept:
             ),
         )
 
-    def _reason(self, index: int) -> Kept:
+    def _reason(self, index: int) -> KeepReason:
         segment, config = self._segments[index], self._config
         if self._ends[index] > self._marks.high_watermark:
-            return Kept.NOT_REPLICATED
+            return KeepReason.NOT_REPLICATED
         if index >= self._free_count:
-            return Kept.EMPTY
+            return KeepReason.EMPTY
         if not config.delete:
-            return Kept.POLICY
+            return KeepReason.POLICY
         if config.retention_ms < 0:
-            return Kept.NO_LIMIT if config.retention_bytes < 0 else Kept.SMALL
+            return KeepReason.NO_LIMIT if config.retention_bytes < 0 else KeepReason.SMALL
         if self._now - segment.largest_timestamp > config.retention_ms:
-            return Kept.BLOCKED
-        return Kept.FUTURE if segment.largest_timestamp > self._now else Kept.YOUNG
+            return KeepReason.BLOCKED
+        return KeepReason.FUTURE if segment.largest_timestamp > self._now else KeepReason.YOUNG

@@ -18,13 +18,13 @@ from stratalog.errors import StratalogError
 
 logger = logging.getLogger(__name__)
 
-Task = Callable[[], object]
+ScheduledTask = Callable[[], object]
 
 
 class Scheduler(Protocol):
     """Runs tasks later, one after the other."""
 
-    def schedule(self, name: str, task: Task, delay_ms: int = 0) -> None: ...
+    def schedule(self, name: str, task: ScheduledTask, delay_ms: int = 0) -> None: ...
 
 
 class BackgroundScheduler:
@@ -33,13 +33,13 @@ class BackgroundScheduler:
 
     def __init__(self, clock: Clock = system_clock) -> None:
         self._clock = clock
-        self._tasks: list[tuple[int, int, str, Task]] = []
+        self._tasks: list[tuple[int, int, str, ScheduledTask]] = []
         self._numbers = count()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    def schedule(self, name: str, task: Task, delay_ms: int = 0) -> None:
+    def schedule(self, name: str, task: ScheduledTask, delay_ms: int = 0) -> None:
         """Run `task` once, delay_ms from now; after `close` it is dropped, as Kafka's scheduler does."""
         with self._changed:
             if self._closed:
@@ -82,7 +82,7 @@ class BackgroundScheduler:
             with self._changed:
                 self._thread = None
 
-    def _next(self) -> tuple[str, Task] | None:
+    def _next(self) -> tuple[str, ScheduledTask] | None:
         """Wait for the next task that is due; None when closed and nothing is left."""
         with self._changed:
             while True:

@@ -21,10 +21,10 @@ from stratalog.errors import LogClosedError, LogMovedError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.names import TopicPartition
 from stratalog.log.log import Log
+from stratalog.log.scheduler import ScheduledTask
 from stratalog.manager.cleaner_manager import LogCleanerManager
 from stratalog.manager.moving import agreement, catch_up, take_marks_of, take_name
 from stratalog.manager.registry import LogRegistry
-from stratalog.manager.schedule import Task
 
 _MOST_ROUNDS = 10  # of copying what was appended meanwhile, before appends must wait for the rest
 _MOST_LEFT_SIZE = 1 << 20  # of what is copied while they wait
@@ -33,7 +33,7 @@ _MOST_LEFT_SIZE = 1 << 20  # of what is copied while they wait
 class _Directories(Protocol):
     """What the manager does in its directories."""
 
-    def act_in(self, directory: LogDirectory, action: Task) -> None:
+    def act_in(self, directory: LogDirectory, action: ScheduledTask) -> None:
         """Do something in a directory; if the disk refuses it goes offline, and the DiskError is raised."""
         ...
 

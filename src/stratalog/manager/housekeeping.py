@@ -13,9 +13,10 @@ from stratalog.config import ManagerConfig
 from stratalog.directory.log_directory import LogDirectory
 from stratalog.errors import DiskError, LogClosedError
 from stratalog.log.log import Log
+from stratalog.log.scheduler import ScheduledTask
 from stratalog.manager.closing import high_watermarks, log_start_offsets, recovery_points
 from stratalog.manager.registry import LogRegistry, home_of
-from stratalog.manager.schedule import Schedule, Task
+from stratalog.manager.schedule import Schedule
 
 INT64_MAX = 2**63 - 1
 OnFailure = Callable[[str, DiskError], object]
@@ -34,7 +35,7 @@ class Housekeeping:
 
     def begin(self, schedule: Schedule, config: ManagerConfig) -> None:
         """Put all of it on a schedule, at the broker's intervals."""
-        tasks: list[tuple[str, Task, int]] = [
+        tasks: list[tuple[str, ScheduledTask, int]] = [
             ("kafka-log-flusher", self.flush_dirty_logs, config.log_flush_scheduler_interval_ms),
             (
                 "kafka-recovery-point-checkpoint",

@@ -29,7 +29,7 @@ from stratalog.files.names import (
     partition_directory_name,
 )
 from stratalog.files.reading import DiskReader
-from stratalog.log.checkpoint_file import Offsets
+from stratalog.log.checkpoint_file import PartitionOffsets
 from stratalog.log.loader import load
 from stratalog.log.log import Log
 from stratalog.log.partition_metadata import topic_id_of
@@ -157,7 +157,7 @@ class Loading:
         """
         ends = {log.topic_partition: log.log_end_offset for log in self._logs.in_directory(directory.path)}
 
-        def lowered(known: Offsets) -> Offsets:
+        def lowered(known: PartitionOffsets) -> PartitionOffsets:
             return {key: min(offset, ends.get(key, offset)) for key, offset in known.items()}
 
         directory.checkpoints.recovery_points.update(lowered)

@@ -23,7 +23,7 @@ from uuid import UUID
 
 from stratalog.clock import Clock, system_clock
 from stratalog.config import LogConfig, ManagerConfig, ServerConfig
-from stratalog.config.keys import Value
+from stratalog.config.keys import ConfigValue
 from stratalog.directory.cluster_metadata import ClusterMetadata
 from stratalog.directory.layout import Problem
 from stratalog.directory.locking import MakeLock
@@ -45,7 +45,7 @@ from stratalog.files.names import TopicPartition
 from stratalog.files.processes import Opener, tell_in_child
 from stratalog.log.log import Log
 from stratalog.log.partition_metadata import topic_id_of
-from stratalog.log.scheduler import BackgroundScheduler, Scheduler
+from stratalog.log.scheduler import BackgroundScheduler, ScheduledTask, Scheduler
 from stratalog.manager.cleaner import LogCleaner
 from stratalog.manager.closing import close_logs
 from stratalog.manager.copies import Copies, no_copy
@@ -55,12 +55,12 @@ from stratalog.manager.loading import Loading, LogOpening
 from stratalog.manager.moving import catch_up
 from stratalog.manager.registry import LogRegistry, home_of
 from stratalog.manager.removal import DelayedRemoval
-from stratalog.manager.schedule import Schedule, Task
+from stratalog.manager.schedule import Schedule
 from stratalog.manager.starting import Starting, check_any_online, open_directories
 from stratalog.records.internal_topics import INTERNAL_TOPICS
 
 Metrics = dict[str, int | dict[str, int]]
-Result = TypeVar("Result")
+_T = TypeVar("_T")
 
 
 class LogManager:
@@ -117,7 +117,7 @@ class LogManager:
         self._removal = DelayedRemoval(disk, self._schedule, self.handle_log_dir_failure)
         self._preferred: dict[TopicPartition, str] = {}
         self._copies = Copies(self._logs, self.cleaner.manager, disk, self)
-        self._before_shutdown: list[Task] = []
+        self._before_shutdown: list[ScheduledTask] = []
         self._lock = threading.RLock()
         self._is_open = False
         self._was_shut_down = False
@@ -211,7 +211,9 @@ class LogManager:
     ) -> None:
         self.shutdown()
 
-    def add_task(self, name: str, task: Task, *, every_ms: int, stop: Task | None = None) -> None:
+    def add_task(
+        self, name: str, task: ScheduledTask, *, every_ms: int, stop: ScheduledTask | None = None
+    ) -> None:
         """Do something again and again for as long as the manager is open, as retention and the cleaner do.
 
         Begins after log.initial.task.delay.ms. `stop` is called first of all at shutdown, and waited for.
@@ -320,7 +322,7 @@ class LogManager:
         with self._lock:
             self._preferred[topic_partition] = self._directory(directory).path
 
-    def update_topic_config(self, topic: str, settings: Mapping[str, Value]) -> LogConfig:
+    def update_topic_config(self, topic: str, settings: Mapping[str, ConfigValue]) -> LogConfig:
         """Let these be the topic's settings from now on, for its open logs too."""
         with self._lock:
             config = self.topics.update(topic, settings)
@@ -375,7 +377,7 @@ class LogManager:
             self._without_cleaner(log, offset, partial(log.truncate_fully_and_start_at, offset))
             self.checkpoint_log_recovery_offsets([self._directories[home_of(log)]])
 
-    def _without_cleaner(self, log: Log, offset: int, cut: Callable[[], Result]) -> Result:
+    def _without_cleaner(self, log: Log, offset: int, cut: Callable[[], _T]) -> _T:
         """Cut a log at an offset while the cleaner keeps off; what it gets from then on is dirty."""
         cleaner = self.cleaner.manager
         cleaner.abort_and_pause(log.topic_partition)
@@ -503,7 +505,7 @@ class LogManager:
             log.close_handlers()
         self._copies.end()
 
-    def act_in(self, directory: LogDirectory, action: Task) -> None:
+    def act_in(self, directory: LogDirectory, action: ScheduledTask) -> None:
         """Do something in a directory; if the disk refuses it goes offline, and the DiskError is raised."""
         try:
             action()

@@ -6,11 +6,8 @@ Kafka: LogManager.startup, KafkaScheduler
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 
-from stratalog.log.scheduler import Scheduler
-
-Task = Callable[[], object]
+from stratalog.log.scheduler import ScheduledTask, Scheduler
 
 
 class Schedule:
@@ -21,7 +18,7 @@ class Schedule:
         self._stopped = threading.Event()
         self._running = threading.Lock()
 
-    def add(self, name: str, task: Task, *, every_ms: int, delay_ms: int) -> None:
+    def add(self, name: str, task: ScheduledTask, *, every_ms: int, delay_ms: int) -> None:
         """Run a task `delay_ms` from now and then again and again. An error in it does not end it."""
 
         def run() -> None:
@@ -35,7 +32,7 @@ class Schedule:
 
         self._scheduler.schedule(name, run, delay_ms)
 
-    def once(self, name: str, task: Task, delay_ms: int) -> None:
+    def once(self, name: str, task: ScheduledTask, delay_ms: int) -> None:
         """Run a task once, if the schedule is not stopped by then."""
 
         def run() -> None:

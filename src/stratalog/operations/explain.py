@@ -21,15 +21,15 @@ from stratalog.directory.kind import check_log_directory
 from stratalog.directory.known_topics import KnownTopics, TopicSources
 from stratalog.directory.session import unique_paths
 from stratalog.files.reading import DiskReader
-from stratalog.log.cleaning.choice import Bound, Eligibility, LogToClean
-from stratalog.log.retention import Decision, Kept, Marks, Rule
+from stratalog.log.cleaning.choice import CleanableEnd, Eligibility, LogToClean
+from stratalog.log.retention import Decision, KeepReason, Marks, Rule
 from stratalog.operations.explain_report import Answer, ExplainReport, PartitionAnswers, SegmentAnswer
 from stratalog.operations.looking import Partition, UnreadablePartition, check_names, look
 
 _BOUNDS = {
-    Bound.ACTIVE: "active segment",
-    Bound.LAST_STABLE: "last stable offset",
-    Bound.MIN_LAG: "min.compaction.lag.ms",
+    CleanableEnd.ACTIVE: "active segment",
+    CleanableEnd.LAST_STABLE: "last stable offset",
+    CleanableEnd.MIN_LAG: "min.compaction.lag.ms",
 }
 _ELIGIBLE = {
     Eligibility.DIRTY: "dirty",
@@ -98,7 +98,7 @@ def _retention(partition: Partition, decision: Decision, later: Decision, now: i
     """The answer, and where the high watermark is what keeps the segment, the one without it."""
     marks, config = partition.marks, partition.config
     found = retention_answer(decision, marks, config, now)
-    if decision.kept is not Kept.NOT_REPLICATED:
+    if decision.kept is not KeepReason.NOT_REPLICATED:
         return found
     if partition.has_high_watermark:
         known = f"above the high watermark, which is {marks.high_watermark} in replication-offset-checkpoint"
@@ -132,20 +132,20 @@ def _goes(decision: Decision, marks: Marks, config: LogConfig) -> str:
     return f"it goes: {_age(decision)}, and retention.ms is {_span(config.retention_ms)}"
 
 
-def _stays(decision: Decision, kept: Kept, marks: Marks, config: LogConfig, now: int) -> str:
-    if kept is Kept.NOT_REPLICATED:
+def _stays(decision: Decision, kept: KeepReason, marks: Marks, config: LogConfig, now: int) -> str:
+    if kept is KeepReason.NOT_REPLICATED:
         return f"it ends at {decision.end_offset}, above the high watermark, which is {marks.high_watermark}"
-    if kept is Kept.EMPTY:
+    if kept is KeepReason.EMPTY:
         return "it is the active segment and has no record"
-    if kept is Kept.POLICY:
+    if kept is KeepReason.POLICY:
         policy = ",".join(sorted(config.cleanup_policy)) or "empty"
         return f"cleanup.policy is {policy}: only what is below the log's start is deleted"
-    if kept is Kept.NO_LIMIT:
+    if kept is KeepReason.NO_LIMIT:
         return "retention.ms and retention.bytes are -1: nothing is deleted by age or size"
-    if kept is Kept.SMALL:
+    if kept is KeepReason.SMALL:
         return f"retention.ms is -1, and by size it {_growth(decision, config)}"
     words = f"{_age(decision)}, and retention.ms is {_span(config.retention_ms)}"
-    if kept is Kept.FUTURE:
+    if kept is KeepReason.FUTURE:
         ahead = _span(decision.segment.largest_timestamp - now)
         words = f"its largest timestamp is {ahead} in the future, and retention.ms counts from there"
     if decision.blocked_by is not None:
@@ -174,7 +174,7 @@ def compaction_answer(decision: Decision, log: LogToClean) -> Answer:
     base_offset = decision.segment.base_offset
     if decision.is_active:
         return Answer(
-            rule="active segment", words=f"{Bound.ACTIVE.value}; it is rolled by segment.ms or size"
+            rule="active segment", words=f"{CleanableEnd.ACTIVE.value}; it is rolled by segment.ms or size"
         )
     if base_offset >= log.first_uncleanable:
         return Answer(rule=_BOUNDS[log.bound], words=f"{log.bound.value}, here from {base_offset} on")

@@ -37,7 +37,7 @@ from stratalog.files.names import TopicPartition
 from stratalog.files.reading import DiskReader
 from stratalog.log.loader import load
 from stratalog.log.log import Log
-from stratalog.log.scheduler import Task
+from stratalog.log.scheduler import ScheduledTask
 from stratalog.operations.looking import (
     LookedAt,
     Partition,
@@ -318,6 +318,6 @@ class _Doing:
 class _NoLater:
     """A scheduler for a process that ends at once: what is due now is done, what is due later is not."""
 
-    def schedule(self, name: str, task: Task, delay_ms: int = 0) -> None:  # noqa: ARG002 (as others have it)
+    def schedule(self, name: str, task: ScheduledTask, delay_ms: int = 0) -> None:  # noqa: ARG002 (as others have it)
         if delay_ms <= 0:
             task()

@@ -25,12 +25,11 @@ import struct
 from enum import IntEnum, IntFlag
 from typing import NamedTuple, Self
 
+from stratalog.buffers import Buffer
 from stratalog.errors import CorruptRecordError, InvalidBatchError
 from stratalog.records.compression import Codec
 from stratalog.records.kernels.crc32c import crc32c
 from stratalog.records.kernels.memory import byte_array
-
-Buffer = bytes | bytearray | memoryview
 
 _LAYOUT = struct.Struct(">q i i b I h i q q q h i i")
 RECORD_BATCH_OVERHEAD = 61

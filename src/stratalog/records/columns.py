@@ -32,7 +32,7 @@ from stratalog.records.kernels.memory import Bytes, byte_array
 from stratalog.records.kernels.walk import BatchTable, survey
 from stratalog.records.unpack import RUN_SIZE, Run, invalid_record, next_run
 from stratalog.records.utf8 import decode_text
-from stratalog.records.walk import Stop, explain_stop, new_table, walk_batches
+from stratalog.records.walk import WalkStop, explain_stop, new_table, walk_batches
 
 HEADERS_TYPE = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 TYPES: dict[str, pa.DataType] = {
@@ -64,7 +64,7 @@ DEFAULT_MAX_BYTES = 4 << 20
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
 
-class Chunk:
+class RowChunk:
     """Decoded rows that become one Arrow batch, where their bytes lie, and the sums that size its buffers."""
 
     __slots__ = ("_pair", "batches", "data", "rows", "sums")
@@ -86,7 +86,7 @@ class Chunk:
         return taken
 
 
-Maker = Callable[[Chunk], pa.Array]
+Maker = Callable[[RowChunk], pa.Array]
 Keep = Callable[[BatchTable], NDArray[np.bool_] | None]
 """Shown the rows of batches whose checksums hold, in their order; which of them to decode, None for all."""
 
@@ -138,7 +138,7 @@ class ColumnReader:
                 "no columns are asked for; to count records, add up the headers of `walk_batches`."
             )
         self.schema = arrow_schema(columns)
-        self.stop = Stop.END
+        self.stop = WalkStop.END
         self.next_position = 0
         self._reads_count = 0
         self._offsets = (start_offset, end_offset - 1)
@@ -162,8 +162,8 @@ class ColumnReader:
         end = data.size if end is None else end
         self._reads_count += 1
         this_read = self._reads_count
-        self.next_position, self.stop = start, Stop.TABLE_FULL
-        while self.stop is Stop.TABLE_FULL:
+        self.next_position, self.stop = start, WalkStop.TABLE_FULL
+        while self.stop is WalkStop.TABLE_FULL:
             walk = walk_batches(
                 data,
                 start=self.next_position,
@@ -180,7 +180,7 @@ class ColumnReader:
                         "would share its memory. Finish one first, or take a reader for each."
                     )
             self.next_position, self.stop = walk.next_position, walk.stop
-        if self.stop not in (Stop.END, Stop.TORN_TAIL):
+        if self.stop not in (WalkStop.END, WalkStop.TORN_TAIL):
             raise CorruptRecordError(
                 explain_stop(data, self.next_position, end, self.stop), position=self.next_position
             )
@@ -223,7 +223,7 @@ class ColumnReader:
             )
             if count:
                 rows = self._rows[:count]
-                chunk = Chunk(run.data, rows, run.batches, both=self._wants_both)
+                chunk = RowChunk(run.data, rows, run.batches, both=self._wants_both)
                 arrays = [make(chunk) for make in self._makers]
                 yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
         if outcome != decoding.DONE:
@@ -248,15 +248,15 @@ def wrong_crc(data: Bytes, row: np.void) -> CorruptRecordError:
     )
 
 
-def _key(chunk: Chunk) -> pa.Array:
+def _key(chunk: RowChunk) -> pa.Array:
     return chunk.binary(KEY)
 
 
-def _value(chunk: Chunk) -> pa.Array:
+def _value(chunk: RowChunk) -> pa.Array:
     return chunk.binary(VALUE)
 
 
-def _both(chunk: Chunk) -> tuple[pa.Array, pa.Array] | None:
+def _both(chunk: RowChunk) -> tuple[pa.Array, pa.Array] | None:
     """Keys and values at once; None where one of them is null."""
     count = len(chunk.rows)
     key_ends, keys = _Out(4 * (count + 1)), _Out(chunk.sums[KEY])
@@ -270,7 +270,7 @@ def _both(chunk: Chunk) -> tuple[pa.Array, pa.Array] | None:
     )
 
 
-def _binary(chunk: Chunk, which: int, size: int) -> pa.Array:
+def _binary(chunk: RowChunk, which: int, size: int) -> pa.Array:
     count = len(chunk.rows)
     ends, out, validity = _Out(4 * (count + 1)), _Out(size), _Out(-(-count // 8))
     nulls = gather(chunk.data, chunk.rows, which, ends.array.view(np.int32), out.array, validity.array)
@@ -278,24 +278,24 @@ def _binary(chunk: Chunk, which: int, size: int) -> pa.Array:
     return pa.Array.from_buffers(TYPES["value"], count, buffers, nulls)
 
 
-def _offset(chunk: Chunk) -> pa.Array:
+def _offset(chunk: RowChunk) -> pa.Array:
     out = _Out(8 * len(chunk.rows))
     gather_offsets(chunk.rows, out.array.view(np.int64))
     return pa.Array.from_buffers(TYPES["offset"], len(chunk.rows), [None, out.buffer], 0)
 
 
-def _timestamp(chunk: Chunk) -> pa.Array:
+def _timestamp(chunk: RowChunk) -> pa.Array:
     out = _Out(8 * len(chunk.rows))
     gather_micros(chunk.rows, out.array.view(np.int64))
     return pa.Array.from_buffers(TYPES["timestamp"], len(chunk.rows), [None, out.buffer], 0)
 
 
-def _timestamp_type(chunk: Chunk) -> pa.Array:
+def _timestamp_type(chunk: RowChunk) -> pa.Array:
     bits = (chunk.batches["attributes"] & Attributes.LOG_APPEND_TIME != 0).astype(np.int32)
     return pa.array(chunk.of_batch(np.where(chunk.batches["magic"] == 0, np.int32(-1), bits)))
 
 
-def _headers(chunk: Chunk) -> pa.Array:
+def _headers(chunk: RowChunk) -> pa.Array:
     rows, (_, _, count, size) = len(chunk.rows), chunk.sums
     ends, key_ends, value_ends = _Out(4 * (rows + 1)), _Out(4 * (count + 1)), _Out(4 * (count + 1))
     validity, value_validity = _Out(-(-rows // 8)), _Out(-(-count // 8))
@@ -328,7 +328,7 @@ def _of_batch(field: str) -> Maker:
 
 
 def _flag(bit: Attributes) -> Maker:
-    def make(chunk: Chunk) -> pa.Array:
+    def make(chunk: RowChunk) -> pa.Array:
         return pa.array(
             chunk.of_batch((chunk.batches["attributes"] & bit != 0) & (chunk.batches["magic"] == 2))
         )
@@ -336,7 +336,7 @@ def _flag(bit: Attributes) -> Maker:
     return make
 
 
-def _sequence(chunk: Chunk) -> pa.Array:
+def _sequence(chunk: RowChunk) -> pa.Array:
     base = chunk.of_batch(chunk.batches["base_sequence"]).astype(np.int64)
     sequence = (base + chunk.rows["offset"] - chunk.of_batch(chunk.batches["base_offset"])) & INT32_MAX
     return pa.array(np.where(base < 0, -1, sequence).astype(np.int32))
@@ -345,7 +345,7 @@ def _sequence(chunk: Chunk) -> pa.Array:
 _CODEC_NAMES = pa.array([codec.kafka_name for codec in Codec], pa.string())
 
 
-def _codec(chunk: Chunk) -> pa.Array:
+def _codec(chunk: RowChunk) -> pa.Array:
     return _CODEC_NAMES.take(pa.array(chunk.of_batch(chunk.batches["attributes"] & CODEC_MASK)))
 
 

@@ -19,9 +19,9 @@ import struct
 from enum import IntEnum
 from typing import NamedTuple, Self
 
+from stratalog.buffers import Buffer
 from stratalog.errors import InvalidBatchError, InvalidRecordError
 
-Buffer = bytes | memoryview
 CURRENT_VERSION = 0
 _KEY = struct.Struct(">hh")
 _MARKER = struct.Struct(">hi")

@@ -17,7 +17,7 @@ from stratalog.records.kernels.memory import Bytes, byte_array
 from stratalog.records.kernels.walk import BatchTable
 from stratalog.records.unpack import invalid_record, next_run
 from stratalog.records.utf8 import decode_text
-from stratalog.records.walk import Stop, explain_stop, new_table, walk_batches
+from stratalog.records.walk import WalkStop, explain_stop, new_table, walk_batches
 
 _ROWS = 256
 
@@ -121,8 +121,8 @@ def read_batches(
     data = byte_array(buffer)
     end = data.size if end is None else end
     table = new_table(64)
-    position, stop = start, Stop.TABLE_FULL
-    while stop is Stop.TABLE_FULL:
+    position, stop = start, WalkStop.TABLE_FULL
+    while stop is WalkStop.TABLE_FULL:
         walk = walk_batches(data, start=position, end=end, table=table, check_crc=check_crc)
         for index in range(len(walk.headers)):
             row = walk.headers[index : index + 1].copy()
@@ -130,7 +130,7 @@ def read_batches(
                 raise wrong_crc(data, row[0])
             yield RecordBatch(data, row, limit)
         position, stop = walk.next_position, walk.stop
-    if stop not in (Stop.END, Stop.TORN_TAIL):
+    if stop not in (WalkStop.END, WalkStop.TORN_TAIL):
         raise CorruptRecordError(explain_stop(data, position, end, stop), position=position)
 
 

@@ -20,7 +20,7 @@ INT64_MAX = 2**63 - 1
 DEFAULT_ROWS = 1024  # of 104 bytes: stays in the CPU's second cache beside the batches
 
 
-class Stop(Enum):
+class WalkStop(Enum):
     """Why a walk ended. A torn tail is how a crash looks, not damage."""
 
     END = kernel.END
@@ -40,7 +40,7 @@ class Walk:
 
     headers: BatchTable
     next_position: int
-    stop: Stop
+    stop: WalkStop
 
 
 def new_table(rows: int = DEFAULT_ROWS) -> BatchTable:
@@ -67,17 +67,17 @@ def walk_batches(
         raise IndexError(f"[{start}, {end}) is not inside a buffer of {data.size} bytes")
     table = new_table() if table is None else table
     count, position, stop = kernel.walk(data, start, end, table, check_crc, max_size)
-    return Walk(headers=table[:count], next_position=position, stop=Stop(stop))
+    return Walk(headers=table[:count], next_position=position, stop=WalkStop(stop))
 
 
-def explain_stop(data: Bytes, position: int, end: int, stop: Stop) -> str:
+def explain_stop(data: Bytes, position: int, end: int, stop: WalkStop) -> str:
     """One sentence on why no batch could be read at `position`, with the numbers found there."""
     left = end - position
-    if stop is Stop.TORN_TAIL:
+    if stop is WalkStop.TORN_TAIL:
         return f"the last batch is cut off: {left} bytes are left of it."
     length = int.from_bytes(data[position + 8 : position + 12].tobytes(), "big", signed=True)
     magic = int(data[position + 16])
-    if stop is Stop.BAD_MAGIC:
+    if stop is WalkStop.BAD_MAGIC:
         return f"magic is {magic}; Kafka has written 0, 1 and 2."
     if not data[position : min(end, position + 4096)].any():
         return f"zeros where a batch should start, {left} bytes before the end."

@@ -20,7 +20,7 @@ from stratalog.records.kernels import index as kernel
 from stratalog.records.kernels.memory import Bytes
 from stratalog.records.kernels.walk import BATCH, BatchTable
 from stratalog.records.reader import BatchRow
-from stratalog.records.walk import Stop, Walk, explain_stop, new_table, walk_batches
+from stratalog.records.walk import Walk, WalkStop, explain_stop, new_table, walk_batches
 
 ReadInto = Callable[[Bytes, int], int]
 """Fills a buffer with a file's bytes from a position on, and says how many there were."""
@@ -80,11 +80,11 @@ def walk_file(
         filled = read_into(buffer[:wanted], position)
         # A file that has become shorter meanwhile ends where it ends now.
         ends_here = filled < wanted or position + filled >= end
-        at, stop = 0, Stop.TABLE_FULL
-        while stop is Stop.TABLE_FULL:
+        at, stop = 0, WalkStop.TABLE_FULL
+        while stop is WalkStop.TABLE_FULL:
             walk = walk_batches(buffer, start=at, end=filled, table=table, check_crc=check_crc)
             at, stop = walk.next_position, walk.stop
-            is_last = ends_here or stop in (Stop.BAD_LENGTH, Stop.BAD_MAGIC)
+            is_last = ends_here or stop in (WalkStop.BAD_LENGTH, WalkStop.BAD_MAGIC)
             yield Part(data=buffer, position=position, walk=walk, is_last=is_last)
             if len(walk.headers):
                 table, spare_table = spare_table, table
@@ -98,7 +98,7 @@ def walk_file(
             needed = int.from_bytes(buffer[8:12].tobytes(), "big") + LOG_OVERHEAD
             if needed > end - position:
                 # Torn, or a damaged length: it is not worth the memory to read all that follows.
-                nothing = Walk(headers=table[:0], next_position=0, stop=Stop.TORN_TAIL)
+                nothing = Walk(headers=table[:0], next_position=0, stop=WalkStop.TORN_TAIL)
                 yield Part(data=buffer, position=position, walk=nothing, is_last=True)
                 return
             buffer = aligned_buffer(needed)
@@ -118,7 +118,7 @@ def stream_batches(
             error = wrong_crc(part.data, headers[int(bad[0])])
             raise error.at(position=part.position + error.position, path=path)
         stop, at = part.walk.stop, part.walk.next_position
-        if stop in (Stop.BAD_LENGTH, Stop.BAD_MAGIC):
+        if stop in (WalkStop.BAD_LENGTH, WalkStop.BAD_MAGIC):
             reason = explain_stop(part.data, at, min(len(part.data), at + end - part.position), stop)
             raise CorruptRecordError(reason, position=part.position + at, path=path)
 
@@ -170,5 +170,5 @@ def _row(found: Any, base: int) -> BatchRow:  # Any: a row of `BATCH`
 
 
 def _broken(buffer: Bytes, at: int, filled: int, position: int, path: str) -> CorruptRecordError:
-    stop = Stop.BAD_MAGIC if buffer[at + 16] > 2 else Stop.BAD_LENGTH
+    stop = WalkStop.BAD_MAGIC if buffer[at + 16] > 2 else WalkStop.BAD_LENGTH
     return CorruptRecordError(explain_stop(buffer, at, filled, stop), position=position + at, path=path)

@@ -8,8 +8,8 @@ cache that may be dropped at any time.
 An index opens when it is first used. Kafka then takes every slot of the file for an entry, also the zeros
 that a crash left behind; here the zeros are told from entries (`docs/formats/offset-index.md`).
 
-One thread changes an index, any number look things up in it. They get hold of `Entries`, which never change:
-growing writes behind them, truncating starts new ones.
+One thread changes an index, any number look things up in it. They get hold of `IndexEntries`, which never
+change: growing writes behind them, truncating starts new ones.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LARGEST_INDEX = 512 << 20
 _READ_WHOLE = 64 << 10  # up to this size one read of the file costs less than looking for its last entry
 
 
-class Entries:
+class IndexEntries:
     """The entries of an index at one moment: a column for each field, in the CPU's byte order.
 
     `views` are the columns as memoryviews, which `bisect` and single look-ups read faster than arrays; `size`
@@ -91,7 +91,7 @@ class IndexFile:
         self._count = _UNOPENED
         self._length = 0  # of the file in bytes, used or not
         self._last: tuple[int, ...] | None = None
-        self._entries: Entries | None = None
+        self._entries: IndexEntries | None = None
         self.was_used = False  # since the cache last looked
         self._synced = False
 
@@ -236,7 +236,7 @@ class IndexFile:
                 )
             position += len(padding)
 
-    def entries(self) -> Entries:
+    def entries(self) -> IndexEntries:
         """All entries as they are now; read from the file unless they are in memory."""
         entries = self._entries
         if entries is None:
@@ -293,7 +293,7 @@ class IndexFile:
                 self._synced = False
             if entries is not None:
                 # A copy: readers may still look into the entries that are about to be overwritten.
-                self._entries = kept = Entries(
+                self._entries = kept = IndexEntries(
                     count, tuple(column[:count].copy() for column in entries.columns)
                 )
                 self._cache.keep(self, kept.size)
@@ -378,7 +378,7 @@ class IndexFile:
         fields: tuple[int, ...] = np.frombuffer(data, self.ENTRY)[0].item()
         return fields
 
-    def _load(self) -> Entries:
+    def _load(self) -> IndexEntries:
         with self._lock:
             self._open()
             raw = np.empty(0, self.ENTRY)
@@ -403,16 +403,16 @@ def to_entries(rows: NDArray[np.int64], layout: np.dtype[np.void]) -> NDArray[np
     return entries
 
 
-def _native(raw: NDArray[np.void], capacity: int) -> Entries:
+def _native(raw: NDArray[np.void], capacity: int) -> IndexEntries:
     columns = []
     for name in raw.dtype.names or ():
         column = np.empty(capacity, raw.dtype[name].newbyteorder("="))
         column[: len(raw)] = raw[name]
         columns.append(column)
-    return Entries(len(raw), tuple(columns))
+    return IndexEntries(len(raw), tuple(columns))
 
 
-def _grown(entries: Entries, raw: NDArray[np.void]) -> Entries:
+def _grown(entries: IndexEntries, raw: NDArray[np.void]) -> IndexEntries:
     """The entries with more behind them, in the same columns if those have room."""
     count = entries.count + len(raw)
     columns = entries.columns
@@ -421,4 +421,4 @@ def _grown(entries: Entries, raw: NDArray[np.void]) -> Entries:
         columns = tuple(np.resize(column[: entries.count], capacity) for column in columns)
     for column, name in zip(columns, raw.dtype.names or (), strict=True):
         column[entries.count : count] = raw[name]
-    return Entries(count, columns)
+    return IndexEntries(count, columns)

@@ -16,7 +16,7 @@ _PROGRESS = struct.Struct("=6q")  # the row of PROGRESS, in and out in a tenth o
 assert _PROGRESS.size == kernel.PROGRESS.itemsize
 
 
-Problem = SegmentOffsetOverflowError | IndexFullError | InvalidOffsetError
+IndexingError = SegmentOffsetOverflowError | IndexFullError | InvalidOffsetError
 
 
 class SegmentIndexer:
@@ -66,7 +66,7 @@ class SegmentIndexer:
 
     def index(
         self, batches: BatchTable, position: int, interval: int
-    ) -> tuple[int, int, int, Problem | None]:
+    ) -> tuple[int, int, int, IndexingError | None]:
         """Write the entries of a set whose first batch is at `position` of the log; one write an index.
 
         Returns how far the segment has come: bytes since an entry, largest timestamp and its offset; and why
@@ -100,7 +100,7 @@ class SegmentIndexer:
         self._time_entries = np.empty((count, 2), np.int64)
 
 
-def _problem(outcome: int, last_offset: int, offsets: OffsetIndex, times: TimeIndex) -> Problem:
+def _problem(outcome: int, last_offset: int, offsets: OffsetIndex, times: TimeIndex) -> IndexingError:
     if outcome == kernel.OFFSET_OVERFLOW:
         return SegmentOffsetOverflowError(offsets.path, offsets.base_offset, last_offset)
     if outcome == kernel.OFFSET_INDEX_FULL:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratalog.errors import CorruptRecordError, InvalidRecordError
+from stratalog.records.batch import INT32_MAX
 from stratalog.records.control import ControlType, EndTxnMarker
 from stratalog.records.kernels import scan as kernel
 from stratalog.records.kernels.memory import Bytes
@@ -18,12 +19,20 @@ _PRODUCERS, _EVENTS, _EPOCHS = 64, 1024, 64
 
 
 class BatchMetadata(NamedTuple):
-    """One of a producer's last batches."""
+    """One batch that a producer has written. Kafka: BatchMetadata."""
 
     last_sequence: int
     last_offset: int
     offset_delta: int
     timestamp: int
+
+    @property
+    def first_sequence(self) -> int:
+        return (self.last_sequence - self.offset_delta) & INT32_MAX
+
+    @property
+    def first_offset(self) -> int:
+        return self.last_offset - self.offset_delta
 
 
 class ScannedProducer(NamedTuple):
@@ -85,7 +94,12 @@ class ProducerScan:
     def tables(
         self,
     ) -> tuple[
-        NDArray[np.int64], NDArray[np.int32], kernel.Table, NDArray[np.int64], kernel.Table, NDArray[np.int64]
+        NDArray[np.int64],
+        NDArray[np.int32],
+        kernel.ScanTable,
+        NDArray[np.int64],
+        kernel.ScanTable,
+        NDArray[np.int64],
     ]:
         """What a kernel gathers into. Making room replaces some of it: ask again afterwards."""
         return self._counts, self._slots, self._producers, self._recent, self._events, self._epochs

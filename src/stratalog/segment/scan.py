@@ -24,7 +24,7 @@ from stratalog.records.kernels import index as indexing
 from stratalog.records.kernels import recover as kernel
 from stratalog.records.kernels import walk as walking
 from stratalog.records.kernels.memory import Bytes
-from stratalog.records.walk import Stop, explain_stop, new_table
+from stratalog.records.walk import WalkStop, explain_stop, new_table
 from stratalog.segment.headers import ReadInto
 from stratalog.segment.offset_index import to_entries as to_offset_entries
 from stratalog.segment.producers import ProducerScan, ScannedProducer, TxnEvent
@@ -157,7 +157,7 @@ class _Scan:
                     if needed > end - position:
                         # Torn, or a damaged length: not worth the memory to read all that follows.
                         return self._ends(
-                            ScanStop.TORN_TAIL, explain_stop(buffer, 0, end - position, Stop.TORN_TAIL)
+                            ScanStop.TORN_TAIL, explain_stop(buffer, 0, end - position, WalkStop.TORN_TAIL)
                         )
                     buffer = aligned_buffer(needed)
             else:
@@ -212,7 +212,7 @@ class _Scan:
                 return self._ends(ScanStop.OFFSET_OVERFLOW, reason)
             last_offset = self._base_offset + int(self._progress[0]["last_offset"])
             return self._ends(ScanStop.INVALID_OFFSET, f"offset {offset} comes behind offset {last_offset}.")
-        stop = Stop(outcome)
+        stop = WalkStop(outcome)
         return self._ends(_STOPS[stop], explain_stop(data, at, left, stop))
 
     def _ends(self, stop: ScanStop, reason: str) -> None:
@@ -246,7 +246,7 @@ class _Scan:
 
 
 _STOPS = {
-    Stop.TORN_TAIL: ScanStop.TORN_TAIL,
-    Stop.BAD_LENGTH: ScanStop.BAD_LENGTH,
-    Stop.BAD_MAGIC: ScanStop.BAD_MAGIC,
+    WalkStop.TORN_TAIL: ScanStop.TORN_TAIL,
+    WalkStop.BAD_LENGTH: ScanStop.BAD_LENGTH,
+    WalkStop.BAD_MAGIC: ScanStop.BAD_MAGIC,
 }

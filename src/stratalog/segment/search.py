@@ -43,7 +43,7 @@ class _Window(threading.local):
 _workspace, _window = _Workspace(), _Window()
 FindBatch = Callable[[int, int, int], BatchRow | None]
 ReadBytes = Callable[[int, int], bytes]
-ReadInto = Callable[[memoryview, int], int]
+ReadIntoView = Callable[[memoryview, int], int]
 
 
 class TimestampAndOffset(NamedTuple):
@@ -55,7 +55,7 @@ class TimestampAndOffset(NamedTuple):
 
 
 def find_record(
-    read_into: ReadInto,
+    read_into: ReadIntoView,
     find_batch: FindBatch,
     read_bytes: ReadBytes,
     *,

@@ -23,7 +23,7 @@ from stratalog.errors import CorruptIndexError, InvalidOffsetError
 from stratalog.files.disk import ExpectedFile, Path
 from stratalog.files.reading import DiskReader
 from stratalog.segment.index_cache import IndexCache
-from stratalog.segment.index_file import Entries, IndexFile
+from stratalog.segment.index_file import IndexEntries, IndexFile
 
 ENTRY_SIZE = 34
 CURRENT_VERSION = 0
@@ -170,7 +170,7 @@ class TransactionIndex(IndexFile):
     def _count_entries(self) -> int:
         return self._length // self.entry_size
 
-    def _aborted(self, entries: Entries, slots: np.ndarray[Any, np.dtype[np.intp]]) -> list[AbortedTxn]:
+    def _aborted(self, entries: IndexEntries, slots: np.ndarray[Any, np.dtype[np.intp]]) -> list[AbortedTxn]:
         version, *fields = (column[slots].tolist() for column in entries.columns)
         if any(number >> 8 > CURRENT_VERSION for number in version):
             raise CorruptIndexError(self.path, f"version {max(version) >> 8} of an entry is unknown.")

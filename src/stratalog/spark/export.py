@@ -16,8 +16,9 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from stratalog.errors import UsageError
+from stratalog.files.entries import Path
 from stratalog.spark.engine import SparkEngine, context_of, polling
-from stratalog.spark.frames import Path, Time, option_texts
+from stratalog.spark.frames import Time, option_texts
 from stratalog.spark.session import no_warning_of_pandas
 from stratalog.version import __version__
 

@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from stratalog.errors import UsageError
+from stratalog.files.entries import Path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-Path = str | os.PathLike[str]
 Time = datetime | int | str
 """A point in time: with its zone (UTC where it has none), in milliseconds since 1970, or as ISO 8601."""
 

@@ -126,9 +126,9 @@ def read_partition(
     require_version(partition.version)
     prepare_worker()
     from stratalog.jobs.reading.arrow import with_nullability
-    from stratalog.jobs.reading.read import read_columns
+    from stratalog.jobs.reading.read import read_task
 
-    yield from with_nullability(read_columns(partition.task, columns), nullable)
+    yield from with_nullability(read_task(partition.task, columns), nullable)
 
 
 def schema_of(columns: tuple[str, ...]) -> str:

@@ -16,8 +16,9 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from stratalog.errors import UsageError
+from stratalog.files.entries import Path
 from stratalog.jobs.reading.options import ReadOptions
-from stratalog.spark.frames import Path, read
+from stratalog.spark.frames import read
 from stratalog.spark.workers import prepare_worker, require_version
 from stratalog.version import __version__
 

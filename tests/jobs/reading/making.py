@@ -10,7 +10,7 @@ from typing import Any
 
 from stratalog.jobs.reading.options import ReadOptions
 from stratalog.jobs.reading.plan import plan_read
-from stratalog.jobs.reading.read import read_columns
+from stratalog.jobs.reading.read import read_task
 from stratalog.jobs.reading.split import ReadTask
 from stratalog.log.new_records import NewRecord
 from tests.fixtures.catalog import Partition
@@ -44,7 +44,7 @@ def plan(path: Path, *, cores: int = 2, **options: str) -> list[ReadTask]:
 
 
 def rows_of(tasks: Iterable[ReadTask], columns: Sequence[str] = COLUMNS) -> list[dict[str, Any]]:
-    return [row for task in tasks for batch in read_columns(task, columns) for row in batch.to_pylist()]
+    return [row for task in tasks for batch in read_task(task, columns) for row in batch.to_pylist()]
 
 
 def read(path: Path, *, columns: Sequence[str] = COLUMNS, **options: str) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ from stratalog.errors import DiskError, OffsetOutOfRangeError, UsageError
 from stratalog.jobs.reading import arrow
 from stratalog.jobs.reading import read as reading
 from stratalog.jobs.reading.options import BATCH_COLUMNS
-from stratalog.jobs.reading.read import read_columns
+from stratalog.jobs.reading.read import read_task
 from stratalog.records.columns import arrow_schema
 from tests.fixtures.catalog import Partition, partitions
 from tests.jobs.reading.making import T0, TRIMMED_START, Made, batches_of, kafka_rows, plan, read, rows_of
@@ -138,7 +138,7 @@ def test_batch_metadata_is_kafkas() -> None:
 
 
 def test_without_columns_rows_can_be_counted(made_log: Made) -> None:
-    batches = [batch for task in plan(made_log.path) for batch in read_columns(task, ())]
+    batches = [batch for task in plan(made_log.path) for batch in read_task(task, ())]
 
     assert {batch.num_columns for batch in batches} == {0}
     assert sum(batch.num_rows for batch in batches) == len(made_log.records)
@@ -147,7 +147,7 @@ def test_without_columns_rows_can_be_counted(made_log: Made) -> None:
 def test_small_batches_travel_together(made_log: Made) -> None:
     (task,) = plan(made_log.path)
 
-    (batch,) = read_columns(task, ("offset", "value"))
+    (batch,) = read_task(task, ("offset", "value"))
 
     assert batch.num_rows == len(made_log.records)
     assert batch.schema == arrow_schema(("offset", "value"))
@@ -342,7 +342,7 @@ def test_what_was_written_anew_while_it_is_read_comes_once(
         for number in range(300):
             log.append(b"old %d " % number * 10)
         (task,) = plan(tmp_path)
-        batches = read_columns(task, ("offset", "value"))
+        batches = read_task(task, ("offset", "value"))
         rows = next(batches).to_pylist()
         log.truncate_to(5)
         log.append_many([b"new"] * 295)

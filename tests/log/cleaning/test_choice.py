@@ -10,7 +10,7 @@ import pytest
 from stratalog.config import LogConfig
 from stratalog.files.names import TopicPartition
 from stratalog.log.cleaning.choice import (
-    Bound,
+    CleanableEnd,
     Eligibility,
     LogFacts,
     cleanable_offsets,
@@ -81,7 +81,7 @@ def test_a_checkpoint_before_the_first_segment_begins_there() -> None:
 def test_the_active_segment_is_never_cleaned() -> None:
     found = cleanable_offsets(facts(*THREE), None, NOW)
 
-    assert (found.first_uncleanable_dirty, found.bound) == (20, Bound.ACTIVE)
+    assert (found.first_uncleanable_dirty, found.bound) == (20, CleanableEnd.ACTIVE)
 
 
 @pytest.mark.parametrize(("stable", "expected"), [(0, 0), (9, 9), (15, 15), (20, 20), (25, 20)])
@@ -89,7 +89,7 @@ def test_nothing_is_cleaned_from_the_last_stable_offset_on(stable: int, expected
     found = cleanable_offsets(facts(*THREE, stable=stable), None, NOW)
 
     assert found.first_uncleanable_dirty == expected
-    assert (found.bound is Bound.LAST_STABLE) == (stable < 20)
+    assert (found.bound is CleanableEnd.LAST_STABLE) == (stable < 20)
 
 
 def test_a_bound_below_what_is_clean_is_still_the_reason() -> None:
@@ -97,10 +97,10 @@ def test_a_bound_below_what_is_clean_is_still_the_reason() -> None:
     unknown = log_to_clean(facts(*THREE, stable=0), 10, NOW)
     young = facts(Segment(0), Segment(10, largest_timestamp=NOW), Segment(20), min_compaction_lag_ms=1000)
 
-    assert (unknown.first_uncleanable, unknown.bound) == (10, Bound.LAST_STABLE)
+    assert (unknown.first_uncleanable, unknown.bound) == (10, CleanableEnd.LAST_STABLE)
     assert (log_to_clean(young, 15, NOW).first_uncleanable, log_to_clean(young, 15, NOW).bound) == (
         10,
-        Bound.MIN_LAG,
+        CleanableEnd.MIN_LAG,
     )
 
 
@@ -119,7 +119,7 @@ def test_young_segments_wait_for_min_compaction_lag() -> None:
 
     found = cleanable_offsets(facts(*segments, min_compaction_lag_ms=100), None, NOW)
 
-    assert (found.first_uncleanable_dirty, found.bound) == (10, Bound.MIN_LAG)
+    assert (found.first_uncleanable_dirty, found.bound) == (10, CleanableEnd.MIN_LAG)
     assert (
         cleanable_offsets(facts(*segments, min_compaction_lag_ms=2000), None, NOW).first_uncleanable_dirty
         == 0
@@ -134,7 +134,7 @@ def test_a_segment_exactly_as_old_as_the_lag_is_cleaned() -> None:
 
     assert (
         cleanable_offsets(facts(*segments, end=20, min_compaction_lag_ms=100), None, NOW).bound
-        is Bound.ACTIVE
+        is CleanableEnd.ACTIVE
     )
 
 

@@ -20,7 +20,7 @@ from stratalog.files.simulated import SimulatedDisk
 from stratalog.log.cleaning.erase import FileOfBatches, Found, Rewritten, ToErase, What
 from stratalog.log.cleaning.erase_partition import PartitionFiles
 from stratalog.log.cleaning.erase_proof import prove
-from stratalog.log.cleaning.erase_selection import Matcher, OffsetRange, Selection, hash_of_key
+from stratalog.log.cleaning.erase_selection import ErasedRange, Matcher, Selection, hash_of_key
 from stratalog.log.log import Log
 from stratalog.log.producers.rebuild import rebuild_producer_state
 from stratalog.records.batch import RECORD_BATCH_OVERHEAD, BatchHeader
@@ -41,7 +41,7 @@ def erase(
     directory: str = DIRECTORY,
     *,
     keys: Iterable[bytes] = (),
-    offsets: Iterable[OffsetRange] = (),
+    offsets: Iterable[ErasedRange] = (),
     state: DirectoryState = DirectoryState.LIVE,
     clock: Clock = lambda: NOW,
 ) -> list[tuple[ToErase, Rewritten]]:
@@ -58,7 +58,7 @@ def erase(
     return [(each, each.erase(lambda _: None)) for each in found]
 
 
-def erased(dirty: Dirty, *, keys: Iterable[bytes] = (), offsets: Iterable[OffsetRange] = ()) -> Log:
+def erased(dirty: Dirty, *, keys: Iterable[bytes] = (), offsets: Iterable[ErasedRange] = ()) -> Log:
     """Close the log, erase from its files, and open it again."""
     dirty.log.close()
     erase(dirty.machine.disk, keys=keys, offsets=offsets)
@@ -345,7 +345,7 @@ def test_what_was_removed_is_told_with_keys_as_hashes() -> None:
 
 
 @pytest.mark.parametrize("ranges", [[(5, 4)], [(-1, 3)], []])
-def test_a_selection_of_nothing_is_wrong_usage(ranges: list[OffsetRange]) -> None:
+def test_a_selection_of_nothing_is_wrong_usage(ranges: list[ErasedRange]) -> None:
     with pytest.raises(UsageError):
         Selection.of((), ranges)
 

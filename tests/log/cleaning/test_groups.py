@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stratalog.log.cleaning.groups import SegmentFacts, group_segments
+from stratalog.log.cleaning.groups import SegmentSizes, group_segments
 from tests.log.cleaning.dirty import Dirty
 
 INT32_MAX = 2**31 - 1
@@ -10,7 +10,7 @@ ANY = 10**12
 
 
 def groups_of(
-    *segments: SegmentFacts, max_size: int = ANY, max_index_size: int = ANY, end: int = 1 << 60
+    *segments: SegmentSizes, max_size: int = ANY, max_index_size: int = ANY, end: int = 1 << 60
 ) -> list[list[int]]:
     found = group_segments(
         segments, max_size=max_size, max_index_size=max_index_size, first_uncleanable_offset=end
@@ -20,8 +20,8 @@ def groups_of(
 
 def segments(
     *bases: int, size: int = 100, offset_index_size: int = 80, time_index_size: int = 120
-) -> tuple[SegmentFacts, ...]:
-    return tuple(SegmentFacts(base, size, offset_index_size, time_index_size) for base in bases)
+) -> tuple[SegmentSizes, ...]:
+    return tuple(SegmentSizes(base, size, offset_index_size, time_index_size) for base in bases)
 
 
 def test_what_fits_together_becomes_one() -> None:

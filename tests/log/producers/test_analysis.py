@@ -17,7 +17,7 @@ from stratalog.log.producers.analysis import (
     apply_changes,
     replay_batches,
 )
-from stratalog.log.producers.entry import BatchMetadata, CompletedTxn
+from stratalog.log.producers.entry import CompletedTxn
 from stratalog.log.producers.manager import ProducerStateManager
 from stratalog.log.producers.markers import read_marker
 from stratalog.log.producers.verification import NO_GUARD, VerificationGuard
@@ -25,6 +25,7 @@ from stratalog.records.batch import BatchHeader, set_base_offset, write_crc
 from stratalog.records.build import BatchOptions, Record, build_batch
 from stratalog.records.compression import Codec
 from stratalog.records.control import ControlType, EndTxnMarker
+from stratalog.segment.producers import BatchMetadata
 from tests.log.producing import NOW
 from tests.records.golden import COMMIT_MARKER, EMPTY_BATCH
 

@@ -9,9 +9,10 @@ import pytest
 
 from stratalog.errors import DiskError
 from stratalog.files.simulated import PowerCut, SimulatedDisk
-from stratalog.log.producers.entry import BatchMetadata, ProducerStateEntry
+from stratalog.log.producers.entry import ProducerStateEntry
 from stratalog.log.producers.manager import ProducerStateManager
 from stratalog.log.producers.snapshot import build_snapshot
+from stratalog.segment.producers import BatchMetadata
 
 NOW = 1_700_000_000_000
 DIRECTORY = "/logs/t-0"

@@ -17,8 +17,9 @@ from stratalog.errors import (
 from stratalog.log.offsets import OffsetMetadata
 from stratalog.log.origin import AppendOrigin
 from stratalog.log.producers.append_info import ProducerAppendInfo
-from stratalog.log.producers.entry import BatchMetadata, CompletedTxn, ProducerStateEntry
+from stratalog.log.producers.entry import CompletedTxn, ProducerStateEntry
 from stratalog.log.producers.verification import NO_GUARD, VerificationGuard
+from stratalog.segment.producers import BatchMetadata
 from tests.log.producing import NOW, Producers
 
 LAST = 2**31 - 1

@@ -12,12 +12,13 @@ from stratalog.files.disk import Disk
 from stratalog.log.append import analyze
 from stratalog.log.origin import AppendOrigin
 from stratalog.log.producers.analysis import replay_batches
-from stratalog.log.producers.entry import BatchMetadata, ProducerStateEntry
+from stratalog.log.producers.entry import ProducerStateEntry
 from stratalog.log.producers.manager import ProducerStateManager
 from stratalog.log.producers.snapshot import build_snapshot, parse_snapshot
 from stratalog.log.producers.snapshot_files import SnapshotFiles
 from stratalog.records.kernels.crc32c import crc32c
 from stratalog.records.kernels.memory import byte_array
+from stratalog.segment.producers import BatchMetadata
 from tests.fixtures.catalog import Partition, partitions
 from tests.log.producing import NOW, Producers
 

@@ -14,7 +14,7 @@ from stratalog.log.producers.snapshot import parse_snapshot
 from stratalog.log.recovery.plan import RecoveryPlan
 from stratalog.log.recovery.quarantine import Quarantine
 from stratalog.log.recovery.run import recover_partition
-from stratalog.log.recovery.survey import RecoveryOptions, Survey, survey_partition
+from stratalog.log.recovery.survey import Survey, SurveyOptions, survey_partition
 from tests.log.model import NOW, ORDERS, Machine
 
 
@@ -44,7 +44,7 @@ class Directory:
             config=self.config,
             now_ms=NOW,
             recovery_point=recovery_point,
-            options=RecoveryOptions(had_clean_shutdown=clean, **options),
+            options=SurveyOptions(had_clean_shutdown=clean, **options),
         )
 
     def recover(
@@ -65,7 +65,7 @@ class Directory:
             quarantine=self.quarantine,
             recovery_point=recovery_point,
             log_start_offset=log_start_offset,
-            options=RecoveryOptions(had_clean_shutdown=clean, **options),
+            options=SurveyOptions(had_clean_shutdown=clean, **options),
         )
 
     def file(self, offset: int, suffix: str) -> Path:

@@ -15,7 +15,7 @@ import pytest
 from stratalog.errors import DiskError, QuarantineError, QuarantineFullError
 from stratalog.files.disk import Disk
 from stratalog.files.simulated import PowerCut, SimulatedDisk
-from stratalog.log.recovery.manifest import MANIFEST, PREFIX, Kept
+from stratalog.log.recovery.manifest import MANIFEST, PREFIX, ManifestEntry
 from stratalog.log.recovery.quarantine import Quarantine
 from stratalog.log.recovery.zero_runs import ZERO_BLOCK_SIZE
 
@@ -33,17 +33,17 @@ def quarantine(disk: Disk) -> Quarantine:
     return Quarantine(disk, ROOT, clock=lambda: 77)
 
 
-def keep(disk: Disk, position: int = 1000, size: int = 4000) -> Kept:
+def keep(disk: Disk, position: int = 1000, size: int = 4000) -> ManifestEntry:
     return quarantine(disk).keep_range(
         LOG, partition="t-0", file=NAME, position=position, size=size, reason="a checksum that does not hold"
     )
 
 
-def move(disk: Disk) -> Kept:
+def move(disk: Disk) -> ManifestEntry:
     return quarantine(disk).keep_file(LOG, partition="t-0", file=NAME, reason="behind damage")
 
 
-def restored(disk: SimulatedDisk, kept: Kept) -> bytes:
+def restored(disk: SimulatedDisk, kept: ManifestEntry) -> bytes:
     disk.delete("/restored")
     quarantine(disk).restore(kept, "/restored")
     return disk.contents()["/restored"]
@@ -196,7 +196,7 @@ def test_a_line_whose_origin_is_no_name_is_passed_over(field: str) -> None:
 
 @pytest.mark.parametrize("act", [keep, move])
 def test_after_a_power_cut_at_any_step_the_bytes_are_somewhere_and_told_once(
-    act: Callable[[Disk], Kept],
+    act: Callable[[Disk], ManifestEntry],
 ) -> None:
     whole = made()
     act(whole)
@@ -248,7 +248,7 @@ def test_zeros_need_no_room() -> None:
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
 @pytest.mark.parametrize("act", [keep, move])
 def test_a_refusal_at_any_step_loses_nothing_and_the_next_run_succeeds(
-    number: int, act: Callable[[Disk], Kept]
+    number: int, act: Callable[[Disk], ManifestEntry]
 ) -> None:
     whole = made()
     act(whole)

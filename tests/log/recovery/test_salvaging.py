@@ -10,7 +10,7 @@ from stratalog.log.recovery.facts import FindingKind
 from stratalog.log.recovery.plan import RecoveryPlan
 from stratalog.log.recovery.quarantine import Quarantine
 from stratalog.log.recovery.run import recover_partition
-from stratalog.log.recovery.survey import RecoveryOptions
+from stratalog.log.recovery.survey import SurveyOptions
 from stratalog.records.control import ControlType
 from tests.log.model import NOW, ORDERS, ManualClock, batch, marker, produced
 
@@ -29,7 +29,7 @@ def recover(disk: SimulatedDisk) -> RecoveryPlan:
         config=LogConfig(),
         now_ms=NOW,
         quarantine=Quarantine(disk, "/logs"),
-        options=RecoveryOptions(salvage=True),
+        options=SurveyOptions(salvage=True),
     )
 
 

@@ -6,11 +6,12 @@ import pytest
 
 from stratalog.log.epochs import EpochEntry, EpochStitch
 from stratalog.log.log import Log
-from stratalog.log.producers.entry import BatchMetadata, ProducerStateEntry
+from stratalog.log.producers.entry import ProducerStateEntry
 from stratalog.log.recovery.stitch import ProducerStitch, SnapshotSet
 from stratalog.records.control import ControlType
 from stratalog.records.kernels.crc32c import crc32c
 from stratalog.records.kernels.memory import byte_array
+from stratalog.segment.producers import BatchMetadata
 from stratalog.segment.scan import SegmentScan, scan_segment
 from tests.log.model import Machine, produced
 from tests.profile import examples

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from stratalog.records.kernels import walk as kernel
 from stratalog.records.kernels.memory import byte_array
-from stratalog.records.walk import Stop, new_table
+from stratalog.records.walk import WalkStop, new_table
 from tests import naive
 from tests.records.strategies import Encoded, damaged, logs
 
@@ -26,7 +26,7 @@ def walked(data: bytes, *, rows: int = 64, check_crc: bool = True) -> tuple[list
     table = new_table(rows)
     count, position, stop = kernel.walk(byte_array(data), 0, len(data), table, check_crc, UNBOUNDED)
     found = [naive.Batch._make(table[field][i].item() for field in naive.Batch._fields) for i in range(count)]
-    return found, position, Stop(stop).name
+    return found, position, WalkStop(stop).name
 
 
 @given(logs())

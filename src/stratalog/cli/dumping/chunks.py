@@ -12,28 +12,19 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from stratalog.buffers import aligned_buffer
 from stratalog.files.disk import ReadFile
 from stratalog.files.reading import DiskReader
 from stratalog.records.kernels.memory import Bytes
-from stratalog.records.kernels.walk import LOG_OVERHEAD, SMALLEST_V0, BatchTable
+from stratalog.records.kernels.walk import LOG_OVERHEAD, SMALLEST_V0
 from stratalog.records.unpack import RUN_SIZE
-from stratalog.records.walk import Stop, explain_stop, new_table, walk_batches
+from stratalog.records.walk import WalkStop, explain_stop, new_table, walk_batches
+from stratalog.segment.headers import BatchChunk
 
 CHUNK_SIZE = 4 << 20
 _ROOM_IN_FRONT = 1 << 20
 READERS = 2  # copying out of the page cache takes longer than walking the batches
-
-
-class Chunk(NamedTuple):
-    """Whole batches: `headers` has their rows, with positions in `data`, whose first byte is byte
-    `position` of the file. All of it holds until the next chunk is asked for."""
-
-    data: Bytes
-    headers: BatchTable
-    position: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +40,7 @@ class End:
     reason: str = ""
 
 
-class BatchFile:
+class DumpedBatches:
     """The batches of bytes [start, end) of an open file. `end_found` tells how it ended, after iterating."""
 
     def __init__(self, disk: DiskReader, file: ReadFile, start: int, end: int) -> None:
@@ -60,7 +51,7 @@ class BatchFile:
         self._table = new_table()
         self.end_found = End(position=self._start, left_size=0)
 
-    def __iter__(self) -> Iterator[Chunk]:
+    def __iter__(self) -> Iterator[BatchChunk]:
         rest: Bytes = aligned_buffer(0)
         position = self._start
         for piece, room, size in self._pieces():
@@ -71,26 +62,26 @@ class BatchFile:
                 piece, room = larger, len(rest)
             begin = room - len(rest)
             piece[begin:room] = rest
-            end, stop = room + size, Stop.TABLE_FULL
-            while stop is Stop.TABLE_FULL:
+            end, stop = room + size, WalkStop.TABLE_FULL
+            while stop is WalkStop.TABLE_FULL:
                 walk = walk_batches(piece, start=begin, end=end, table=self._table, max_size=RUN_SIZE)
                 if len(walk.headers):
-                    yield Chunk(piece, walk.headers, position - (room - len(rest)))
+                    yield BatchChunk(piece, walk.headers, position - (room - len(rest)))
                 begin, stop = walk.next_position, walk.stop
             consumed = begin - (room - len(rest))
             rest, position = piece[begin:end].copy(), position + consumed
-            if stop not in (Stop.END, Stop.TORN_TAIL) or position + len(rest) >= self._end:
+            if stop not in (WalkStop.END, WalkStop.TORN_TAIL) or position + len(rest) >= self._end:
                 self.end_found = self._explain(rest, position, stop)
                 return
 
-    def _explain(self, rest: Bytes, position: int, stop: Stop) -> End:
+    def _explain(self, rest: Bytes, position: int, stop: WalkStop) -> End:
         left_size = self._end - position
-        if stop is Stop.END or left_size == 0:
+        if stop is WalkStop.END or left_size == 0:
             return End(position=position, left_size=0)
         # A length that reaches behind the end is a torn batch to Kafka, whatever the magic behind it.
         length = int.from_bytes(rest[8:LOG_OVERHEAD].tobytes(), "big", signed=True)
-        is_torn = stop is Stop.TORN_TAIL or (length >= SMALLEST_V0 and length > left_size - LOG_OVERHEAD)
-        reason = explain_stop(rest, 0, left_size, Stop.TORN_TAIL if is_torn else stop)
+        is_torn = stop is WalkStop.TORN_TAIL or (length >= SMALLEST_V0 and length > left_size - LOG_OVERHEAD)
+        reason = explain_stop(rest, 0, left_size, WalkStop.TORN_TAIL if is_torn else stop)
         return End(position=position, left_size=left_size, is_torn=is_torn, reason=reason)
 
     def _pieces(self) -> Iterator[tuple[Bytes, int, int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from stratalog.cli.dumping.complaints import Complaints
-from stratalog.cli.dumping.names import DumpFile, FileKind
+from stratalog.cli.dumping.names import DumpedKind, DumpFile
 from stratalog.cli.dumping.options import DumpOptions
 from stratalog.cli.dumping.printer import Printer
 from stratalog.errors import (
@@ -18,7 +18,7 @@ from stratalog.errors import (
 from stratalog.files.reading import DiskReader
 
 # As JSON they have no line for the file itself here: a log's says more, and the others have no line at all.
-_WITHOUT_LINE = (FileKind.LOG, FileKind.CHECKPOINT, FileKind.UNKNOWN, FileKind.MISSING)
+_WITHOUT_LINE = (DumpedKind.LOG, DumpedKind.CHECKPOINT, DumpedKind.UNKNOWN, DumpedKind.MISSING)
 
 
 def dump_files(disk: DiskReader, files: Iterable[DumpFile], options: DumpOptions, printer: Printer) -> None:
@@ -40,29 +40,29 @@ def _dump(
 ) -> None:
     # Each kind imports its own: a dump of batches is to start in a blink.
     match file.kind:
-        case FileKind.LOG | FileKind.CHECKPOINT:
+        case DumpedKind.LOG | DumpedKind.CHECKPOINT:
             from stratalog.cli.dumping.logs import dump_log
 
             dump_log(disk, file.path, file.kind, options, printer, complaints)
-        case FileKind.OFFSET_INDEX:
+        case DumpedKind.OFFSET_INDEX:
             from stratalog.cli.dumping.indexes import dump_offset_index
 
             dump_offset_index(disk, file.path, options, printer, complaints)
-        case FileKind.TIME_INDEX:
+        case DumpedKind.TIME_INDEX:
             from stratalog.cli.dumping.indexes import dump_time_index
 
             dump_time_index(disk, file.path, options, printer, complaints)
-        case FileKind.TXN_INDEX:
+        case DumpedKind.TXN_INDEX:
             from stratalog.cli.dumping.indexes import dump_txn_index
 
             dump_txn_index(disk, file.path, printer)
-        case FileKind.SNAPSHOT:
+        case DumpedKind.SNAPSHOT:
             from stratalog.cli.dumping.state import dump_snapshot
 
             dump_snapshot(disk, file.path, printer)
-        case FileKind.MISSING:
+        case DumpedKind.MISSING:
             raise DiskError(file.path, "there is no such file or directory.")
-        case FileKind.UNKNOWN:
+        case DumpedKind.UNKNOWN:
             printer.complain(
                 f"Ignoring unknown file {file.path}", {"complaint": "unknown_file", "path": file.path}
             )

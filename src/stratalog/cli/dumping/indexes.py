@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import PurePath
 
 from stratalog.cli.dumping.complaints import Complaints
-from stratalog.cli.dumping.log_view import LogView
-from stratalog.cli.dumping.names import FileKind, base_offset_of, sibling
+from stratalog.cli.dumping.log_lookup import LogLookup
+from stratalog.cli.dumping.names import DumpedKind, base_offset_of, sibling
 from stratalog.cli.dumping.options import DumpOptions
 from stratalog.cli.dumping.printer import Printer
 from stratalog.errors import CorruptIndexError
@@ -59,7 +59,7 @@ def dump_time_index(
     """Print the entries of a .timeindex, and complain of those that the batches contradict."""
     base_offset = base_offset_of(PurePath(path).name)
     index = TimeIndex(disk, path, base_offset, max_size=0)
-    offsets = OffsetIndex(disk, sibling(path, FileKind.OFFSET_INDEX), base_offset, max_size=0)
+    offsets = OffsetIndex(disk, sibling(path, DumpedKind.OFFSET_INDEX), base_offset, max_size=0)
     size = disk.size(path)
     with _log_of(disk, path, printer) as log:
         if options.index_sanity_check:
@@ -77,7 +77,7 @@ def dump_time_index(
 
 
 def _compare(
-    path: str, entry: TimeEntry, previous: int, offsets: OffsetIndex, log: LogView, complaints: Complaints
+    path: str, entry: TimeEntry, previous: int, offsets: OffsetIndex, log: LogLookup, complaints: Complaints
 ) -> None:
     """Hold an entry of a time index against the batch that it is about, and the entry before."""
     batch = log.first_batch_reaching(entry.offset, offsets.lookup(entry.offset).position)
@@ -105,17 +105,17 @@ def dump_txn_index(disk: DiskReader, path: str, printer: Printer) -> None:
 
 
 @contextmanager
-def _log_of(disk: DiskReader, path: str, printer: Printer) -> Iterator[LogView]:
+def _log_of(disk: DiskReader, path: str, printer: Printer) -> Iterator[LogLookup]:
     """The log that an index belongs to. One that is not there is told of, and has no batches."""
-    log_path = sibling(path, FileKind.LOG)
-    with LogView(disk, log_path) as log:
+    log_path = sibling(path, DumpedKind.LOG)
+    with LogLookup(disk, log_path) as log:
         if not log.exists:
             facts = {"complaint": "log_missing", "path": path, "log": log_path}
             printer.fail(f"{path} is not compared with {log_path}, which is not there.", facts)
         yield log
 
 
-def _check_offset_index(index: OffsetIndex, log: LogView) -> None:
+def _check_offset_index(index: OffsetIndex, log: LogLookup) -> None:
     """What the index can say of itself, and whether its last entry leads to a batch that has its offset."""
     index.sanity_check(log.size)
     entry = index.last_entry
@@ -132,7 +132,7 @@ def _check_offset_index(index: OffsetIndex, log: LogView) -> None:
         )
 
 
-def _last_offset(offsets: OffsetIndex, log: LogView) -> int:
+def _last_offset(offsets: OffsetIndex, log: LogLookup) -> int:
     """The last offset of the log, from its last indexed batch on; -1 if it has no batch."""
     batch = log.last_batch(offsets.last_entry.position)
     return NO_OFFSET if batch is None else batch.last_offset

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from stratalog.cli.dumping.chunks import Chunk
 from stratalog.cli.dumping.contents import bytes_at, control_text, decoded
 from stratalog.cli.dumping.options import Decoder, DumpOptions
 from stratalog.cli.dumping.printer import Printer
@@ -20,6 +19,7 @@ from stratalog.records.compression import CODEC_MASK, Codec
 from stratalog.records.kernels.decode import varint
 from stratalog.records.kernels.memory import Bytes
 from stratalog.records.utf8 import decode_text
+from stratalog.segment.headers import BatchChunk
 
 MAGIC_V2 = 2
 
@@ -33,7 +33,7 @@ class JsonBatches:
         self._printer = printer
         self._reader = RecordReader() if options.deep else None
 
-    def print_chunk(self, chunk: Chunk) -> Iterator[Fault]:
+    def print_chunk(self, chunk: BatchChunk) -> Iterator[Fault]:
         """Print the chunk's batches; what cannot be read comes back, behind the lines before it."""
         if self._reader is None:
             for row in chunk.headers:

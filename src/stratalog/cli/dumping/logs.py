@@ -8,25 +8,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import PurePath
 
-from stratalog.cli.dumping.chunks import BatchFile, Chunk, End
+from stratalog.cli.dumping.chunks import DumpedBatches, End
 from stratalog.cli.dumping.complaints import Complaints
-from stratalog.cli.dumping.names import FileKind, base_offset_of
+from stratalog.cli.dumping.names import DumpedKind, base_offset_of
 from stratalog.cli.dumping.options import INT32_MAX, DumpOptions
 from stratalog.cli.dumping.printer import Facts, Printer
 from stratalog.cli.dumping.runs import Fault
 from stratalog.errors import InvalidNameError
 from stratalog.files.names import parse_kraft_snapshot_file
 from stratalog.files.reading import DiskReader
+from stratalog.segment.headers import BatchChunk
 
 BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
 
-PrintChunk = Callable[[Chunk], Iterator[Fault]]
+PrintChunk = Callable[[BatchChunk], Iterator[Fault]]
 
 
 def dump_log(
     disk: DiskReader,
     path: str,
-    kind: FileKind,
+    kind: DumpedKind,
     options: DumpOptions,
     printer: Printer,
     complaints: Complaints,
@@ -38,7 +39,7 @@ def dump_log(
     with disk.open_read(path) as file:
         size = disk.size(file)
         end = min(size, options.max_bytes) if options.max_bytes != INT32_MAX else size
-        batches = BatchFile(disk, file, options.position, end)
+        batches = DumpedBatches(disk, file, options.position, end)
         print_chunk = _chunk_printer(path, facts, options, printer, complaints)
         for chunk in batches:
             for fault in print_chunk(chunk):
@@ -47,8 +48,8 @@ def dump_log(
         _tell_end(printer, path, batches.end_found)
 
 
-def _headline(name: str, kind: FileKind) -> tuple[str, Facts]:
-    if kind is FileKind.LOG:
+def _headline(name: str, kind: DumpedKind) -> tuple[str, Facts]:
+    if kind is DumpedKind.LOG:
         base_offset = base_offset_of(name)
         return f"Log starting offset: {base_offset}", {"log_starting_offset": base_offset}
     if name == BOOTSTRAP_CHECKPOINT:

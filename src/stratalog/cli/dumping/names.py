@@ -16,7 +16,7 @@ from stratalog.files.reading import DiskReader
 INT64_MAX = 2**63 - 1
 
 
-class FileKind(Enum):
+class DumpedKind(Enum):
     """What is in a file. Those with a dot are what Kafka's tool knows, by what follows the last dot."""
 
     LOG = ".log"
@@ -33,13 +33,13 @@ class FileKind(Enum):
     MISSING = "not there"
 
 
-_BY_SUFFIX = {kind.value: kind for kind in FileKind if kind.value.startswith(".")}
+_BY_SUFFIX = {kind.value: kind for kind in DumpedKind if kind.value.startswith(".")}
 _BY_NAME = {
-    **dict.fromkeys(names.OFFSET_CHECKPOINTS, FileKind.OFFSETS),
-    names.LEADER_EPOCH_CHECKPOINT: FileKind.EPOCHS,
-    names.PARTITION_METADATA: FileKind.PROPERTIES,
-    names.META_PROPERTIES: FileKind.PROPERTIES,
-    names.CLEAN_SHUTDOWN: FileKind.CLEAN_SHUTDOWN,
+    **dict.fromkeys(names.OFFSET_CHECKPOINTS, DumpedKind.OFFSETS),
+    names.LEADER_EPOCH_CHECKPOINT: DumpedKind.EPOCHS,
+    names.PARTITION_METADATA: DumpedKind.PROPERTIES,
+    names.META_PROPERTIES: DumpedKind.PROPERTIES,
+    names.CLEAN_SHUTDOWN: DumpedKind.CLEAN_SHUTDOWN,
 }
 # Behind the name of a file that is being deleted, written or swapped in.
 _STATES = tuple(state.value for state in names.FileState if state.value)
@@ -49,7 +49,7 @@ class DumpFile(NamedTuple):
     """A file to dump; `path` is as given, or what a given directory leads to."""
 
     path: str
-    kind: FileKind
+    kind: DumpedKind
 
 
 def named_files(files: str) -> list[DumpFile]:
@@ -66,7 +66,7 @@ def found_files(disk: DiskReader, path: str) -> Iterator[DumpFile]:
     """
     status = disk.status(path)
     if status is None:
-        yield DumpFile(path, FileKind.MISSING)
+        yield DumpFile(path, DumpedKind.MISSING)
         return
     if status.kind is not EntryKind.DIRECTORY:
         yield DumpFile(path, kind_of(PurePath(path).name))
@@ -76,21 +76,21 @@ def found_files(disk: DiskReader, path: str) -> Iterator[DumpFile]:
         below = os.path.join(path, entry.name)  # noqa: PTH118 (as given, with its leading ./ if it has one)
         if entry.kind is EntryKind.DIRECTORY:
             directories.append(below)
-        elif entry.kind is EntryKind.FILE and (kind := kind_of(entry.name)) is not FileKind.UNKNOWN:
+        elif entry.kind is EntryKind.FILE and (kind := kind_of(entry.name)) is not DumpedKind.UNKNOWN:
             yield DumpFile(below, kind)
     for directory in directories:
         yield from found_files(disk, directory)
 
 
-def kind_of(name: str) -> FileKind:
+def kind_of(name: str) -> DumpedKind:
     """What a file of this name holds: what Kafka's tool knows, with the suffix of its state, and texts."""
     state = next((state for state in _STATES if name.endswith(state)), "")
     return _BY_NAME.get(name) or _kafka_kind(name.removesuffix(state))
 
 
-def _kafka_kind(name: str) -> FileKind:
+def _kafka_kind(name: str) -> DumpedKind:
     dot = name.rfind(".")
-    return FileKind.UNKNOWN if dot < 0 else _BY_SUFFIX.get(name[dot:], FileKind.UNKNOWN)
+    return DumpedKind.UNKNOWN if dot < 0 else _BY_SUFFIX.get(name[dot:], DumpedKind.UNKNOWN)
 
 
 def base_offset_of(name: str) -> int:
@@ -102,7 +102,7 @@ def base_offset_of(name: str) -> int:
     return int(number)
 
 
-def sibling(path: str, kind: FileKind) -> str:
+def sibling(path: str, kind: DumpedKind) -> str:
     """The file of the same segment, in the same state, that is of another kind."""
     file = PurePath(path)
     state = next((state for state in _STATES if file.name.endswith(state)), "")

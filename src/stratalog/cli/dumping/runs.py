@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stratalog.cli.dumping.chunks import Chunk
 from stratalog.records.compression import DEFAULT_LIMIT, Scratch
 from stratalog.records.kernels import decode as decoding
 from stratalog.records.kernels.decode import RecordTable
 from stratalog.records.kernels.memory import Bytes
 from stratalog.records.kernels.walk import BatchTable
 from stratalog.records.unpack import Run, invalid_record, next_run
+from stratalog.segment.headers import BatchChunk
 
 ROWS = 16384
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
@@ -47,7 +47,7 @@ class RecordReader:
         self._scratch = Scratch()
         self._rows = np.zeros(ROWS, decoding.RECORD)
 
-    def read(self, chunk: Chunk) -> Iterator[Records]:
+    def read(self, chunk: BatchChunk) -> Iterator[Records]:
         """All records of all batches; what is yielded holds until the next is asked for."""
         start = 0
         while start < len(chunk.headers):

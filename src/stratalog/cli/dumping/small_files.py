@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from stratalog.cli.dumping.names import FileKind
+from stratalog.cli.dumping.names import DumpedKind
 from stratalog.cli.dumping.printer import Printer
 from stratalog.directory.clean_shutdown import parse_broker_epoch
 from stratalog.files.reading import DiskReader
@@ -19,14 +19,14 @@ from stratalog.records.utf8 import decode_text
 _PROPERTY = re.compile(r"\s*([^\s:=#!][^\s:=]*)\s*[:=]\s*(.*)")
 
 
-def dump_small_file(disk: DiskReader, path: str, kind: FileKind, printer: Printer) -> None:
+def dump_small_file(disk: DiskReader, path: str, kind: DumpedKind, printer: Printer) -> None:
     """Print the entries of a checkpoint, a properties file or a clean-shutdown file."""
     size = disk.size(path)
-    if kind is FileKind.OFFSETS:
+    if kind is DumpedKind.OFFSETS:
         _dump_offsets(disk, path, printer)
-    elif kind is FileKind.EPOCHS:
+    elif kind is DumpedKind.EPOCHS:
         _dump_epochs(disk, path, printer)
-    elif kind is FileKind.PROPERTIES:
+    elif kind is DumpedKind.PROPERTIES:
         _dump_properties(disk.read_at(path, size, 0), printer)
     else:
         epoch = parse_broker_epoch(disk.read_at(path, size, 0))

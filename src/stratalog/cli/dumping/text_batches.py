@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from stratalog.buffers import aligned_buffer
-from stratalog.cli.dumping.chunks import Chunk
 from stratalog.cli.dumping.complaints import Complaints
 from stratalog.cli.dumping.contents import ContentsWriter, bytes_at
 from stratalog.cli.dumping.options import DumpOptions
@@ -18,6 +17,7 @@ from stratalog.records.batch import Attributes
 from stratalog.records.kernels import decode as decoding
 from stratalog.records.kernels import text
 from stratalog.records.kernels.decode import RecordTable
+from stratalog.segment.headers import BatchChunk
 
 OUT_SIZE = 1 << 20
 GAPS = 1024
@@ -42,7 +42,7 @@ class TextBatches:
         # Where a dump starts in the middle of a file, nothing is known of the record before.
         self._last_offset = text.NO_OFFSET if options.position else _BEFORE_FIRST
 
-    def print_chunk(self, chunk: Chunk) -> Iterator[Fault]:
+    def print_chunk(self, chunk: BatchChunk) -> Iterator[Fault]:
         """Print the chunk's batches; what cannot be read comes back, behind the lines before it."""
         if self._reader is None:
             count = len(chunk.headers)

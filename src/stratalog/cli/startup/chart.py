@@ -10,7 +10,7 @@ _ROW, _GAP, _LEFT, _WIDTH, _TOP = 18, 10, 250, 520, 40
 _COLOURS = ("#4878a8", "#8fb3d4", "#c9dced", "#e0a458")
 
 
-class Bar(NamedTuple):
+class ChartBar(NamedTuple):
     """One bar: what it is about, its value, how that is written, and which colour."""
 
     label: str
@@ -19,7 +19,7 @@ class Bar(NamedTuple):
     colour: int = 0
 
 
-def bar_chart(title: str, groups: Sequence[tuple[str, Sequence[Bar]]]) -> str:
+def bar_chart(title: str, groups: Sequence[tuple[str, Sequence[ChartBar]]]) -> str:
     """The document. Bars of one group share a scale of their own, as groups may differ by orders."""
     parts, y = [], _TOP
     for name, bars in groups:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _TIME_ENTRY, _OFFSET_ENTRY = 12, 8
 
 
-class IndexCheck(Enum):
+class IndexCheckKind(Enum):
     """What is asked of an index before it is believed."""
 
     NONE = "none"
@@ -60,21 +60,21 @@ class Strategy(NamedTuple):
 
     name: str
     reads_indexes: bool
-    check: IndexCheck
+    check: IndexCheckKind
     scans_once: bool
 
 
 STRATEGIES = (
-    Strategy("kafka-2.1", True, IndexCheck.KAFKA_2, False),
-    Strategy("lazy", False, IndexCheck.NONE, True),
-    Strategy("dedupe", True, IndexCheck.KAFKA_2, True),
-    Strategy("checked", True, IndexCheck.RIGHT, False),
-    Strategy("stratalog", False, IndexCheck.RIGHT, True),
+    Strategy("kafka-2.1", True, IndexCheckKind.KAFKA_2, False),
+    Strategy("lazy", False, IndexCheckKind.NONE, True),
+    Strategy("dedupe", True, IndexCheckKind.KAFKA_2, True),
+    Strategy("checked", True, IndexCheckKind.RIGHT, False),
+    Strategy("stratalog", False, IndexCheckKind.RIGHT, True),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loading:
+class LoadMeasurement:
     """What one load took, and how often it read each segment through, where it did at all."""
 
     seconds: float
@@ -119,7 +119,7 @@ class CountingDisk(Disk):
                 self.log_bytes[path] += size
 
 
-def load_by(strategy: Strategy, directory: str, *, readers: int, config: LogConfig) -> Loading:
+def load_by(strategy: Strategy, directory: str, *, readers: int, config: LogConfig) -> LoadMeasurement:
     """Load a log directory in this way, and say what it took. Only `stratalog` changes the directory."""
     disk = CountingDisk()
     plain = Disk()
@@ -140,7 +140,7 @@ def load_by(strategy: Strategy, directory: str, *, readers: int, config: LogConf
     else:
         _load_as_kafka(strategy, directory, partitions, disk, readers, config)
     seconds = time.perf_counter() - began
-    loading = Loading(
+    loading = LoadMeasurement(
         seconds=seconds,
         bytes_read=disk.bytes_read,
         scans=disk.scans({path: size for path, size in sizes.items() if path.endswith(".log")}),
@@ -206,9 +206,9 @@ def _check_indexes(
             for path in (segment.offset_index.path, segment.time_index.path):
                 disk.read_at(path, disk.size(path), 0)
         is_good = True
-        if strategy.check is IndexCheck.KAFKA_2:
+        if strategy.check is IndexCheckKind.KAFKA_2:
             is_good = _passes_kafka_2(disk, segment)
-        elif strategy.check is IndexCheck.RIGHT:
+        elif strategy.check is IndexCheckKind.RIGHT:
             try:
                 segment.sanity_check()
             except CorruptIndexError:

@@ -56,7 +56,7 @@ from stratalog.files.lock import DirectoryLock
 from stratalog.files.reading import DiskReader
 from stratalog.log.recovery.facts import Finding
 from stratalog.log.recovery.quarantine import Quarantine
-from stratalog.log.recovery.survey import RecoveryOptions, Survey, survey_partition
+from stratalog.log.recovery.survey import Survey, SurveyOptions, survey_partition
 from stratalog.log.recovery.task import ScanResult, ScanTask, run_scan
 from stratalog.segment.scan import SCAN_SIZE
 
@@ -292,7 +292,7 @@ class _Recovery:
             recovery_point=directory.recovery_points.get(entry.topic_partition, 0),
             log_start_offset=directory.log_start_offsets.get(entry.topic_partition, 0),
             now_ms=self._clock(),
-            options=RecoveryOptions(
+            options=SurveyOptions(
                 had_clean_shutdown=directory.is_left_alone,
                 scan_all=self._options.scan_all,
                 salvage=self._options.salvage,

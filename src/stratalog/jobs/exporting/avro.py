@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from stratalog.errors import MissingDependencyError, UsageError
 
-Schema = Any  # JSON: a name, a list of branches, or an object
+AvroSchema = Any  # JSON: a name, a list of branches, or an object
 _PLAIN = {
     "null": pa.null(),
     "boolean": pa.bool_(),
@@ -80,7 +80,7 @@ class _Names(dict[str, pa.DataType | None]):
     namespace = ""
 
 
-def _type_of(schema: Schema, names: _Names, where: str) -> pa.DataType:
+def _type_of(schema: AvroSchema, names: _Names, where: str) -> pa.DataType:
     if isinstance(schema, list):
         return _union_type(schema, names, where)
     if isinstance(schema, str):
@@ -97,7 +97,7 @@ def _type_of(schema: Schema, names: _Names, where: str) -> pa.DataType:
     return _complex_type(schema, names, where)
 
 
-def _complex_type(schema: dict[str, Schema], names: _Names, where: str) -> pa.DataType:
+def _complex_type(schema: dict[str, AvroSchema], names: _Names, where: str) -> pa.DataType:
     kind = schema["type"]
     if isinstance(kind, dict | list):
         return _type_of(kind, names, where)
@@ -113,7 +113,7 @@ def _complex_type(schema: dict[str, Schema], names: _Names, where: str) -> pa.Da
     return _LOGICAL.get((kind, logical)) or _type_of(kind, names, where)
 
 
-def _named_type(schema: dict[str, Schema], names: _Names) -> pa.DataType:
+def _named_type(schema: dict[str, AvroSchema], names: _Names) -> pa.DataType:
     name = str(schema.get("name"))
     prefix, _, plain = name.rpartition(".")
     around = names.namespace
@@ -141,7 +141,7 @@ def _named_type(schema: dict[str, Schema], names: _Names) -> pa.DataType:
     return found
 
 
-def _union_type(branches: list[Schema], names: _Names, where: str) -> pa.DataType:
+def _union_type(branches: list[AvroSchema], names: _Names, where: str) -> pa.DataType:
     real = [branch for branch in branches if branch != "null"]
     if len(real) != 1:
         raise UsageError(
@@ -151,7 +151,7 @@ def _union_type(branches: list[Schema], names: _Names, where: str) -> pa.DataTyp
     return _type_of(real[0], names, where)
 
 
-def _decimal(schema: dict[str, Schema], where: str) -> pa.DataType:
+def _decimal(schema: dict[str, AvroSchema], where: str) -> pa.DataType:
     precision, scale = schema.get("precision"), schema.get("scale", 0)
     if not isinstance(precision, int) or not 0 <= scale <= precision <= MAX_DECIMAL_DIGITS or not precision:
         raise UsageError(
@@ -160,7 +160,7 @@ def _decimal(schema: dict[str, Schema], where: str) -> pa.DataType:
     return pa.decimal128(precision, scale)
 
 
-def _without_logical_types(schema: Schema) -> Schema:
+def _without_logical_types(schema: AvroSchema) -> AvroSchema:
     """The same schema with plain numbers and texts; only decimals are more than their bytes."""
     if isinstance(schema, list):
         return [_without_logical_types(each) for each in schema]

@@ -28,8 +28,8 @@ from stratalog.files.names import TopicPartition
 
 STATE = "_stratalog"
 FORMAT_VERSION = 1
-Range = tuple[int, int]
-Ranges = dict[TopicPartition, list[Range]]
+ExportedRange = tuple[int, int]
+ExportedRanges = dict[TopicPartition, list[ExportedRange]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,11 +38,11 @@ class Ledger:
 
     settings: Mapping[str, Any]
     run: int = 0
-    ranges: Ranges
+    ranges: ExportedRanges
     topic_ids: Mapping[str, str]
 
     def to_json(self) -> dict[str, Any]:
-        ranges: dict[str, dict[str, list[Range]]] = {}
+        ranges: dict[str, dict[str, list[ExportedRange]]] = {}
         for (topic, partition), spans in sorted(self.ranges.items()):
             ranges.setdefault(topic, {})[str(partition)] = spans
         return {
@@ -216,7 +216,7 @@ class ExportFolder:
         self._disk.replace(path, json.dumps(document).encode())
 
 
-def missing(asked: Range, done: Iterable[Range]) -> list[Range]:
+def missing(asked: ExportedRange, done: Iterable[ExportedRange]) -> list[ExportedRange]:
     """What of [start, end) is in none of the ranges."""
     start, end = asked
     gaps = []
@@ -229,9 +229,9 @@ def missing(asked: Range, done: Iterable[Range]) -> list[Range]:
     return [gap for gap in [*gaps, (start, end)] if gap[0] < gap[1]]
 
 
-def joined(ranges: Iterable[Range]) -> list[Range]:
+def joined(ranges: Iterable[ExportedRange]) -> list[ExportedRange]:
     """The same offsets in as few ranges as they can be, ascending."""
-    found: list[Range] = []
+    found: list[ExportedRange] = []
     for start, end in sorted(ranges):
         if found and start <= found[-1][1]:
             found[-1] = (found[-1][0], max(found[-1][1], end))

@@ -15,7 +15,7 @@ from stratalog.errors import UsageError
 from stratalog.files.reading import DiskReader
 from stratalog.jobs.exporting.decoding import Decoding, Encoding
 from stratalog.jobs.reading.options import KAFKA_COLUMNS
-from stratalog.jobs.reading.read import read_columns
+from stratalog.jobs.reading.read import read_task
 from stratalog.jobs.reading.split import ReadTask
 from stratalog.records.columns import TYPES
 
@@ -61,12 +61,12 @@ class RowSettings:
         return pa.schema(fields)
 
     @property
-    def read_columns(self) -> tuple[str, ...]:
+    def columns_to_read(self) -> tuple[str, ...]:
         """What is read of the log: a day is needed for the path."""
         return self.columns if "timestamp" in self.columns else (*self.columns, "timestamp")
 
     def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """A batch of `read_columns` as rows of the export."""
+        """A batch of `columns_to_read` as rows of the export."""
         arrays: list[pa.Array] = []
         for name in self.columns:
             decoding = self._decoding(name)
@@ -114,7 +114,7 @@ def by_day(
 ) -> Iterator[tuple[str, str, pa.RecordBatch]]:
     """(topic, day, rows) for what a task reads; a batch of several days is taken apart."""
     for topic, splits in groupby(task.splits, key=lambda split: split.topic):
-        for batch in read_columns(replace(task, splits=tuple(splits)), settings.read_columns, disk=disk):
+        for batch in read_task(replace(task, splits=tuple(splits)), settings.columns_to_read, disk=disk):
             for day, part in _days(batch):
                 yield topic, day, settings.rows(part)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from stratalog.errors import CorruptIndexError, CorruptRecordError, OffsetOutOfRangeError, UsageError
 from stratalog.files.names import TopicPartition
-from stratalog.jobs.reading.options import EARLIEST, LATEST, Bound, OnCorruption, ReadOptions, listed
+from stratalog.jobs.reading.options import EARLIEST, LATEST, OnCorruption, ReadBound, ReadOptions, listed
 from stratalog.jobs.reading.split import AbortedRange
 from stratalog.log.api.view import LogView
 from stratalog.log.log_end import LogEnd
@@ -85,7 +85,7 @@ def range_of(view: LogView, ends: Ends, options: ReadOptions) -> tuple[int, int]
     )
 
 
-def check_complete(bound: Bound, partitions: list[TopicPartition]) -> None:
+def check_complete(bound: ReadBound, partitions: list[TopicPartition]) -> None:
     """UsageError unless offsets or times by partition name exactly the partitions that are read."""
     named = bound.offsets if bound.offsets is not None else bound.timestamps
     if named is None:
@@ -101,7 +101,7 @@ def check_complete(bound: Bound, partitions: list[TopicPartition]) -> None:
         raise UsageError(f"{bound.option} names {listed(strange)}, which this read does not have.")
 
 
-def _offset(view: LogView, ends: Ends, bound: Bound, *, if_no_match: int | None) -> int | None:
+def _offset(view: LogView, ends: Ends, bound: ReadBound, *, if_no_match: int | None) -> int | None:
     partition = view.topic_partition
     timestamp = bound.timestamp if bound.timestamps is None else bound.timestamps[partition]
     if timestamp is not None and timestamp >= 0:

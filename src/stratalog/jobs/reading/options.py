@@ -87,7 +87,7 @@ class OnCorruption(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bound:
+class ReadBound:
     """Where a read begins or ends; the first of these that is set counts.
 
     Offsets and times are for each partition, where -2 and -1 stand for the earliest and the latest offset.
@@ -108,8 +108,8 @@ class ReadOptions:
     topics: tuple[str, ...] | None = None
     pattern: str | None = None
     assigned: tuple[TopicPartition, ...] | None = None
-    starting: Bound = field(default_factory=Bound)
-    ending: Bound = field(default_factory=lambda: Bound(mark=LATEST))
+    starting: ReadBound = field(default_factory=ReadBound)
+    ending: ReadBound = field(default_factory=lambda: ReadBound(mark=LATEST))
     start_late_if_no_match: bool = False
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
@@ -293,24 +293,24 @@ def _assigned(name: str, text: str) -> tuple[TopicPartition, ...]:
     return tuple(partitions)
 
 
-def _bound(given: _Given, side: str, default: int, *, forbidden: int | None) -> Bound:
+def _bound(given: _Given, side: str, default: int, *, forbidden: int | None) -> ReadBound:
     """Kafka's source prefers one time for all to a time for each, and both to offsets."""
     name = f"{side}Timestamp"
     if given.get(name) is not None:
-        return Bound(timestamp=given.parsed(name, _timestamp), option=name)
+        return ReadBound(timestamp=given.parsed(name, _timestamp), option=name)
     name = f"{side}OffsetsByTimestamp"
     if given.get(name) is not None:
-        return Bound(timestamps=given.parsed(name, _times), option=name)
+        return ReadBound(timestamps=given.parsed(name, _times), option=name)
     name = f"{side}Offsets"
     text = given.get(name)
     if text is None:
-        return Bound(mark=default, option=name)
+        return ReadBound(mark=default, option=name)
     marks = {"earliest": EARLIEST, "latest": LATEST}
     mark = marks.get(text.strip().lower())
     if mark is not None:
         if mark == forbidden:
             raise UsageError(f"{name} of a batch cannot be {text.strip().lower()}: nothing would be read.")
-        return Bound(mark=mark, option=name)
+        return ReadBound(mark=mark, option=name)
     offsets = by_partition(name, text)
     for partition, offset in offsets.items():
         if offset < EARLIEST or offset == forbidden:
@@ -319,10 +319,10 @@ def _bound(given: _Given, side: str, default: int, *, forbidden: int | None) -> 
                 f"more; {EARLIEST} stands for the earliest (to start at), {LATEST} for the latest (to end "
                 "at)."
             )
-    return Bound(offsets=offsets, option=name)
+    return ReadBound(offsets=offsets, option=name)
 
 
-def _check_order(starting: Bound, ending: Bound) -> None:
+def _check_order(starting: ReadBound, ending: ReadBound) -> None:
     """UsageError for an end that is known to lie before its start; Kafka's source refuses it too."""
     times = [(starting.timestamp, ending.timestamp, "")]
     both = [(starting.timestamps, ending.timestamps), (starting.offsets, ending.offsets)]

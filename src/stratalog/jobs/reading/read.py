@@ -51,7 +51,7 @@ _ATTEMPTS = 5  # at a directory in which files go while they are looked at
 _TRANSACTIONAL, _CONTROL = int(Attributes.TRANSACTIONAL), int(Attributes.CONTROL)
 
 
-def read_columns(
+def read_task(
     task: ReadTask, columns: Sequence[str], *, disk: DiskReader | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The records of a task. Without any column the batches have only a number of rows, to be counted.

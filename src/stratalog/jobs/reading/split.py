@@ -8,7 +8,6 @@ have compacted, cut or removed the file meanwhile.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from stratalog.errors import CorruptIndexError, CorruptRecordError
@@ -19,13 +18,11 @@ from stratalog.jobs.reading.options import OnCorruption
 from stratalog.log.partition_metadata import PartitionMetadataFile, topic_id_to_text
 from stratalog.records.compression import CODEC_MASK
 from stratalog.records.kernels.index import LAST, OFFSET_AT_LEAST
-from stratalog.records.kernels.memory import Bytes
 from stratalog.records.reader import BatchRow
-from stratalog.segment.headers import find_batch
+from stratalog.segment.headers import ReadInto, find_batch
 from stratalog.segment.resuming import batch_at, indexed_batch
 from stratalog.segment.segment import LogSegment
 
-ReadInto = Callable[[Bytes, int], int]
 INT64_MIN = -(2**63)
 NO_OFFSET = -1
 

@@ -58,7 +58,7 @@ from stratalog.log.loader import load
 from stratalog.log.log_end import EndReason
 from stratalog.log.partition_metadata import PartitionMetadataFile, topic_id_to_text
 from stratalog.log.producers.snapshot import build_snapshot
-from stratalog.log.scheduler import Task
+from stratalog.log.scheduler import ScheduledTask
 from stratalog.segment.scan import scan_segment
 
 logger = logging.getLogger(__name__)
@@ -385,9 +385,9 @@ class _Later:
     """Runs what a log leaves for later as soon as it is closed: nobody waits for it here."""
 
     def __init__(self) -> None:
-        self._tasks: list[Task] = []
+        self._tasks: list[ScheduledTask] = []
 
-    def schedule(self, name: str, task: Task, delay_ms: int = 0) -> None:  # noqa: ARG002 (as a Scheduler has it)
+    def schedule(self, name: str, task: ScheduledTask, delay_ms: int = 0) -> None:  # noqa: ARG002 (as a Scheduler has it)
         if not delay_ms:
             self._tasks.append(task)
 

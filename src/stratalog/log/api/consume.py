@@ -30,7 +30,7 @@ from stratalog.records.control import ControlType
 from stratalog.records.kernels.memory import Bytes, byte_array
 from stratalog.records.kernels.walk import BatchTable
 from stratalog.records.reader import RecordBatch, read_batches
-from stratalog.records.walk import Stop, explain_stop, new_table, walk_batches
+from stratalog.records.walk import WalkStop, explain_stop, new_table, walk_batches
 
 _T = TypeVar("_T")
 
@@ -113,8 +113,8 @@ class Fetch(NamedTuple):
 
     def offset_at(self, position: int) -> int:
         """The offset after the last batch that ends before this position of `data`; 0 if there is none."""
-        offset, at, stop = 0, 0, Stop.TABLE_FULL
-        while stop is Stop.TABLE_FULL:
+        offset, at, stop = 0, 0, WalkStop.TABLE_FULL
+        while stop is WalkStop.TABLE_FULL:
             walk = walk_batches(self.data, start=at, end=position, check_crc=False)
             offset = max([offset, *(walk.headers["last_offset"] + 1).tolist()])
             at, stop = walk.next_position, walk.stop
@@ -220,9 +220,9 @@ def _fetch(log: Readable, offset: int, end: int, isolation: Isolation) -> Fetch 
         path = f"{log.directory}/{found.offset.segment_base:020d}.log"
         position = found.offset.position
         filter_ = _AbortedFilter(data, found.aborted_transactions or [])
-        next_offset, at, stop = offset, 0, Stop.TABLE_FULL
+        next_offset, at, stop = offset, 0, WalkStop.TABLE_FULL
         table = new_table()
-        while stop is Stop.TABLE_FULL:
+        while stop is WalkStop.TABLE_FULL:
             walk = walk_batches(data, start=at, table=table, check_crc=False)
             filter_.add(walk.headers)
             if len(walk.headers):
@@ -231,7 +231,7 @@ def _fetch(log: Readable, offset: int, end: int, isolation: Isolation) -> Fetch 
             at, stop = walk.next_position, walk.stop
         if at:
             return Fetch(data, filter_.ranges, offset, found.offset.offset, next_offset, path, position)
-        if stop in (Stop.END, Stop.TORN_TAIL):
+        if stop in (WalkStop.END, WalkStop.TORN_TAIL):
             return None
         # Batches before the damage are given out first; the next fetch then begins with it.
         if found.records == broken:

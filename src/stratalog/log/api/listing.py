@@ -16,13 +16,13 @@ from stratalog.files.entries import DirectoryEntry, EntryKind, FileId
 from stratalog.files.names import FileKind, FileState, SegmentFile, parse_segment_file
 from stratalog.files.reading import DiskReader
 
-SegmentFiles = dict[SegmentFile, DirectoryEntry]
+ListedFiles = dict[SegmentFile, DirectoryEntry]
 
 _MOST_LISTINGS = 10  # of a directory whose names go on changing; what is gone then shows when it is opened
 _NOT_REPLACED = frozenset((FileState.LIVE, FileState.SWAP))
 
 
-def list_log(disk: DiskReader, directory: str) -> SegmentFiles:
+def list_log(disk: DiskReader, directory: str) -> ListedFiles:
     """The segments' files in a partition's directory, with each log under one of its names."""
     files = _listed(disk, directory)
     for _ in range(_MOST_LISTINGS):
@@ -32,12 +32,12 @@ def list_log(disk: DiskReader, directory: str) -> SegmentFiles:
     return files
 
 
-def offsets_of(files: SegmentFiles, kind: FileKind, state: FileState = FileState.LIVE) -> list[int]:
+def offsets_of(files: ListedFiles, kind: FileKind, state: FileState = FileState.LIVE) -> list[int]:
     """The offsets in the names of the files of a kind, ascending."""
     return sorted(file.offset for file in files if file.kind is kind and file.state is state)
 
 
-def whole_swaps(files: SegmentFiles) -> list[int]:
+def whole_swaps(files: ListedFiles) -> list[int]:
     """The base offsets of logs that are about to take the place of others, ascending.
 
     The renaming to .swap goes from the highest base down: a .cleaned file proves that it was not done, and
@@ -51,7 +51,7 @@ def whole_swaps(files: SegmentFiles) -> list[int]:
     ]
 
 
-def _listed(disk: DiskReader, directory: str) -> SegmentFiles:
+def _listed(disk: DiskReader, directory: str) -> ListedFiles:
     found = {
         parse_segment_file(entry.name): entry
         for entry in disk.list_directory(directory)
@@ -60,7 +60,7 @@ def _listed(disk: DiskReader, directory: str) -> SegmentFiles:
     return {file: entry for file, entry in found.items() if file is not None}
 
 
-def _logs(files: SegmentFiles) -> set[tuple[SegmentFile, FileId]]:
+def _logs(files: ListedFiles) -> set[tuple[SegmentFile, FileId]]:
     return {
         (file, entry.id)
         for file, entry in files.items()

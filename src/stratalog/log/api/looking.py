@@ -19,7 +19,7 @@ from stratalog.files.disk import ExpectedFile
 from stratalog.files.entries import FileStatus
 from stratalog.files.names import FileKind, FileState, SegmentFile
 from stratalog.files.reading import DiskReader
-from stratalog.log.api.listing import SegmentFiles, list_log, offsets_of, whole_swaps
+from stratalog.log.api.listing import ListedFiles, list_log, offsets_of, whole_swaps
 from stratalog.log.api.seen_epochs import EpochsFile, epochs_in_batches
 from stratalog.log.epochs import EpochEntry
 from stratalog.log.log_end import last_indexed, last_whole
@@ -129,7 +129,7 @@ class Looker:
             end=end,
         )
 
-    def _segments_of(self, files: SegmentFiles) -> list[LogSegment]:
+    def _segments_of(self, files: ListedFiles) -> list[LogSegment]:
         """A segment for each log that counts; the one from before where its files have not changed."""
         before, self._listed = self._listed, {}
         for base_offset in whole_swaps(files):
@@ -150,7 +150,7 @@ class Looker:
         return [segment for _, segment in self._listed.values()]
 
     def _segment_of(
-        self, log: SegmentFile, files: SegmentFiles, before: dict[int, tuple[_Files, LogSegment]]
+        self, log: SegmentFile, files: ListedFiles, before: dict[int, tuple[_Files, LogSegment]]
     ) -> tuple[_Files, LogSegment]:
         entry, txn_index = files[log], files.get(log._replace(kind=FileKind.TXN_INDEX))
         index, time_index = (

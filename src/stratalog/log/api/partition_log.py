@@ -42,7 +42,7 @@ _BASE_OFFSET_SIZE = 8
 _APPENDED_COLUMNS = ("key", "value", "timestamp", "headers")
 
 
-class Stop(Protocol):
+class TailStop(Protocol):
     """What ends a `tail`: a threading.Event, or anything that waits like one."""
 
     def wait(self, timeout: float | None = None) -> bool: ...
@@ -267,7 +267,7 @@ class PartitionLog:
         isolation: str = "read_uncommitted",
         poll_ms: int = DEFAULT_POLL_MS,
         timeout_ms: int | None = None,
-        stop: Stop | None = None,
+        stop: TailStop | None = None,
     ) -> Iterator[ConsumerRecord]:
         """Records as they come: from the end of the log unless an offset or a time is given.
 
@@ -280,7 +280,7 @@ class PartitionLog:
         return self._follow(position, level, poll_ms, timeout_ms, stop or threading.Event())
 
     def _follow(
-        self, position: int, level: Any, poll_ms: int, timeout_ms: int | None, stop: Stop
+        self, position: int, level: Any, poll_ms: int, timeout_ms: int | None, stop: TailStop
     ) -> Iterator[ConsumerRecord]:
         last_ms = self._clock()
         while not stop.wait(0):

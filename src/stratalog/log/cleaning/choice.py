@@ -61,7 +61,7 @@ def facts_of_log(log: Log) -> LogFacts:
     )
 
 
-class Bound(Enum):
+class CleanableEnd(Enum):
     """What ends the part of a log that can be cleaned; the value is how a report puts it."""
 
     ACTIVE = "the active segment is never cleaned"
@@ -83,7 +83,7 @@ class CleanableOffsets(NamedTuple):
 
     first_dirty: int
     first_uncleanable_dirty: int
-    bound: Bound
+    bound: CleanableEnd
     resets_checkpoint: bool
 
 
@@ -94,7 +94,7 @@ class LogToClean:
     topic_partition: TopicPartition
     first_dirty: int
     first_uncleanable: int
-    bound: Bound
+    bound: CleanableEnd
     clean_size: int
     cleanable_size: int
     compaction_delay_ms: int
@@ -131,15 +131,15 @@ def cleanable_offsets(log: LogFacts, checkpoint: int | None, now: int) -> Cleana
     if resets:
         first_dirty = log.log_start_offset
     ends = [
-        (log.last_stable_offset, Bound.LAST_STABLE),
-        (log.segments[-1].base_offset, Bound.ACTIVE),
+        (log.last_stable_offset, CleanableEnd.LAST_STABLE),
+        (log.segments[-1].base_offset, CleanableEnd.ACTIVE),
     ]
     lag_ms = log.config.min_compaction_lag_ms
     if lag_ms > 0:
         young = (s for s in _closed_from(log, first_dirty) if s.largest_timestamp > now - lag_ms)
-        ends += [(segment.base_offset, Bound.MIN_LAG) for segment in list(young)[:1]]
+        ends += [(segment.base_offset, CleanableEnd.MIN_LAG) for segment in list(young)[:1]]
     # Of equals the active segment is the reason that will not go away by itself.
-    end, bound = min(ends, key=lambda found: (found[0], found[1] is not Bound.ACTIVE))
+    end, bound = min(ends, key=lambda found: (found[0], found[1] is not CleanableEnd.ACTIVE))
     # A bound that moved back below what is clean (a high watermark that is not known) is still what holds the
     # segments behind it.
     return CleanableOffsets(first_dirty, max(first_dirty, end), bound, resets)

@@ -25,7 +25,7 @@ from stratalog.files.disk import changing
 from stratalog.files.names import FileState
 from stratalog.files.reading import DiskReader
 from stratalog.log.cleaning.filter import FilteredRun, LastRecord, Rules, RunFilter
-from stratalog.log.cleaning.groups import SegmentFacts, group_segments
+from stratalog.log.cleaning.groups import SegmentSizes, group_segments
 from stratalog.log.cleaning.offset_map import OffsetMap
 from stratalog.log.cleaning.runs import DecodedRun, RunReader
 from stratalog.log.cleaning.transactions import CleanedTransactions, aborted_between
@@ -233,7 +233,7 @@ class _Cleaning:
     def group(self, segments: Sequence[LogSegment]) -> list[range]:
         config = self._log.config
         facts = [
-            SegmentFacts(
+            SegmentSizes(
                 segment.base_offset,
                 segment.size,
                 segment.offset_index.entry_count * segment.offset_index.entry_size,

@@ -30,7 +30,7 @@ from stratalog.log.cleaning.erase_proof import Removed, prove, sha256_of
 from stratalog.log.cleaning.erase_selection import Matcher
 from stratalog.log.cleaning.replace import replace_segments
 from stratalog.log.cleaning.runs import BatchFile
-from stratalog.log.scheduler import Task
+from stratalog.log.scheduler import ScheduledTask
 from stratalog.log.segments import LogSegments
 from stratalog.records.kernels.memory import Bytes
 from stratalog.segment.segment import LogSegment
@@ -224,5 +224,5 @@ def _write(segment: LogSegment, cleaned: LogSegment, matcher: Matcher) -> NDArra
 class _AtOnce:
     """A scheduler that does everything when it is asked to."""
 
-    def schedule(self, name: str, task: Task, delay_ms: int = 0) -> None:  # noqa: ARG002
+    def schedule(self, name: str, task: ScheduledTask, delay_ms: int = 0) -> None:  # noqa: ARG002
         task()

@@ -30,7 +30,7 @@ from stratalog.log.cleaning.erase import (
 )
 from stratalog.log.cleaning.erase_filter import erase_runs
 from stratalog.log.cleaning.erase_selection import Matcher, Selection
-from stratalog.log.recovery.manifest import Kept
+from stratalog.log.recovery.manifest import ManifestEntry
 from stratalog.log.recovery.quarantine import Quarantine
 from stratalog.records.kernels.memory import Bytes
 
@@ -38,7 +38,7 @@ from stratalog.records.kernels.memory import Bytes
 class KeptBytes:
     """What was kept as one range, to be read like a file."""
 
-    def __init__(self, disk: DiskReader, quarantine: Quarantine, kept: Kept) -> None:
+    def __init__(self, disk: DiskReader, quarantine: Quarantine, kept: ManifestEntry) -> None:
         self.log_path = quarantine.path_of(kept)
         self.size = sum(part.size for part in kept.parts)
         self._disk, self._quarantine, self._kept = disk, quarantine, kept
@@ -109,7 +109,7 @@ def find_kept(
 
 
 def _rewrite(
-    disk: DiskReader, quarantine: Quarantine, kept: Kept, matcher: Matcher, before_swap: BeforeSwap
+    disk: DiskReader, quarantine: Quarantine, kept: ManifestEntry, matcher: Matcher, before_swap: BeforeSwap
 ) -> Rewritten:
     old = KeptBytes(disk, quarantine, kept)
     changed: list[NDArray[np.int64]] = []
@@ -120,7 +120,7 @@ def _rewrite(
             changed.append(run.changed)
             yield run.data
 
-    def check(written: Kept) -> None:
+    def check(written: ManifestEntry) -> None:
         new = KeptBytes(disk, quarantine, written)
         done.append(proven(old, new, matcher, np.concatenate(changed)))
         before_swap(done[0])
@@ -131,7 +131,7 @@ def _rewrite(
 
 
 def _remove(
-    disk: DiskReader, quarantine: Quarantine, kept: Kept, found: Found, before_swap: BeforeSwap
+    disk: DiskReader, quarantine: Quarantine, kept: ManifestEntry, found: Found, before_swap: BeforeSwap
 ) -> Rewritten:
     gone = gone_file(KeptBytes(disk, quarantine, kept), found)
     before_swap(gone)
@@ -149,7 +149,7 @@ def _remove_unknown(
     return gone
 
 
-def _may_hold(kept: Kept, selection: Selection) -> bool:
+def _may_hold(kept: ManifestEntry, selection: Selection) -> bool:
     """Only logs hold records, and none from below the offset that their name says."""
     file = parse_segment_file(kept.file)
     return file is not None and file.kind is FileKind.LOG and selection.may_reach(file.offset, None)

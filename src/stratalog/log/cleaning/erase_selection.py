@@ -21,7 +21,7 @@ from stratalog.log.cleaning.runs import INT64_MAX, DecodedRun, RunReader
 from stratalog.records.build import Record
 from stratalog.records.kernels.walk import CONTROL
 
-OffsetRange = tuple[int, int]  # first and last offset, both of them erased
+ErasedRange = tuple[int, int]  # first and last offset, both of them erased
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,12 +29,12 @@ class Selection:
     """Keys, and ranges of offsets that ascend and do not touch; made by `of`."""
 
     keys: frozenset[bytes]
-    ranges: tuple[OffsetRange, ...] = field(default=())
+    ranges: tuple[ErasedRange, ...] = field(default=())
 
     @classmethod
-    def of(cls, keys: Iterable[bytes] = (), ranges: Iterable[OffsetRange] = ()) -> Selection:
+    def of(cls, keys: Iterable[bytes] = (), ranges: Iterable[ErasedRange] = ()) -> Selection:
         """UsageError if nothing is named, or a range is none."""
-        merged: list[OffsetRange] = []
+        merged: list[ErasedRange] = []
         for first, last in sorted(ranges):
             if not 0 <= first <= last <= INT64_MAX:
                 raise UsageError(f"{first}-{last} are no offsets: write the first and the last, as in 5-7.")

@@ -11,7 +11,7 @@ from typing import NamedTuple
 INT32_MAX = 2**31 - 1
 
 
-class SegmentFacts(NamedTuple):
+class SegmentSizes(NamedTuple):
     """What grouping asks of a segment: bytes of the log and of the entries in its two indexes."""
 
     base_offset: int
@@ -21,7 +21,7 @@ class SegmentFacts(NamedTuple):
 
 
 def group_segments(
-    segments: Sequence[SegmentFacts], *, max_size: int, max_index_size: int, first_uncleanable_offset: int
+    segments: Sequence[SegmentSizes], *, max_size: int, max_index_size: int, first_uncleanable_offset: int
 ) -> list[range]:
     """Runs of indexes into `segments`, in order; each becomes one segment, named by the first of it.
 

@@ -26,7 +26,7 @@ from stratalog.records.kernels.memory import Bytes
 from stratalog.records.kernels.offset_map import Hashes
 from stratalog.records.kernels.walk import BatchTable, survey
 from stratalog.records.unpack import Run, invalid_record, next_run
-from stratalog.records.walk import Stop, explain_stop
+from stratalog.records.walk import WalkStop, explain_stop
 from stratalog.segment.headers import CHUNK_SIZE, Part, walk_file
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
@@ -192,7 +192,7 @@ class _Memory:
 def _check_end(part: Part, size: int, path: str) -> None:
     """Only the file's end may end a part that is the last: a torn tail would be lost with the old file."""
     walk = part.walk
-    if part.is_last and walk.stop not in (Stop.END, Stop.TABLE_FULL):
+    if part.is_last and walk.stop not in (WalkStop.END, WalkStop.TABLE_FULL):
         at = walk.next_position
         end = min(len(part.data), at + size - part.position)
         raise CorruptRecordError(

@@ -20,7 +20,7 @@ from stratalog.records.compression import CODEC_MASK
 from stratalog.records.kernels.memory import Bytes
 from stratalog.records.kernels.walk import BatchTable
 from stratalog.records.reader import read_batches
-from stratalog.records.walk import Stop
+from stratalog.records.walk import WalkStop
 from stratalog.segment.headers import Part, walk_file
 from stratalog.segment.segment import LogSegment
 
@@ -67,7 +67,7 @@ def _sets(segment: LogSegment) -> Iterator[tuple[Bytes, BatchTable]]:
     position = 0
     for part in walk_file(segment.read_into, 0, segment.size):
         rows = part.walk.headers
-        if not bool(rows["valid"].all()) or (part.is_last and part.walk.stop is not Stop.END):
+        if not bool(rows["valid"].all()) or (part.is_last and part.walk.stop is not WalkStop.END):
             break
         if len(rows):
             yield part.data, rows

@@ -14,7 +14,6 @@ from stratalog.log.origin import AppendOrigin
 from stratalog.log.producers.append_info import TV_UNKNOWN, ProducerAppendInfo
 from stratalog.log.producers.entry import (
     BATCHES_TO_RETAIN,
-    BatchMetadata,
     CompletedTxn,
     last_sequence_of,
 )
@@ -24,6 +23,7 @@ from stratalog.log.producers.verification import NO_GUARD, VerificationGuard
 from stratalog.records.batch import NO_PRODUCER_ID, Attributes
 from stratalog.records.kernels.walk import BatchTable
 from stratalog.records.reader import BatchRow
+from stratalog.segment.producers import BatchMetadata
 
 _TRANSACTIONAL, _CONTROL = int(Attributes.TRANSACTIONAL), int(Attributes.CONTROL)
 

@@ -17,10 +17,11 @@ from stratalog.errors import (
 )
 from stratalog.log.offsets import OffsetMetadata
 from stratalog.log.origin import AppendOrigin
-from stratalog.log.producers.entry import BatchMetadata, CompletedTxn, ProducerStateEntry, TxnMetadata
+from stratalog.log.producers.entry import CompletedTxn, ProducerStateEntry, TxnMetadata
 from stratalog.log.producers.verification import VerificationEntry
 from stratalog.records.batch import INT32_MAX, NO_PRODUCER_EPOCH, NO_SEQUENCE
 from stratalog.records.control import ControlType, EndTxnMarker
+from stratalog.segment.producers import BatchMetadata
 
 logger = logging.getLogger(__name__)
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from stratalog.log.offsets import OffsetMetadata
 from stratalog.records.batch import INT32_MAX, NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP
+from stratalog.segment.producers import BatchMetadata
 
 # A producer has at most five requests under way (max.in.flight.requests.per.connection with idempotence), so
 # an older batch than these cannot come again.
@@ -21,23 +22,6 @@ NO_OFFSET = -1
 def last_sequence_of(base_sequence: int, last_offset_delta: int) -> int:
     """The sequence of a batch's last record; numbers wrap from 2^31 - 1 to 0, and -1 means none."""
     return NO_SEQUENCE if base_sequence == NO_SEQUENCE else (base_sequence + last_offset_delta) & INT32_MAX
-
-
-class BatchMetadata(NamedTuple):
-    """One batch that a producer has written."""
-
-    last_sequence: int
-    last_offset: int
-    offset_delta: int
-    timestamp: int
-
-    @property
-    def first_sequence(self) -> int:
-        return (self.last_sequence - self.offset_delta) & INT32_MAX
-
-    @property
-    def first_offset(self) -> int:
-        return self.last_offset - self.offset_delta
 
 
 class CompletedTxn(NamedTuple):

@@ -24,9 +24,10 @@ import struct
 from collections.abc import Iterable
 
 from stratalog.errors import CorruptSnapshotError
-from stratalog.log.producers.entry import NO_OFFSET, BatchMetadata, ProducerStateEntry
+from stratalog.log.producers.entry import NO_OFFSET, ProducerStateEntry
 from stratalog.records.kernels.crc32c import crc32c
 from stratalog.records.kernels.memory import byte_array
+from stratalog.segment.producers import BatchMetadata
 
 SNAPSHOT_VERSION = 1
 _HEADER = struct.Struct(">h I i")

@@ -28,16 +28,16 @@ Not here: several partitions, checkpoints, topic ids, the clean-shutdown file (`
 from stratalog.log.recovery.plan import RecoveryPlan, plan_recovery
 from stratalog.log.recovery.quarantine import Quarantine
 from stratalog.log.recovery.run import apply_plan, recover_partition, sync_accepted
-from stratalog.log.recovery.survey import RecoveryOptions, Survey, survey_partition
+from stratalog.log.recovery.survey import Survey, SurveyOptions, survey_partition
 from stratalog.log.recovery.task import ScanResult, ScanTask, run_scan
 
 __all__ = [
     "Quarantine",
-    "RecoveryOptions",
     "RecoveryPlan",
     "ScanResult",
     "ScanTask",
     "Survey",
+    "SurveyOptions",
     "apply_plan",
     "plan_recovery",
     "recover_partition",

@@ -14,7 +14,7 @@ from stratalog.errors import CorruptIndexError, CorruptRecordError
 from stratalog.files.names import FileKind, FileState, segment_file_name
 from stratalog.files.reading import DiskReader
 from stratalog.log.recovery.facts import FileFact, Finding, FindingKind
-from stratalog.log.recovery.inventory import SegmentFiles
+from stratalog.log.recovery.inventory import FoundSegment
 from stratalog.records.kernels import index as kernel
 from stratalog.segment.headers import find_batch
 from stratalog.segment.offset_index import OffsetIndex
@@ -65,7 +65,7 @@ class IndexCheck:
 def check_indexes(
     disk: DiskReader,
     directory: str,
-    files: SegmentFiles,
+    files: FoundSegment,
     *,
     next_base: int = INT64_MAX,
     is_rebuilt: bool = False,
@@ -98,7 +98,7 @@ def check_indexes(
 
 
 def _check_offset_index(
-    disk: DiskReader, directory: str, files: SegmentFiles, findings: list[Finding]
+    disk: DiskReader, directory: str, files: FoundSegment, findings: list[Finding]
 ) -> tuple[IndexState, int]:
     """Its state, and how many bytes of it are entries."""
     assert files.index is not None
@@ -130,7 +130,7 @@ def _check_offset_index(
 
 
 def _check_time_index(
-    disk: DiskReader, directory: str, files: SegmentFiles, next_base: int, findings: list[Finding]
+    disk: DiskReader, directory: str, files: FoundSegment, next_base: int, findings: list[Finding]
 ) -> IndexState:
     if files.time_index is None:
         if not files.log.size:
@@ -150,7 +150,7 @@ def _check_time_index(
 
 
 def _check_txn_index(
-    disk: DiskReader, directory: str, files: SegmentFiles, findings: list[Finding]
+    disk: DiskReader, directory: str, files: FoundSegment, findings: list[Finding]
 ) -> IndexState:
     if files.txn_index is None:
         return IndexState.GOOD
@@ -167,7 +167,7 @@ def _check_txn_index(
 
 def _padding(
     index: OffsetIndex | TimeIndex,
-    files: SegmentFiles,
+    files: FoundSegment,
     fact: FileFact,
     kind: FileKind,
     findings: list[Finding],
@@ -180,7 +180,7 @@ def _padding(
     return IndexState.PADDED
 
 
-def _finding(kind: FindingKind, files: SegmentFiles, of: FileKind, words: str) -> Finding:
+def _finding(kind: FindingKind, files: FoundSegment, of: FileKind, words: str) -> Finding:
     consequence = "It is cut to its entries." if kind is FindingKind.PADDED_INDEX else "It is built anew."
     name = segment_file_name(files.base_offset, of)
     return Finding(kind=kind, file=name, words=words, consequence=consequence)

@@ -53,7 +53,7 @@ _Files = dict[SegmentFile, FileFact]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SegmentFiles:
+class FoundSegment:
     """The files of one segment, under the names they have on disk now."""
 
     base_offset: int
@@ -76,7 +76,7 @@ class Inventory:
     """
 
     directory: str
-    segments: tuple[SegmentFiles, ...]
+    segments: tuple[FoundSegment, ...]
     snapshots: dict[int, FileFact]
     epoch_file: FileFact | None
     metadata_file: FileFact | None
@@ -103,7 +103,7 @@ def take_inventory(disk: DiskReader, directory: Path) -> Inventory:
     return Inventory(
         directory=sorting.directory,
         segments=tuple(
-            SegmentFiles(
+            FoundSegment(
                 base_offset=base_offset,
                 log=files[SegmentFile(base_offset, FileKind.LOG)],
                 index=files.get(SegmentFile(base_offset, FileKind.OFFSET_INDEX)),

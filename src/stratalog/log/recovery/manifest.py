@@ -20,7 +20,7 @@ class KeptPart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class ManifestEntry:
     """A line of the manifest: what was cut off, from where, why, and in which files it is.
 
     `directory` is the absolute path of the log directory: one place may keep the cuts of several, in which
@@ -46,7 +46,7 @@ class Kept:
         return tuple(sorted({part.file for part in self.parts if part.file is not None}))
 
 
-def is_same_range(kept: Kept, other: Kept) -> bool:
+def is_same_range(kept: ManifestEntry, other: ManifestEntry) -> bool:
     """Whether two lines tell of the same bytes of the same file."""
     one, two = (
         (each.directory, each.partition, each.file, each.position, each.size, each.sha256)
@@ -55,17 +55,17 @@ def is_same_range(kept: Kept, other: Kept) -> bool:
     return one == two
 
 
-def format_line(kept: Kept) -> bytes:
+def format_line(kept: ManifestEntry) -> bytes:
     """The line that tells of it."""
     return json.dumps(asdict(kept)).encode("ascii") + b"\n"
 
 
-def parse_line(line: bytes) -> Kept | None:
+def parse_line(line: bytes) -> ManifestEntry | None:
     """A line of the manifest; None where it is torn, or not ours."""
     try:
         fields = json.loads(line.strip(b"\0"))
         parts = tuple(KeptPart(**part) for part in fields.pop("parts"))
-        kept = Kept(**fields, parts=parts)
+        kept = ManifestEntry(**fields, parts=parts)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
     origin = (kept.directory, kept.partition, kept.file)

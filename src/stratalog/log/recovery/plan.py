@@ -28,7 +28,7 @@ from stratalog.log.epochs import EpochEntry, EpochStitch
 from stratalog.log.recovery.facts import Cut, FileFact, Finding, FindingKind, stuck_readers
 from stratalog.log.recovery.findings import damage_that_stays, findings_of
 from stratalog.log.recovery.index_checks import IndexCheck, IndexState
-from stratalog.log.recovery.inventory import SegmentFiles
+from stratalog.log.recovery.inventory import FoundSegment
 from stratalog.log.recovery.result_scans import ResultScans
 from stratalog.log.recovery.salvage import Salvage, rewrite_steps
 from stratalog.log.recovery.sequence import RecoverySequence, SegmentState
@@ -89,7 +89,7 @@ def plan_recovery(survey: Survey, results: Mapping[str, ScanResult]) -> Recovery
 class _Split:
     """A segment whose offsets are too wide, and the segments that it becomes."""
 
-    files: SegmentFiles
+    files: FoundSegment
     states: list[SegmentState]
     scans: list[SegmentScan]
 
@@ -265,7 +265,7 @@ class _Planner:
             self._keep_tail(log, state.size, scan, first_offset, self._files[state.base_offset].log_name)
             self._steps.append(Truncate(file=log, size=state.size, why=scan.reason))
 
-    def _salvage(self, files: SegmentFiles, salvage: Salvage) -> None:
+    def _salvage(self, files: FoundSegment, salvage: Salvage) -> None:
         self._steps += rewrite_steps(files, salvage)
         for left in reversed(salvage.left_out):
             self._cuts.insert(

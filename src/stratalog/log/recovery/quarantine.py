@@ -37,8 +37,8 @@ from stratalog.files.entries import FileId, lasting_id
 from stratalog.log.recovery.manifest import (
     MANIFEST,
     PREFIX,
-    Kept,
     KeptPart,
+    ManifestEntry,
     format_line,
     is_same_range,
     parse_line,
@@ -67,12 +67,12 @@ class Quarantine:
         self._disk = disk
         self._clock = clock
         self._lock = threading.Lock()
-        self._lines: list[Kept] | None = None
+        self._lines: list[ManifestEntry] | None = None
         # The same by where it came from, and all names: a log of 16,000 segments may come here as a whole.
-        self._by_source: dict[tuple[str, str, str], list[Kept]] = {}
+        self._by_source: dict[tuple[str, str, str], list[ManifestEntry]] = {}
         self._taken: set[str] = set()
 
-    def entries(self) -> tuple[Kept, ...]:
+    def entries(self) -> tuple[ManifestEntry, ...]:
         """Everything that is kept here, oldest first; a line whose files are not (yet) there is left out."""
         with self._lock:
             self._lines = None  # another process may have written since
@@ -111,7 +111,7 @@ class Quarantine:
         size: int,
         reason: str,
         is_whole: bool = False,
-    ) -> Kept:
+    ) -> ManifestEntry:
         """Keep bytes of `source`, the .log of `partition` whose live name is `file`; returns when it is safe.
 
         QuarantineFullError, with nothing changed, where they do not fit.
@@ -128,7 +128,7 @@ class Quarantine:
             needed = sum(length for length, is_zero in parts if not is_zero)
             if needed:
                 self._copy(source, position, parts, name, needed)
-            kept = Kept(
+            kept = ManifestEntry(
                 directory=directory,
                 partition=partition,
                 file=file,
@@ -144,7 +144,7 @@ class Quarantine:
             self._write_line(kept)
             return kept
 
-    def keep_file(self, source: Path, *, partition: str, file: str, reason: str) -> Kept:
+    def keep_file(self, source: Path, *, partition: str, file: str, reason: str) -> ManifestEntry:
         """Move a whole file here; returns when it is safe, and gone from where it was."""
         if not self._disk.is_same_device(os.path.dirname(source), self.directory):  # noqa: PTH120
             return self._move_by_copy(source, partition, file, reason)
@@ -157,7 +157,7 @@ class Quarantine:
             there = None if kept is None else self._disk.status(self.path(*kept.files))
             if kept is None or (there is not None and there.id != status.id):
                 name = self._free_name(partition, file, 0)
-                kept = Kept(
+                kept = ManifestEntry(
                     directory=directory,
                     partition=partition,
                     file=file,
@@ -184,7 +184,9 @@ class Quarantine:
             self._disk.sync_directory(os.path.dirname(source))  # noqa: PTH120
             return kept
 
-    def moved(self, directory: str, partition: str, file: str, file_id: FileId, size: int) -> Kept | None:
+    def moved(
+        self, directory: str, partition: str, file: str, file_id: FileId, size: int
+    ) -> ManifestEntry | None:
         """The line of a file that was, or was about to be, moved here from a log directory."""
         wanted = (directory, partition, file, lasting_id(file_id), size)
         for kept in self._lines_of(directory, partition, file):
@@ -192,7 +194,7 @@ class Quarantine:
                 return kept
         return None
 
-    def restore(self, kept: Kept, target: Path) -> None:
+    def restore(self, kept: ManifestEntry, target: Path) -> None:
         """Write what was kept to a new file, bit for bit; it stays in quarantine too."""
         digest = hashlib.sha256()
         self._disk.create(target)
@@ -215,7 +217,7 @@ class Quarantine:
         self._disk.sync(target)
         self._disk.sync_directory(os.path.dirname(os.fspath(target)))  # noqa: PTH120
 
-    def _move_by_copy(self, source: Path, partition: str, file: str, reason: str) -> Kept:
+    def _move_by_copy(self, source: Path, partition: str, file: str, reason: str) -> ManifestEntry:
         kept = self.keep_range(
             source,
             partition=partition,
@@ -231,11 +233,11 @@ class Quarantine:
 
     def replace(
         self,
-        kept: Kept,
+        kept: ManifestEntry,
         pieces: Iterable[NDArray[np.uint8]] | None,
         *,
         reason: str,
-        check: Callable[[Kept], object] | None = None,
+        check: Callable[[ManifestEntry], object] | None = None,
     ) -> None:
         """Put other bytes in the place of what was kept, or, without pieces, none; a new line tells of it.
 
@@ -283,7 +285,7 @@ class Quarantine:
         self._disk.delete(self.path(name))
         self._disk.sync_directory(self.directory)
 
-    def path_of(self, kept: Kept) -> str:
+    def path_of(self, kept: ManifestEntry) -> str:
         """The file that holds what was kept, or, without one, the manifest."""
         return self.path(kept.files[0] if kept.files else MANIFEST)
 
@@ -342,7 +344,7 @@ class Quarantine:
             self._disk.sync_directory(self.directory)
         return size, digest.hexdigest()
 
-    def _has_files(self, kept: Kept) -> bool:
+    def _has_files(self, kept: ManifestEntry) -> bool:
         for part in kept.parts:
             if part.file is None:
                 continue
@@ -354,7 +356,7 @@ class Quarantine:
     def _listing(self) -> list[DirectoryEntry]:
         return self._disk.list_directory(self.directory) if self._disk.exists(self.directory) else []
 
-    def _read(self) -> list[Kept]:
+    def _read(self) -> list[ManifestEntry]:
         if self._lines is None:
             path = self.path(MANIFEST)
             if any(entry.name == MANIFEST and entry.is_symlink for entry in self._listing()):
@@ -370,17 +372,17 @@ class Quarantine:
                     self._note(kept)
         return self._lines
 
-    def _lines_of(self, directory: str, partition: str, file: str) -> list[Kept]:
+    def _lines_of(self, directory: str, partition: str, file: str) -> list[ManifestEntry]:
         self._read()
         return self._by_source.get((directory, partition, file), [])
 
-    def _note(self, kept: Kept) -> None:
+    def _note(self, kept: ManifestEntry) -> None:
         assert self._lines is not None, "the manifest is read first"
         self._lines.append(kept)
         self._by_source.setdefault((kept.directory, kept.partition, kept.file), []).append(kept)
         self._taken.update(kept.files)
 
-    def _write_line(self, kept: Kept) -> None:
+    def _write_line(self, kept: ManifestEntry) -> None:
         path = self.path(MANIFEST)
         line = format_line(kept)
         status = self._disk.status(path)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-Range = tuple[int, int]  # position, size
+ByteRange = tuple[int, int]  # position, size
 Numbers = NDArray[np.int64]
 
 
-def merged(positions: Numbers, sizes: Numbers) -> list[Range]:
+def merged(positions: Numbers, sizes: Numbers) -> list[ByteRange]:
     """Ranges, those without a gap between them as one."""
     if not len(positions):
         return []
@@ -20,9 +20,9 @@ def merged(positions: Numbers, sizes: Numbers) -> list[Range]:
     return [(start, end - start) for start, end in zip(starts.tolist(), ends[lasts].tolist(), strict=True)]
 
 
-def without(ranges: list[Range], dropped: list[Range]) -> tuple[Range, ...]:
+def without(ranges: list[ByteRange], dropped: list[ByteRange]) -> tuple[ByteRange, ...]:
     """The ranges less what is dropped; both in the order of the file."""
-    kept: list[Range] = []
+    kept: list[ByteRange] = []
     waiting = iter([*dropped, None])
     drop = next(waiting)
     for start, size in ranges:

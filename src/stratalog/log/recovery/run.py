@@ -18,7 +18,7 @@ from stratalog.log.recovery.quarantine import Quarantine
 from stratalog.log.recovery.salvage_search import Search
 from stratalog.log.recovery.salvaging import salvage_results
 from stratalog.log.recovery.steps import KeepRange, Step, apply_steps
-from stratalog.log.recovery.survey import INT64_MAX, RecoveryOptions, Survey, survey_partition
+from stratalog.log.recovery.survey import INT64_MAX, Survey, SurveyOptions, survey_partition
 from stratalog.log.recovery.task import ScanResult, run_scan
 from stratalog.records.kernels.memory import Bytes
 
@@ -40,7 +40,7 @@ def recover_partition(
     quarantine: Quarantine | None,
     recovery_point: int = 0,
     log_start_offset: int = 0,
-    options: RecoveryOptions | None = None,
+    options: SurveyOptions | None = None,
     before_change: Callable[[], object] | None = None,
     on_plan: Callable[[RecoveryPlan], object] | None = None,
 ) -> RecoveryPlan:

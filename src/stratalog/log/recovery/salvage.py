@@ -24,8 +24,8 @@ from stratalog.files.entries import NO_FILE
 from stratalog.files.names import FileKind, FileState, SegmentFile
 from stratalog.files.reading import DiskReader
 from stratalog.log.recovery.facts import FileFact
-from stratalog.log.recovery.inventory import SegmentFiles
-from stratalog.log.recovery.ranges import Range, merged, without
+from stratalog.log.recovery.inventory import FoundSegment
+from stratalog.log.recovery.ranges import ByteRange, merged, without
 from stratalog.log.recovery.salvage_search import Search
 from stratalog.log.recovery.salvage_transactions import GapTransactions, OpenTransaction, follow_good
 from stratalog.log.recovery.steps import CopyRanges, KeepRange, Rename, Step, SyncDirectory
@@ -60,7 +60,7 @@ class Salvage:
     it stays in earlier segments.
     """
 
-    kept: tuple[Range, ...]
+    kept: tuple[ByteRange, ...]
     left_out: tuple[LeftOut, ...]
     batches_count: int
     in_doubt: dict[int, bool]
@@ -97,7 +97,7 @@ def find_readable(
     """
     open_before = open_before or {}
     transactions = None if keep_open_transactions else GapTransactions(open_before)
-    dropped: list[Range] = []
+    dropped: list[ByteRange] = []
     with disk.open_read(path) as file:
 
         def read_into(buffer: Bytes, position: int) -> int:
@@ -130,7 +130,7 @@ def find_readable(
     )
 
 
-def rewrite_steps(files: SegmentFiles, salvage: Salvage) -> tuple[Step, ...]:
+def rewrite_steps(files: FoundSegment, salvage: Salvage) -> tuple[Step, ...]:
     """The steps that make the segment what was salvaged of it; its indexes are to be written behind them."""
     why = "readable batches behind damage are kept"
     log = SegmentFile(files.base_offset, FileKind.LOG)
@@ -152,7 +152,7 @@ def rewrite_steps(files: SegmentFiles, salvage: Salvage) -> tuple[Step, ...]:
     )
 
 
-def kept_reader(disk: DiskReader, file: ReadFile, ranges: Iterable[Range]) -> tuple[ReadInto, int]:
+def kept_reader(disk: DiskReader, file: ReadFile, ranges: Iterable[ByteRange]) -> tuple[ReadInto, int]:
     """The file as it will be with these ranges alone: a function that reads it, and its size."""
     pieces = tuple(ranges)
     ends = list(accumulate(size for _, size in pieces))
@@ -174,8 +174,8 @@ def kept_reader(disk: DiskReader, file: ReadFile, ranges: Iterable[Range]) -> tu
 
 def _left_out(
     read_into: ReadInto,
-    kept: tuple[Range, ...],
-    dropped: list[Range],
+    kept: tuple[ByteRange, ...],
+    dropped: list[ByteRange],
     end: int,
     first_offset: int,
     last_offset: int | None,

@@ -7,12 +7,12 @@ from numpy.typing import NDArray
 
 from stratalog.buffers import aligned_buffer
 from stratalog.errors import CorruptRecordError
-from stratalog.log.recovery.ranges import Range, merged
+from stratalog.log.recovery.ranges import ByteRange, merged
 from stratalog.log.recovery.salvage_transactions import GapTransactions, marker_in
 from stratalog.records.kernels import resync
 from stratalog.records.kernels.scan import TRANSACTIONAL
 from stratalog.records.kernels.walk import CONTROL, LOG_OVERHEAD, BatchTable
-from stratalog.records.walk import Stop, new_table, walk_batches
+from stratalog.records.walk import WalkStop, new_table, walk_batches
 from stratalog.segment.headers import CHUNK_SIZE, ReadInto
 
 
@@ -32,7 +32,7 @@ class Search:
         next_base: int,
         transactions: GapTransactions | None,
     ) -> None:
-        self.kept: list[Range] = []
+        self.kept: list[ByteRange] = []
         self.batches_count = 0
         self.kept_end = 0
         self._read_into = read_into
@@ -75,9 +75,9 @@ class Search:
         if broken is not None:
             return self._position + broken + 1, False
         position = self._position + walk.next_position
-        if walk.stop is Stop.TABLE_FULL or position >= self._end:
+        if walk.stop is WalkStop.TABLE_FULL or position >= self._end:
             return position, True
-        if walk.stop in (Stop.END, Stop.TORN_TAIL) and self._position + self._filled < self._end:
+        if walk.stop in (WalkStop.END, WalkStop.TORN_TAIL) and self._position + self._filled < self._end:
             # The next one reaches past the buffer; past the file too, if its length is damaged.
             at = self._load(position, resync.HEADER_SIZE)
             size = self._size_at(at)

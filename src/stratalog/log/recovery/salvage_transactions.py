@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from stratalog.errors import CorruptRecordError
-from stratalog.log.recovery.ranges import Range
+from stratalog.log.recovery.ranges import ByteRange
 from stratalog.records.control import ControlType, EndTxnMarker
 from stratalog.records.kernels.memory import Bytes
 from stratalog.records.kernels.scan import TRANSACTIONAL
@@ -36,7 +36,7 @@ class OpenTransaction:
 
     began_before: bool = False
     is_doubtful: bool = False
-    pieces: list[Range] = field(default_factory=list)
+    pieces: list[ByteRange] = field(default_factory=list)
 
 
 class GapTransactions:
@@ -44,7 +44,7 @@ class GapTransactions:
 
     def __init__(self, open_before: Mapping[int, OpenTransaction]) -> None:
         self._open = dict(open_before)
-        self._left_out: list[Range] = []
+        self._left_out: list[ByteRange] = []
 
     def see_gap(self) -> None:
         for txn in self._open.values():
@@ -64,7 +64,7 @@ class GapTransactions:
         elif batch["attributes"] & TRANSACTIONAL:
             self._open.setdefault(producer_id, OpenTransaction()).pieces.append(piece)
 
-    def _end(self, producer_id: int, marker: Range, *, commits: bool) -> None:
+    def _end(self, producer_id: int, marker: ByteRange, *, commits: bool) -> None:
         txn = self._open.pop(producer_id, None)
         if txn is None or not txn.is_doubtful:
             return
@@ -73,7 +73,7 @@ class GapTransactions:
             self._left_out.append(marker)
             self._open[producer_id] = OpenTransaction(began_before=True, is_doubtful=True)
 
-    def left_out(self) -> list[Range]:
+    def left_out(self) -> list[ByteRange]:
         """In the order of the file, with the batches of those that no marker has ended."""
         unended = [piece for txn in self._open.values() if txn.is_doubtful for piece in txn.pieces]
         return sorted(self._left_out + unended)

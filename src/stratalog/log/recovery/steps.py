@@ -22,7 +22,7 @@ from stratalog.files.entries import lasting_id
 from stratalog.files.names import FileState, parse_segment_file
 from stratalog.files.reading import DiskReader
 from stratalog.log.recovery.facts import FileFact
-from stratalog.log.recovery.manifest import Kept
+from stratalog.log.recovery.manifest import ManifestEntry
 from stratalog.log.recovery.quarantine import FileRange, Quarantine, log_directory_of
 
 _CHUNK_SIZE = 1 << 20
@@ -124,7 +124,7 @@ def apply_steps(
     full: Sequence[Quarantine] = (),
     before_change: Callable[[], object] | None = None,
     on_step: Callable[[Step], object] | None = None,
-) -> tuple[tuple[Keeping, Kept], ...]:
+) -> tuple[tuple[Keeping, ManifestEntry], ...]:
     """Do the steps in this partition's directory; returns what went into quarantine, by step.
 
     Without a quarantine, what was to be kept is given up. Those that were `full` may have got some of it in
@@ -172,7 +172,7 @@ class _Run:
     def __init__(
         self, disk: Disk, directory: str, quarantine: Quarantine | None, full: Sequence[Quarantine]
     ) -> None:
-        self.kept: list[tuple[Keeping, Kept]] = []
+        self.kept: list[tuple[Keeping, ManifestEntry]] = []
         self._disk = disk
         self._directory = directory
         self._partition = os.path.basename(os.path.normpath(directory))  # noqa: PTH119

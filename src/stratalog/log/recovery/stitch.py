@@ -14,7 +14,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Sequence
 
-from stratalog.log.producers.entry import BatchMetadata, ProducerStateEntry
+from stratalog.log.producers.entry import ProducerStateEntry
 from stratalog.log.producers.snapshot import build_snapshot, parse_snapshot
 from stratalog.segment.producers import ScannedProducer, TxnEventKind
 from stratalog.segment.scan import SegmentScan
@@ -174,7 +174,7 @@ class ProducerStitch:
             entry.batches.clear()
         entry.producer_epoch = found.producer_epoch
         for batch in found.batches:
-            entry.add_batch(found.producer_epoch, BatchMetadata(*batch))
+            entry.add_batch(found.producer_epoch, batch)
         entry.last_timestamp = found.last_timestamp
         if found.ended_txn:
             entry.coordinator_epoch = found.coordinator_epoch

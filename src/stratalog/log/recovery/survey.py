@@ -24,7 +24,7 @@ from stratalog.log.producers.snapshot import ENTRY_SIZE, HEADER_SIZE, parse_snap
 from stratalog.log.producers.snapshot_files import read_snapshot
 from stratalog.log.recovery.facts import FileFact, Finding, FindingKind, missing_snapshot
 from stratalog.log.recovery.index_checks import IndexCheck, IndexState, check_indexes
-from stratalog.log.recovery.inventory import Inventory, SegmentFiles, take_inventory
+from stratalog.log.recovery.inventory import FoundSegment, Inventory, take_inventory
 from stratalog.log.recovery.sequence import RecoverySequence, SegmentState, SequenceSettings, floor_segment
 from stratalog.log.recovery.stitch import SnapshotSet
 from stratalog.log.recovery.task import ScanTask
@@ -41,7 +41,7 @@ _DAMAGED = b"damaged"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecoveryOptions:
+class SurveyOptions:
     """How a partition is to be recovered.
 
     `had_clean_shutdown` trusts the logs as a broker does that finds its clean-shutdown file. `scan_all` reads
@@ -68,7 +68,7 @@ class Survey:
     topic_partition: TopicPartition
     inventory: Inventory
     config: LogConfig
-    options: RecoveryOptions
+    options: SurveyOptions
     settings: SequenceSettings
     scans: tuple[ScanTask, ...]
     checks: dict[int, IndexCheck]
@@ -97,10 +97,10 @@ def survey_partition(
     recovery_point: int = 0,
     log_start_offset: int = 0,
     now_ms: int,
-    options: RecoveryOptions | None = None,
+    options: SurveyOptions | None = None,
 ) -> Survey:
     """Look at a partition's files; nothing is changed. DiskError if one cannot be read."""
-    options = options or RecoveryOptions()
+    options = options or SurveyOptions()
     settings = SequenceSettings(
         log_start_offset=log_start_offset,
         recovery_point=recovery_point,
@@ -121,7 +121,7 @@ class _Surveyor:
         inventory: Inventory,
         topic_partition: TopicPartition,
         config: LogConfig,
-        options: RecoveryOptions,
+        options: SurveyOptions,
         settings: SequenceSettings,
     ) -> None:
         self._disk = disk
@@ -234,7 +234,7 @@ class _Surveyor:
             return None
         return files.base_offset if last is None else last.last_offset + 1
 
-    def _last_indexed_position(self, files: SegmentFiles, check: IndexCheck) -> int:
+    def _last_indexed_position(self, files: FoundSegment, check: IndexCheck) -> int:
         """Where to look for the end of a log from, as a broker does: an active segment may be large."""
         if files.index is None or check.index not in (IndexState.GOOD, IndexState.PADDED):
             return 0
@@ -289,7 +289,7 @@ class _Surveyor:
 
     def _task(
         self,
-        files: SegmentFiles,
+        files: FoundSegment,
         state: SegmentState,
         checks: dict[int, IndexCheck],
         guesses: _Guesses,
@@ -320,7 +320,7 @@ class _Surveyor:
             cut_ends_log=is_recovered and not state.is_protected and not state.needs_load_pass,
         )
 
-    def _start_of_replay(self, files: SegmentFiles, offset: int | None) -> int | None:
+    def _start_of_replay(self, files: FoundSegment, offset: int | None) -> int | None:
         """Where the batch with this offset starts; None if there is none to replay."""
         if offset is None or offset <= files.base_offset:
             return None if offset is None else 0
@@ -353,7 +353,7 @@ class _Guesses:
     of it necessary.
     """
 
-    def __init__(self, segments: Iterable[SegmentFiles], end_offset: int | None) -> None:
+    def __init__(self, segments: Iterable[FoundSegment], end_offset: int | None) -> None:
         bases = [files.base_offset for files in segments]
         self.recovered: set[int] = set()
         self.replayed: dict[int, int] = {}

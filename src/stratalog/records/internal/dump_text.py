@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from stratalog.buffers import Buffer
 from stratalog.errors import InvalidRecordError
 from stratalog.records.internal import wire
 from stratalog.records.internal.json_text import RawJson, json_string, to_json
@@ -24,7 +25,7 @@ from stratalog.records.internal.topics import (
     decode_control,
     decode_internal,
 )
-from stratalog.records.internal.wire import Buffer, Value
+from stratalog.records.internal.wire import FieldValue
 from stratalog.records.internal_topics import CLUSTER_METADATA
 
 TOMBSTONE = "<DELETE>"
@@ -156,7 +157,7 @@ def value_json(record: InternalRecord) -> str:
     return to_json(schema, _known(record.value_version), values)
 
 
-def _consumer_member(member: dict[str, Value]) -> dict[str, Value]:
+def _consumer_member(member: dict[str, FieldValue]) -> dict[str, FieldValue]:
     """A member of a classic consumer group, with what its client wrote into it decoded."""
     return {
         **member,
@@ -165,7 +166,7 @@ def _consumer_member(member: dict[str, Value]) -> dict[str, Value]:
     }
 
 
-def _embedded(schema: Schema, raw: bytes) -> Value:
+def _embedded(schema: Schema, raw: bytes) -> FieldValue:
     """The message that begins with its version, as JSON; the bytes themselves if they are none.
 
     Clients write these, brokers never look inside, and the tool keeps the bytes of any it cannot read.

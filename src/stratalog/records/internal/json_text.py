@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping
 
 from stratalog.records.internal.schema import Field, Schema, default_of
-from stratalog.records.internal.wire import Value
+from stratalog.records.internal.wire import FieldValue
 
 _ESCAPED = re.compile(r'["\\\x00-\x1f]')
 _SHORT_ESCAPES = {
@@ -35,7 +35,7 @@ class RawJson(str):
     __slots__ = ()
 
 
-def to_json(schema: Schema, version: int, values: Mapping[str, Value]) -> str:
+def to_json(schema: Schema, version: int, values: Mapping[str, FieldValue]) -> str:
     """What `<schema>JsonConverter.write(message, version).toString()` gives in Kafka."""
     return _struct_text(schema.fields, version, values)
 
@@ -60,7 +60,7 @@ def java_double(value: float) -> str:
     return f"{mantissa}E{int(exponent)}"
 
 
-def _struct_text(fields: tuple[Field, ...], version: int, values: Mapping[str, Value]) -> str:
+def _struct_text(fields: tuple[Field, ...], version: int, values: Mapping[str, FieldValue]) -> str:
     parts = []
     for field in fields:
         if version not in field.versions:
@@ -72,7 +72,7 @@ def _struct_text(fields: tuple[Field, ...], version: int, values: Mapping[str, V
     return "{" + ",".join(parts) + "}"
 
 
-def _value_text(field: Field, version: int, value: Value) -> str:
+def _value_text(field: Field, version: int, value: FieldValue) -> str:
     if value is None:
         return "null"
     if isinstance(value, RawJson):
@@ -82,7 +82,7 @@ def _value_text(field: Field, version: int, value: Value) -> str:
     return _element_text(field, version, value)
 
 
-def _element_text(field: Field, version: int, value: Value) -> str:
+def _element_text(field: Field, version: int, value: FieldValue) -> str:
     match value:
         case dict():
             return _struct_text(field.fields, version, value)

@@ -27,9 +27,10 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from stratalog.buffers import Buffer
 from stratalog.errors import InvalidRecordError
 from stratalog.records.internal import wire
-from stratalog.records.internal.wire import Buffer, Reader, Value
+from stratalog.records.internal.wire import FieldValue, Reader
 
 TABLE = "kafka_4_3_1.json"
 # Where a decoded struct keeps the tagged fields that its schema does not name: {tag: bytes}.
@@ -69,7 +70,7 @@ class Field:
     tagged: Versions
     tag: int
     fields: tuple[Field, ...]  # of the struct, or of the array's structs
-    default: Value
+    default: FieldValue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -93,7 +94,7 @@ class Schema:
 
 def decode_message(
     schema: Schema, version: int, buffer: Buffer, position: int = 0
-) -> tuple[dict[str, Value], int]:
+) -> tuple[dict[str, FieldValue], int]:
     """The fields that this version of the message has, in the schema's order, and the position behind it.
 
     Numbers are int or float, a uuid is Kafka's base64 text, structs are dicts. Raises InvalidRecordError for
@@ -129,7 +130,7 @@ def find_schema(topic: str, part: str, api_key: int) -> Schema | None:
     return None
 
 
-def default_of(field: Field, version: int) -> Value:
+def default_of(field: Field, version: int) -> FieldValue:
     """What a tagged field is when it is not there."""
     if isinstance(field.default, dict):
         return {inner.name: default_of(inner, version) for inner in field.fields if version in inner.versions}
@@ -164,7 +165,7 @@ def _field(line: Mapping[str, Any]) -> Field:
     )
 
 
-def _zero(kind: str) -> Value:
+def _zero(kind: str) -> FieldValue:
     if kind.startswith("[]"):
         return []
     zeros = {
@@ -191,9 +192,9 @@ def _struct_reader(fields: tuple[Field, ...], version: int, *, flexible: bool) -
     tagged = {f.tag: (f.name, _field_reader(f, version, flexible)) for f in present if version in f.tagged}
     defaults = [field for field in present if version in field.tagged]
 
-    def read(buffer: Buffer, position: int) -> tuple[dict[str, Value], int]:
+    def read(buffer: Buffer, position: int) -> tuple[dict[str, FieldValue], int]:
         # All names first, so that tagged fields stand where the schema has them and not at the end.
-        values: dict[str, Value] = dict.fromkeys(names)
+        values: dict[str, FieldValue] = dict.fromkeys(names)
         for name, reader in plain:
             values[name], position = reader(buffer, position)
         for field in defaults:
@@ -206,7 +207,7 @@ def _struct_reader(fields: tuple[Field, ...], version: int, *, flexible: bool) -
 
 
 def _read_tagged(
-    buffer: Buffer, position: int, tagged: Mapping[int, tuple[str, Reader]], values: dict[str, Value]
+    buffer: Buffer, position: int, tagged: Mapping[int, tuple[str, Reader]], values: dict[str, FieldValue]
 ) -> int:
     count, position = wire.read_unsigned_varint(buffer, position)
     for _ in range(count):
@@ -252,7 +253,7 @@ def _nullable_struct_reader(reader: Reader, *, tagged: bool) -> Reader:
     the struct is a tagged field."""
     read_marker = wire.read_compact_length if tagged else wire.read_int8
 
-    def read(buffer: Buffer, position: int) -> tuple[dict[str, Value] | None, int]:
+    def read(buffer: Buffer, position: int) -> tuple[dict[str, FieldValue] | None, int]:
         marker, position = read_marker(buffer, position)
         if marker < 0:
             return None, position

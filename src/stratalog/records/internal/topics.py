@@ -17,10 +17,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from stratalog.buffers import Buffer
 from stratalog.errors import InvalidRecordError
 from stratalog.records.internal import wire
 from stratalog.records.internal.schema import Schema, decode_message, find_schema
-from stratalog.records.internal.wire import Buffer, Value
+from stratalog.records.internal.wire import FieldValue
 from stratalog.records.internal_topics import CLUSTER_METADATA, COORDINATOR_TOPICS
 
 UNKNOWN = "unknown"
@@ -42,9 +43,9 @@ class InternalRecord:
     kind: str
     record_type: int | None
     key_version: int | None
-    key: dict[str, Value] | None
+    key: dict[str, FieldValue] | None
     value_version: int | None
-    value: dict[str, Value] | None
+    value: dict[str, FieldValue] | None
     raw_key: bytes | None
     raw_value: bytes | None
 
@@ -152,7 +153,7 @@ def _decode_metadata(key: Buffer | None, value: Buffer | None) -> InternalRecord
     )
 
 
-def _decode_known(schema: Schema, version: int, value: Buffer, position: int) -> dict[str, Value] | None:
+def _decode_known(schema: Schema, version: int, value: Buffer, position: int) -> dict[str, FieldValue] | None:
     """The message, or None if its version is one that the table does not have."""
     if version not in schema.versions:
         return None

@@ -22,13 +22,13 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+from stratalog.buffers import Buffer
 from stratalog.errors import InvalidRecordError
 from stratalog.records.utf8 import decode_text
 
-Buffer = bytes | memoryview
 # What a message holds: int, float, bool, str, bytes, None, and lists and dicts of these.
-Value = Any
-Reader = Callable[[Buffer, int], tuple[Value, int]]
+FieldValue = Any
+Reader = Callable[[Buffer, int], tuple[FieldValue, int]]
 
 INT32_MAX = 2**31 - 1
 STRING_MAX = 2**15 - 1
@@ -36,7 +36,7 @@ NULL = -1
 
 
 def _fixed(layout: struct.Struct, name: str) -> Reader:
-    def read(buffer: Buffer, position: int) -> tuple[Value, int]:
+    def read(buffer: Buffer, position: int) -> tuple[FieldValue, int]:
         end = position + layout.size
         if end > len(buffer):
             raise InvalidRecordError(
@@ -120,7 +120,7 @@ def bytes_reader(*, compact: bool, nullable: bool) -> Reader:
 def array_reader(element: Reader, *, compact: bool, nullable: bool) -> Reader:
     read_count = read_compact_length if compact else read_int32
 
-    def read(buffer: Buffer, position: int) -> tuple[list[Value] | None, int]:
+    def read(buffer: Buffer, position: int) -> tuple[list[FieldValue] | None, int]:
         count, end = read_count(buffer, position)
         if count < 0:
             _check_nullable("array", position, nullable)

@@ -27,10 +27,10 @@ SHORT_STREAM_SIZE = 64
 # batches 1.6 times faster (measured: 8.4 -> 13.6 GB/s).
 AHEAD_SIZE = 4096
 
-Table = NDArray[np.uint32]
+CrcTable = NDArray[np.uint32]
 
 
-def _byte_tables(polynomial: int) -> Table:
+def _byte_tables(polynomial: int) -> CrcTable:
     """tables[k][b]: the checksum of byte b followed by k zero bytes."""
     tables = np.zeros((8, 256), np.uint32)
     for byte in range(256):
@@ -44,7 +44,7 @@ def _byte_tables(polynomial: int) -> Table:
     return tables
 
 
-def _zeros_table(size: int) -> Table:
+def _zeros_table(size: int) -> CrcTable:
     """table[k][b]: what byte k of a checksum becomes when `size` zero bytes follow."""
     images = np.left_shift(
         np.uint32(1), np.arange(32, dtype=np.uint32)
@@ -118,7 +118,7 @@ else:
 
 
 @kernel
-def _moved(table: Table, crc: Any) -> Any:
+def _moved(table: CrcTable, crc: Any) -> Any:
     return (
         table[0, crc & np.uint32(0xFF)]
         ^ table[1, (crc >> np.uint32(8)) & np.uint32(0xFF)]
@@ -128,7 +128,7 @@ def _moved(table: Table, crc: Any) -> Any:
 
 
 @kernel
-def _three_streams(data: Bytes, position: int, size: int, zeros: Table, crc: Any) -> Any:
+def _three_streams(data: Bytes, position: int, size: int, zeros: CrcTable, crc: Any) -> Any:
     """The checksum of three ranges of `size` bytes, one behind the other."""
     second, third = np.uint32(0), np.uint32(0)
     for line in range(position, position + size, 64):

@@ -15,14 +15,16 @@ from stratalog.records.kernels.decode import RecordTable, varint
 from stratalog.records.kernels.jit import kernel
 from stratalog.records.kernels.memory import Bytes, copy_bytes
 
-Offsets = NDArray[np.int32]
+ArrowOffsets = NDArray[np.int32]
 
 KEY, VALUE = 0, 1
 MAX_MS = (2**63 - 1) // 1000
 
 
 @kernel
-def gather(data: Bytes, rows: RecordTable, which: int, ends: Offsets, out: Bytes, validity: Bytes) -> int:
+def gather(
+    data: Bytes, rows: RecordTable, which: int, ends: ArrowOffsets, out: Bytes, validity: Bytes
+) -> int:
     """Copy the key or the value of each row to `out`; returns how many are null.
 
     `ends` gets Arrow's n + 1 offsets, `validity` its bits (it is as long as the rows need).
@@ -54,7 +56,12 @@ def gather(data: Bytes, rows: RecordTable, which: int, ends: Offsets, out: Bytes
 
 @kernel
 def gather_both(
-    data: Bytes, rows: RecordTable, key_ends: Offsets, keys: Bytes, value_ends: Offsets, values: Bytes
+    data: Bytes,
+    rows: RecordTable,
+    key_ends: ArrowOffsets,
+    keys: Bytes,
+    value_ends: ArrowOffsets,
+    values: Bytes,
 ) -> bool:
     """Copy keys and values in one pass over the rows, which is faster than two; False at the first null.
 
@@ -81,11 +88,11 @@ def gather_both(
 def gather_headers(
     data: Bytes,
     rows: RecordTable,
-    ends: Offsets,
+    ends: ArrowOffsets,
     validity: Bytes,
-    key_ends: Offsets,
+    key_ends: ArrowOffsets,
     keys: Bytes,
-    value_ends: Offsets,
+    value_ends: ArrowOffsets,
     values: Bytes,
     value_validity: Bytes,
 ) -> tuple[int, int, Any]:

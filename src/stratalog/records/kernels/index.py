@@ -37,7 +37,7 @@ PROGRESS = rows_of(
     ],
 )
 ProgressTable = NDArray[np.void]
-Entries = NDArray[np.int64]  # rows of two: (offset, position) or (timestamp, offset)
+EntryRows = NDArray[np.int64]  # rows of two: (offset, position) or (timestamp, offset)
 
 # What came of indexing.
 INDEXED = 0
@@ -57,8 +57,8 @@ def index_batches(
     interval: int,
     room: tuple[int, int],
     progress: ProgressTable,
-    offset_entries: Entries,
-    time_entries: Entries,
+    offset_entries: EntryRows,
+    time_entries: EntryRows,
 ) -> tuple[int, int, int, int]:
     """The entries that these batches bring; `shift` added to a batch's position is its place in the file.
 

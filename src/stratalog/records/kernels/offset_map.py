@@ -24,7 +24,7 @@ AHEAD = 12  # rows whose slots are asked for before they are needed: a slot is n
 # How far a map has come; an array, so that a kernel can change it.
 ENTRIES, LATEST = 0, 1
 
-Slots = Any  # NDArray[np.uint64]; a prefetch takes any array, but is declared for bytes
+MapSlots = Any  # NDArray[np.uint64]; a prefetch takes any array, but is declared for bytes
 Hashes = NDArray[np.uint64]
 
 
@@ -35,7 +35,7 @@ def _home(high: Any, slots_count: Any) -> Any:
 
 
 @inlined
-def _ask_for(slots: Slots, slots_count: Any, high: Any) -> None:
+def _ask_for(slots: MapSlots, slots_count: Any, high: Any) -> None:
     """Ask for the two cache lines in which a search for this hash begins: in a full map it takes both."""
     at = _home(high, slots_count) * WORDS
     prefetch(slots, at)
@@ -43,7 +43,7 @@ def _ask_for(slots: Slots, slots_count: Any, high: Any) -> None:
 
 
 @inlined
-def _find(slots: Slots, slots_count: Any, low: Any, high: Any) -> Any:
+def _find(slots: MapSlots, slots_count: Any, low: Any, high: Any) -> Any:
     """Where the words of this hash begin, or of the empty slot that it would take."""
     slot = _home(high, slots_count)
     at = slot * WORDS
@@ -57,7 +57,7 @@ def _find(slots: Slots, slots_count: Any, low: Any, high: Any) -> Any:
 
 @kernel
 def put_records(
-    slots: Slots,
+    slots: MapSlots,
     capacity: int,
     state: NDArray[np.int64],
     batches: BatchTable,
@@ -98,7 +98,7 @@ def put_records(
 
 
 @kernel
-def get_offsets(slots: Slots, hashes: Hashes, found: NDArray[np.int64]) -> None:
+def get_offsets(slots: MapSlots, hashes: Hashes, found: NDArray[np.int64]) -> None:
     """The offset that is noted for each hash; -1 where none is."""
     slots_count = len(slots) // WORDS
     for i in range(len(hashes)):
@@ -110,7 +110,7 @@ def get_offsets(slots: Slots, hashes: Hashes, found: NDArray[np.int64]) -> None:
 
 @kernel
 def put_sampled(
-    slots: Slots,
+    slots: MapSlots,
     capacity: int,
     state: NDArray[np.int64],
     batches: BatchTable,

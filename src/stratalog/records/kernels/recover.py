@@ -16,10 +16,10 @@ from stratalog.records.kernels import index as indexing
 from stratalog.records.kernels import scan as gathering
 from stratalog.records.kernels import walk as walking
 from stratalog.records.kernels.crc32c import crc32c, crc32c_of_three
-from stratalog.records.kernels.index import Entries, ProgressTable, index_batches
+from stratalog.records.kernels.index import EntryRows, ProgressTable, index_batches
 from stratalog.records.kernels.jit import inlined, kernel
 from stratalog.records.kernels.memory import Bytes, load_i32, load_i64, load_u8, load_u32
-from stratalog.records.kernels.scan import Table, gather
+from stratalog.records.kernels.scan import ScanTable, gather
 from stratalog.records.kernels.walk import LOG_OVERHEAD, MAGIC_AT, SMALLEST_V2, BatchTable, walk
 
 ROWS = 128  # of the table: 12 KiB
@@ -49,9 +49,9 @@ def recover(
     interval: int,
     table: BatchTable,
     facts: NDArray[np.int64],
-    indexes: tuple[ProgressTable, Entries, Entries],
+    indexes: tuple[ProgressTable, EntryRows, EntryRows],
     producers: tuple[
-        NDArray[np.int64], NDArray[np.int32], Table, NDArray[np.int64], Table, NDArray[np.int64]
+        NDArray[np.int64], NDArray[np.int32], ScanTable, NDArray[np.int64], ScanTable, NDArray[np.int64]
     ],
 ) -> tuple[int, int]:
     """Take in the good batches of data[start:end], which is byte `shift` of the file on.
@@ -131,7 +131,7 @@ def _take_plain(
     base_offset: int,
     interval: int,
     facts: NDArray[np.int64],
-    indexes: tuple[ProgressTable, Entries, Entries],
+    indexes: tuple[ProgressTable, EntryRows, EntryRows],
     latest_epoch: int,
 ) -> int:
     """Take in good batches that say nothing of producers or new epochs; the position of the first other one.

@@ -62,7 +62,7 @@ TRANSACTIONAL, CONTROL, LOG_APPEND_TIME = 1 << 4, 1 << 5, 1 << 3
 MARKER_SIZE = 17  # of the record in a marker's batch as every broker writes it
 SEQUENCE_MASK = 2**31 - 1
 
-Table = NDArray[np.void]
+ScanTable = NDArray[np.void]
 
 
 @kernel
@@ -72,9 +72,9 @@ def gather(
     start: int,
     counts: NDArray[np.int64],
     slots: NDArray[np.int32],
-    producers: Table,
+    producers: ScanTable,
     recent: NDArray[np.int64],
-    events: Table,
+    events: ScanTable,
     epochs: NDArray[np.int64],
 ) -> tuple[int, int]:
     """Take in the batches from row `start` on; returns (the first row that is not, how far it came).
@@ -131,9 +131,9 @@ def _add_data(
     batch: Any,
     counts: NDArray[np.int64],
     slots: NDArray[np.int32],
-    producers: Table,
+    producers: ScanTable,
     recent: NDArray[np.int64],
-    events: Table,
+    events: ScanTable,
 ) -> None:
     row_number = _row_of(batch.producer_id, batch.producer_epoch, counts, slots, producers)
     producer: Any = producers[row_number]
@@ -164,8 +164,8 @@ def end_txn(
     timestamp: int,
     counts: NDArray[np.int64],
     slots: NDArray[np.int32],
-    producers: Table,
-    events: Table,
+    producers: ScanTable,
+    events: ScanTable,
 ) -> None:
     """Take in a marker. There is room: `gather` looks before every batch."""
     producer: Any = producers[_row_of(batch.producer_id, batch.producer_epoch, counts, slots, producers)]
@@ -187,7 +187,12 @@ def _see_epoch(producer: Any, epoch: int) -> None:
 
 @inlined
 def _add_event(
-    events: Table, counts: NDArray[np.int64], kind: int, batch: Any, timestamp: int, coordinator_epoch: int
+    events: ScanTable,
+    counts: NDArray[np.int64],
+    kind: int,
+    batch: Any,
+    timestamp: int,
+    coordinator_epoch: int,
 ) -> None:
     event: Any = events[counts[1]]
     event.kind = kind
@@ -201,7 +206,7 @@ def _add_event(
 
 @inlined
 def _row_of(
-    producer_id: int, epoch: int, counts: NDArray[np.int64], slots: NDArray[np.int32], producers: Table
+    producer_id: int, epoch: int, counts: NDArray[np.int64], slots: NDArray[np.int32], producers: ScanTable
 ) -> int:
     """The producer's row, a new one if need be. Brokers hand out ids one by one, so an id is its own hash."""
     mask = len(slots) - 1
@@ -228,7 +233,7 @@ def _row_of(
 
 
 @kernel
-def fill_slots(producers: Table, count: int, slots: NDArray[np.int32]) -> None:
+def fill_slots(producers: ScanTable, count: int, slots: NDArray[np.int32]) -> None:
     """Enter the first `count` producers into new slots."""
     mask = len(slots) - 1
     slots[:] = -1

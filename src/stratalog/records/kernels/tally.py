@@ -34,12 +34,12 @@ SLOT = rows_of(
     ],
 )
 AMOUNTS = 5  # versions to draws
-Slots = NDArray[np.void]
+TallySlots = NDArray[np.void]
 
 
 @kernel
 def tally(
-    slots: Slots,
+    slots: TallySlots,
     keys: NDArray[np.uint8],
     state: NDArray[np.int64],
     missed: NDArray[np.float64],
@@ -88,7 +88,9 @@ def tally(
 
 
 @kernel
-def put_back(slots: Slots, keys: NDArray[np.uint8], old: Slots, old_keys: NDArray[np.uint8]) -> None:
+def put_back(
+    slots: TallySlots, keys: NDArray[np.uint8], old: TallySlots, old_keys: NDArray[np.uint8]
+) -> None:
     """Put slots into an empty table, with their keys."""
     count = len(slots)
     for i in range(len(old)):

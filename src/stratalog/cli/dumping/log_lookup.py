@@ -7,13 +7,13 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from stratalog.buffers import aligned_buffer
-from stratalog.cli.dumping.chunks import Chunk
 from stratalog.cli.dumping.runs import RecordReader
 from stratalog.files.disk import ReadFile
 from stratalog.files.reading import DiskReader
 from stratalog.records.batch import LOG_OVERHEAD
 from stratalog.records.kernels.walk import SMALLEST_V0, SMALLEST_V1, SMALLEST_V2
 from stratalog.records.walk import new_table, walk_batches
+from stratalog.segment.headers import BatchChunk
 
 NO_TIMESTAMP = -1
 # Base offset, length, leader epoch, magic, CRC, attributes and last offset delta: the first 27 bytes of a
@@ -33,7 +33,7 @@ class BatchPlace(NamedTuple):
     magic: int
 
 
-class LogView:
+class LogLookup:
     """A log open for looking things up; `exists` is False where there is no such file."""
 
     def __init__(self, disk: DiskReader, path: str) -> None:
@@ -90,7 +90,7 @@ class LogView:
         size = self._disk.read_into(self._file, data, batch.position)
         walk = walk_batches(data, end=size, table=new_table(1), check_crc=False)
         largest = NO_TIMESTAMP
-        for records in self._reader.read(Chunk(data, walk.headers, batch.position)):
+        for records in self._reader.read(BatchChunk(data, walk.headers, batch.position)):
             if len(records.rows):
                 largest = max(largest, int(records.rows["timestamp"].max()))
         return largest
