@@ -65,7 +65,7 @@ def test_every_report_ends_with_a_verdict(
 
 def test_the_manual_says_which_commands_take_which_options() -> None:
     manual = (Path(__file__).parents[2] / "docs" / "cli.md").read_text("utf-8")
-    _, _, text = manual.partition("The options that several commands have:\n\n")
+    _, _, text = manual.partition("These options are shared by several commands:\n\n")
     rows = [line.strip("| ").split(" | ") for line in text.partition("\n\n")[0].splitlines()[2:]]
 
     assert len(rows) > 5
