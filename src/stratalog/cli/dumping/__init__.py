@@ -6,7 +6,7 @@ contents      control records and decoded records, where the kernels' text is no
 files         dumps file after file, each by its kind
 indexes       .index, .timeindex and .txnindex, compared with the log
 json_batches  batches and records as JSON
-log_view      looks up single batches of a log, to compare an index with
+log_lookup    looks up single batches of a log, to compare an index with
 logs          .log and .checkpoint files
 names         which files a dump knows, and which of them a directory has
 options       what was asked of a dump, by the names of Kafka's options
