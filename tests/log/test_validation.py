@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,20 +20,12 @@ from stratalog.errors import (
 from stratalog.log.append import analyze
 from stratalog.log.origin import AppendOrigin
 from stratalog.log.validation import ValidatedSet, validate_and_assign_offsets
-from stratalog.records.batch import (
-    BatchHeader,
-    TimestampType,
-    set_last_offset,
-    set_max_timestamp,
-    set_partition_leader_epoch,
-    write_crc,
-)
+from stratalog.records.batch import TimestampType, write_crc
 from stratalog.records.build import BatchOptions, Record, build_batch
 from stratalog.records.compression import Codec
-from stratalog.records.kernels.validate import stamp_batch
 from stratalog.records.reader import RecordBatch, read_batches
-from stratalog.records.walk import walk_batches
 from tests import naive
+from tests.records.changing import changed
 from tests.records.golden import COMMIT_MARKER, TWO_RECORDS
 
 NOW = 1_700_000_000_000
@@ -67,14 +58,6 @@ def only_batch(taken: ValidatedSet) -> RecordBatch:
 
 def records(*timestamps: int, key: bytes | None = b"k") -> list[Record]:
     return [Record(i, timestamp, key, b"value %d" % i) for i, timestamp in enumerate(timestamps)]
-
-
-def changed(batch: bytes, **fields: int) -> bytes:
-    """The batch with other header fields, and the CRC to go with them."""
-    out = bytearray(batch)
-    out[:61] = BatchHeader.unpack(out)._replace(**fields).pack()
-    write_crc(out, 0, len(out))
-    return bytes(out)
 
 
 # Taken in place
@@ -427,31 +410,6 @@ def test_records_are_judged_as_by_the_slow_twin(
 def naive_records(data: bytes) -> list[naive.Record]:
     (batch,) = naive.walk(data)[0]
     return list(naive.decode_v2(batch, data[61:]))
-
-
-@given(
-    st.integers(0, 2**62),
-    st.integers(-1, 2**31 - 1),
-    st.sampled_from(TimestampType).filter(lambda kind: kind >= 0),
-    st.integers(-1, 2**62),
-    st.integers(0, 2**7 - 1).map(lambda bits: bits & ~7),
-)
-def test_a_stamped_batch_is_one_whose_fields_were_set_one_by_one(
-    last_offset: int, epoch: int, kind: TimestampType, max_timestamp: int, attributes: int
-) -> None:
-    batch = changed(TWO_RECORDS, attributes=attributes)
-    expected = bytearray(batch)
-    set_last_offset(expected, last_offset)
-    set_partition_leader_epoch(expected, epoch)
-    set_max_timestamp(expected, kind, max_timestamp)
-
-    data = np.frombuffer(bytearray(batch), np.uint8)
-    rows = walk_batches(data).headers
-    is_append_time = kind is TimestampType.LOG_APPEND_TIME
-    stamp_batch(data, rows, last_offset, epoch, is_append_time, max_timestamp)
-
-    assert data.tobytes() == expected
-    assert rows[0].item() == walk_batches(expected).headers[0].item()
 
 
 @given(st.data(), st.sampled_from(Codec), st.sampled_from(["producer", "uncompressed", "zstd"]))

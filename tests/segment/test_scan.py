@@ -12,7 +12,6 @@ from stratalog.files.disk import Disk, ReadFile
 from stratalog.files.disk import Path as DiskPath
 from stratalog.records.build import BatchOptions, Record, build_batch
 from stratalog.records.control import ControlType
-from stratalog.records.kernels import recover as kernel
 from stratalog.segment import producers
 from stratalog.segment import scan as scanning
 from stratalog.segment.producers import BatchMetadata, TxnEvent, TxnEventKind
@@ -30,9 +29,11 @@ from tests.segment.making import (
     records,
     reopened,
 )
+from tests.segment.scanning import scan, scan_of
 
 if TYPE_CHECKING:
     from stratalog.files.disk import Target
+
 
 # What the brokers of the fixtures were told; the metadata log has settings of its own.
 INTERVAL, METADATA_INTERVAL = 512, 4096
@@ -41,16 +42,6 @@ INDEX_SIZES = {".index": 4096, ".timeindex": 4092}
 
 def interval_of(partition: Partition) -> int:
     return METADATA_INTERVAL if partition.name.startswith("__cluster_metadata") else INTERVAL
-
-
-def scan(log: Path, interval: int = 4096) -> SegmentScan:
-    return scan_segment(Disk(), log, int(log.name.split(".")[0]), index_interval_bytes=interval)
-
-
-def scan_of(folder: Path, *batches: bytes, base_offset: int = 0, interval: int = 0) -> SegmentScan:
-    log = folder / f"{base_offset:020d}.log"
-    log.write_bytes(b"".join(batches))
-    return scan(log, interval)
 
 
 def segments(state: str) -> list[tuple[Partition, Path]]:
@@ -201,24 +192,6 @@ def test_a_flipped_bit_ends_the_scan_at_its_batch(tmp_path: Path, damaged: int) 
 
     assert (found.stop, found.valid_size, found.next_offset) == (ScanStop.WRONG_CRC, before, damaged)
     assert "its header says" in found.reason
-
-
-@pytest.mark.parametrize("damaged", range(9))
-def test_a_flipped_bit_is_found_among_batches_summed_side_by_side(tmp_path: Path, damaged: int) -> None:
-    """Behind what fills the kernel's table: small batches in threes, and large ones between them."""
-    lead = [records(offset, "hello") for offset in range(kernel.ROWS)]
-    words = (1, 2, 3, 600, 3, 1, 700, 4, 5)
-    batches = [records(len(lead) + number, "hello" * count) for number, count in enumerate(words)]
-    before = sum(map(len, [*lead, *batches[:damaged]]))
-    bad = bytearray(batches[damaged])
-    bad[-1] ^= 4
-    batches[damaged] = bytes(bad)
-
-    found = scan_of(tmp_path, *lead, *batches)
-
-    end = len(lead) + damaged
-    assert (found.stop, found.valid_size, found.next_offset) == (ScanStop.WRONG_CRC, before, end)
-    assert found.batches_count == end
 
 
 def test_an_offset_too_far_from_the_base_ends_the_scan(tmp_path: Path) -> None:

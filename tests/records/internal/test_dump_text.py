@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stratalog.errors import InvalidRecordError
 from stratalog.records.internal.dump_text import control_contents, record_contents
+from stratalog.records.internal_topics import INTERNAL_TOPICS
 from tests.records.internal.vectors import Dumped, dumped, from_a_broker
 
 
@@ -63,3 +66,21 @@ def test_a_damaged_value_is_told_in_the_place_of_the_key() -> None:
 def test_a_record_without_a_key_stops_the_tool() -> None:
     with pytest.raises(InvalidRecordError, match="message had a missing key"):
         record_contents("__share_group_state", 0, None, b"\x00\x00")
+
+
+@given(
+    st.sampled_from(sorted(INTERNAL_TOPICS)),
+    st.binary(max_size=40),
+    st.none() | st.binary(max_size=60),
+    st.data(),
+)
+def test_the_dump_text_of_a_record_with_a_key_is_always_there(
+    topic: str, key: bytes, value: bytes | None, data: st.DataObject
+) -> None:
+    # Half of the keys start with a type that exists, or nothing but the unknown would be seen.
+    if data.draw(st.booleans()):
+        key = data.draw(st.integers(0, 25)).to_bytes(2, "big") + key
+
+    contents = record_contents(topic, 5, key, value)
+
+    assert contents.key is not None or contents.payload is not None

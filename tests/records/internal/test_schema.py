@@ -1,16 +1,24 @@
 from __future__ import annotations
 
+import json
+from contextlib import suppress
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stratalog.errors import InvalidRecordError
+from stratalog.records.internal.json_text import to_json
 from stratalog.records.internal.schema import (
     UNKNOWN_TAGS,
+    Schema,
     Versions,
     all_schemas,
     decode_message,
     find_schema,
     schema_named,
 )
+from tests.records.internal.damage import mutate
 from tests.records.internal.vectors import Message, messages
 
 
@@ -130,3 +138,40 @@ def test_kafkas_notation_of_versions(text: str, inside: list[int], outside: list
 
     assert all(version in versions for version in inside)
     assert not any(version in versions for version in outside)
+
+
+FULL = [message for message in messages() if message.variant == "full"]
+
+
+def decode_or_refuse(schema: Schema, version: int, raw: bytes) -> None:
+    with suppress(InvalidRecordError):
+        values, end = decode_message(schema, version, raw)
+        assert 0 <= end <= len(raw)
+        json.loads(to_json(schema, version, values))
+
+
+@given(st.sampled_from(all_schemas()), st.data())
+def test_random_bytes_are_decoded_or_refused(schema: Schema, data: st.DataObject) -> None:
+    version = data.draw(st.integers(schema.versions.first, schema.versions.last))
+
+    decode_or_refuse(schema, version, data.draw(st.binary(max_size=200)))
+
+
+@given(st.sampled_from(messages()), st.data())
+def test_mutated_messages_are_decoded_or_refused(message: Message, data: st.DataObject) -> None:
+    decode_or_refuse(schema_named(message.schema), message.version, mutate(message.raw, data))
+
+
+@given(st.sampled_from([message for message in FULL if message.raw]), st.data())
+def test_a_message_cut_short_is_refused(message: Message, data: st.DataObject) -> None:
+    cut = data.draw(st.integers(0, len(message.raw) - 1))
+
+    with pytest.raises(InvalidRecordError):
+        decode_message(schema_named(message.schema), message.version, message.raw[:cut])
+
+
+def test_lengths_at_the_edge_of_int32_do_not_allocate() -> None:
+    for lie in (b"\x7f\xff\xff\xff", b"\x80\x00\x00\x00", b"\xff\xff\xff\xff\x07", b"\xff\xff\xff\xff\x0f"):
+        for schema in all_schemas():
+            for version in range(schema.versions.first, schema.versions.last + 1):
+                decode_or_refuse(schema, version, lie * 20)

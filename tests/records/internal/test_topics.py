@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stratalog.errors import InvalidRecordError
+from stratalog.records.internal.dump_text import control_contents
 from stratalog.records.internal.topics import UNKNOWN, decode_control, decode_internal
-from stratalog.records.internal_topics import is_internal
-from tests.records.internal.vectors import dumped, from_a_broker, messages
+from tests.records.internal.damage import mutate
+from tests.records.internal.vectors import Dumped, dumped, from_a_broker, messages
 
 # Records that a broker wrote; what they say is in vectors.jsonl, by the dump tool.
 TOPIC = next(record for record in from_a_broker() if '"TOPIC_RECORD"' in record.text)
@@ -108,8 +113,14 @@ def test_a_coordinators_record_needs_a_key() -> None:
         decode_internal("__transaction_state", None, b"\x00\x00")
 
 
-def test_only_topics_with_schemas_are_internal() -> None:
-    assert all(is_internal(record.topic) for record in dumped() if record.topic != "control")
-    assert not is_internal("__remote_log_metadata")
-    with pytest.raises(KeyError):
-        decode_internal("orders", b"", b"")
+@given(st.sampled_from(dumped()), st.data())
+def test_mutated_records_are_decoded_or_refused(record: Dumped, data: st.DataObject) -> None:
+    key = None if record.key is None else mutate(record.key, data)
+    value = None if record.value is None else mutate(record.value, data)
+
+    with suppress(InvalidRecordError):
+        if record.topic == "control":
+            decode_control(key, value)
+            control_contents(key, value)
+        else:
+            decode_internal(record.topic, key, value)

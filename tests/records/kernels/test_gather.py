@@ -20,7 +20,7 @@ from stratalog.records.kernels.gather import (
     gather_micros,
     gather_offsets,
 )
-from stratalog.records.kernels.memory import Bytes, byte_array, copy_bytes
+from stratalog.records.kernels.memory import Bytes, byte_array
 from stratalog.records.walk import walk_batches
 from tests.records.strategies import Encoded, v2_batches
 
@@ -51,21 +51,6 @@ def bits(validity: Bytes, count: int) -> list[bool]:
 
 def slices(data: Bytes, ends: np.ndarray) -> list[bytes]:
     return [data[start:end].tobytes() for start, end in pairwise(ends)]
-
-
-SIZES = [*range(0, 70), 127, 128, 129, 1000]
-
-
-@pytest.mark.parametrize("to", [0, 3])
-@pytest.mark.parametrize("start", [0, 5])
-def test_a_copy_of_any_size_writes_its_range_and_nothing_else(start: int, to: int) -> None:
-    data = np.arange(1100, dtype=np.uint32).astype(np.uint8)
-
-    for size in SIZES:
-        out = np.full(size + to + 40, CANARY, np.uint8)
-        copy_bytes(out, to, data, start, size)
-        expected = bytes([CANARY]) * to + data[start : start + size].tobytes() + bytes([CANARY]) * 40
-        assert out.tobytes() == expected, size
 
 
 @given(v2_batches(codec=Codec.NONE), st.sampled_from([KEY, VALUE]))

@@ -15,7 +15,7 @@ from tests.kafka.jars import find_java, resolve
 from tests.records.internal import vectors
 
 pytestmark = pytest.mark.kafka
-TOOL = Path(__file__).parents[3] / "tools" / "read_kafka_schemas.py"
+TOOL = Path(__file__).parents[2] / "tools" / "read_kafka_schemas.py"
 
 
 def test_the_table_is_what_the_jars_hold(tmp_path: Path) -> None:

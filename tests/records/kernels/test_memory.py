@@ -1,0 +1,23 @@
+"""Copies of any size, beside memory that nobody may touch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stratalog.records.kernels.memory import copy_bytes
+
+CANARY = 0xA5
+SIZES = [*range(0, 70), 127, 128, 129, 1000]
+
+
+@pytest.mark.parametrize("to", [0, 3])
+@pytest.mark.parametrize("start", [0, 5])
+def test_a_copy_of_any_size_writes_its_range_and_nothing_else(start: int, to: int) -> None:
+    data = np.arange(1100, dtype=np.uint32).astype(np.uint8)
+
+    for size in SIZES:
+        out = np.full(size + to + 40, CANARY, np.uint8)
+        copy_bytes(out, to, data, start, size)
+        expected = bytes([CANARY]) * to + data[start : start + size].tobytes() + bytes([CANARY]) * 40
+        assert out.tobytes() == expected, size

@@ -1,0 +1,73 @@
+"""The tests are the same tree as the source: src/stratalog/a/b.py is tested by tests/a/test_b.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import stratalog
+
+SOURCE = Path(stratalog.__file__).parent
+TESTS = Path(__file__).parent
+
+# Packages whose tests have been put in order.
+MIRRORED = ("records", "records/codecs", "records/internal", "records/kernels")
+
+# Modules without a test file of their own.
+WITHOUT_TESTS: dict[str, str] = {}
+
+# Test files without a module of their name: what several modules do together.
+SCENARIOS = {
+    "records/test_fixtures.py": "every partition of real brokers, through all readers and the encoder",
+}
+
+
+def folder_of(name: str) -> str:
+    return name.rpartition("/")[0]
+
+
+def names(root: Path, pattern: str) -> list[str]:
+    files = (file.relative_to(root).as_posix() for file in root.rglob(pattern))
+    return sorted(name for name in files if folder_of(name) in MIRRORED)
+
+
+def file_for(module: str) -> str:
+    folder, _, file = module.rpartition("/")
+    return f"{folder}/test_{file}".lstrip("/")
+
+
+MODULES = [name for name in names(SOURCE, "*.py") if not name.endswith("__init__.py")]
+TEST_FILES = names(TESTS, "test_*.py")
+
+
+def test_each_module_has_a_test_file_of_its_name() -> None:
+    missing = {
+        f"src/stratalog/{module}": f"tests/{file_for(module)}"
+        for module in MODULES
+        if module not in WITHOUT_TESTS and not (TESTS / file_for(module)).exists()
+    }
+
+    assert missing == {}, (
+        "Each of these modules needs this test file: move the tests that are about the module there. "
+        "Only a module with nothing to test goes to WITHOUT_TESTS, with the reason."
+    )
+
+
+def test_each_test_file_has_a_module_of_its_name() -> None:
+    tested = {file_for(module) for module in MODULES}
+    stray = [f"tests/{name}" for name in TEST_FILES if name not in tested and name not in SCENARIOS]
+
+    assert stray == [], (
+        "No module has the name of these test files: name them for the module they test, or split them. "
+        "Only what several modules do together goes to SCENARIOS, with the reason."
+    )
+
+
+def test_each_exception_is_still_one() -> None:
+    needless = [module for module in WITHOUT_TESTS if (TESTS / file_for(module)).exists()]
+    gone = [module for module in WITHOUT_TESTS if not (SOURCE / module).exists()]
+    gone += [name for name in SCENARIOS if not (TESTS / name).exists()]
+    tested = {file_for(module) for module in MODULES}
+
+    assert needless == []
+    assert gone == []
+    assert [name for name in SCENARIOS if name in tested] == []
