@@ -13,6 +13,7 @@ SOURCE = Path(stratalog.__file__).parent
 # What each may import, besides itself. `records` uses neither `files` nor `engine`: it is given buffers.
 ORDER = [
     "version",
+    "limits",
     "errors",
     "clock",
     "buffers",

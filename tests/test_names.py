@@ -1,4 +1,4 @@
-"""One word for one thing: no two public classes or type aliases share a name."""
+"""One word for one thing: no two public classes or type aliases share a name, and a limit is written once."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import stratalog
 
 SOURCE = Path(stratalog.__file__).parent
 ALIAS = re.compile(r"[A-Z][A-Z0-9]*[a-z]\w*")  # as classes are written; a constant has capitals only
+LIMIT = re.compile(r"_?U?INT\d+_(MIN|MAX)")
 
 
 def modules() -> Iterator[tuple[str, ast.Module]]:
@@ -57,3 +58,47 @@ def make():
 """
 
     assert sorted(public_types(ast.parse(source))) == ["Alias", "Inner", "Plain", "Typed"]
+
+
+def limits_written(tree: ast.AST) -> Iterator[int]:
+    """The lines in which a limit gets a value, or the largest or smallest number of a type is spelt out."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) if LIMIT.fullmatch(name):
+                yield node.lineno
+            case ast.BinOp(left=power, op=ast.Sub(), right=ast.Constant(value=1)) if is_power(power):
+                yield node.lineno
+            case ast.UnaryOp(op=ast.USub(), operand=power) if is_power(power):
+                yield node.lineno
+            case ast.Constant(value=int(number)) if number in (2**15 - 1, 2**31 - 1, 2**63 - 1):
+                yield node.lineno
+
+
+def is_power(node: ast.AST) -> bool:
+    """2**15, 2**31 or 2**63, in either spelling."""
+    match node:
+        case ast.BinOp(left=ast.Constant(value=2), op=ast.Pow(), right=ast.Constant(value=bits)):
+            return bits in (15, 31, 63)
+        case ast.BinOp(left=ast.Constant(value=1), op=ast.LShift(), right=ast.Constant(value=bits)):
+            return bits in (15, 31, 63)
+    return False
+
+
+def test_limits_are_written_once() -> None:
+    found = {module for module, tree in modules() if any(limits_written(tree))}
+
+    assert found == {"limits.py"}
+
+
+def test_a_second_definition_of_a_limit_is_seen() -> None:
+    sources = [
+        "INT64_MAX = theirs",
+        "_INT32_MIN, other = 1, 2",
+        "HIGHEST = 2**31 - 1",
+        "if x > (1 << 63) - 1: pass",
+        "LOWEST = -(2**63)",
+        "f(2147483647)",
+    ]
+
+    assert all(any(limits_written(ast.parse(source))) for source in sources)
+    assert not any(limits_written(ast.parse("x = 2**31; y = INT32_MAX + 1; z = 2**30 - 1; n = -1")))

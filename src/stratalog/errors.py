@@ -54,6 +54,8 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
+from stratalog.limits import INT32_MAX
+
 
 class StratalogError(Exception):
     """The root: whoever catches this catches everything Stratalog raises on purpose."""
@@ -467,7 +469,7 @@ class SegmentOffsetOverflowError(StratalogError):
         self.offset = offset
         super().__init__(
             f"{os.path.basename(self.path)}: offset {offset} is not from {base_offset} to "
-            f"{base_offset + 2**31 - 1}, which a segment with this base offset can hold."
+            f"{base_offset + INT32_MAX}, which a segment with this base offset can hold."
         )
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from stratalog.config import LogConfig
-from stratalog.log.roll import INT32_MAX, RollParams, RollReason, random_jitter_ms, roll_reason
+from stratalog.limits import INT32_MAX
+from stratalog.log.roll import RollParams, RollReason, random_jitter_ms, roll_reason
 from tests.log.model import NOW, Machine, batch
 
 HOUR_MS = 3_600_000

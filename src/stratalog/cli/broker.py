@@ -8,7 +8,8 @@ from pathlib import Path
 
 from stratalog.config import ServerConfig, parse_properties, read_server_properties
 from stratalog.errors import UsageError
-from stratalog.files.names import INT32_MAX, parse_number
+from stratalog.files.names import parse_number
+from stratalog.limits import INT32_MAX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,9 +6,10 @@ import sys
 
 import click
 
-from stratalog.cli.dumping.options import INT32_MAX, Decoder, DumpOptions, FieldDecoder
+from stratalog.cli.dumping.options import Decoder, DumpOptions, FieldDecoder
 from stratalog.cli.dumping.printer import Printer
 from stratalog.cli.output import ExitCode, Output, json_option
+from stratalog.limits import INT32_MAX
 
 DEFAULT_MAX_MESSAGE_SIZE = 5 * 1024 * 1024
 SAME_AS_KAFKA = 1  # what its tool ends with for whatever is wrong, usage included

@@ -10,9 +10,8 @@ from functools import cache
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from stratalog.errors import ConfigError
+from stratalog.limits import INT32_MAX, INT64_MAX
 
-INT32_MAX = (1 << 31) - 1
-INT64_MAX = (1 << 63) - 1
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
 

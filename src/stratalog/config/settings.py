@@ -9,17 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from stratalog.config.keys import (
-    HOUR_MS,
-    INT64_MAX,
-    MINUTE_MS,
-    ConfigValue,
-    check_fields,
-    parse_all,
-    setting,
-    values_of,
-)
+from stratalog.config.keys import HOUR_MS, MINUTE_MS, ConfigValue, check_fields, parse_all, setting, values_of
 from stratalog.errors import ConfigError
+from stratalog.limits import INT64_MAX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

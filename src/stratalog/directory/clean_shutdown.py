@@ -19,8 +19,9 @@ import os
 
 from stratalog.errors import DiskError
 from stratalog.files.disk import Path
-from stratalog.files.names import CLEAN_SHUTDOWN, INT64_MAX, INT64_MIN, parse_number
+from stratalog.files.names import CLEAN_SHUTDOWN, parse_number
 from stratalog.files.reading import DiskReader
+from stratalog.limits import INT64_MAX, INT64_MIN
 
 VERSION = 0
 UNKNOWN_EPOCH = -1

@@ -53,6 +53,7 @@ from stratalog.files.names import (
     parse_segment_file,
 )
 from stratalog.files.reading import DiskReader
+from stratalog.limits import INT64_MAX
 from stratalog.log.api.view import LogView
 from stratalog.log.checkpoint_file import OffsetCheckpointFile
 from stratalog.log.kept_marks import KeptMarks
@@ -64,7 +65,6 @@ from stratalog.log.scheduler import Scheduler
 
 logger = logging.getLogger(__name__)
 
-INT64_MAX = 2**63 - 1
 _ADVICE = (
     "let open_log keep these bytes on another disk with quarantine=DIR, or open the log with read_only=True, "
     "which reads everything before them."

@@ -19,8 +19,9 @@ from datetime import UTC, datetime
 from stratalog.config import parse_properties
 from stratalog.errors import CorruptCheckpointError, UsageError
 from stratalog.files.disk import Disk, Path
-from stratalog.files.names import INT32_MAX, META_PROPERTIES, parse_number
+from stratalog.files.names import META_PROPERTIES, parse_number
 from stratalog.files.reading import DiskReader
+from stratalog.limits import INT32_MAX
 from stratalog.log.partition_metadata import topic_id_from_text
 
 VERSIONS = (0, 1)

@@ -32,8 +32,6 @@ from stratalog.directory.owners import out_of_reach
 from stratalog.errors import CheckpointNumberError, CorruptCheckpointError, DiskError
 from stratalog.files.entries import EntryKind, Path
 from stratalog.files.names import (
-    INT64_MAX,
-    INT64_MIN,
     LEADER_EPOCH_CHECKPOINT,
     META_PROPERTIES,
     PARTITION_METADATA,
@@ -42,6 +40,7 @@ from stratalog.files.names import (
     parse_number,
 )
 from stratalog.files.reading import DiskReader
+from stratalog.limits import INT64_MAX, INT64_MIN
 from stratalog.log.epochs import LeaderEpochFileCache
 from stratalog.log.partition_metadata import PartitionMetadataFile
 

@@ -31,8 +31,9 @@ from uuid import UUID
 
 from stratalog.errors import CorruptCheckpointError, InvalidNameError
 from stratalog.files.disk import Disk
-from stratalog.files.names import INT64_MAX, TopicPartition, parse_partition_directory
+from stratalog.files.names import TopicPartition, parse_partition_directory
 from stratalog.files.reading import DiskReader
+from stratalog.limits import INT64_MAX
 from stratalog.log.partition_metadata import topic_id_from_text, topic_id_to_text
 
 JOURNAL = "stratalog-write.json"

@@ -21,6 +21,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from stratalog.errors import InvalidNameError
+from stratalog.limits import INT32_MAX, INT64_MAX, INT64_MIN
 
 LOCK = ".lock"
 META_PROPERTIES = "meta.properties"
@@ -43,8 +44,6 @@ TEMPORARY_SUFFIX = ".tmp"  # of a small file that is being replaced
 
 MAX_TOPIC_LENGTH = 249
 MAX_DIRECTORY_LENGTH = 255  # what common file systems allow for one name
-INT32_MAX = (1 << 31) - 1
-INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 
 # Java's \S knows ASCII white space only; its parseInt and parseLong take a sign and digits of any script.
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]+")

@@ -20,8 +20,9 @@ from stratalog.errors import (
     RecordTooLargeError,
     StratalogError,
 )
+from stratalog.limits import INT32_MAX, INT64_MAX
 from stratalog.log.origin import AppendOrigin
-from stratalog.records.batch import INT32_MAX, LOG_OVERHEAD
+from stratalog.records.batch import LOG_OVERHEAD
 from stratalog.records.columns import wrong_crc
 from stratalog.records.compression import Codec
 from stratalog.records.kernels import validate as kernels
@@ -37,7 +38,6 @@ LENGTH_AT = 8
 _LENGTH = struct.Struct(">i")
 _CODECS = tuple(Codec)
 _CLIENT, _, _REPLICATION, _RAFT_LEADER = AppendOrigin  # an Enum's member is found more slowly than a name
-_INT64_MAX = 2**63 - 1
 _MOST_ROWS = 4096  # to begin with; more are made where a set has more
 
 
@@ -95,7 +95,7 @@ def analyze(
         origin is _CLIENT,
         leader_epoch if origin is _RAFT_LEADER else kernels.ANY_EPOCH,
         leader_epoch if origin is _REPLICATION else INT32_MAX,
-        _INT64_MAX if max_message_bytes is None else max_message_bytes,
+        INT64_MAX if max_message_bytes is None else max_message_bytes,
     )
     batches = _new_table(1 if origin.assigns_offsets else _expected_rows(array))
     count, position, stop, found = kernels.walk_and_check(array, batches, rules)
@@ -149,7 +149,7 @@ def _walk_on(array: Bytes, table: BatchTable, position: int) -> tuple[BatchTable
     parts, stop = [table], FULL
     while stop == FULL:
         table = _new_table(_MOST_ROWS)
-        count, position, stop = walk_kernel(array, position, array.size, table, True, _INT64_MAX)
+        count, position, stop = walk_kernel(array, position, array.size, table, True, INT64_MAX)
         parts.append(table[:count])
     return np.concatenate(parts), position, stop
 

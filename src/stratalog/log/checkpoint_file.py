@@ -19,8 +19,9 @@ from typing import TypeVar
 
 from stratalog.errors import CheckpointNumberError, CorruptCheckpointError, DiskError
 from stratalog.files.disk import Disk, Path, changing
-from stratalog.files.names import INT32_MAX, INT64_MAX, INT64_MIN, TopicPartition, parse_number
+from stratalog.files.names import TopicPartition, parse_number
 from stratalog.files.reading import DiskReader
+from stratalog.limits import INT32_MAX, INT64_MAX, INT64_MIN
 
 VERSION = 0
 

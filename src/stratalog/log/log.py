@@ -30,13 +30,13 @@ from stratalog.errors import (
     UsageError,
 )
 from stratalog.files.names import LEADER_EPOCH_CHECKPOINT
+from stratalog.limits import INT64_MAX
 from stratalog.log.cleaning.replace import replace_segments
 from stratalog.log.new_records import to_offset
 from stratalog.log.offsets import OffsetMetadata
 from stratalog.log.producers.rebuild import rebuild_producer_state
 from stratalog.log.reading import FetchedData, Isolation, check_passed_over, out_of_range, read
 from stratalog.log.retention import Decision, Marks, Rule, decide, facts_of
-from stratalog.log.state import INT64_MAX
 from stratalog.log.timestamps import find_offset, first_not_before
 from stratalog.log.writing import WrittenLog
 from stratalog.segment.search import TimestampAndOffset

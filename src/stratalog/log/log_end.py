@@ -23,8 +23,8 @@ import numpy as np
 
 from stratalog.buffers import aligned_buffer
 from stratalog.errors import CorruptIndexError, CorruptRecordError, CorruptSnapshotError, NeedsRecoveryError
-from stratalog.files.names import INT64_MAX
 from stratalog.files.reading import DiskReader
+from stratalog.limits import INT64_MAX
 from stratalog.log.offsets import OffsetMetadata
 from stratalog.records.kernels.index import LAST
 from stratalog.records.kernels.memory import byte_array

@@ -6,9 +6,10 @@ log_start_offset <= last_stable_offset <= high_watermark <= log_end_offset
 from __future__ import annotations
 
 from stratalog.errors import OffsetOutOfRangeError, UsageError
+from stratalog.limits import INT64_MAX
 from stratalog.log.offsets import OffsetMetadata, OffsetSnapshot
 from stratalog.log.reading import read
-from stratalog.log.state import INT64_MAX, LogState
+from stratalog.log.state import LogState
 
 
 class LogMarks(LogState):

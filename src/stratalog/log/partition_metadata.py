@@ -18,8 +18,9 @@ import uuid
 
 from stratalog.errors import CorruptCheckpointError, UsageError
 from stratalog.files.disk import Path, changing
-from stratalog.files.names import INT32_MAX, PARTITION_METADATA, parse_number
+from stratalog.files.names import PARTITION_METADATA, parse_number
 from stratalog.files.reading import DiskReader
+from stratalog.limits import INT32_MAX
 from stratalog.log.checkpoint_file import quoted
 
 VERSION = 0

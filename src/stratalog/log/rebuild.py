@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratalog.errors import InvalidBatchError
+from stratalog.limits import INT64_MAX, INT64_MIN
 from stratalog.records.batch import NO_TIMESTAMP, Attributes, BatchHeader, attributes_of
 from stratalog.records.build import BatchOptions, encode_batch
 from stratalog.records.compression import Codec
@@ -21,7 +22,6 @@ from stratalog.records.reader import BatchRow
 from stratalog.records.unpack import Run, invalid_record
 
 _ROWS = 1024
-_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
 
 def decode_all(run: Run) -> RecordTable:
@@ -30,7 +30,7 @@ def decode_all(run: Run) -> RecordTable:
     parts, at, outcome = [], (0, 0, 0), decoding.MORE
     while outcome == decoding.MORE:
         rows = np.empty(_ROWS, decoding.RECORD)
-        count, outcome, at = decode(run.data, run.batches, rows, at, _INT64_MAX, _INT64_MIN, _INT64_MAX)
+        count, outcome, at = decode(run.data, run.batches, rows, at, INT64_MAX, INT64_MIN, INT64_MAX)
         parts.append(rows[:count])
     if outcome != decoding.DONE:
         raise invalid_record(run.batches[at[0]], outcome)

@@ -7,8 +7,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from stratalog.config import LogConfig
-
-INT32_MAX = 2**31 - 1
+from stratalog.limits import INT32_MAX
 
 
 class RollReason(Enum):

@@ -18,14 +18,13 @@ from stratalog.errors import DiskError, LogClosedError, StratalogError, WrongPro
 from stratalog.files.disk import Disk
 from stratalog.files.names import TopicPartition
 from stratalog.files.processes import Opener, tell_in_child
+from stratalog.limits import INT64_MAX
 from stratalog.log.epochs import LeaderEpochFileCache
 from stratalog.log.kept_marks import KeptMarks
 from stratalog.log.offsets import OffsetMetadata
 from stratalog.log.producers.manager import ProducerStateManager
 from stratalog.log.scheduler import Scheduler
 from stratalog.log.segments import LogSegments
-
-INT64_MAX = 2**63 - 1
 
 
 class LogState:

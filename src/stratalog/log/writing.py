@@ -23,6 +23,7 @@ from stratalog.errors import (
     UsageError,
 )
 from stratalog.files.names import FileKind, segment_file_name
+from stratalog.limits import INT32_MAX
 from stratalog.log.append import AppendInfo, analyze
 from stratalog.log.deletion import delete_segments
 from stratalog.log.flushing import FlushedLog
@@ -38,8 +39,6 @@ from stratalog.segment.segment import LogSegment
 from stratalog.segment.txn_index import AbortedTxn
 
 logger = logging.getLogger(__name__)
-
-INT32_MAX = 2**31 - 1
 
 
 class WrittenLog(FlushedLog):

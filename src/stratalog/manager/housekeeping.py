@@ -12,13 +12,13 @@ from stratalog.clock import Clock
 from stratalog.config import ManagerConfig
 from stratalog.directory.log_directory import LogDirectory
 from stratalog.errors import DiskError, LogClosedError
+from stratalog.limits import INT64_MAX
 from stratalog.log.log import Log
 from stratalog.log.scheduler import ScheduledTask
 from stratalog.manager.closing import high_watermarks, log_start_offsets, recovery_points
 from stratalog.manager.registry import LogRegistry, home_of
 from stratalog.manager.schedule import Schedule
 
-INT64_MAX = 2**63 - 1
 OnFailure = Callable[[str, DiskError], object]
 
 

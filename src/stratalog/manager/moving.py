@@ -10,6 +10,7 @@ import os
 import numpy as np
 
 from stratalog.errors import OffsetOutOfRangeError, UnexpectedAppendOffsetError
+from stratalog.limits import INT32_MAX
 from stratalog.log.log import Log
 from stratalog.log.reading import Isolation
 from stratalog.manager.registry import home_of
@@ -17,7 +18,7 @@ from stratalog.records.kernels.memory import byte_array
 from stratalog.records.walk import walk_batches
 
 _CHUNK_SIZE = 1 << 20
-_ANY_EPOCH = 2**31 - 1  # batches of all leaders are taken: the log that they come from has checked them
+_ANY_EPOCH = INT32_MAX  # batches of all leaders are taken: the log that they come from has checked them
 
 
 def catch_up(source: Log, copy: Log) -> int:

@@ -27,6 +27,7 @@ from typing import NamedTuple, Self
 
 from stratalog.buffers import Buffer
 from stratalog.errors import CorruptRecordError, InvalidBatchError
+from stratalog.limits import INT32_MAX
 from stratalog.records.compression import Codec
 from stratalog.records.kernels.crc32c import crc32c
 from stratalog.records.kernels.memory import byte_array
@@ -43,7 +44,6 @@ NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 NO_SEQUENCE = -1
 NO_PARTITION_LEADER_EPOCH = -1
-INT32_MAX = 2**31 - 1
 
 
 class TimestampType(IntEnum):

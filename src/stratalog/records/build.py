@@ -15,8 +15,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stratalog.errors import InvalidBatchError
+from stratalog.limits import INT32_MAX
 from stratalog.records.batch import (
-    INT32_MAX,
     LOG_OVERHEAD,
     NO_PARTITION_LEADER_EPOCH,
     NO_PRODUCER_EPOCH,

@@ -14,7 +14,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stratalog.errors import CorruptRecordError, UsageError
-from stratalog.records.batch import INT32_MAX, Attributes
+from stratalog.limits import INT32_MAX, INT64_MAX, INT64_MIN
+from stratalog.records.batch import Attributes
 from stratalog.records.compression import CODEC_MASK, DEFAULT_LIMIT, Codec, Scratch
 from stratalog.records.kernels import decode as decoding
 from stratalog.records.kernels.crc32c import crc32_zlib, crc32c
@@ -61,7 +62,6 @@ ALL_COLUMNS = tuple(TYPES)
 # 64 bytes each, so that most runs become one Arrow batch.
 DEFAULT_MAX_ROWS = 16384
 DEFAULT_MAX_BYTES = 4 << 20
-INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
 
 class RowChunk:

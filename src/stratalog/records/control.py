@@ -21,11 +21,11 @@ from typing import NamedTuple, Self
 
 from stratalog.buffers import Buffer
 from stratalog.errors import InvalidBatchError, InvalidRecordError
+from stratalog.limits import INT32_MAX, INT32_MIN
 
 CURRENT_VERSION = 0
 _KEY = struct.Struct(">hh")
 _MARKER = struct.Struct(">hi")
-INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1
 
 
 class ControlType(IntEnum):

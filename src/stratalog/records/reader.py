@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stratalog.errors import CorruptRecordError
+from stratalog.limits import INT64_MAX, INT64_MIN
 from stratalog.records.batch import Attributes, BatchHeader, TimestampType
 from stratalog.records.build import Record
-from stratalog.records.columns import INT64_MAX, INT64_MIN, wrong_crc
+from stratalog.records.columns import wrong_crc
 from stratalog.records.compression import DEFAULT_LIMIT, Codec, Scratch
 from stratalog.records.kernels import decode as decoding
 from stratalog.records.kernels.memory import Bytes, byte_array

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from stratalog.limits import INT64_MAX
 from stratalog.records.kernels import walk as kernel
 from stratalog.records.kernels.memory import Bytes, byte_array
 from stratalog.records.kernels.walk import BATCH, BatchTable
 
-INT64_MAX = 2**63 - 1
 DEFAULT_ROWS = 1024  # of 104 bytes: stays in the CPU's second cache beside the batches
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from stratalog.buffers import aligned_buffer
 from stratalog.errors import CorruptRecordError
+from stratalog.limits import INT64_MAX
 from stratalog.records.batch import LOG_OVERHEAD, RECORD_BATCH_OVERHEAD
 from stratalog.records.columns import wrong_crc
 from stratalog.records.kernels import index as kernel
@@ -25,7 +26,6 @@ from stratalog.records.walk import Walk, WalkStop, explain_stop, new_table, walk
 ReadInto = Callable[[Bytes, int], int]
 """Fills a buffer with a file's bytes from a position on, and says how many there were."""
 
-INT64_MAX = 2**63 - 1
 CHUNK_SIZE = 1 << 20  # of a stream: stays in the CPU's second cache
 # Of a search: an index entry is one index.interval.bytes before the next, 4096 unless told otherwise.
 _SMALLEST_READ, _FIRST_READ, _LARGEST_READ = 8 << 10, 64 << 10, 256 << 10

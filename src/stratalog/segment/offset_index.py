@@ -23,11 +23,11 @@ from stratalog.errors import (
     SegmentOffsetOverflowError,
     UsageError,
 )
+from stratalog.limits import INT32_MAX
 from stratalog.segment import index_file
 from stratalog.segment.index_file import IndexFile
 
 ENTRY_SIZE = 8
-INT32_MAX = 2**31 - 1
 _ENTRY = np.dtype([("offset", ">i4"), ("position", ">i4")])
 _PACKED = struct.Struct(">ii")
 assert _ENTRY.itemsize == _PACKED.size == ENTRY_SIZE

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratalog.errors import CorruptRecordError, InvalidRecordError
-from stratalog.records.batch import INT32_MAX
+from stratalog.limits import INT32_MAX
 from stratalog.records.control import ControlType, EndTxnMarker
 from stratalog.records.kernels import scan as kernel
 from stratalog.records.kernels.memory import Bytes

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from stratalog.buffers import aligned_buffer
 from stratalog.errors import CorruptIndexError, CorruptRecordError
+from stratalog.limits import INT64_MIN
 from stratalog.records.batch import LOG_OVERHEAD
 from stratalog.records.kernels import resync
 from stratalog.records.kernels.index import OFFSET_AT_LEAST
@@ -24,7 +25,6 @@ from stratalog.segment.segment import LogSegment
 
 _CHUNK_SIZE = 1 << 20
 _NO_EPOCH = -1
-INT64_MIN = -(2**63)
 # A batch of a segment has no offset that is further from its base, as its indexes could not name it.
 _MOST_OFFSETS = 2**31
 

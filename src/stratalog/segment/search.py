@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stratalog.records.columns import INT64_MAX
+from stratalog.limits import INT64_MAX
 from stratalog.records.compression import DEFAULT_LIMIT, Scratch
 from stratalog.records.kernels import decode as decoding
 from stratalog.records.kernels import index as kernel

@@ -24,6 +24,7 @@ from stratalog.errors import (
 )
 from stratalog.files.disk import Disk, Path, byte_view, changing
 from stratalog.files.reading import DiskReader
+from stratalog.limits import INT32_MAX, INT64_MIN
 from stratalog.records.kernels import index as kernel
 from stratalog.records.kernels.walk import BatchTable
 from stratalog.segment.indexing import SegmentIndexer
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-INT32_MAX = 2**31 - 1
-INT64_MIN = -(2**63)
 MAX_SIZE = INT32_MAX  # of a .log file: positions in an index have 32 bits
 
 

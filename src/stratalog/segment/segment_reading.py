@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from stratalog.errors import CorruptIndexError, CorruptRecordError, UsageError
+from stratalog.limits import INT64_MIN
 from stratalog.records.kernels import index as kernel
 from stratalog.records.kernels.memory import byte_array
 from stratalog.records.kernels.walk import CODEC_MASK
@@ -17,8 +18,6 @@ from stratalog.segment.headers import BatchChunk, find_batch, stream_batches
 from stratalog.segment.search import TimestampAndOffset, find_record
 from stratalog.segment.segment_files import SegmentFiles
 from stratalog.segment.txn_index import AbortedTxn
-
-INT64_MIN = -(2**63)
 
 
 class OffsetPosition(NamedTuple):

@@ -23,12 +23,12 @@ from stratalog.errors import (
     SegmentOffsetOverflowError,
     UsageError,
 )
+from stratalog.limits import INT32_MAX
 from stratalog.segment import index_file
 from stratalog.segment.index_file import IndexFile
 
 ENTRY_SIZE = 12
 NO_TIMESTAMP = -1
-INT32_MAX = 2**31 - 1
 _ENTRY = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
 _PACKED = struct.Struct(">qi")
 assert _ENTRY.itemsize == _PACKED.size == ENTRY_SIZE

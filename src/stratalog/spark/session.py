@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stratalog.errors import MissingDependencyError
+from stratalog.limits import INT32_MAX
 from stratalog.spark.archive import archive_options
 from stratalog.spark.java import java_variables
 from stratalog.spark.workers import NUMBA_CACHE_VARIABLE
@@ -35,7 +36,7 @@ SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     # Spark measures a batch after every row to keep this limit, which is quadratic for a column of NULL
     # arrays, as Kafka's headers mostly are. Batches are bounded by their rows instead.
-    "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(INT32_MAX),
     # Half the cost of a task: with TCP both sides mostly wait.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.shuffle.partitions": "8",

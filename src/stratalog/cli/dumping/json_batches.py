@@ -14,7 +14,8 @@ from stratalog.cli.dumping.options import Decoder, DumpOptions
 from stratalog.cli.dumping.printer import Printer
 from stratalog.cli.dumping.runs import Fault, RecordReader, Records
 from stratalog.errors import InvalidRecordError
-from stratalog.records.batch import INT32_MAX, Attributes
+from stratalog.limits import INT32_MAX
+from stratalog.records.batch import Attributes
 from stratalog.records.compression import CODEC_MASK, Codec
 from stratalog.records.kernels.decode import varint
 from stratalog.records.kernels.memory import Bytes

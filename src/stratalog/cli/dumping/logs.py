@@ -11,12 +11,13 @@ from pathlib import PurePath
 from stratalog.cli.dumping.chunks import DumpedBatches, End
 from stratalog.cli.dumping.complaints import Complaints
 from stratalog.cli.dumping.names import DumpedKind, base_offset_of
-from stratalog.cli.dumping.options import INT32_MAX, DumpOptions
+from stratalog.cli.dumping.options import DumpOptions
 from stratalog.cli.dumping.printer import Facts, Printer
 from stratalog.cli.dumping.runs import Fault
 from stratalog.errors import InvalidNameError
 from stratalog.files.names import parse_kraft_snapshot_file
 from stratalog.files.reading import DiskReader
+from stratalog.limits import INT32_MAX
 from stratalog.segment.headers import BatchChunk
 
 BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"

@@ -12,8 +12,7 @@ from stratalog.errors import InvalidNameError
 from stratalog.files import names
 from stratalog.files.disk import EntryKind
 from stratalog.files.reading import DiskReader
-
-INT64_MAX = 2**63 - 1
+from stratalog.limits import INT64_MAX
 
 
 class DumpedKind(Enum):

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from stratalog.limits import INT32_MAX
 from stratalog.records import internal_topics
-
-INT32_MAX = 2**31 - 1
 
 
 class Decoder(Enum):

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stratalog.limits import INT64_MAX, INT64_MIN
 from stratalog.records.compression import DEFAULT_LIMIT, Scratch
 from stratalog.records.kernels import decode as decoding
 from stratalog.records.kernels.decode import RecordTable
@@ -16,7 +17,6 @@ from stratalog.records.unpack import Run, invalid_record, next_run
 from stratalog.segment.headers import BatchChunk
 
 ROWS = 16384
-INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
 
 class Fault(NamedTuple):

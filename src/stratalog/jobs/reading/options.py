@@ -15,11 +15,8 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from stratalog.errors import UsageError
-from stratalog.files.names import (
-    INT32_MAX,
-    INT64_MAX,
-    TopicPartition,
-)
+from stratalog.files.names import TopicPartition
+from stratalog.limits import INT32_MAX, INT64_MAX, INT64_MIN
 from stratalog.records.internal_topics import CLUSTER_METADATA, CONSUMER_OFFSETS, TRANSACTION_STATE
 
 KAFKA_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
@@ -410,7 +407,7 @@ def _is_partition(number: object) -> bool:
 
 
 def _is_long(number: object) -> bool:
-    return isinstance(number, int) and not isinstance(number, bool) and -(2**63) <= number <= INT64_MAX
+    return isinstance(number, int) and not isinstance(number, bool) and INT64_MIN <= number <= INT64_MAX
 
 
 def listed(names: Iterable[object], most: int = 12) -> str:

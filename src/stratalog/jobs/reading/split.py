@@ -15,6 +15,7 @@ from stratalog.files.entries import FileId, lasting_id
 from stratalog.files.names import PARTITION_METADATA, FileKind, TopicPartition, segment_file_name
 from stratalog.files.reading import DiskReader
 from stratalog.jobs.reading.options import OnCorruption
+from stratalog.limits import INT64_MIN
 from stratalog.log.partition_metadata import PartitionMetadataFile, topic_id_to_text
 from stratalog.records.compression import CODEC_MASK
 from stratalog.records.kernels.index import LAST, OFFSET_AT_LEAST
@@ -23,7 +24,6 @@ from stratalog.segment.headers import ReadInto, find_batch
 from stratalog.segment.resuming import batch_at, indexed_batch
 from stratalog.segment.segment import LogSegment
 
-INT64_MIN = -(2**63)
 NO_OFFSET = -1
 
 AbortedRange = tuple[int, int, int]

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from stratalog.errors import UsageError
-from stratalog.files.names import INT32_MAX, check_topic_name
+from stratalog.files.names import check_topic_name
 from stratalog.jobs.reading.catalog import local_path
+from stratalog.limits import INT32_MAX
 from stratalog.log.partition_metadata import topic_id_from_text
 
 # A batch of a producer has 16 KiB, one whose linger fills it as much as max.message.bytes: in between reading

@@ -34,6 +34,7 @@ from stratalog.files.names import FileKind, TopicPartition
 from stratalog.files.reading import DiskReader
 from stratalog.jobs.writing.rows import PartitionRows, RowRouter
 from stratalog.jobs.writing.target import TASK_SUFFIX, TopicTarget, WriteTarget
+from stratalog.limits import INT32_MAX
 from stratalog.records.batch import BatchHeader, set_base_offset
 from stratalog.records.build import BatchOptions, build_batches
 from stratalog.records.compression import Codec
@@ -314,7 +315,7 @@ class _OpenSegment:
         entries_count = min(len(self._rows), self.size // max(self._config.index_interval_bytes, 1))
         return (
             self.size + size <= self._config.segment_size
-            and self.records_count + records_count <= kernel.INT32_MAX
+            and self.records_count + records_count <= INT32_MAX
             and entries_count < self._entries_count
         )
 

@@ -19,6 +19,7 @@ from uuid import UUID
 from stratalog.clock import Clock
 from stratalog.errors import CorruptRecordError, DiskError, LogClosedError, UsageError
 from stratalog.files.processes import Opener
+from stratalog.limits import INT32_MAX
 from stratalog.log.api.consume import ConsumerRecord, consume, consume_columns, end_of, isolation_of
 from stratalog.log.api.view import LogView
 from stratalog.log.log import Log
@@ -447,7 +448,7 @@ class PartitionLog:
         return self._log.log_end_offset if found is None else found
 
 
-_HIGHEST_EPOCH = 2**31 - 1
+_HIGHEST_EPOCH = INT32_MAX
 
 
 def _check_whole(data: bytes) -> None:

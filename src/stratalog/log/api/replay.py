@@ -13,6 +13,7 @@ from typing import NamedTuple
 from stratalog.clock import Clock
 from stratalog.errors import CorruptRecordError
 from stratalog.files.reading import DiskReader
+from stratalog.limits import INT64_MIN
 from stratalog.log.producers.analysis import replay_batches
 from stratalog.log.producers.entry import CompletedTxn
 from stratalog.log.producers.manager import ProducerStateManager
@@ -22,8 +23,6 @@ from stratalog.records.kernels.index import OFFSET_AT_LEAST
 from stratalog.records.reader import BatchRow
 from stratalog.segment.headers import BatchChunk, find_batch
 from stratalog.segment.segment import LogSegment
-
-INT64_MIN = -(2**63)
 
 
 class ReplayedProducers(ProducerStateManager):

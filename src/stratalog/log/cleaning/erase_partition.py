@@ -28,6 +28,7 @@ from stratalog.files.names import (
     segment_file_name,
 )
 from stratalog.files.reading import DiskReader
+from stratalog.limits import INT32_MAX
 from stratalog.log.cleaning.erase import (
     BeforeSwap,
     FileOfBatches,
@@ -42,7 +43,6 @@ from stratalog.log.cleaning.erase import (
     swap_in_stray,
 )
 from stratalog.log.cleaning.erase_selection import Matcher
-from stratalog.log.roll import INT32_MAX
 from stratalog.log.segments import LogSegments
 from stratalog.segment.segment import LogSegment
 

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratalog.errors import UsageError
+from stratalog.limits import INT64_MAX
 from stratalog.log.cleaning.offset_map import SLOT_SIZE, OffsetMap
-from stratalog.log.cleaning.runs import INT64_MAX, DecodedRun, RunReader
+from stratalog.log.cleaning.runs import DecodedRun, RunReader
 from stratalog.records.build import Record
 from stratalog.records.kernels.walk import CONTROL
 

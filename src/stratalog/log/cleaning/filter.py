@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from stratalog.buffers import aligned_buffer
 from stratalog.errors import InvalidRecordError
+from stratalog.limits import INT64_MAX
 from stratalog.log.cleaning.offset_map import OffsetMap
-from stratalog.log.cleaning.runs import INT64_MAX, DecodedRun
+from stratalog.log.cleaning.runs import DecodedRun
 from stratalog.log.cleaning.transactions import CleanedTransactions
 from stratalog.records.batch import RECORD_BATCH_OVERHEAD, BatchHeader, write_crc
 from stratalog.records.compression import CODEC_MASK, compress

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-INT32_MAX = 2**31 - 1
+from stratalog.limits import INT32_MAX
 
 
 class SegmentSizes(NamedTuple):

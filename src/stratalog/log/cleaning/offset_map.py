@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from stratalog.buffers import private_memory
 from stratalog.errors import UsageError
+from stratalog.limits import INT32_MAX
 from stratalog.records.kernels import offset_map as kernel
 from stratalog.records.kernels.decode import RECORD, RecordTable
 from stratalog.records.kernels.hash import hash_keys
@@ -23,7 +24,7 @@ from stratalog.records.kernels.offset_map import Hashes
 from stratalog.records.kernels.walk import BATCH, BatchTable
 
 SLOT_SIZE = 24
-MAX_SLOTS = 2**31 - 1
+MAX_SLOTS = INT32_MAX
 DEFAULT_LOAD_FACTOR = 0.9  # log.cleaner.io.buffer.load.factor
 NO_OFFSET = -1
 

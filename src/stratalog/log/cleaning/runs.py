@@ -18,6 +18,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from stratalog.errors import CorruptRecordError
+from stratalog.limits import INT64_MAX, INT64_MIN
 from stratalog.records.columns import wrong_crc
 from stratalog.records.compression import DEFAULT_LIMIT, Scratch
 from stratalog.records.kernels import decode as decoding
@@ -29,7 +30,6 @@ from stratalog.records.unpack import Run, invalid_record, next_run
 from stratalog.records.walk import WalkStop, explain_stop
 from stratalog.segment.headers import CHUNK_SIZE, Part, walk_file
 
-INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 _FIRST_ROWS = 8192
 
 

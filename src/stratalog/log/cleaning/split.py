@@ -16,6 +16,7 @@ import numpy as np
 from stratalog.errors import CorruptRecordError, DiskError
 from stratalog.files.disk import Disk
 from stratalog.files.names import FileState
+from stratalog.limits import INT32_MAX
 from stratalog.records.compression import CODEC_MASK
 from stratalog.records.kernels.memory import Bytes
 from stratalog.records.kernels.walk import BatchTable
@@ -23,8 +24,6 @@ from stratalog.records.reader import read_batches
 from stratalog.records.walk import WalkStop
 from stratalog.segment.headers import Part, walk_file
 from stratalog.segment.segment import LogSegment
-
-INT32_MAX = 2**31 - 1
 
 
 def split_segment(disk: Disk, segment: LogSegment) -> list[LogSegment]:

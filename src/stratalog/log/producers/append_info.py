@@ -15,11 +15,12 @@ from stratalog.errors import (
     TransactionCoordinatorFencedError,
     UsageError,
 )
+from stratalog.limits import INT16_MAX, INT32_MAX
 from stratalog.log.offsets import OffsetMetadata
 from stratalog.log.origin import AppendOrigin
 from stratalog.log.producers.entry import CompletedTxn, ProducerStateEntry, TxnMetadata
 from stratalog.log.producers.verification import VerificationEntry
-from stratalog.records.batch import INT32_MAX, NO_PRODUCER_EPOCH, NO_SEQUENCE
+from stratalog.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE
 from stratalog.records.control import ControlType, EndTxnMarker
 from stratalog.segment.producers import BatchMetadata
 
@@ -27,7 +28,6 @@ logger = logging.getLogger(__name__)
 
 TV_UNKNOWN = -1  # transaction version of a marker that was read from a log: nothing in it tells
 TV_2 = 2  # the producer's epoch is raised with each transaction, and the marker carries the new one
-INT16_MAX = 2**15 - 1
 
 
 class ProducerAppendInfo:

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from stratalog.limits import INT32_MAX
 from stratalog.log.offsets import OffsetMetadata
-from stratalog.records.batch import INT32_MAX, NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP
+from stratalog.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP
 from stratalog.segment.producers import BatchMetadata
 
 # A producer has at most five requests under way (max.in.flight.requests.per.connection with idempotence), so

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from stratalog.limits import INT64_MAX, INT64_MIN
 from stratalog.records.compression import CODEC_MASK, DEFAULT_LIMIT
 from stratalog.records.control import EndTxnMarker
 from stratalog.records.kernels import decode as decoding
@@ -13,8 +14,6 @@ from stratalog.records.kernels.memory import Bytes, byte_array
 from stratalog.records.kernels.walk import BatchTable
 from stratalog.records.reader import RecordBatch
 from stratalog.records.unpack import invalid_record
-
-_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
 
 def read_marker(data: Any, rows: BatchTable) -> tuple[EndTxnMarker, int] | None:
@@ -30,7 +29,7 @@ def read_marker(data: Any, rows: BatchTable) -> tuple[EndTxnMarker, int] | None:
         record = next(iter(RecordBatch(buffer, rows.copy(), DEFAULT_LIMIT)))
         return EndTxnMarker.parse(record.key, record.value), record.timestamp
     found = np.zeros(1, decoding.RECORD)
-    count, outcome, _ = decoding.decode(buffer, rows, found, (0, 0, 0), 1, _INT64_MIN, _INT64_MAX)
+    count, outcome, _ = decoding.decode(buffer, rows, found, (0, 0, 0), 1, INT64_MIN, INT64_MAX)
     if count == 0:
         raise invalid_record(row, outcome)
     (_, timestamp, key_at, value_at, _, key_size, value_size, *_) = found[0].item()

@@ -13,6 +13,7 @@ from enum import Enum
 from stratalog.errors import CorruptIndexError, CorruptRecordError
 from stratalog.files.names import FileKind, FileState, segment_file_name
 from stratalog.files.reading import DiskReader
+from stratalog.limits import INT64_MAX, INT64_MIN
 from stratalog.log.recovery.facts import FileFact, Finding, FindingKind
 from stratalog.log.recovery.inventory import FoundSegment
 from stratalog.records.kernels import index as kernel
@@ -20,8 +21,6 @@ from stratalog.segment.headers import find_batch
 from stratalog.segment.offset_index import OffsetIndex
 from stratalog.segment.time_index import TimeIndex
 from stratalog.segment.txn_index import TransactionIndex
-
-INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
 
 class IndexState(Enum):

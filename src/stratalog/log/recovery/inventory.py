@@ -29,7 +29,6 @@ import numpy as np
 from stratalog.errors import CorruptRecordError, InvalidNameError, UnusableSegmentError
 from stratalog.files.disk import DirectoryEntry, EntryKind, Path
 from stratalog.files.names import (
-    INT32_MAX,
     LEADER_EPOCH_CHECKPOINT,
     PARTITION_METADATA,
     TEMPORARY_SUFFIX,
@@ -40,6 +39,7 @@ from stratalog.files.names import (
     parse_segment_file,
 )
 from stratalog.files.reading import DiskReader
+from stratalog.limits import INT32_MAX
 from stratalog.log.recovery.facts import FileFact, Finding, FindingKind
 from stratalog.log.recovery.steps import Delete, Rename, Step, SyncDirectory
 from stratalog.records.batch import RECORD_BATCH_OVERHEAD, BatchHeader

@@ -12,13 +12,14 @@ from stratalog.config import LogConfig
 from stratalog.files.disk import Disk, Path
 from stratalog.files.names import TopicPartition
 from stratalog.files.reading import DiskReader
+from stratalog.limits import INT64_MAX
 from stratalog.log.recovery.facts import Cut
 from stratalog.log.recovery.plan import RecoveryPlan, plan_recovery
 from stratalog.log.recovery.quarantine import Quarantine
 from stratalog.log.recovery.salvage_search import Search
 from stratalog.log.recovery.salvaging import salvage_results
 from stratalog.log.recovery.steps import KeepRange, Step, apply_steps
-from stratalog.log.recovery.survey import INT64_MAX, Survey, SurveyOptions, survey_partition
+from stratalog.log.recovery.survey import Survey, SurveyOptions, survey_partition
 from stratalog.log.recovery.task import ScanResult, run_scan
 from stratalog.records.kernels.memory import Bytes
 

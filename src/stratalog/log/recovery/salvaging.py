@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from stratalog.files.reading import DiskReader
+from stratalog.limits import INT64_MAX
 from stratalog.log.epochs import EpochStitch
 from stratalog.log.recovery.result_scans import ResultScans
 from stratalog.log.recovery.salvage import find_readable, kept_reader
@@ -22,7 +23,6 @@ from stratalog.log.recovery.survey import Survey
 from stratalog.log.recovery.task import ScanResult, ScanTask, result_of
 from stratalog.segment.scan import ScanStop, SegmentScan, scan_reader
 
-INT64_MAX = 2**63 - 1
 WIDEST = 2**31  # no offset of a segment is so far from its base
 
 

@@ -18,6 +18,7 @@ from stratalog.errors import CorruptCheckpointError, CorruptRecordError, Corrupt
 from stratalog.files.disk import Path
 from stratalog.files.names import LEADER_EPOCH_CHECKPOINT, TopicPartition
 from stratalog.files.reading import DiskReader
+from stratalog.limits import INT64_MAX
 from stratalog.log.epochs import EpochEntry, read_epochs
 from stratalog.log.producers.entry import ProducerStateEntry
 from stratalog.log.producers.snapshot import ENTRY_SIZE, HEADER_SIZE, parse_snapshot
@@ -36,7 +37,6 @@ from stratalog.segment.index_file import LARGEST_INDEX
 from stratalog.segment.offset_index import OffsetIndex
 from stratalog.segment.scan import ScanStop, SegmentScan
 
-INT64_MAX = 2**63 - 1
 _DAMAGED = b"damaged"
 
 

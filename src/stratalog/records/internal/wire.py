@@ -24,14 +24,14 @@ from typing import Any
 
 from stratalog.buffers import Buffer
 from stratalog.errors import InvalidRecordError
+from stratalog.limits import INT16_MAX, INT32_MAX
 from stratalog.records.utf8 import decode_text
 
 # What a message holds: int, float, bool, str, bytes, None, and lists and dicts of these.
 FieldValue = Any
 Reader = Callable[[Buffer, int], tuple[FieldValue, int]]
 
-INT32_MAX = 2**31 - 1
-STRING_MAX = 2**15 - 1
+STRING_MAX = INT16_MAX
 NULL = -1
 
 

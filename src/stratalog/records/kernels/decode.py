@@ -50,7 +50,6 @@ BAD_MAGIC = 8  # an inner message that is neither v0 nor v1
 NESTED = 9  # an inner message that is compressed itself
 
 LOG_APPEND_TIME = 8
-INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
 
 RecordTable = NDArray[np.void]
 

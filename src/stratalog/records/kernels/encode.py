@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stratalog.limits import INT32_MAX, INT32_MIN
 from stratalog.records.kernels.jit import inlined, kernel
 from stratalog.records.kernels.memory import Bytes, copy_bytes
 
 NEEDS_ROOM = -1
-INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
 
 
 class RecordColumns(NamedTuple):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stratalog.limits import INT64_MAX
 from stratalog.records.kernels.decode import RecordTable, varint
 from stratalog.records.kernels.jit import kernel
 from stratalog.records.kernels.memory import Bytes, copy_bytes
@@ -18,7 +19,7 @@ from stratalog.records.kernels.memory import Bytes, copy_bytes
 ArrowOffsets = NDArray[np.int32]
 
 KEY, VALUE = 0, 1
-MAX_MS = (2**63 - 1) // 1000
+MAX_MS = INT64_MAX // 1000
 
 
 @kernel

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stratalog.limits import INT32_MAX
 from stratalog.records.kernels.decode import RecordTable
 from stratalog.records.kernels.jit import inlined, kernel
 from stratalog.records.kernels.memory import Bytes, load_u8, load_u64_le
@@ -120,4 +121,4 @@ def choose_partitions(
             start: Any = np.int64(ends[i])
             end: Any = np.int64(ends[i + 1])
             found = murmur2(keys, start, end)
-            out[i] = (found & 0x7FFFFFFF) % count
+            out[i] = (found & INT32_MAX) % count

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stratalog.limits import INT32_MAX
 from stratalog.records.kernels.jit import kernel, rows_of
 from stratalog.records.kernels.memory import Bytes, load_i32, load_u8
 from stratalog.records.kernels.walk import (
@@ -45,8 +46,6 @@ OFFSET_OVERFLOW = 1  # the batch's last offset is below the base, or 2^31 or mor
 NOT_ASCENDING = 2  # an entry is due, and its offset is not above the last entry's
 OFFSET_INDEX_FULL = 3
 TIME_INDEX_FULL = 4
-
-INT32_MAX = 2**31 - 1
 
 
 @kernel

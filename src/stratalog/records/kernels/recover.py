@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stratalog.limits import INT32_MAX
 from stratalog.records.kernels import index as indexing
 from stratalog.records.kernels import scan as gathering
 from stratalog.records.kernels import walk as walking
@@ -161,7 +162,7 @@ def _take_plain(
         if load_u8(data, position + MAGIC_AT) != 2 or load_i64(data, position + 43) >= 0:
             break
         found = load_i64(data, position) + load_i32(data, position + 23) - base_offset
-        if load_i32(data, position + 12) > latest_epoch or found < 0 or found > indexing.INT32_MAX:
+        if load_i32(data, position + 12) > latest_epoch or found < 0 or found > INT32_MAX:
             break
         is_due = since_entry > interval
         timestamp = load_i64(data, position + 35)

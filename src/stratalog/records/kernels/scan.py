@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stratalog.limits import INT32_MAX
 from stratalog.records.kernels.jit import inlined, kernel, rows_of
 from stratalog.records.kernels.memory import Bytes, load_i16, load_i32, load_u8
 from stratalog.records.kernels.walk import CODEC_MASK, BatchTable
@@ -60,7 +61,7 @@ MARKER = 2  # a control batch that is not written the usual way: end_txn is to b
 
 TRANSACTIONAL, CONTROL, LOG_APPEND_TIME = 1 << 4, 1 << 5, 1 << 3
 MARKER_SIZE = 17  # of the record in a marker's batch as every broker writes it
-SEQUENCE_MASK = 2**31 - 1
+SEQUENCE_MASK = INT32_MAX
 
 ScanTable = NDArray[np.void]
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stratalog.limits import INT32_MAX, INT64_MIN
 from stratalog.records.kernels.characters import write_number, write_text
 from stratalog.records.kernels.crc32c import crc32_zlib
 from stratalog.records.kernels.decode import RecordTable, varint
@@ -37,8 +38,7 @@ LONGEST_BATCH = 1024
 LONGEST_RECORD = 512
 WIDEST = 3  # a byte that is no UTF-8 becomes the three of U+FFFD
 
-NO_OFFSET = -(2**63)  # the record before is unknown, so nothing is missing between it and this one
-INT32_MAX = 2**31 - 1
+NO_OFFSET = INT64_MIN  # the record before is unknown, so nothing is missing between it and this one
 APPEND_TIME_BIT, CONTROL_BIT, HORIZON_BIT = 8, 32, 64
 FLAGS_SHIFT = 4  # of the bits transactional, control, delete horizon
 CODEC_MASK = 7

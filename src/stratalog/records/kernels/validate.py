@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from stratalog.limits import INT32_MIN, INT64_MAX, INT64_MIN
 from stratalog.records.kernels.crc32c import crc32_zlib, crc32c
 from stratalog.records.kernels.decode import DONE, MORE, RecordTable, decode, legacy_entry
 from stratalog.records.kernels.jit import inlined, kernel
@@ -35,13 +36,12 @@ CLAIMS_APPEND_TIME = 3  # only a broker makes a batch one of LogAppendTime
 WRONG_MAGIC = 4  # an inner message of another format than its wrapper
 
 NO_PRODUCER_ID = -1
-ANY_EPOCH = -(2**31)
+ANY_EPOCH = INT32_MIN
 LOG_APPEND_TIME = 8
 KNOWN_ATTRIBUTES = 0x7F  # Kafka drops the others when it sets one
 CODEC_MASK = 7
 CONTROL = 1 << 5
 HIGHEST_CODEC = 4
-INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
 
 class SetRules(NamedTuple):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stratalog.limits import INT32_MAX
 from stratalog.records.kernels.crc32c import crc32_zlib, crc32c
 from stratalog.records.kernels.jit import kernel, rows_of
 from stratalog.records.kernels.memory import Bytes, load_i16, load_i32, load_i64, load_u8, load_u32
@@ -54,7 +55,7 @@ HEADER_SIZE_UP_TO_MAGIC = 17
 SMALLEST_V0 = 14
 SMALLEST_V1 = 22
 SMALLEST_V2 = 49  # the 61 bytes of the header less the twelve that the length does not count
-LARGEST = 2**31 - 1 - LOG_OVERHEAD  # a batch with its twelve bytes; a segment has no more
+LARGEST = INT32_MAX - LOG_OVERHEAD  # a batch with its twelve bytes; a segment has no more
 CODEC_MASK = 7
 CONTROL = 1 << 5
 
