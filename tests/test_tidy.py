@@ -1,40 +1,94 @@
-"""What each part keeps to, read out of the source: one owner for each thing that must not be done twice."""
+"""What each part keeps to, read out of the source: one owner for each thing that must not be done twice.
+
+Names are resolved (`source_names.py`): an alias, a module's attribute or a `getattr` is no way around.
+Each check has a test beside it that shows which spellings it sees.
+"""
 
 from __future__ import annotations
 
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
+import pytest
+
 import stratalog
+from tests.source_names import Names, texts
 
 SOURCE = Path(stratalog.__file__).parent
 
 # What a descriptor is used for. `signals.py` has a pipe of its own, and only writes to it and closes it.
-DESCRIPTOR_CALLS = {
-    "os": {"open", "fdopen", "pread", "preadv", "pwrite", "pwritev", "lseek", "fsync", "fdatasync", "fstat"}
-    | {"ftruncate", "fchown", "fchmod", "sendfile", "posix_fadvise"},
-}
+DESCRIPTOR_CALLS = (
+    {"open", "io.open", "io.FileIO"}
+    | {f"os.{name}" for name in ("open", "fdopen", "pread", "preadv", "pwrite", "pwritev", "lseek", "fsync")}
+    | {f"os.{name}" for name in ("fdatasync", "fstat", "ftruncate", "fchown", "fchmod", "sendfile")}
+    | {"os.posix_fadvise"}
+)
 # What looks at files or changes them by name. The packages that know logs leave all of it to a disk.
-PATH_CALLS = {
-    "os": {"stat", "lstat", "scandir", "listdir", "walk", "statvfs", "access", "mkdir", "makedirs", "rmdir"}
-    | {"rename", "replace", "unlink", "remove", "link", "symlink", "truncate", "utime", "chmod", "chown"},
-    "shutil": {"copy", "copyfile", "copytree", "move", "rmtree", "disk_usage"},
-}
-CHANGES = {"replace", "delete", "rename", "write", "write_at", "create", "truncate", "unlink", "touch"} | {
+PATH_CALLS = (
+    {f"os.{name}" for name in ("stat", "lstat", "scandir", "listdir", "walk", "statvfs", "access", "mkdir")}
+    | {f"os.{name}" for name in ("makedirs", "rmdir", "rename", "replace", "unlink", "remove", "link")}
+    | {f"os.{name}" for name in ("symlink", "truncate", "utime", "chmod", "chown")}
+    | {f"os.path.{name}" for name in ("exists", "lexists", "isfile", "isdir", "islink")}
+    | {f"os.path.{name}" for name in ("getsize", "getmtime", "samefile")}
+    | {f"shutil.{name}" for name in ("copy", "copyfile", "copytree", "move", "rmtree", "disk_usage")}
+)
+# The same as methods of a path, which have names of their own there.
+PATH_METHODS = {
+    "read_bytes",
+    "read_text",
     "write_bytes",
     "write_text",
-    "remove",
+    "iterdir",
+    "rglob",
+    "glob",
+    "unlink",
+} | {
+    *(
+        "touch",
+        "exists",
+        "stat",
+        "is_file",
+        "is_dir",
+        "open",
+        "mkdir",
+        "rmdir",
+        "rename",
+        "replace",
+        "resolve",
+    ),
 }
+# These have paths that could look at files, and do not. All others have a `PurePath`, or text.
+CONCRETE_PATHS = {"directory/home.py", "jobs/walk.py", "log/api/partition_log.py"}
 BENCH = "cli/startup/"  # the rival of `stratalog bench startup` makes directories of its own
-INTERNAL_TOPIC = re.compile(
-    r"__(consumer_offsets|transaction_state|share_group_state|cluster_metadata)(-\d+)?"
-)
+# Any beginning of such a name, or what they all begin with. What has a blank in it only speaks of one.
+INTERNAL_TOPIC = re.compile(r"__(consumer|transaction_s|share_g|cluster_m)\S*|__")
+# These name the clean-shutdown file, and write nothing by that name.
+NAME_CLEAN_SHUTDOWN_FILES = {
+    "cli/dumping/names.py",  # what `dump` calls it
+    "directory/clean_shutdown.py",  # reads it
+    "directory/kind.py",  # a sign of a log directory
+    "directory/log_directory.py",  # says that it is missing
+    "directory/work_dir.py",  # it never waits in a work directory
+}
+# These take a lock by `Locks`.
+LOCK = {
+    "directory/log_directory.py",  # of a session
+    "directory/home.py",  # of a log by itself, and of its quarantine
+    "directory/recovery/recover.py",  # of a quarantine or work directory
+    "jobs/export.py",  # of an export's folder
+    "jobs/writing/commit.py",  # to delete what earlier runs of a stream have staged
+    "operations/erase/erasure.py",  # of a quarantine
+}
 # These ask for the last batch of a segment, or of what they have copied or cut, and not where a log ends.
 # Recovery decides where one will end, by the scans of all its segments.
 LAST_BATCH_OF_SEGMENTS = {
     "jobs/reading/split.py",  # is a segment in the middle whole?
+    "log/cleaning/erase.py",  # of a run of batches, as the next two
+    "log/cleaning/erase_filter.py",
+    "log/cleaning/filter.py",
     "log/cleaning/split.py",
     "log/reading.py",  # the same as the first
     "log/recovery/inventory.py",
@@ -58,83 +112,156 @@ READ_AND_CHANGE = {
 
 def modules(*packages: str) -> Iterator[tuple[str, ast.Module]]:
     """Each module's path below the package, and its tree; all of them where no package is named."""
-    for file in sorted(SOURCE.rglob("*.py")):
-        name = file.relative_to(SOURCE).as_posix()
+    for name, tree in every_module():
         if not packages or name.split("/")[0] in packages:
-            yield name, ast.parse(file.read_text("utf-8"))
+            yield name, tree
 
 
-def calls(tree: ast.AST, wanted: dict[str, set[str]]) -> Iterator[str]:
-    """The line and name of each call of one of these functions, and of `open` itself."""
+@cache
+def every_module() -> list[tuple[str, ast.Module]]:
+    files = sorted(SOURCE.rglob("*.py"))
+    return [(file.relative_to(SOURCE).as_posix(), ast.parse(file.read_text("utf-8"))) for file in files]
+
+
+@cache
+def names_in(tree: ast.AST) -> Names:
+    return Names(tree)
+
+
+def uses(tree: ast.AST, wanted: set[str]) -> Iterator[str]:
+    """The line and full name of each use of one of these: a call, an import, another name for it."""
+    found = {(each.line, each.name) for each in names_in(tree).references() if each.name in wanted}
+    yield from (f"{line} {name}" for line, name in sorted(found))
+
+
+def path_methods(tree: ast.AST) -> Iterator[str]:
+    """The line and name of each method of a `Path`, or of what is made of one, that looks at a file."""
+    if not has_paths(tree):
+        return
+    paths = {"Path", "pathlib"}
     for node in ast.walk(tree):
-        if not isinstance(node, ast.Call):
-            continue
-        match node.func:
-            case ast.Name(id="open"):
-                yield f"{node.lineno} open"
-            case ast.Attribute(value=ast.Name(id=module), attr=name) if name in wanted.get(module, ()):
-                yield f"{node.lineno} {module}.{name}"
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if names_any(
+                value.func if isinstance(value, ast.Call) else value, paths
+            ):
+                paths.add(name)
+            case ast.arg(arg=name, annotation=ast.expr() as annotation) if names_any(annotation, paths):
+                paths.add(name)
+            case ast.Attribute(value=whose, attr=name) if name in PATH_METHODS and names_any(whose, paths):
+                yield f"{node.lineno} .{name}"
 
 
-def imported(tree: ast.AST) -> Iterator[str]:
-    """The full name of all that is imported, wherever in the file."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+def has_paths(tree: ast.AST) -> bool:
+    return any(uses(tree, {"pathlib", "pathlib.Path", "pathlib.PosixPath"}))
 
 
 def takes_locks(tree: ast.AST) -> Iterator[int]:
-    """The lines in which a directory's lock is made, or taken as only such a lock is."""
+    """The lines in which a directory's lock is made, or taken, or its file named.
+
+    To hand on the class as `make_lock` is none of that.
+    """
+    names, handed_on = names_in(tree), {id(node) for node in lock_makers(tree)}
+    for found in names.references():
+        last = found.name.rpartition(".")[2]
+        if isinstance(found.node, ast.Import | ast.ImportFrom):
+            is_renamed = any(alias.name == last and alias.asname for alias in found.node.names)
+            if found.name in ("fcntl", "msvcrt") or (last == "DirectoryLock" and is_renamed):
+                yield found.line
+        elif last in ("DirectoryLock", "acquire", "acquire_after_trial") and id(found.node) not in handed_on:
+            yield found.line
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom):
-            if any(alias.name == "DirectoryLock" and alias.asname for alias in node.names):
-                yield node.lineno
-        elif isinstance(node, ast.Call):
-            made = name_of(node.func).lstrip("_") in ("DirectoryLock", "make_lock")
-            if made or name_of(node.func) == "acquire_after_trial":
-                yield node.lineno
+        if isinstance(node, ast.Call) and last_of(names.full_name(node.func)).lstrip("_") == "make_lock":
+            yield node.lineno
+    yield from (line for text, line in texts(tree) if re.search(r"(^|[/\0])\.lock$", text))
+
+
+def lock_makers(tree: ast.AST) -> Iterator[ast.AST]:
+    """All that is in annotations, and in what a parameter, field or argument `make_lock` is by default."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.arguments(args=args, kwonlyargs=others, defaults=last, kw_defaults=by_name):
+                defaults = [*zip(args[len(args) - len(last) :], last, strict=True)]
+                for parameter, value in [*defaults, *zip(others, by_name, strict=True)]:
+                    if parameter.arg == "make_lock" and value is not None:
+                        yield value
+            case ast.keyword(arg="make_lock", value=value):
+                yield value
+            case ast.AnnAssign(target=ast.Name(id="make_lock"), value=ast.expr() as value):
+                yield value
+        annotation = getattr(node, "annotation", None) or getattr(node, "returns", None)
+        if annotation is not None:
+            yield from ast.walk(annotation)
 
 
 def changes_clean_shutdown_files(tree: ast.AST) -> Iterator[int]:
-    """The lines in which a file is written, renamed or deleted by a name that comes from that of the file."""
-    names = {"CLEAN_SHUTDOWN", "CleanShutdownFile", "format_clean_shutdown"}
-    for node in ast.walk(tree):  # what is made of one of these goes by other names
-        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value and names_it(node.value, names):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            names |= {name_of(found) for target in targets for found in ast.walk(target)} - {"self", ""}
+    """The lines in which something could be written by the name of the file: its path, or its bytes."""
+    for found in names_in(tree).references():
+        if last_of(found.name) == "format_clean_shutdown":
+            yield found.line
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CHANGES:
-            parts = [node.func.value, *node.args, *(keyword.value for keyword in node.keywords)]
-            if any(names_it(part, names) for part in parts):
+        match node:
+            case ast.Attribute(value=ast.Attribute(attr="file"), attr="path"):  # of a `CleanState`
                 yield node.lineno
+    if "CleanShutdownFile" in ast.dump(tree):  # the reader of it, whose path is nobody else's
+        reader = {"CleanShutdownFile"}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Assign | ast.AnnAssign) and node.value and names_any(node.value, reader):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                reader |= {name_of(found) for target in targets for found in ast.walk(target)} - {"self", ""}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and node.attr == "path" and names_any(node.value, reader):
+                yield node.lineno
+
+
+def names_clean_shutdown_files(tree: ast.AST) -> Iterator[int]:
+    """The lines in which the file is named, by its constant or spelt out."""
+    for found in names_in(tree).references():
+        if found.name == "stratalog.files.names.CLEAN_SHUTDOWN":
+            yield found.line
+    yield from (line for text, line in texts(tree) if re.search(r"kafka_?clean|cleanshutdown", text))
 
 
 def defines_internal_topics(tree: ast.AST) -> Iterator[str]:
     """Where an internal topic is spelt out, or a set of them gets a name; not what only speaks of one."""
+    for text, line in texts(tree):
+        if INTERNAL_TOPIC.fullmatch(text):
+            yield f"{line} {text}"
     for node in ast.walk(tree):
         match node:
-            case ast.Constant(value=str(text)) if INTERNAL_TOPIC.fullmatch(text):
-                yield f"{node.lineno} {text}"
-            case ast.Name(id=name, ctx=ast.Store()) if "INTERNAL_TOPICS" in name:
+            case ast.Name(id=name, ctx=ast.Store()) if "INTERNAL_TOPIC" in name.upper():
                 yield f"{node.lineno} {name}"
-            case ast.FunctionDef(name="is_internal"):
+            case ast.Name(id="is_internal", ctx=ast.Store()):
                 yield f"{node.lineno} is_internal"
+            case ast.FunctionDef(name=name) if name.lstrip("_").startswith("is_internal"):
+                yield f"{node.lineno} {name}"
 
 
 def finds_an_end(tree: ast.AST) -> Iterator[str]:
     """Where the last batch of something is looked for, a LogEnd is made, or None stands for "was closed"."""
+    names = names_in(tree)
     for node in ast.walk(tree):
         match node:
-            case ast.Name(id="LAST") | ast.Attribute(attr="LAST"):
+            case ast.ImportFrom() if any(each.name == "LAST" and each.asname for each in node.names):
+                yield f"{node.lineno} LAST"
+            case ast.Name() | ast.Attribute() | ast.Call() if last_of(names.full_name(node)) == "LAST":
                 yield f"{node.lineno} LAST"
             case ast.Subscript(value=whose, slice=ast.Constant(value="last_offset")) if is_last_row(whose):
                 yield f"{node.lineno} last_offset"
-            case ast.Call(func=ast.Name(id="LogEnd")):
+            case ast.Subscript(value=ast.Subscript(slice=ast.Constant(value="last_offset")), slice=row) if (
+                is_from_the_end(row)
+            ):
+                yield f"{node.lineno} last_offset"
+            case ast.Call(func=called) if last_of(names.full_name(called)) == "LogEnd":
                 yield f"{node.lineno} LogEnd"
-            case ast.Compare(left=left, ops=[ast.Is() | ast.IsNot()]) if name_of(left) == "recovery_point":
+            case ast.Compare(left=left, comparators=[right]):
+                if "recovery_point" in (name_of(left), name_of(right)) and is_none(left, right):
+                    yield f"{node.lineno} recovery_point"
+            case ast.UnaryOp(op=ast.Not(), operand=whose) if name_of(whose) == "recovery_point":
                 yield f"{node.lineno} recovery_point"
+
+
+def is_none(*nodes: ast.AST) -> bool:
+    return any(isinstance(node, ast.Constant) and node.value is None for node in nodes)
 
 
 def is_last_row(node: ast.AST) -> bool:
@@ -142,16 +269,21 @@ def is_last_row(node: ast.AST) -> bool:
     match node:
         case ast.Name(id=name):
             return name.startswith("last")
-        case ast.Subscript(slice=ast.UnaryOp(op=ast.USub())):
-            return True
+        case ast.Subscript(slice=row):
+            return is_from_the_end(row)
     return False
 
 
-def names_it(tree: ast.AST, names: set[str]) -> bool:
-    return any(
-        name_of(node) in names or (isinstance(node, ast.Constant) and node.value == ".kafka_cleanshutdown")
-        for node in ast.walk(tree)
-    )
+def is_from_the_end(node: ast.AST) -> bool:
+    return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
+
+
+def names_any(tree: ast.AST, names: set[str]) -> bool:
+    return any(name_of(node) in names for node in ast.walk(tree))
+
+
+def last_of(name: str) -> str:
+    return name.rpartition(".")[2]
 
 
 def name_of(node: ast.AST) -> str:
@@ -162,35 +294,47 @@ def name_of(node: ast.AST) -> str:
 
 
 def calling(name: str) -> set[str]:
-    """The modules that call this."""
-    return {
-        module
-        for module, tree in modules()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and name_of(node.func) == name
-    }
+    """The modules that call this, or give it another name."""
+    return {module for module, tree in modules() if calls(tree, name)}
 
 
-def test_one_place_takes_the_locks_of_log_directories() -> None:
+def calls(tree: ast.AST, name: str) -> bool:
+    names = names_in(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and last_of(names.full_name(node.func)) == name:
+            return True
+        if isinstance(node, ast.ImportFrom) and any(each.name == name and each.asname for each in node.names):
+            return True
+        if isinstance(node, ast.Assign) and last_of(names.full_name(node.value)) == name:
+            return True
+    return False
+
+
+def test_one_place_takes_locks() -> None:
     taking = {name for name, tree in modules() if any(takes_locks(tree))}
 
-    assert taking == {"directory/locking.py"}
-    assert calling("lock_log_directory") == {
-        "directory/log_directory.py",  # of a session
-        "directory/recovery/directory_recovery.py",
+    assert taking - {"files/lock.py", "files/names.py"} == {"directory/locking.py"}
+    assert calling("Locks") == LOCK
+
+
+def test_log_directories_are_locked_and_marked_clean_by_their_session_alone() -> None:
+    assert calling("lock_log_directory") == {"directory/log_directory.py"}
+    assert calling("LogDirectory") == {"directory/session.py"}
+    assert {name for name in calling("CleanState") if not name.startswith(BENCH)} == {
+        "directory/log_directory.py",
+        "directory/lone_files.py",  # of a log by itself
     }
 
 
 def test_one_place_writes_and_deletes_clean_shutdown_files() -> None:
     changing = {name for name, tree in modules() if any(changes_clean_shutdown_files(tree))}
+    naming = {name for name, tree in modules() if any(names_clean_shutdown_files(tree))}
 
-    assert changing == {"directory/clean_state.py"}
-    assert {name for name in calling("CleanState") if not name.startswith(BENCH)} == {
-        "directory/log_directory.py",  # of a session
-        "directory/recovery/directory_recovery.py",
-        "directory/home.py",  # of a log by itself
-        "directory/lone_files.py",
+    assert changing - {"directory/clean_shutdown.py"} == {
+        "directory/clean_state.py",
+        "directory/lone_files.py",  # for a message
     }
+    assert naming - {"files/names.py"} == NAME_CLEAN_SHUTDOWN_FILES
 
 
 def test_one_place_says_what_an_internal_topic_is() -> None:
@@ -215,55 +359,145 @@ def test_one_place_answers_where_a_log_ends() -> None:
     assert found >= LAST_BATCH_OF_SEGMENTS  # none is excused that needs it no more
 
 
-def test_a_second_definition_of_internal_topics_is_seen() -> None:
-    assert [*defines_internal_topics(ast.parse('X = ("__consumer_offsets",)'))] == ["1 __consumer_offsets"]
-    assert [*defines_internal_topics(ast.parse('if name == "__cluster_metadata-0": pass'))]
-    assert [*defines_internal_topics(ast.parse("MY_INTERNAL_TOPICS = theirs - {'a'}"))]
-    assert [*defines_internal_topics(ast.parse("def is_internal(topic): return topic[:2] == '__'"))]
-    assert not [*defines_internal_topics(ast.parse('"""About __consumer_offsets."""\nis_internal("a")'))]
+@pytest.mark.parametrize(
+    "source",
+    [
+        'X = ("__consumer_offsets",)',
+        'if name == "__cluster_metadata-0": pass',
+        'if name == "__cluster" + "_metadata": pass',
+        'name = f"__transaction_state-{number}"',
+        'if topic.startswith("__"): pass',
+        "MY_INTERNAL_TOPICS = theirs - {'a'}",
+        "def is_internal(topic): return topic[:2] == prefix",
+        "is_internal = lambda topic: topic in those",
+        "def _is_internal_topic(topic): return topic in those",
+    ],
+)
+def test_a_second_definition_of_internal_topics_is_seen(source: str) -> None:
+    assert [*defines_internal_topics(ast.parse(source))]
 
 
-def test_a_second_answer_to_where_a_log_ends_is_seen() -> None:
-    sources = [
+def test_what_only_speaks_of_an_internal_topic_is_none() -> None:
+    source = '"""About __consumer_offsets."""\nis_internal("a")\nraise X(f"{a}: no __cluster_metadata here")'
+
+    assert not [*defines_internal_topics(ast.parse(source))]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
         "end = find_batch(read_into, 0, size, LAST, 0)",
         "end = find_batch(read_into, 0, size, kernel.LAST, 0)",
+        "from stratalog.records.kernels.lookup import LAST as WANTED",
+        "end = find_batch(read_into, 0, size, getattr(kernel, 'LAST'), 0)",
         "end = int(part.walk.headers[-1]['last_offset']) + 1",
+        "end = int(part.walk.headers['last_offset'][-1]) + 1",
         "last = rows[n]\nend = last['last_offset'] + 1",
         "end = LogEnd(offset=5)",
+        "end = log_end.LogEnd(offset=5)",
+        "from stratalog.log.log_end import LogEnd as End\nend = End(offset=5)",
         "was_closed = recovery_point is None",
         "was_closed = found.recovery_point is None",
-    ]
+        "was_closed = None is found.recovery_point",
+        "was_closed = recovery_point == None",
+        "was_closed = not recovery_point",
+    ],
+)
+def test_a_second_answer_to_where_a_log_ends_is_seen(source: str) -> None:
+    assert [*finds_an_end(ast.parse(source))]
 
-    for source in sources:
-        assert len([*finds_an_end(ast.parse(source))]) == 1, source
-    assert not [*finds_an_end(ast.parse("first['last_offset']; end.offset; point == 0; recovery_point > 3"))]
+
+def test_what_only_uses_the_end_of_a_log_is_no_second_answer() -> None:
+    source = "first['last_offset']; end.offset; point == 0; recovery_point > 3; x['last_offset'][0]"
+
+    assert not [*finds_an_end(ast.parse(source))]
 
 
-def test_a_second_place_that_takes_a_lock_is_seen() -> None:
-    sources = [
+@pytest.mark.parametrize(
+    "source",
+    [
         "with DirectoryLock(path):\n    pass",
         "lock = self._make_lock(path)\nlock.acquire()",
+        "maker = self._make_lock\nwith maker(path): pass",
         "lock.acquire_after_trial()",
         "from stratalog.files.lock import DirectoryLock as Lock",
-    ]
+        "from stratalog.files import lock\nwith lock.DirectoryLock(path): pass",
+        "import stratalog.files.lock as locks\nmade = locks.DirectoryLock",
+        "with getattr(lock, 'DirectoryLock')(path): pass",
+        "from stratalog.files.lock import DirectoryLock\nLock = DirectoryLock",
+        "partial(DirectoryLock, path)()",
+        "import fcntl",
+        "path = f'{directory}/.lock'",
+        "path = directory / '.lock'",
+    ],
+)
+def test_a_second_place_that_takes_a_lock_is_seen(source: str) -> None:
+    assert any(takes_locks(ast.parse(source)))
 
-    assert all(any(takes_locks(ast.parse(source))) for source in sources)
-    default = "def open(make_lock=DirectoryLock):\n    return Session(make_lock=make_lock)"
-    assert not any(takes_locks(ast.parse(default)))
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from stratalog.files.lock import DirectoryLock",
+        "def open(make_lock=DirectoryLock):\n    return Session(make_lock=make_lock)",
+        "def open(*, make_lock: Callable[[str], DirectoryLock] = DirectoryLock): pass",
+        "class Opening:\n    make_lock: MakeLock = DirectoryLock",
+    ],
+)
+def test_to_hand_on_what_makes_locks_is_not_to_take_one(source: str) -> None:
+    assert not any(takes_locks(ast.parse(source)))
 
 
-def test_a_second_place_that_writes_or_deletes_a_clean_shutdown_file_is_seen() -> None:
-    sources = [
-        "disk.replace(f'{directory}/{CLEAN_SHUTDOWN}', b'')",
+@pytest.mark.parametrize(
+    "source",
+    [
+        "Locks(path).take()",
+        "locking.Locks(path).take()",
+        "from stratalog.directory.locking import Locks as Held",
+        "Held = locking.Locks",
+        "getattr(locking, 'Locks')(path)",
+    ],
+)
+def test_a_caller_is_seen_by_whatever_name_it_calls(source: str) -> None:
+    assert calls(ast.parse(source), "Locks")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from stratalog.files.names import CLEAN_SHUTDOWN\ndisk.replace(f'{path}/{CLEAN_SHUTDOWN}', b'')",
+        "from stratalog.files.names import CLEAN_SHUTDOWN as FILE",
+        "from stratalog.files import names\npath = directory / names.CLEAN_SHUTDOWN\npath.write_bytes(b'')",
+        "import stratalog.files.names as n\npath = getattr(n, 'CLEAN_SHUTDOWN')",
         "(log_dir / '.kafka_cleanshutdown').unlink()",
-        "self._mark = CleanShutdownFile(disk, directory)\nself._disk.delete(self._mark.path)",
-        "data = format_clean_shutdown(5)\ndisk.replace(path, data)",
-        "path = directory / names.CLEAN_SHUTDOWN\npath.write_bytes(b'')",
-    ]
+        "path = f'{log_dir}/.kafka_cleanshutdown'",
+        "path = log_dir + '/.kafka_' + 'cleanshutdown'",
+        "path = b'.kafka_cleanshutdown'",
+    ],
+)
+def test_whoever_names_a_clean_shutdown_file_is_seen(source: str) -> None:
+    assert any(names_clean_shutdown_files(ast.parse(source)))
 
-    assert all(any(changes_clean_shutdown_files(ast.parse(source))) for source in sources)
-    reading = "file = CleanShutdownFile(disk, directory)\nif file.exists():\n    epoch = file.read()"
-    assert not any(changes_clean_shutdown_files(ast.parse(reading)))
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "self._mark = CleanShutdownFile(disk, directory)\nself._disk.delete(self._mark.path)",
+        "disk.replace(CleanShutdownFile(disk, directory).path, b'')",
+        "disk.delete(directory.state.file.path)",
+        "from stratalog.directory.clean_shutdown import format_clean_shutdown as bytes_of",
+        "from stratalog.directory import clean_shutdown\ndata = clean_shutdown.format_clean_shutdown(5)",
+    ],
+)
+def test_a_second_place_that_writes_or_deletes_a_clean_shutdown_file_is_seen(source: str) -> None:
+    assert any(changes_clean_shutdown_files(ast.parse(source)))
+
+
+def test_to_read_a_clean_shutdown_file_is_not_to_change_it() -> None:
+    source = "file = CleanShutdownFile(disk, directory)\nif file.exists():\n    epoch = file.read()"
+
+    assert not any(changes_clean_shutdown_files(ast.parse(source)))
+    assert not any(names_clean_shutdown_files(ast.parse(source)))
 
 
 def test_no_descriptor_leaves_files() -> None:
@@ -271,13 +505,17 @@ def test_no_descriptor_leaves_files() -> None:
     for name, tree in modules():
         if name.startswith("files/"):
             continue
-        wrong += [f"{name}:{found}" for found in calls(tree, DESCRIPTOR_CALLS)]
+        wrong += [f"{name}:{found}" for found in uses(tree, DESCRIPTOR_CALLS)]
         wrong += [
             f"{name}:{node.lineno} .{node.attr}"
             for node in ast.walk(tree)
             if isinstance(node, ast.Attribute) and node.attr in ("descriptor", "fileno")
         ]
-        wrong += [f"{name} imports {found}" for found in imported(tree) if "files.descriptors" in found]
+        wrong += [
+            f"{name}:{found.line} {found.name}"
+            for found in names_in(tree).references()
+            if found.name.startswith("stratalog.files.descriptors")
+        ]
 
     assert wrong == []
 
@@ -301,18 +539,66 @@ def is_noted_inode(node: ast.Attribute) -> bool:
 
 
 def test_packages_that_know_logs_reach_the_disk_through_files_only() -> None:
-    wrong = [f"{name}:{found}" for name, tree in modules(*KNOW_LOGS) for found in calls(tree, PATH_CALLS)]
+    wrong = [
+        f"{name}:{found}"
+        for name, tree in modules(*KNOW_LOGS)
+        for found in [*uses(tree, PATH_CALLS), *path_methods(tree)]
+    ]
+    with_paths = {name for name, tree in modules(*KNOW_LOGS) if has_paths(tree)}
 
     assert wrong == []
+    assert with_paths == CONCRETE_PATHS
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from pathlib import Path\nPath(name).read_bytes()",
+        "import pathlib\npathlib.Path(name).unlink()",
+        "from pathlib import Path\nfile = Path(name) / 'x'\nfile.exists()",
+        "from pathlib import Path\ndef look(file: Path): return file.stat()",
+    ],
+)
+def test_a_path_that_looks_at_files_is_seen(source: str) -> None:
+    assert [*path_methods(ast.parse(source))]
 
 
 def test_only_parts_that_read_and_change_ask_a_reader_for_the_other_half() -> None:
-    asking = {name for name, tree in modules() if "stratalog.files.disk.changing" in imported(tree)}
+    asking = {name for name, tree in modules() if any(uses(tree, {"stratalog.files.disk.changing"}))}
 
     assert asking == READ_AND_CHANGE
 
 
-def test_the_reader_of_calls_sees_each_form() -> None:
-    source = "import os\nwith open('x') as file:\n    os.fsync(file)\nos.path.join('a')\nself.open('x')\n"
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import os\nos.pread(descriptor, 5, 0)",
+        "import os as system\nsystem.pread(descriptor, 5, 0)",
+        "from os import pread",
+        "from os import pread as look",
+        "import os\nlook = os.pread",
+        "import os\ngetattr(os, 'pread')(descriptor, 5, 0)",
+        "import importlib\nsystem = importlib.import_module('os')\nsystem.pread(descriptor, 5, 0)",
+    ],
+)
+def test_a_function_is_seen_by_whatever_name_it_is_called(source: str) -> None:
+    assert any(uses(ast.parse(source), {"os.pread"}))
 
-    assert [*calls(ast.parse(source), DESCRIPTOR_CALLS)] == ["2 open", "3 os.fsync"]
+
+def test_open_itself_is_seen_and_the_open_of_others_is_not() -> None:
+    source = "with open('x') as file:\n    pass\nself.open('x')\nos.path.join('a')"
+
+    assert [*uses(ast.parse(source), DESCRIPTOR_CALLS)] == ["1 open"]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from stratalog.files.disk import changing",
+        "from stratalog.files.disk import changing as whole",
+        "from stratalog.files import disk\ndisk.changing(reader)",
+        "import stratalog.files.disk\nstratalog.files.disk.changing(reader)",
+    ],
+)
+def test_whoever_asks_for_the_other_half_is_seen(source: str) -> None:
+    assert any(uses(ast.parse(source), {"stratalog.files.disk.changing"}))

@@ -26,8 +26,7 @@ from uuid import UUID
 
 from stratalog.clock import Clock
 from stratalog.config import LogConfig
-from stratalog.directory.clean_shutdown import UNKNOWN_EPOCH, CleanShutdownFile
-from stratalog.directory.clean_state import CleanState
+from stratalog.directory.clean_shutdown import CleanShutdownFile
 from stratalog.directory.kind import keeps_its_partitions
 from stratalog.directory.layout import make_directories
 from stratalog.directory.locking import Locks
@@ -80,8 +79,7 @@ class LogHome:
         self.topic_partition = topic_partition
         self._disk = disk
         self._metadata = PartitionMetadataFile(disk, PurePath(directory, PARTITION_METADATA))
-        self._lone = LoneFiles(disk, directory, topic_partition)
-        self._state = CleanState(disk, directory)  # while it is lone
+        self._lone = LoneFiles(disk, directory, topic_partition)  # speak for it while it is lone
         self._locks = Locks(directory)
         self._session: Session | None = None  # over the log directory that it is in
         self._was_clean = False
@@ -159,8 +157,7 @@ class LogHome:
                 self._session.directories[0].before_change()
             else:
                 self._locks.check()
-                self._lone.note_opened()
-                self._state.remove(leaves_note=False)
+                self._lone.before_change()
             if is_new_id and wanted is not None:
                 self._metadata.record(wanted)
                 self._metadata.flush()
@@ -191,7 +188,7 @@ class LogHome:
             is_new_id = wanted is not None and self._check_topic_id(wanted)
             try:
                 if not is_clean:
-                    raise NeedsRecoveryError(self.directory, f"{self._state.file.path} is missing")
+                    raise NeedsRecoveryError(self.directory, f"{self._lone.clean_shutdown_path} is missing")
                 return open_log()
             except NeedsRecoveryError as error:
                 if not self._is_lone:
@@ -220,8 +217,7 @@ class LogHome:
         if self._session is not None:
             self._session.put_back(self._session.directories[0])
         elif self._was_clean:
-            self._state.put_back(UNKNOWN_EPOCH)
-            self._lone.note_closed()
+            self._lone.mark_clean()
 
     def release(self) -> None:
         """Let go of the locks."""
@@ -304,7 +300,7 @@ class LogHome:
         entries = self._disk.list_directory(self.directory)
         files = [parse_segment_file(entry.name) for entry in entries]
         has_segments = any(file is not None and file.kind is FileKind.LOG for file in files)
-        if self._state.file.exists():
+        if self._lone.was_closed():
             self._was_clean = True
         elif has_segments:
             return False

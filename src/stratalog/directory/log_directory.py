@@ -53,7 +53,7 @@ class LogDirectory:
         self._appends = appends
         self.locks = Locks(path, make_lock)
         self._with_locks: set[str] = set()  # names of partitions
-        self._state = CleanState(disk, path)
+        self.state = CleanState(disk, path)
         self._epoch: int | None = UNKNOWN_EPOCH
         self._is_marked = False
 
@@ -86,9 +86,9 @@ class LogDirectory:
 
     def _read(self) -> None:
         self.problems = [*self.layout.problems]
-        self._state.look()
-        self._is_marked = self._state.file.exists()
-        self._epoch = self._state.note.broker_epoch if self._is_marked else UNKNOWN_EPOCH
+        self.state.look()
+        self._is_marked = self.state.file.exists()
+        self._epoch = self.state.note.broker_epoch if self._is_marked else UNKNOWN_EPOCH
         try:
             self.meta = read_meta_properties(self._disk, self.path)
         except CorruptCheckpointError as error:
@@ -103,13 +103,13 @@ class LogDirectory:
         """Called before anything in it is changed: a crash from here on must not look like a clean close."""
         self.locks.check()
         if self._is_marked:
-            self._state.remove(leaves_note=not self._appends)
+            self.state.remove(leaves_note=not self._appends)
             self._is_marked = False
 
     @property
     def was_clean(self) -> bool:
         """Whether it had its clean-shutdown file when it was opened."""
-        return self._state.note.was_clean
+        return self.state.note.was_clean
 
     @property
     def has_epoch(self) -> bool:
@@ -124,13 +124,13 @@ class LogDirectory:
         """
         self.locks.check()  # a broker that found the lock gone may have started since
         epoch = self._epoch if broker_epoch is None else broker_epoch
-        self._state.put_back(None if epoch == UNKNOWN_EPOCH and is_beside_epoch else epoch)
+        self.state.put_back(None if epoch == UNKNOWN_EPOCH and is_beside_epoch else epoch)
 
     def forget_epoch(self) -> None:
         """Something is cut off although it was shut down cleanly: its epoch would promise too much."""
         self._epoch = UNKNOWN_EPOCH
         if not self._appends:
-            self._state.note_cut()
+            self.state.note_cut()
 
     def fail(self, error: StratalogError) -> None:
         """Take it offline."""

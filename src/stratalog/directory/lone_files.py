@@ -19,7 +19,7 @@ from __future__ import annotations
 import logging
 import os
 
-from stratalog.directory.clean_shutdown import CleanShutdownFile
+from stratalog.directory.clean_shutdown import UNKNOWN_EPOCH
 from stratalog.directory.clean_state import CleanState
 from stratalog.errors import CorruptCheckpointError
 from stratalog.files.disk import Disk
@@ -37,12 +37,17 @@ class LoneFiles:
         self._directory = directory
         self._topic_partition = topic_partition
         self._lock_path = f"{directory}{os.sep}{LOCK}"
-        self._mark = CleanShutdownFile(disk, directory)
+        self._state = CleanState(disk, directory)
+        self.clean_shutdown_path = self._state.file.path
         self._start_path = f"{directory}{os.sep}{LOG_START_OFFSET_CHECKPOINT}"
 
     def exist(self) -> bool:
         """Whether the log was by itself, and no log directory has taken it over since."""
-        return self._disk.exists(self._start_path) or self._mark.exists() or self._is_noted()
+        return self._disk.exists(self._start_path) or self.was_closed() or self._is_noted()
+
+    def was_closed(self) -> bool:
+        """Whether its last writer has closed it: its clean-shutdown file is there."""
+        return self._state.file.exists()
 
     def start_offset(self) -> int:
         """Where the log starts, as its last writer noted it; 0 where its first segment says it."""
@@ -52,7 +57,25 @@ class LoneFiles:
             logger.warning("the start of a log is not known, so that it begins with its files: %s", error)
             return 0
 
-    def note_opened(self) -> None:
+    def before_change(self) -> None:
+        """Called before the log is changed: a crash from here on must not look like a clean close."""
+        self._note_opened()
+        self._state.remove(leaves_note=False)
+
+    def mark_clean(self) -> None:
+        """Write the clean-shutdown file of the log, last of all."""
+        self._state.put_back(UNKNOWN_EPOCH)
+        self._note_closed()
+
+    def hand_over(self) -> None:
+        """Take these files away: the log directory knows by now, on the device, what they said."""
+        if self.exist():
+            self._state.discard()
+            self._disk.delete(self._start_path)
+            self._note_closed()
+            self._disk.sync_directory(self._directory)
+
+    def _note_opened(self) -> None:
         """Say that a writer has it open; on the device when this returns."""
         if not self._disk.exists(self._lock_path):  # a disk of a test, which has no locks
             self._disk.create(self._lock_path)
@@ -61,18 +84,10 @@ class LoneFiles:
             self._disk.sync(self._lock_path)
             self._disk.sync_directory(self._directory)
 
-    def note_closed(self) -> None:
+    def _note_closed(self) -> None:
         """Say that it was closed, or recovered. Nothing is lost if the device never hears of it."""
         if self._is_noted():
             self._disk.truncate(self._lock_path, 0)
-
-    def hand_over(self) -> None:
-        """Take these files away: the log directory knows by now, on the device, what they said."""
-        if self.exist():
-            CleanState(self._disk, self._directory).discard()
-            self._disk.delete(self._start_path)
-            self.note_closed()
-            self._disk.sync_directory(self._directory)
 
     def _is_noted(self) -> bool:
         status = self._disk.status(self._lock_path)

@@ -194,20 +194,13 @@ class Session:
         Those that were shut down cleanly are among them, and are left alone: which epoch one may say depends
         on the others, and one of them may hold the cluster's metadata. Only what is new is not.
         """
-        from stratalog.directory.recovery.recover import recover_directories  # only for those who need it
+        from stratalog.directory.recovery.choices import RecoveryChoices  # only for those who need it
+        from stratalog.directory.recovery.recover import recover_in_session
         from stratalog.directory.recovery.result import Outcome
 
         by_path = {directory.path: directory for directory in directories}
-        self.recovery = recover_directories(
-            list(by_path),
-            disk=self._disk,
-            clock=self._clock,
-            server=self._sources.server,
-            topics=self._sources.topics,
-            topic_settings=self._sources.topic_settings,
-            metadata_directory=self._sources.metadata_directory,
-            held={directory.path: directory.locks for directory in directories},
-            on_progress=self._sources.on_progress,
+        self.recovery = recover_in_session(
+            directories, self._sources, self._disk, self._clock, RecoveryChoices()
         )
         for found in self.recovery.directories:
             directory = by_path[found.directory]

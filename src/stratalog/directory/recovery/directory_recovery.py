@@ -19,12 +19,10 @@ from contextlib import suppress
 
 from stratalog.directory.checkpoints import DirectoryCheckpoints, clamp
 from stratalog.directory.clean_shutdown import UNKNOWN_EPOCH
-from stratalog.directory.clean_state import CleanState
 from stratalog.directory.cluster_metadata import ClusterMetadata
 from stratalog.directory.kind import kind_of
 from stratalog.directory.layout import Layout, PartitionEntry, Problem, classify
-from stratalog.directory.locking import Locks, lock_log_directory
-from stratalog.directory.log_directory import why_unclean
+from stratalog.directory.log_directory import LogDirectory, why_unclean
 from stratalog.directory.lone_files import LoneFiles
 from stratalog.directory.lone_logs import check_not_in_use, lone_files
 from stratalog.directory.meta_properties import MetaProperties, read_meta_properties
@@ -40,18 +38,18 @@ from stratalog.log.recovery.quarantine import Quarantine
 
 
 class DirectoryRecovery:
-    """One log directory on its way. `error` is why it failed; nothing more is done in it then.
+    """One directory of a session on its way. `error` is why it failed; nothing more is done in it then.
 
-    `locks` that are held already are the caller's, who gives them back.
+    The session's directory has its lock and its clean-shutdown file. Locks that it holds already stay held.
     """
 
-    def __init__(self, disk: Disk, path: str, locks: Locks, *, dry_run: bool) -> None:
-        self.path = path
+    def __init__(self, disk: Disk, directory: LogDirectory, *, dry_run: bool) -> None:
+        self.path = path = directory.path
         self.error: str | None = None
         self.remark: str | None = None  # on what cannot be kept, and does no harm
-        self.state = CleanState(disk, path)
-        self.locks = locks
-        self._is_callers = locks.are_held
+        self.state = directory.state
+        self.locks = directory.locks
+        self._directory = directory
         self._lone: list[LoneFiles] = []
         self._lone_starts: dict[TopicPartition, int] = {}
         self.layout = Layout(path, (), (), (), (), ())
@@ -82,20 +80,15 @@ class DirectoryRecovery:
     def begin(self, scan_all: bool) -> None:
         """Lock it, or see that nobody else has; LogDirLockedError concerns all directories of the node."""
         self.is_left_alone = self._may_be_left_alone(scan_all)
-        if self._is_callers:
+        if self.locks.are_held:
             self.locks.check()
         elif self.is_left_alone or self._dry_run:
             # Not even for a moment: a lock of ours would keep a broker from starting.
             check_not_in_use(self._disk, self.path)
         else:
-            lock_log_directory(self.locks, self._disk, self.path)
+            self._directory.lock()
             # A broker may have stopped in order just before.
             self.is_left_alone = self._may_be_left_alone(scan_all)
-
-    def release(self) -> None:
-        """Give the locks back that were taken here."""
-        if not self._is_callers:
-            self.locks.release()
 
     def _may_be_left_alone(self, scan_all: bool) -> bool:
         if scan_all or not self.state.file.exists():

@@ -14,10 +14,9 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import NamedTuple
 
 from stratalog.buffers import aligned_buffer
 from stratalog.clock import Clock, system_clock
@@ -25,6 +24,7 @@ from stratalog.config import ServerConfig
 from stratalog.directory.clean_shutdown import UNKNOWN_EPOCH
 from stratalog.directory.layout import PartitionEntry, find_aliases
 from stratalog.directory.locking import Locks, MakeLock
+from stratalog.directory.log_directory import LogDirectory
 from stratalog.directory.node import Node, find_node
 from stratalog.directory.owners import current_user
 from stratalog.directory.pending_move import finish_pending_move
@@ -38,6 +38,7 @@ from stratalog.directory.recovery.marking import (
 )
 from stratalog.directory.recovery.progress import Phase
 from stratalog.directory.recovery.result import PartitionReport, RecoveryReport
+from stratalog.directory.session import RecoverySources, Session, Unclean
 from stratalog.directory.topic_configs import TopicConfigs
 from stratalog.directory.work_dir import WorkDirDisk
 from stratalog.engine.progress import DeviceUse, OnProgress, Progress, Remaining
@@ -74,7 +75,6 @@ def recover_directories(
     metadata_directory: str | None = None,
     options: RecoveryChoices | None = None,
     make_lock: MakeLock = DirectoryLock,
-    held: Mapping[str, Locks] | None = None,
     on_progress: OnProgress | None = None,
 ) -> RecoveryReport:
     """Recover these log directories, all those of one node, and report.
@@ -83,26 +83,33 @@ def recover_directories(
     of `node.py`, with `metadata_directory` as the node's metadata.log.dir. `topic_settings` is a user's
     JSON (`topic_configs.py`) over either. NotALogDirectoryError if one of them is something else,
     LogDirLockedError if one is in use, FileOwnerError if files could not keep their owner: then nothing was
-    changed anywhere. One that is missing or empty, as a disk that is not mounted, fails alone. `held` are the
-    locks of directories, by absolute path, that a session has taken already and keeps.
+    changed anywhere. One that is missing or empty, as a disk that is not mounted, fails alone.
     """
     options = options or RecoveryChoices()
     if disk is None and options.work_dir is not None:
         disk = WorkDirDisk(options.work_dir, require_owner=True)
     elif disk is None:
         disk = Disk(require_owner=True)
-    paths = [os.path.abspath(directory) for directory in directories]  # noqa: PTH100
-    locks = {path: Locks(path, make_lock) for path in paths} | dict(held or {})
-    found = [DirectoryRecovery(disk, path, locks[path], dry_run=options.dry_run) for path in paths]
-    recovery = _Recovery(found, disk, clock, options, on_progress, make_lock)
-    return recovery.run(_Settings(server, topics, topic_settings, metadata_directory))
+    sources = RecoverySources(server, topics, topic_settings, metadata_directory, on_progress)
+    # Not opened: what was shut down cleanly is not locked, and in a dry run nothing is.
+    session = Session(directories, unclean=Unclean.RECOVER, disk=disk, clock=clock, make_lock=make_lock)
+    try:
+        return recover_in_session(session.directories, sources, disk, clock, options, make_lock)
+    finally:
+        session.release()
 
 
-class _Settings(NamedTuple):
-    server: ServerConfig | None
-    topics: TopicConfigs | None
-    topic_settings: str | None
-    metadata_directory: str | None
+def recover_in_session(
+    directories: Sequence[LogDirectory],
+    sources: RecoverySources,
+    disk: Disk,
+    clock: Clock,
+    options: RecoveryChoices,
+    make_lock: MakeLock = DirectoryLock,
+) -> RecoveryReport:
+    """Recover directories of a session, as `recover_directories` does; the session gives the locks back."""
+    found = [DirectoryRecovery(disk, each, dry_run=options.dry_run) for each in directories]
+    return _Recovery(found, disk, clock, options, sources.on_progress, make_lock).run(sources)
 
 
 class _Recovery:
@@ -129,7 +136,7 @@ class _Recovery:
         self._work: list[PartitionRecovery] = []
         self._quarantines: dict[str, Quarantine] = {}
 
-    def run(self, settings: _Settings) -> RecoveryReport:
+    def run(self, settings: RecoverySources) -> RecoveryReport:
         began_s = time.monotonic()
         try:
             self._begin()
@@ -141,7 +148,6 @@ class _Recovery:
             for directory in self._directories:
                 # From now on the files may be a broker's again: none stays open here.
                 self._disk.release(directory.path)
-                directory.release()
             for lock in self._place_locks:
                 lock.release()
         self._tell(Phase.DONE)
@@ -213,7 +219,7 @@ class _Recovery:
                 if other is not directory:
                     raise UsageError(f"{directory.path} and {other.path} are one directory: name it once.")
 
-    def _find_node(self, settings: _Settings) -> None:
+    def _find_node(self, settings: RecoverySources) -> None:
         self._node = find_node(
             self._disk,
             [directory.path for directory in self._alive()],
