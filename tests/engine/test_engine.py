@@ -166,3 +166,18 @@ def test_the_heaviest_pack_comes_first_and_exceeds_the_mean_by_less_than_a_task(
 
     assert totals == sorted(totals, reverse=True)
     assert totals[0] <= sum(weights) / packs_count + max(weights)
+
+
+def test_a_task_that_is_not_wanted_when_its_turn_comes_is_not_begun() -> None:
+    begun: list[int] = []
+    given_up: set[int] = set()
+
+    def note(_: DiskReader, number: int) -> int:
+        begun.append(number)
+        return number
+
+    outcomes = ThreadEngine(1).run(note, [0, 1, 2, 3], is_wanted=lambda number: number not in given_up)
+    given_up |= {1, 3}
+
+    assert sorted(outcome.number for outcome in outcomes) == [0, 2]
+    assert sorted(begun) == [0, 2]

@@ -37,6 +37,7 @@ from stratalog.files.reading import DiskReader
 
 MonotonicClock = Callable[[], float]
 OnReading = Callable[[Sequence[DeviceUse]], object]
+IsWanted = Callable[[int], bool]
 
 _TICK_S = 0.02
 MOST_WAITING = 8  # outcomes that nobody has taken yet
@@ -53,18 +54,19 @@ def read_devices(
     disk: DiskReader,
     readers: int | None = None,
     on_reading: OnReading | None = None,
+    is_wanted: IsWanted | None = None,
     monotonic: MonotonicClock = time.monotonic,
 ) -> Generator[TaskOutcome[Task, Result], None, tuple[DeviceUse, ...]]:
     """The outcome of every task, those of one device begun in their order; returns how each was used.
 
     `function` gets a disk that only reads, for the length of its task, in a thread of ours. `readers`
     for each device instead of as many as measuring finds best. `on_reading` is called where the outcomes are
-    taken, every few milliseconds.
+    taken, every few milliseconds. A task that is not wanted when its turn comes is left out.
     """
     outcomes: _Outcomes[Task, Result] = _Outcomes()
     stop, changed = threading.Event(), threading.Condition()
     pools = [
-        _Pool(device, queue, function, outcomes, disk, readers, stop, changed, monotonic)
+        _Pool(device, queue, function, outcomes, disk, readers, is_wanted, stop, changed, monotonic)
         for device, queue in queues.items()
     ]
     try:
@@ -146,6 +148,7 @@ class _Pool(Generic[Task, Result]):
         outcomes: _Outcomes[Task, Result],
         disk: DiskReader,
         readers: int | None,
+        is_wanted: IsWanted | None,
         stop: threading.Event,
         changed: threading.Condition,
         monotonic: MonotonicClock,
@@ -154,6 +157,7 @@ class _Pool(Generic[Task, Result]):
         self.failure: BaseException | None = None
         self._tasks = deque(queue)
         self._function = function
+        self._is_wanted = is_wanted
         self._outcomes = outcomes
         self._stop = stop
         self._monotonic = monotonic
@@ -235,7 +239,8 @@ class _Pool(Generic[Task, Result]):
                     number, task = self._tasks.popleft()
                     if not self._tasks:
                         self._changed.notify_all()  # those that are held up need not wait for anybody now
-                self._outcomes.put(TaskOutcome(number, task, self._run(disk, task)))
+                if self._is_wanted is None or self._is_wanted(number):
+                    self._outcomes.put(TaskOutcome(number, task, self._run(disk, task)))
         except _Stopped:
             pass
         except BaseException as error:  # raised again where the outcomes are taken

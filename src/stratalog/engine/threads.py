@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 
 from stratalog.engine.devices import Device, device_of
@@ -33,7 +33,12 @@ class ThreadEngine:
         sizes: Sequence[int] | None = None,
         paths: Sequence[str] | None = None,
         on_progress: OnProgress | None = None,
+        is_wanted: Callable[[int], bool] | None = None,
     ) -> Generator[TaskOutcome[Task, Result], None, None]:
+        """As every engine does. `is_wanted` is asked with a task's number when its turn comes, in any thread.
+
+        A task that is not wanted any more is not begun, and has no outcome.
+        """
         size_of = task_sizes(len(tasks), sizes)
         queues, totals = self._queues(tasks, size_of, paths)
         workers = self._workers or (None if paths is not None else os.cpu_count() or 1)
@@ -43,7 +48,9 @@ class ThreadEngine:
             if on_progress is not None:
                 on_progress(_progress(uses, totals, tasks_done, len(tasks), size_done, paths is not None))
 
-        reading = read_devices(queues, function, disk=self._disk, readers=workers, on_reading=tell)
+        reading = read_devices(
+            queues, function, disk=self._disk, readers=workers, on_reading=tell, is_wanted=is_wanted
+        )
         try:
             while True:
                 try:

@@ -12,13 +12,11 @@ the same.
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 
-from stratalog.buffers import aligned_buffer
 from stratalog.clock import Clock, system_clock
 from stratalog.config import ServerConfig
 from stratalog.directory.clean_shutdown import UNKNOWN_EPOCH
@@ -38,6 +36,7 @@ from stratalog.directory.recovery.marking import (
 )
 from stratalog.directory.recovery.progress import Phase
 from stratalog.directory.recovery.result import PartitionReport, RecoveryReport
+from stratalog.directory.recovery.tasks import SurveyTask, scan, survey
 from stratalog.directory.session import RecoverySources, Session, Unclean
 from stratalog.directory.topic_configs import TopicConfigs
 from stratalog.directory.work_dir import WorkDirDisk
@@ -57,11 +56,7 @@ from stratalog.files.lock import DirectoryLock
 from stratalog.files.reading import DiskReader
 from stratalog.log.recovery.facts import Finding
 from stratalog.log.recovery.quarantine import Quarantine
-from stratalog.log.recovery.survey import Survey, SurveyOptions, survey_partition
-from stratalog.log.recovery.task import ScanResult, ScanTask, run_scan
-from stratalog.segment.scan import SCAN_SIZE
-
-_reused = threading.local()  # memory of each reader: made anew, it would be slower to read into
+from stratalog.log.recovery.survey import Survey, SurveyOptions
 
 
 def recover_directories(
@@ -242,7 +237,8 @@ class _Recovery:
             if not self._options.dry_run and not directory.is_left_alone:
                 self._guarded(directory, directory.take_marker)
         self._tell(Phase.SCANNING)  # before anything is done, however quickly that is
-        scans = [(work, task) for work in self._work for task in work.survey.scans]
+        works = [work for work in self._work for _ in work.survey.scans]
+        scans = [task for work in self._work for task in work.survey.scans]
         options = self._options
         engine = ThreadEngine(options.readers, disk=self._disk)
         with Finisher(
@@ -252,18 +248,19 @@ class _Recovery:
                 if not work.survey.scans:
                     finisher.put(work)
             outcomes = engine.run(
-                _scan,
+                scan,
                 scans,
-                sizes=[task.size for _, task in scans],
-                paths=[work.directory.path for work, _ in scans],
+                sizes=[task.size for task in scans],
+                paths=[work.directory.path for work in works],
                 on_progress=self._note_reading,
+                is_wanted=lambda number: works[number].directory.error is None,
             )
             with closing(outcomes):
                 for outcome in outcomes:
-                    work, task = outcome.task
+                    work = works[outcome.number]
                     if outcome.error is not None:
                         work.directory.fail(outcome.error)
-                    elif outcome.result is not None and work.add(task, outcome.result):
+                    elif work.add(outcome.task, outcome.result):
                         finisher.put(work, on_wait=lambda: self._tell(Phase.SCANNING))
 
     def _note_reading(self, progress: Progress) -> None:
@@ -272,27 +269,27 @@ class _Recovery:
 
     def _survey(self) -> None:
         """Find out what must be read, directory by directory; devices are looked at side by side."""
-        tasks = [(found, entry) for found in self._alive() for entry in found.layout.partitions]
-        paths = [directory.path for directory, _ in tasks]
-        with closing(ThreadEngine(1, disk=self._disk).run(self._survey_one, tasks, paths=paths)) as outcomes:
+        found = [(directory, entry) for directory in self._alive() for entry in directory.layout.partitions]
+        outcomes = ThreadEngine(1, disk=self._disk).run(
+            survey,
+            [self._survey_task(directory, entry) for directory, entry in found],
+            paths=[directory.path for directory, _ in found],
+            is_wanted=lambda number: found[number][0].error is None,
+        )
+        with closing(outcomes):
             for outcome in outcomes:
-                directory, entry = outcome.task
+                directory, entry = found[outcome.number]
                 if outcome.error is not None:
                     directory.fail(outcome.error)
-                elif outcome.result is not None:
+                else:
                     self._take_survey(directory, entry, outcome.result)
         order = {directory.path: number for number, directory in enumerate(self._directories)}
         self._work.sort(key=lambda work: (order[work.directory.path], work.entry))
         self._work = [work for work in self._work if work.directory.error is None]
 
-    def _survey_one(self, disk: DiskReader, task: tuple[DirectoryRecovery, PartitionEntry]) -> Survey | None:
-        """What must be read of one partition; None in a directory that has failed meanwhile."""
-        directory, entry = task
-        if directory.error is not None:
-            return None
-        return survey_partition(
-            disk,
-            directory.path_of(entry),
+    def _survey_task(self, directory: DirectoryRecovery, entry: PartitionEntry) -> SurveyTask:
+        return SurveyTask(
+            directory=directory.path_of(entry),
             topic_partition=entry.topic_partition,
             config=self._topics.of(entry.topic_partition.topic),
             recovery_point=directory.recovery_points.get(entry.topic_partition, 0),
@@ -425,13 +422,3 @@ def _left_as_it_is(finding: Finding) -> Finding:
     """The finding with what follows where the directory was shut down cleanly: nothing, unless asked for."""
     words = "The clean-shutdown file is believed, and it is left. With --all:"
     return replace(finding, consequence=f"{words} {finding.consequence}")
-
-
-def _scan(disk: DiskReader, task: tuple[PartitionRecovery, ScanTask]) -> ScanResult | None:
-    """Run one scan in a reader's thread; None in a directory that has failed meanwhile."""
-    work, scan = task
-    if work.directory.error is not None:
-        return None
-    if not hasattr(_reused, "buffer"):
-        _reused.buffer = aligned_buffer(SCAN_SIZE)
-    return run_scan(disk, scan, buffer=_reused.buffer)

@@ -1,0 +1,54 @@
+"""What recovery hands to an engine: surveys of partitions and scans of segments, as functions of values.
+
+A directory may fail while its tasks wait. They are not begun then, which the engine is told apart from them
+(`ThreadEngine.run`, `is_wanted`): a task knows nothing of the others.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+from stratalog.buffers import aligned_buffer
+from stratalog.config import LogConfig
+from stratalog.files.names import TopicPartition
+from stratalog.files.reading import DiskReader
+from stratalog.log.recovery.survey import Survey, SurveyOptions, survey_partition
+from stratalog.log.recovery.task import ScanResult, ScanTask, run_scan
+from stratalog.segment.scan import SCAN_SIZE
+
+_reused = threading.local()  # memory of each reader: made anew, it would be slower to read into
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SurveyTask:
+    """A partition to look at, and what is known of it beforehand; see `survey_partition`."""
+
+    directory: str
+    topic_partition: TopicPartition
+    config: LogConfig
+    recovery_point: int
+    log_start_offset: int
+    now_ms: int
+    options: SurveyOptions
+
+
+def survey(disk: DiskReader, task: SurveyTask) -> Survey:
+    """What must be read of one partition."""
+    return survey_partition(
+        disk,
+        task.directory,
+        topic_partition=task.topic_partition,
+        config=task.config,
+        recovery_point=task.recovery_point,
+        log_start_offset=task.log_start_offset,
+        now_ms=task.now_ms,
+        options=task.options,
+    )
+
+
+def scan(disk: DiskReader, task: ScanTask) -> ScanResult:
+    """What one segment has, read into memory that the reader's next task uses again."""
+    if not hasattr(_reused, "buffer"):
+        _reused.buffer = aligned_buffer(SCAN_SIZE)
+    return run_scan(disk, task, buffer=_reused.buffer)
