@@ -20,35 +20,77 @@ from stratalog.errors import (
 from stratalog.version import __version__
 
 if TYPE_CHECKING:
+    from stratalog.config import LogConfig, read_server_properties
     from stratalog.directory.open_log import open_log
+    from stratalog.engine.threads import ThreadEngine
+    from stratalog.files.disk import Disk
+    from stratalog.files.names import TopicPartition
+    from stratalog.jobs.walk import by_topic, walk_logs
     from stratalog.log.api.consume import ConsumerRecord
     from stratalog.log.api.partition_log import PartitionLog
     from stratalog.log.new_records import NewRecord
     from stratalog.manager.manager import LogManager
+    from stratalog.operations.recover import RecoverOptions, recover
+    from stratalog.records.build import BatchOptions, Record, build_batch, build_batches
+    from stratalog.records.columns import read_columns
+    from stratalog.records.compression import Codec
+    from stratalog.records.reader import read_batches
     from stratalog.signals import graceful_stop
 
 __all__ = [
+    "BatchOptions",
+    "Codec",
     "ConsumerRecord",
     "CorruptRecordError",
+    "Disk",
+    "LogConfig",
     "LogDirLockedError",
     "LogManager",
     "NeedsRecoveryError",
     "NewRecord",
     "OffsetOutOfRangeError",
     "PartitionLog",
+    "Record",
+    "RecoverOptions",
     "StratalogError",
+    "ThreadEngine",
+    "TopicPartition",
     "__version__",
+    "build_batch",
+    "build_batches",
+    "by_topic",
     "graceful_stop",
     "open_log",
+    "read_batches",
+    "read_columns",
+    "read_server_properties",
+    "recover",
+    "walk_logs",
 ]
 
 _LAZY = {
+    "BatchOptions": "stratalog.records.build",
+    "Codec": "stratalog.records.compression",
     "ConsumerRecord": "stratalog.log.api.consume",
+    "Disk": "stratalog.files.disk",
+    "LogConfig": "stratalog.config",
     "LogManager": "stratalog.manager.manager",
     "NewRecord": "stratalog.log.new_records",
     "PartitionLog": "stratalog.log.api.partition_log",
+    "Record": "stratalog.records.build",
+    "RecoverOptions": "stratalog.operations.recover",
+    "ThreadEngine": "stratalog.engine.threads",
+    "TopicPartition": "stratalog.files.names",
+    "build_batch": "stratalog.records.build",
+    "build_batches": "stratalog.records.build",
+    "by_topic": "stratalog.jobs.walk",
     "graceful_stop": "stratalog.signals",
     "open_log": "stratalog.directory.open_log",
+    "read_batches": "stratalog.records.reader",
+    "read_columns": "stratalog.records.columns",
+    "read_server_properties": "stratalog.config",
+    "recover": "stratalog.operations.recover",
+    "walk_logs": "stratalog.jobs.walk",
 }
 
 logging.getLogger("stratalog").addHandler(logging.NullHandler())
