@@ -6,6 +6,7 @@ import os
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from stratalog.buffers import aligned_buffer, private_memory
@@ -50,3 +51,12 @@ def test_the_system_counts_buffers_and_offset_maps_as_memory_of_the_process() ->
 def anonymous_size() -> int:
     status = Path("/proc/self/status").read_text()
     return int(status.split("RssAnon:")[1].split()[0]) << 10
+
+
+def test_an_aligned_buffer_starts_on_a_page() -> None:
+    for size in (0, 1, 4096, 5000):
+        buffer = aligned_buffer(size)
+
+        assert buffer.ctypes.data % 4096 == 0
+        assert buffer.size == size
+        assert buffer.dtype == np.uint8

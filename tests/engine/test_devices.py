@@ -8,12 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from stratalog.engine.devices import Device, ReaderCount, busy_ms, device_of
-from stratalog.engine.measuring import RateMeter
-from stratalog.engine.progress import DeviceUse, Progress
+from stratalog.engine.devices import ReaderCount, busy_ms, device_of
 from stratalog.files.disk import Disk
-
-DISK_A, DISK_B = Device(1, "a"), Device(2, "b")
 
 
 class LinuxDevices:
@@ -134,37 +130,3 @@ def test_no_device_gets_readers_without_end() -> None:
         count.measured(10.0**count.count)
 
     assert count.count == 3
-
-
-def test_a_rate_is_that_of_the_last_seconds() -> None:
-    meter = RateMeter()
-    for second in range(100):
-        meter.note(float(second), second * 10 if second < 50 else 500 + (second - 50) * 1000)
-
-    assert meter.rate == 1000.0
-
-
-def test_the_time_left_is_that_of_the_slowest_device() -> None:
-    fast = use_of(DISK_A, bytes_read=50, rate=50.0)
-    slow = use_of(DISK_B, bytes_read=0, rate=10.0)
-
-    assert Progress(devices=(fast, slow)).seconds_left == 10.0
-
-
-def test_the_time_left_is_not_known_before_anything_was_read() -> None:
-    waiting = use_of(DISK_A, bytes_read=0, rate=0.0)
-
-    assert Progress(devices=(waiting,)).seconds_left is None
-
-
-def use_of(device: Device, *, bytes_read: int, rate: float) -> DeviceUse:
-    return DeviceUse(
-        device=device,
-        bytes_read=bytes_read,
-        bytes_total=100,
-        seconds=1.0,
-        rate=rate,
-        readers=1,
-        most_readers=1,
-        busy=None,
-    )

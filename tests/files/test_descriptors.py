@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from stratalog.files import descriptors
 from stratalog.files.descriptors import DescriptorCache
+from stratalog.files.disk import Disk
 
 
 def make(folder: Path, count: int) -> list[str]:
@@ -169,3 +171,18 @@ def test_nothing_leaks(tmp_path: Path) -> None:
     cache.close()
 
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+disk = Disk()
+
+
+def test_many_files_are_used_through_few_descriptors(tmp_path: Path) -> None:
+    paths = [tmp_path / str(number) for number in range(400)]
+    for number, path in enumerate(paths):
+        disk.create(path)
+        disk.write_at(path, number.to_bytes(4, "big"), 0)
+
+    assert [int.from_bytes(disk.read_at(path, 4, 0), "big") for path in paths] == list(range(400))
+    assert descriptors.shared.open_count <= descriptors.MAX_OPEN
+    disk.close()
+    assert descriptors.shared.open_count == 0

@@ -5,16 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import pickle
-import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from stratalog.buffers import aligned_buffer
 from stratalog.errors import DiskError
-from stratalog.files.disk import Disk, EntryKind, read_by_seeking
-from stratalog.files.entries import lasting_id
+from stratalog.files.disk import Disk
 
 disk = Disk()
 BYTES = bytes(range(256)) * 40
@@ -27,84 +24,6 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("position", "size"), [(0, 10), (5, 4096), (0, len(BYTES)), (len(BYTES) - 3, 3), (7, 0)]
-)
-def test_the_buffer_is_filled_from_the_position(file: Path, position: int, size: int) -> None:
-    buffer = aligned_buffer(size)
-
-    assert disk.read_into(file, buffer, position) == size
-    assert buffer.tobytes() == BYTES[position : position + size]
-
-
-def test_fewer_bytes_than_asked_for_are_the_end_of_the_file(file: Path) -> None:
-    buffer = aligned_buffer(100)
-
-    assert disk.read_into(file, buffer, len(BYTES) - 30) == 30
-    assert disk.read_into(file, buffer, len(BYTES)) == 0
-    assert disk.read_into(file, buffer, len(BYTES) + 1000) == 0
-
-
-def test_threads_share_an_open_file(file: Path) -> None:
-    wrong: list[int] = []
-
-    with disk.open_read(file) as source:
-
-        def work(position: int) -> None:
-            buffer = aligned_buffer(50)
-            for _ in range(300):
-                disk.read_into(source, buffer, position)
-                if buffer.tobytes() != BYTES[position : position + 50]:
-                    wrong.append(position)
-
-        threads = [threading.Thread(target=work, args=(n * 37,)) for n in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-
-    assert wrong == []
-
-
-def test_a_plain_memoryview_serves_as_a_buffer(file: Path) -> None:
-    target = bytearray(20)
-
-    assert disk.read_into(file, memoryview(target)[5:15], 3) == 10
-    assert target == bytes(5) + BYTES[3:13] + bytes(5)
-
-
-def test_reading_by_seeking_gives_the_same(file: Path) -> None:
-    view = memoryview(bytearray(64))
-
-    with disk.open_read(file) as source:
-        assert read_by_seeking(source.descriptor, view, len(BYTES) - 40) == 40
-
-    assert view[:40] == BYTES[-40:]
-
-
-def test_an_aligned_buffer_starts_on_a_page() -> None:
-    for size in (0, 1, 4096, 5000):
-        buffer = aligned_buffer(size)
-
-        assert buffer.ctypes.data % 4096 == 0
-        assert buffer.size == size
-        assert buffer.dtype == np.uint8
-
-
-def test_closing_twice_closes_nothing_else(file: Path) -> None:
-    source = disk.open_read(file)
-    source.close()
-    with disk.open_read(file) as other:
-        source.close()
-
-        assert disk.size(other) == len(BYTES)
-
-
-def test_an_open_file_is_not_inherited_by_other_programs(file: Path) -> None:
-    with disk.open_read(file) as source:
-        assert not os.get_inheritable(source.descriptor)
-
-
 def test_appending_says_where_it_starts(tmp_path: Path) -> None:
     path = tmp_path / "log"
 
@@ -115,140 +34,173 @@ def test_appending_says_where_it_starts(tmp_path: Path) -> None:
     assert disk.size(path) == 8
 
 
-def test_a_listing_tells_kind_size_id_and_links(tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(b"12345")
-    (tmp_path / "b").mkdir()
-    (tmp_path / "c").symlink_to("a")
-    (tmp_path / "d").symlink_to("nowhere")
-    os.mkfifo(tmp_path / "e")
-    listing = disk.list_directory(tmp_path)
-
-    assert [(entry.name, entry.kind, entry.is_symlink) for entry in listing] == [
-        ("a", EntryKind.FILE, False),
-        ("b", EntryKind.DIRECTORY, False),
-        ("c", EntryKind.FILE, True),
-        ("d", EntryKind.OTHER, True),
-        ("e", EntryKind.OTHER, False),
-    ]
-    assert listing[0].size == listing[2].size == 5
-    assert listing[0].id == listing[2].id
-    assert lasting_id(listing[0].id) == (tmp_path / "a").stat().st_ino
-
-
-def test_a_refusal_says_what_where_why_and_what_to_do(tmp_path: Path) -> None:
-    path = tmp_path / "gone"
-
-    with pytest.raises(DiskError, match=r"gone: could not open it: No such file.*Check the path") as caught:
-        disk.open_read(path)
-
-    assert caught.value.path == str(path)
-    assert isinstance(caught.value.__cause__, FileNotFoundError)
-
-
-def test_a_directory_that_is_not_made_is_told_in_whole_words(tmp_path: Path) -> None:
-    with pytest.raises(DiskError, match=r"b: could not create it: No such file or directory\."):
-        Disk().make_directory(tmp_path / "a" / "b")
-
-
-def test_every_refusal_of_the_system_is_ours(tmp_path: Path) -> None:
-    with pytest.raises(DiskError, match="read at byte 7 of"):
-        disk.read_into(tmp_path, aligned_buffer(10), 7)  # a directory opens, but does not read
-    with pytest.raises(DiskError, match="get the size of"):
-        disk.size(tmp_path / "gone")
-    with pytest.raises(DiskError, match="append to"):
-        disk.append(tmp_path, b"x")
-    with pytest.raises(DiskError, match="list"):
-        disk.list_directory(tmp_path / "gone")
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
-def test_a_full_device_is_named_as_such() -> None:
-    with pytest.raises(DiskError, match=r"No space left on device\. Free some space"):
-        disk.append("/dev/full", b"x")
-
-
 def test_a_disk_travels_to_other_processes(file: Path) -> None:
     assert pickle.loads(pickle.dumps(disk)).size(file) == len(BYTES)
 
 
-def test_a_file_made_anew_is_not_the_one_that_someone_deleted(tmp_path: Path) -> None:
-    disk = Disk()
-    disk.create(tmp_path / "file", 4)
-    disk.write_at(tmp_path / "file", b"old!", 0)
-    (tmp_path / "file").unlink()
+def test_writing_at_a_position_changes_those_bytes_only(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"0123456789")
+    disk.write_at(path, b"xyz", 4)
+    disk.write_at(path, np.frombuffer(b"AB", dtype=np.uint8), 12)
 
-    disk.create(tmp_path / "file", 4)
-    disk.write_at(tmp_path / "file", b"new!", 0)
-
-    assert (tmp_path / "file").read_bytes() == b"new!"
+    assert path.read_bytes() == b"0123xyz789\0\0AB"
 
 
-def test_a_released_directory_may_be_replaced_by_others(tmp_path: Path) -> None:
-    disk = Disk()
-    disk.create(tmp_path / "file", 4)
-    assert disk.read_at(tmp_path / "file", 4, 0) == bytes(4)
-    disk.release(tmp_path)
-    (tmp_path / "other").write_bytes(b"new!")
-    (tmp_path / "other").replace(tmp_path / "file")
+def test_writing_creates_no_file(tmp_path: Path) -> None:
+    with pytest.raises(DiskError, match="could not open it") as caught:
+        disk.write_at(tmp_path / "gone", b"x", 0)
 
-    assert disk.read_at(tmp_path / "file", 4, 0) == b"new!"
+    assert caught.value.errno == errno.ENOENT
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_a_listing_tells_when_a_file_was_changed(file: Path) -> None:
-    os.utime(file, ns=(0, 1_700_000_000_123_999_999))
+def test_what_is_written_is_read_back_through_the_same_door(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    disk.create(path)
+    disk.read_at(path, 1, 0)
+    disk.write_at(path, b"one", 0)
+    disk.append(path, b"two")
 
-    (entry,) = disk.list_directory(file.parent)
-    assert entry.mtime_ms == 1_700_000_000_123
-
-
-def test_the_free_space_is_what_the_system_says(tmp_path: Path) -> None:
-    system = os.statvfs(tmp_path)
-
-    free = disk.free_size(tmp_path)
-    assert 0 < free <= system.f_blocks * system.f_frsize
-    with pytest.raises(DiskError, match="get the free space of"):
-        disk.free_size(tmp_path / "gone")
+    assert disk.read_at(path, 10, 0) == b"onetwo"
 
 
-def test_two_directories_of_one_file_system_are_on_one_device(tmp_path: Path) -> None:
-    (tmp_path / "below").mkdir()
+def test_a_created_file_is_zeros_that_take_no_room(tmp_path: Path) -> None:
+    path = tmp_path / "index"
+    disk.create(path, 10 << 20)
 
-    assert disk.is_same_device(tmp_path, tmp_path / "below")
-    assert not disk.is_same_device(tmp_path, tmp_path / "gone")
-
-
-def test_a_small_file_that_was_replaced_by_another_process_is_read_as_it_is_now(tmp_path: Path) -> None:
-    disk, path, other = Disk(), tmp_path / "checkpoint", tmp_path / "other"
-    path.write_bytes(b"old")
-    assert disk.read_at(path, 10, 0) == b"old"  # from now on its descriptor is kept open
-    other.write_bytes(b"newer")
-    other.rename(path)
-
-    assert disk.read_file(path) == b"newer"
-    assert disk.read_file(tmp_path / "none") is None
-    assert disk.read_file(path / "below a file") is None
+    assert path.stat().st_size == 10 << 20
+    assert path.stat().st_blocks * 512 < 1 << 20
+    assert disk.read_at(path, 8, 5 << 20) == bytes(8)
 
 
-def test_a_pipe_under_the_name_of_a_file_is_not_waited_for(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "leader-epoch-checkpoint")
+def test_creating_what_is_there_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"precious")
 
-    assert Disk().read_file(tmp_path / "leader-epoch-checkpoint") == b""
+    with pytest.raises(DiskError) as caught:
+        disk.create(path)
+
+    assert caught.value.errno == errno.EEXIST
+    assert path.read_bytes() == b"precious"
+
+
+def test_truncating_cuts_or_extends_with_zeros(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"0123456789")
+    disk.truncate(path, 3)
+    disk.truncate(path, 5)
+
+    assert path.read_bytes() == b"012\0\0"
+
+
+def test_a_renamed_file_is_found_under_its_new_name_only(tmp_path: Path) -> None:
+    old, new = tmp_path / "a.log", tmp_path / "b.log"
+    old.write_bytes(b"moved")
+    new.write_bytes(b"replaced")
+    assert disk.read_at(old, 5, 0) + disk.read_at(new, 8, 0) == b"movedreplaced"
+    disk.rename(old, new)
+
+    assert disk.read_at(new, 8, 0) == b"moved"
     with pytest.raises(DiskError):
-        Disk().read_at(tmp_path / "leader-epoch-checkpoint", 10, 0)
+        disk.read_at(old, 5, 0)
 
 
-def test_a_sparse_file_that_claims_a_terabyte_is_not_read_whole(tmp_path: Path) -> None:
-    path = tmp_path / "leader-epoch-checkpoint"
-    path.touch()
-    os.truncate(path, 1 << 40)
+def test_files_of_a_renamed_directory_are_found_under_its_new_name_only(tmp_path: Path) -> None:
+    (tmp_path / "t-0").mkdir()
+    (tmp_path / "t-0" / "log").write_bytes(b"bytes")
+    assert disk.read_at(tmp_path / "t-0" / "log", 5, 0) == b"bytes"
+    disk.rename(tmp_path / "t-0", tmp_path / "t-0.x-delete")
 
-    with pytest.raises(DiskError, match="1099511627776 bytes") as caught:
-        Disk().read_file(path)
+    assert disk.read_at(tmp_path / "t-0.x-delete" / "log", 5, 0) == b"bytes"
+    with pytest.raises(DiskError):
+        disk.read_at(tmp_path / "t-0" / "log", 5, 0)
 
-    assert caught.value.errno == errno.EFBIG
+
+def test_a_deleted_file_is_gone_although_it_was_open(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"bytes")
+    disk.read_at(path, 5, 0)
+
+    assert disk.delete(path) is True
+    assert disk.delete(path) is False
+    with pytest.raises(DiskError):
+        disk.read_at(path, 5, 0)
 
 
-def test_a_size_that_a_damaged_length_asks_for_takes_no_memory(file: Path) -> None:
-    """The system would be asked for all of it before a byte is read."""
-    assert Disk().read_at(file, 1 << 62, 3) == file.read_bytes()[3:]
-    assert Disk().read_at(file, 1 << 62, 1 << 40) == b""
+def test_a_replaced_file_has_the_new_bytes_and_no_trace_is_left(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint"
+    disk.replace(path, b"first")
+    assert disk.read_at(path, 10, 0) == b"first"
+    disk.replace(path, b"2nd")
+
+    assert disk.read_at(path, 10, 0) == b"2nd"
+    assert [entry.name for entry in disk.list_directory(tmp_path)] == ["checkpoint"]
+
+
+def test_a_temporary_file_left_by_a_crash_does_not_stop_the_next_replacement(tmp_path: Path) -> None:
+    (tmp_path / "checkpoint.tmp").write_bytes(b"half of someth")
+    disk.replace(tmp_path / "checkpoint", b"whole")
+
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]
+    assert (tmp_path / "checkpoint").read_bytes() == b"whole"
+
+
+def test_a_planted_link_is_not_written_through(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    (tmp_path / "checkpoint.tmp").symlink_to(victim)
+    (tmp_path / "log").symlink_to(tmp_path / "elsewhere")
+    disk.replace(tmp_path / "checkpoint", b"new")
+    with pytest.raises(DiskError):
+        disk.create(tmp_path / "log")
+
+    assert victim.read_bytes() == b"precious"
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_directories_are_made_and_removed_once(tmp_path: Path) -> None:
+    path = tmp_path / "t-0"
+
+    assert disk.make_directory(path) is True
+    assert disk.make_directory(path) is False
+    assert disk.remove_directory(path) is True
+    assert disk.remove_directory(path) is False
+
+
+def test_a_directory_that_is_not_empty_or_is_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "t-0").mkdir()
+    (tmp_path / "t-0" / "log").write_bytes(b"")
+
+    with pytest.raises(DiskError, match="not empty"):
+        disk.remove_directory(tmp_path / "t-0")
+    with pytest.raises(DiskError):
+        disk.make_directory(tmp_path / "t-0" / "log")
+
+
+def test_syncing_needs_something_to_sync(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    disk.create(path)
+    disk.sync(path)
+    disk.sync_directory(tmp_path)
+
+    with pytest.raises(DiskError):
+        disk.sync(tmp_path / "gone")
+    with pytest.raises(DiskError, match="sync"):
+        disk.sync_directory(path)
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray])
+def test_a_system_that_takes_a_few_bytes_at_a_time_gets_them_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[bytes | bytearray]
+) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"....")
+
+    def few(descriptor: int, data: bytes | memoryview, position: int) -> int:
+        return os.pwrite(descriptor, data[:3], position)
+
+    monkeypatch.setattr("stratalog.files.disk._write_at", few)
+    disk.write_at(file, kind(b"0123456789"), 2)
+
+    assert file.read_bytes() == b"..0123456789"

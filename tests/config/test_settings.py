@@ -1,21 +1,17 @@
-"""Settings, against what Kafka 4.3.1 prints of its own definitions and says to the same values."""
+"""The settings of a log and of log directories, against Kafka's own definitions."""
 
 from __future__ import annotations
 
 import ast
-import math
-import pickle
 import re
 from pathlib import Path
 
 import pytest
 
 import stratalog
-from stratalog.config import LogConfig, ManagerConfig, parse_properties, read_server_properties
+from stratalog.config import LogConfig, ManagerConfig
 from stratalog.config.keys import ConfigKey, config_keys
 from stratalog.errors import ConfigError
-
-INT64_MAX = 2**63 - 1
 
 # Printed from LogConfig.configDefCopy(): name, type, default, validator.
 TOPIC_DEFINITIONS = """
@@ -176,102 +172,6 @@ def test_every_synonym_is_a_setting_of_a_broker() -> None:
     assert names <= set(definitions(BROKER_DEFINITIONS))
 
 
-# What LogConfig.validate of 4.3.1 said to each, and the value that LogConfig then had.
-ACCEPTED = [
-    ("segment.bytes", "1048576", 1048576),
-    ("segment.bytes", " 1048576 ", 1048576),
-    ("segment.bytes", "+1048576", 1048576),
-    ("cleanup.policy", "compact,delete", {"compact", "delete"}),
-    ("cleanup.policy", "delete , compact", {"compact", "delete"}),
-    ("cleanup.policy", "", set()),
-    ("cleanup.policy", "delete,delete", {"delete"}),
-    ("min.cleanable.dirty.ratio", "1", 1.0),
-    ("min.cleanable.dirty.ratio", ".5", 0.5),
-    ("preallocate", "TRUE", True),
-    ("preallocate", " false", False),
-    ("compression.type", "gzip", "gzip"),
-    ("compression.gzip.level", "-1", -1),
-    ("compression.gzip.level", "9", 9),
-    ("retention.ms", "-1", -1),
-    ("retention.ms", "0", 0),
-    ("retention.ms", "9223372036854775807", INT64_MAX),
-    ("retention.bytes", "-77", -77),
-    ("internal.segment.bytes", "1", 1),
-    ("internal.segment.bytes", "-1", -1),
-    ("local.retention.ms", "-2", -2),
-    ("min.compaction.lag.ms", "5", 5),
-    ("index.interval.bytes", "0", 0),
-    ("compression.zstd.level", "-131072", -131072),
-]
-REFUSED = [
-    ("segment.bytes", "1048575"),
-    ("segment.bytes", "2147483648"),
-    ("segment.bytes", "1e9"),
-    ("segment.bytes", "1_048_576"),
-    ("segment.bytes", "0x100000"),
-    ("segment.bytes", ""),
-    ("cleanup.policy", "Delete"),
-    ("cleanup.policy", "compact,none"),
-    ("cleanup.policy", "delete,"),
-    ("min.cleanable.dirty.ratio", "1.01"),
-    ("min.cleanable.dirty.ratio", "-0.1"),
-    ("min.cleanable.dirty.ratio", "half"),
-    ("preallocate", "yes"),
-    ("compression.type", "GZIP"),
-    ("compression.type", "none"),
-    ("compression.gzip.level", "0"),
-    ("compression.gzip.level", "10"),
-    ("retention.ms", "-2"),
-    ("retention.ms", "9223372036854775808"),
-    ("message.timestamp.type", "createtime"),
-    ("message.format.version", "2.8"),
-    ("nonsense", "1"),
-    ("local.retention.ms", "-3"),
-    ("segment.ms", "0"),
-    ("max.compaction.lag.ms", "0"),
-    ("segment.index.bytes", "3"),
-    ("compression.zstd.level", "23"),
-    ("max.message.bytes", "-1"),
-]
-
-
-@pytest.mark.parametrize(("name", "text", "value"), ACCEPTED)
-def test_what_kafka_takes_is_taken(name: str, text: str, value: object) -> None:
-    assert getattr(LogConfig.of({name: text}), name.replace(".", "_")) == value
-
-
-@pytest.mark.parametrize(("name", "text"), REFUSED)
-def test_what_kafka_refuses_is_refused_by_name(name: str, text: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        LogConfig.of({name: text})
-
-    assert (caught.value.key, caught.value.value) == (name, text)
-    assert str(caught.value).startswith(f"{name} = {text}: ")
-
-
-def test_no_ratio_is_nan_although_kafka_takes_that() -> None:
-    with pytest.raises(ConfigError):
-        LogConfig.of({"min.cleanable.dirty.ratio": math.nan})
-
-
-def test_a_refusal_names_the_range() -> None:
-    with pytest.raises(ConfigError, match=r"of at least 1048576\."):
-        LogConfig.of({"segment.bytes": 14})
-    with pytest.raises(ConfigError, match=r"from 1 to 9, or -1\."):
-        LogConfig.of({"compression.gzip.level": 0})
-    with pytest.raises(ConfigError, match="one of CreateTime, LogAppendTime"):
-        LogConfig.of({"message.timestamp.type": "now"})
-
-
-def test_the_constructor_checks_too() -> None:
-    with pytest.raises(ConfigError, match=r"segment\.bytes = 1000"):
-        LogConfig(segment_bytes=1000)
-    with pytest.raises(ConfigError):
-        LogConfig(preallocate=1)
-    with pytest.raises(ConfigError):
-        LogConfig(segment_ms=True)
-
-
 def test_the_smaller_lag_is_the_smaller_one() -> None:
     with pytest.raises(ConfigError, match=r"at most max\.compaction\.lag\.ms, which is 5"):
         LogConfig.of({"min.compaction.lag.ms": 6, "max.compaction.lag.ms": 5})
@@ -306,131 +206,6 @@ def test_a_compacted_log_rolls_in_time_for_its_compaction_lag() -> None:
     )
 
 
-def test_configurations_and_their_errors_travel_to_other_processes() -> None:
-    config = LogConfig.of({"segment.ms": 5})
-    error = pickle.loads(pickle.dumps(ConfigError("a", 1, "no")))
-
-    assert pickle.loads(pickle.dumps(config)) == config
-    assert (error.key, error.value, str(error)) == ("a", 1, "a = 1: no.")
-
-
-# What java.util.Properties read in each.
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("a=b", {"a": "b"}),
-        ("a = b", {"a": "b"}),
-        ("a: b", {"a": "b"}),
-        ("a b", {"a": "b"}),
-        ("  a\t=\tb  ", {"a": "b  "}),
-        ("a", {"a": ""}),
-        ("=b", {"": "b"}),
-        ("#c\n!d\na=1", {"a": "1"}),
-        ("a=1\\\n   2", {"a": "12"}),
-        ("a=1\\\\\nb=2", {"a": "1\\", "b": "2"}),
-        ("a\\=b=c", {"a=b": "c"}),
-        ("a\\ b c", {"a b": "c"}),
-        ("k=\\u0041\\t\\x", {"k": "A\tx"}),
-        ("a=1\na=2", {"a": "2"}),
-        ("a==b", {"a": "=b"}),
-        ("a=b\\", {"a": "b"}),
-        ("a=\\\n#x", {"a": "#x"}),
-        ("\n\n a=1\r\nb=2\rc=3", {"a": "1", "b": "2", "c": "3"}),
-        ("a : = b", {"a": "= b"}),
-        ("a\\:b:c", {"a:b": "c"}),
-        ("x=\\\\\\\n y", {"x": "\\y"}),
-    ],
-)
-def test_properties_are_read_as_by_java(text: str, found: dict[str, str]) -> None:
-    assert parse_properties(text) == found
-
-
-def test_a_brokers_file_is_read_for_storage_alone() -> None:
-    manager, log, notes = read_server_properties(
-        """
-        node.id=1
-        ssl.keystore.password=hunter2
-        log.dirs=/data/a, /data/b
-        log.dir=/ignored
-        num.recovery.threads.per.data.dir=8
-        log.segment.bytes=536870912
-        log.cleanup.policy=compact
-        """
-    )
-
-    assert manager.log_dirs == ("/data/a", "/data/b")
-    assert manager.num_recovery_threads_per_data_dir == 8
-    assert (log.segment_bytes, log.cleanup_policy) == (536870912, {"compact"})
-    assert notes == ()
-    assert "hunter2" not in repr((manager, log, notes))
-
-
-@pytest.mark.parametrize(
-    ("text", "retention_ms"),
-    [
-        ("", 604_800_000),
-        ("log.retention.hours=2", 7_200_000),
-        ("log.retention.hours=2\nlog.retention.minutes=3", 180_000),
-        ("log.retention.hours=2\nlog.retention.minutes=3\nlog.retention.ms=4", 4),
-        ("log.retention.hours=-1", -1),
-        ("log.retention.minutes=-7", -1),
-    ],
-)
-def test_the_finer_unit_of_retention_wins(text: str, retention_ms: int) -> None:
-    assert read_server_properties(text).log.retention_ms == retention_ms
-
-
-def test_other_synonyms_have_their_order_too() -> None:
-    log = read_server_properties(
-        "log.roll.hours=1\nlog.roll.jitter.hours=2\nlog.roll.jitter.ms=5\nlog.flush.scheduler.interval.ms=9"
-    ).log
-
-    assert (log.segment_ms, log.segment_jitter_ms, log.flush_ms) == (3_600_000, 5, 9)
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("log.retention.hours", "0"),
-        ("log.roll.hours", "0"),
-        ("log.segment.bytes", "13"),
-        ("log.segment.bytes", "many"),
-        ("log.cleaner.threads", "-1"),
-    ],
-)
-def test_an_impossible_value_of_a_broker_is_refused_under_the_brokers_name(name: str, text: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        read_server_properties(f"{name}={text}")
-
-    assert caught.value.key == name
-
-
-def test_a_directory_without_a_path_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"log\.dirs"):
-        read_server_properties("log.dirs=/a,,/b")
-
-
-def test_a_small_segment_of_an_older_release_is_used_with_a_note() -> None:
-    _, log, notes = read_server_properties("log.segment.bytes=65536")
-
-    assert log.segment_size == 65536
-    assert len(notes) == 1
-    assert "log.segment.bytes = 65536" in notes[0]
-
-
-def test_settings_that_kafka_4_removed_are_noted() -> None:
-    _, log, notes = read_server_properties(
-        "log.message.format.version=2.8\nlog.message.timestamp.difference.max.ms=77\n"
-        "log.message.timestamp.after.max.ms=5"
-    )
-
-    assert (log.message_timestamp_before_max_ms, log.message_timestamp_after_max_ms) == (77, 5)
-    assert [note.split()[0] for note in notes] == [
-        "log.message.timestamp.difference.max.ms",
-        "log.message.format.version",
-    ]
-
-
 # Read in one place, and not in another where a broker goes by it.
 PARTLY_OBEYED = {"num.recovery.threads.per.data.dir"}
 
@@ -448,7 +223,7 @@ def settings_that_are_read() -> set[str]:
 
 def settings_not_obeyed() -> dict[str, str]:
     """The table of docs/configuration.md: each setting, and what is done instead."""
-    page = (Path(__file__).parent.parent / "docs" / "configuration.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text("utf-8")
     section = page.split("## Taken, and not obeyed")[1].split("\n## ")[0]
     rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| `")]
     return {name: words for names, words in rows for name in re.findall(r"`([^`]+)`", names)}

@@ -1,0 +1,47 @@
+"""What a disk says about files."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from stratalog.files.disk import Disk, EntryKind
+from stratalog.files.entries import lasting_id
+
+disk = Disk()
+
+
+def test_a_listing_tells_kind_size_id_and_links(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"12345")
+    (tmp_path / "b").mkdir()
+    (tmp_path / "c").symlink_to("a")
+    (tmp_path / "d").symlink_to("nowhere")
+    os.mkfifo(tmp_path / "e")
+    listing = disk.list_directory(tmp_path)
+
+    assert [(entry.name, entry.kind, entry.is_symlink) for entry in listing] == [
+        ("a", EntryKind.FILE, False),
+        ("b", EntryKind.DIRECTORY, False),
+        ("c", EntryKind.FILE, True),
+        ("d", EntryKind.OTHER, True),
+        ("e", EntryKind.OTHER, False),
+    ]
+    assert listing[0].size == listing[2].size == 5
+    assert listing[0].id == listing[2].id
+    assert lasting_id(listing[0].id) == (tmp_path / "a").stat().st_ino
+
+
+def test_the_status_tells_what_is_there(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"12345")
+    disk.set_modified(path, 1_700_000_000_123)
+    status = disk.status(path)
+
+    assert status is not None
+    assert (status.kind, status.size, status.mtime_ms) == (EntryKind.FILE, 5, 1_700_000_000_123)
+    assert (lasting_id(status.id), status.mode) == (path.stat().st_ino, stat.S_IMODE(path.stat().st_mode))
+    assert disk.status(tmp_path / "gone") is None
+    assert disk.status(path / "below a file") is None
+    assert disk.exists(tmp_path)
+    assert not disk.exists(tmp_path / "gone")
