@@ -224,7 +224,7 @@ def settings_that_are_read() -> set[str]:
 def settings_not_obeyed() -> dict[str, str]:
     """The table of docs/configuration.md: each setting, and what is done instead."""
     page = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text("utf-8")
-    section = page.split("## Taken, and not obeyed")[1].split("\n## ")[0]
+    section = page.split("## Accepted without effect")[1].split("\n## ")[0]
     rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| `")]
     return {name: words for names, words in rows for name in re.findall(r"`([^`]+)`", names)}
 
