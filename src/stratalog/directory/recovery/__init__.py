@@ -8,6 +8,7 @@ progress            the stages, as progress names them
 recover             `recover_directories`: locks, surveys, scans, plans, ends
 rehearsal           what a recovery would leave, for a dry run of what comes after it
 result              what a recovery returns, as values and as JSON
+tasks               the surveys and scans, as pure functions of tasks
 topic_ids           topic ids that are missing, garbled or not what the cluster says
 
 Not here: the recovery of one partition (`log/recovery/`), and the command's report (`operations/recover.py`).
