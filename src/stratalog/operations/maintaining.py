@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -27,10 +27,9 @@ from stratalog.directory.log_directory import LogDirectory
 from stratalog.directory.partitions import FoundPartition
 from stratalog.directory.repairing import repair_partition
 from stratalog.directory.session import Session, Unclean
-from stratalog.engine.engine import results_in_order
 from stratalog.engine.progress import OnProgress
 from stratalog.engine.threads import ThreadEngine
-from stratalog.errors import NeedsRecoveryError, StratalogError
+from stratalog.errors import DiskError, NeedsRecoveryError, StratalogError
 from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock
 from stratalog.files.names import TopicPartition
@@ -109,18 +108,14 @@ class Maintenance:
             sizes = fixed._sizes_of_compacted(opened, known) if self.dry_run else {}
             reading = ReadProgress(on_progress, sizes, stage="reading")
             planned = fixed._plan(opened, known, work, now, reading)
-            if opened.session is None:
-                done = [
-                    DirectoryWork(directory=path, partitions=tuple(found)) for path, found in planned.items()
-                ]
-            else:
+            if opened.session is not None:
                 progress = ReadProgress(on_progress, fixed._sizes_to_read(planned), stage="compacting")
-                done = [
-                    fixed._do_directory(opened.session, each, planned[each.path], known, work, now, progress)
-                    for each in opened.directories
-                ]
+                for each in opened.directories:
+                    planned[each.path] = fixed._do_directory(
+                        opened.session, each, planned[each.path], known, work, now, progress
+                    )
             return WorkReport(
-                directories=tuple(done),
+                directories=tuple(planned.values()),
                 notes=known.notes,
                 recovery=opened.recovery,
                 refusals=opening.refusals(opened),
@@ -129,33 +124,45 @@ class Maintenance:
 
     def _sizes_of_compacted(self, opened: Opened, known: KnownTopics) -> dict[str, int]:
         """How much may be read of each compacted partition, by its path: what is dirty is read twice."""
-        return {
-            f"{path}{os.sep}{entry.name}": 2 * logs_size(opened.disk, f"{path}{os.sep}{entry.name}")
-            for path in opened.paths
-            for entry in classify(opened.disk, path).partitions
-            if known.of(entry.topic_partition.topic).compact
-            and (not self.names or is_named(entry, self.names))
-            and known.refusal(path, entry) is None
-        }
+        sizes = {}
+        for path in opened.paths:
+            with suppress(DiskError):  # the plan tells it
+                for entry in classify(opened.disk, path).partitions:
+                    is_meant = not self.names or is_named(entry, self.names)
+                    is_compacted = known.of(entry.topic_partition.topic).compact
+                    if is_meant and is_compacted and known.refusal(path, entry) is None:
+                        partition = f"{path}{os.sep}{entry.name}"
+                        sizes[partition] = 2 * logs_size(opened.disk, partition)
+        return sizes
 
-    def _sizes_to_read(self, planned: Mapping[str, Sequence[PartitionWork]]) -> dict[str, int]:
+    def _sizes_to_read(self, planned: Mapping[str, DirectoryWork]) -> dict[str, int]:
         """The same of those that are to be compacted, of which it is known how much is dirty."""
-        return {
-            f"{path}{os.sep}{work.name}": logs_size(self.disk, f"{path}{os.sep}{work.name}")
-            + work.cleaned.cleanable_size
-            for path, partitions in planned.items()
-            for work in partitions
-            if work.cleaned is not None
-        }
+        sizes = {}
+        for path, directory in planned.items():
+            for work in directory.partitions:
+                if work.cleaned is not None:
+                    partition = f"{path}{os.sep}{work.name}"
+                    with suppress(DiskError):  # whoever reads it tells it
+                        sizes[partition] = logs_size(self.disk, partition) + work.cleaned.cleanable_size
+        return sizes
 
     def _plan(
         self, opened: Opened, known: KnownTopics, work: Work, now: int, progress: ReadProgress
-    ) -> dict[str, list[PartitionWork]]:
-        """What is to be done, by directory. One reader for each device: a rehearsal fills an offset map."""
-        looked_at = {
-            path: LookedAt(opened.disk, path, known, self.names, starts=opened.starts.get(path))
-            for path in opened.paths
-        }
+    ) -> dict[str, DirectoryWork]:
+        """What is to be done, by directory. One reader for each device: a rehearsal fills an offset map.
+
+        What cannot be read is an error of its partition, or of its directory; the others are planned.
+        """
+        looked_at: dict[str, LookedAt] = {}
+        planned: dict[str, DirectoryWork] = {}
+        for path in opened.paths:
+            try:
+                looked_at[path] = LookedAt(
+                    opened.disk, path, known, self.names, starts=opened.starts.get(path)
+                )
+                planned[path] = DirectoryWork(directory=path)
+            except StratalogError as error:
+                planned[path] = _not_begun(path, error)
         tasks = [(path, each) for path, found in looked_at.items() for each in found.partitions]
 
         def plan(disk: DiskReader, task: tuple[str, FoundPartition]) -> PartitionWork:
@@ -182,24 +189,33 @@ class Maintenance:
 
         engine = ThreadEngine(1, disk=opened.disk)
         outcomes = engine.run(plan, tasks, paths=[path for path, _ in tasks], on_progress=progress.tell)
-        planned: dict[str, list[PartitionWork]] = {path: [] for path in opened.paths}
-        for (path, _), found in zip(tasks, results_in_order(outcomes), strict=True):
-            planned[path].append(found)
+        found: dict[int, PartitionWork] = {}
+        with closing(outcomes):
+            for outcome in outcomes:
+                failed = PartitionWork(name=outcome.task[1].entry.name, error=str(outcome.error))
+                found[outcome.number] = outcome.result if outcome.error is None else failed
+        for number, (path, _) in enumerate(tasks):
+            before = planned[path]
+            planned[path] = replace(before, partitions=(*before.partitions, found[number]))
         return planned
 
     def _do_directory(
         self,
         session: Session,
         directory: LogDirectory,
-        planned: list[PartitionWork],
+        plan: DirectoryWork,
         known: KnownTopics,
         work: Work,
         now: int,
         progress: ReadProgress,
     ) -> DirectoryWork:
+        planned = [*plan.partitions]
         if not any(partition.is_change for partition in planned):
-            return DirectoryWork(directory=directory.path, partitions=tuple(planned))
-        doing = _Doing(self, directory, known, work, now)
+            return plan
+        try:
+            doing = _Doing(self, directory, known, work, now)
+        except StratalogError as failure:
+            return _not_begun(directory.path, failure)
         error = None
         index = -1
         try:
@@ -219,6 +235,10 @@ class Maintenance:
             error = str(failure)
             planned[max(index, 0) :] = [_not_done(each, error) for each in planned[max(index, 0) :]]
         return DirectoryWork(directory=directory.path, partitions=tuple(planned), error=error)
+
+
+def _not_begun(path: str, error: StratalogError) -> DirectoryWork:
+    return DirectoryWork(directory=path, error=str(error), is_begun=False)
 
 
 def _not_done(planned: PartitionWork, error: str) -> PartitionWork:

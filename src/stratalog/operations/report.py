@@ -88,6 +88,11 @@ class ChangeReport(Report):
         """Those in which it was not finished."""
 
     @property
+    def unread_directories(self) -> Sequence[str]:
+        """Those that could not be read, so that nothing was done there."""
+        return ()
+
+    @property
     @abstractmethod
     def left_count(self) -> int:
         """How many partitions were refused or failed."""
@@ -96,7 +101,7 @@ class ChangeReport(Report):
     def is_failed(self) -> bool:
         """Whether a partition was refused, or anything went wrong."""
         has_failed = self.recovery is not None and self.recovery.is_failed
-        return has_failed or bool(self.failed_directories or self.left_count)
+        return has_failed or bool(self.failed_directories or self.unread_directories or self.left_count)
 
     @property
     def may_start(self) -> bool:
@@ -129,6 +134,8 @@ class ChangeReport(Report):
                 "A broker that is started before recovers these directories itself."
             )
         left = f"{counted(self.left_count, 'partition')} could not be worked on. " if self.left_count else ""
+        if self.unread_directories:
+            left += f"Nothing was done in {', '.join(self.unread_directories)}, which could not be read. "
         if self.recovery is not None:
             return left + self.recovery.verdict
         if self.refusals:

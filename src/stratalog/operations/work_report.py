@@ -54,11 +54,12 @@ class PartitionWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectoryWork:
-    """One log directory. `error` is why it was not finished there."""
+    """One log directory. `error` is why it was not finished there, or not begun."""
 
     directory: str
     partitions: tuple[PartitionWork, ...] = ()
     error: str | None = None
+    is_begun: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +74,11 @@ class WorkReport(ChangeReport):
 
     @property
     def failed_directories(self) -> Sequence[str]:
-        return [found.directory for found in self.directories if found.error is not None]
+        return [found.directory for found in self.directories if found.error is not None and found.is_begun]
+
+    @property
+    def unread_directories(self) -> Sequence[str]:
+        return [found.directory for found in self.directories if not found.is_begun]
 
     @property
     def left_count(self) -> int:
@@ -117,7 +122,8 @@ class WorkReport(ChangeReport):
     def _words(self) -> Iterator[str]:
         for directory in self.directories:
             if directory.error is not None:
-                yield f"{directory.directory}: failed. {directory.error}"
+                what = "failed" if directory.is_begun else "nothing was done"
+                yield f"{directory.directory}: {what}. {directory.error}"
             for partition in directory.partitions:
                 if partition.not_known is not None:
                     yield f"{partition.name}: not known, {partition.not_known}"
