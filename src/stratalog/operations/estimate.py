@@ -9,7 +9,9 @@ Kafka's defaults stand for them. Either is told as an assumption.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 
 from stratalog.clock import Clock, system_clock
@@ -18,7 +20,6 @@ from stratalog.directory.kind import check_log_directory
 from stratalog.directory.known_topics import KnownTopics, TopicSources
 from stratalog.directory.partitions import FoundPartition
 from stratalog.directory.session import unique_paths
-from stratalog.engine.engine import results_in_order
 from stratalog.engine.progress import OnProgress
 from stratalog.engine.threads import ThreadEngine
 from stratalog.errors import StratalogError
@@ -69,16 +70,13 @@ class Estimation:
 
 
 class _Running:
-    """One estimation; the map is made once, and what is counted for keys is thrown away topic by topic."""
+    """One estimation; each reader has a map, and what is counted for keys is thrown away topic by topic."""
 
     def __init__(
         self, asked: Estimation, paths: Sequence[str], known: KnownTopics, on_progress: OnProgress
     ) -> None:
         self._asked, self._known = asked, known
-        self._map = OffsetMap(
-            asked.manager.log_cleaner_dedupe_buffer_size,
-            load_factor=asked.manager.log_cleaner_io_buffer_load_factor,
-        )
+        self._maps = threading.local()
         self._looked_at = {path: LookedAt(asked.disk, path, known, asked.names) for path in paths}
         self._found: dict[str, list[tuple[str, FoundPartition]]] = {}  # by topic, with their directories
         for path, looked_at in self._looked_at.items():
@@ -111,18 +109,46 @@ class _Running:
             )
 
     def _partitions(self, topic: str, tallies: list[Tally]) -> list[PartitionEstimate]:
-        """The partitions of a topic, one after the other: they share the map and the tallies of keys."""
+        """The partitions of a topic, one reader for each device; their keys are added to the tallies."""
+        tasks = self._found[topic]
 
-        def estimate(disk: DiskReader, task: tuple[str, FoundPartition]) -> PartitionEstimate:
+        def estimate(
+            disk: DiskReader, task: tuple[str, FoundPartition]
+        ) -> tuple[PartitionEstimate, list[Tally]]:
             path, found = task
+            own = [tally.blank() for tally in tallies]
             with (
                 self._looked_at[path].open(disk, self._asked.clock, found) as partition,
                 self._progress.part(f"{path}{os.sep}{found.entry.name}", topic) as on_read,
             ):
-                return self._estimate(path, partition, tallies, on_read)
+                return self._estimate(path, partition, own, on_read), own
 
-        engine = ThreadEngine(1, disk=self._asked.disk)
-        return results_in_order(engine.run(estimate, self._found[topic], on_progress=self._progress.tell))
+        outcomes = ThreadEngine(1, disk=self._asked.disk).run(
+            estimate, tasks, paths=[path for path, _ in tasks], on_progress=self._progress.tell
+        )
+        estimates: dict[int, PartitionEstimate] = {}
+        with closing(outcomes):
+            for outcome in outcomes:
+                if outcome.error is not None:
+                    path, found = outcome.task
+                    estimates[outcome.number] = PartitionEstimate(
+                        name=found.entry.name, topic=topic, directory=path, error=str(outcome.error)
+                    )
+                    continue
+                estimates[outcome.number], counted = outcome.result
+                if estimates[outcome.number].error is None:
+                    for tally, part in zip(tallies, counted, strict=True):
+                        tally.merge(part)
+        return [estimates[number] for number in range(len(tasks))]
+
+    def _offset_map(self) -> OffsetMap:
+        if not hasattr(self._maps, "map"):
+            manager = self._asked.manager
+            self._maps.map = OffsetMap(
+                manager.log_cleaner_dedupe_buffer_size, load_factor=manager.log_cleaner_io_buffer_load_factor
+            )
+        found: OffsetMap = self._maps.map
+        return found
 
     def _estimate(
         self, path: str, partition: Partition | UnreadablePartition, tallies: list[Tally], on_read: CountRead
@@ -157,7 +183,7 @@ class _Running:
         rehearser = Rehearser(
             disk=partition.disk,
             clock=self._asked.clock,
-            offset_map=self._map,
+            offset_map=self._offset_map(),
             work_dir=self._asked.work_dir,
             tally=tally,
             on_read=on_read,
@@ -201,7 +227,7 @@ class _Running:
         )
         sampled = sample_log(
             log,
-            self._map,
+            self._offset_map(),
             draws_count=asked.draws,
             seed=asked.seed,
             now_ms=now,

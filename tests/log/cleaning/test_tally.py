@@ -115,3 +115,47 @@ def test_what_a_cleaning_frees_is_shared_by_the_keys_that_lose_records() -> None
     assert found[b"c"].freed == 0
     assert found[b"a"].freed > found[b"b"].freed > 0
     assert len(b"no key") <= without_key <= 2 * len(b"no key") + 8
+
+
+@pytest.mark.parametrize("slots_count", [64, 1 << 15])
+def test_parts_that_are_merged_count_what_one_would_and_never_miss_more_than_they_say(
+    slots_count: int,
+) -> None:
+    random = Random(3)
+    versions, bytes_of = Counter[bytes](), Counter[bytes]()
+    whole = Tally(slots_count=slots_count)
+    for _ in range(5):
+        part = whole.blank()
+        for _ in range(10):
+            keys = [b"hot" if random.random() < 0.2 else b"k%d" % random.randrange(2000) for _ in range(100)]
+            sizes = [random.randrange(1, 100) for _ in keys]
+            versions.update(keys)
+            for key, size in zip(keys, sizes, strict=True):
+                bytes_of[key] += size
+            add(part, keys, sizes)
+        part.unseen_size = 2.0
+        whole.merge(part)
+
+    assert whole.largest("versions", 1)[0].key == b"hot"
+    assert whole.unseen_size == 10.0
+    found = whole.largest("bytes", 1 << 15)
+    for count in found:
+        assert count.bytes <= bytes_of[count.key] <= count.bytes + count.missed_bytes
+        assert count.versions <= versions[count.key] <= count.versions + count.missed_versions
+    if slots_count > len(versions):
+        assert {count.key: (count.versions, count.bytes) for count in found} == {
+            key: (versions[key], bytes_of[key]) for key in versions
+        }
+
+
+def test_prefixes_are_merged_by_their_names() -> None:
+    whole = Tally(Prefix(delimiter=ord(":")))
+    for keys in ([b"user:1", b"order:1"], [b"user:2", b"user:3"]):
+        part = whole.blank()
+        add(part, keys, [1] * len(keys))
+        whole.merge(part)
+
+    assert {count.key: count.versions for count in whole.largest("versions", 10)} == {
+        b"user:": 3,
+        b"order:": 1,
+    }

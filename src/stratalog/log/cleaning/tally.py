@@ -27,6 +27,7 @@ SLOTS_COUNT = 1 << 15
 KEY_ROOM = 128  # bytes of a key that are kept to show it
 _FULL = 3 / 4
 _FIELDS = ("versions", "bytes")
+_AMOUNTS = (*_FIELDS, "freed", "freed_squares", "draws")
 # What the numbers around a record's key, value and headers take, about: a record without a value has bytes.
 RECORD_OVERHEAD = 8
 
@@ -87,6 +88,38 @@ class Tally:
                 return
             self._prune()
 
+    def blank(self) -> Tally:
+        """An empty one, for a part of what this one is to have: `merge` takes it in."""
+        tally = Tally(self._prefix, slots_count=len(self._slots))
+        tally._hash_key = self._hash_key
+        return tally
+
+    def merge(self, other: Tally) -> None:
+        """Add what a tally that was made by `blank` has counted."""
+        mine, theirs = np.flatnonzero(self._slots["is_used"]), np.flatnonzero(other._slots["is_used"])
+        slots = np.concatenate([self._slots[mine], other._slots[theirs]])
+        keys = np.concatenate([self._keys[mine], other._keys[theirs]])
+        hashes = np.stack([slots["low"], slots["high"]], axis=1)
+        _, first, group = np.unique(hashes, axis=0, return_index=True, return_inverse=True)
+        group, count = group.reshape(-1), len(first)
+        merged = slots[first]
+        for field in _AMOUNTS:
+            merged[field] = np.bincount(group, weights=slots[field], minlength=count)
+        is_mine, is_theirs = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
+        is_mine[group[: len(mine)]] = True
+        is_theirs[group[len(mine) :]] = True
+        for i, field in enumerate(_FIELDS):
+            # One that does not have a key may have had it, and given it up.
+            merged[f"missed_{field}"] = (
+                np.bincount(group, weights=slots[f"missed_{field}"], minlength=count)
+                + np.where(is_mine, 0.0, self._missed[i])
+                + np.where(is_theirs, 0.0, other._missed[i])
+            )
+        self._missed += other._missed
+        self.unseen_size += other.unseen_size
+        staying = np.arange(count) if count <= self._state[1] else self._largest(merged)
+        self._fill(merged[staying], keys[first[staying]])
+
     def distinct(self, data: Bytes, rows: RecordTable) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The first row of each key, or prefix, that these have; and for each row which of those is its."""
         _, hashes = self._hashed(data, rows)
@@ -128,21 +161,28 @@ class Tally:
         )
 
     def _prune(self) -> None:
-        """Keep an eighth of the slots, those with the most versions, and another, with the most bytes."""
-        slots, count = self._slots, len(self._slots)
-        used = np.flatnonzero(slots["is_used"])
-        kept = np.zeros(count, np.bool_)
+        used = np.flatnonzero(self._slots["is_used"])
+        staying = used[self._largest(self._slots[used])]
+        self._fill(self._slots[staying], self._keys[staying])
+
+    def _largest(self, slots: kernel.Slots) -> NDArray[np.int64]:
+        """Which of these stay: an eighth of the table with the most versions, another with the most bytes.
+
+        What the largest of the others has may be missing from now on.
+        """
+        kept = np.zeros(len(slots), np.bool_)
+        most = max(1, len(self._slots) // 8)
         for field in _FIELDS:
-            most = max(1, count // 8)
-            kept[used[np.argpartition(-slots[field][used], most)[:most]]] = True
-        gone = used[~kept[used]]
+            kept[np.argpartition(-slots[field], most)[:most]] = True
         for i, field in enumerate(_FIELDS):
-            self._missed[i] += slots[field][gone].max(initial=0)
-        staying = np.flatnonzero(kept)
-        old, old_keys = slots[staying].copy(), self._keys[staying].copy()
-        slots[:] = np.zeros(1, kernel.SLOT)[0]
-        self._state[0] = len(staying)
-        kernel.put_back(slots, self._keys, old, old_keys)
+            self._missed[i] += slots[field][~kept].max(initial=0)
+        return np.flatnonzero(kept)
+
+    def _fill(self, slots: kernel.Slots, keys: NDArray[np.uint8]) -> None:
+        """Have these slots, and no others."""
+        self._slots[:] = np.zeros(1, kernel.SLOT)[0]
+        self._state[0] = len(slots)
+        kernel.put_back(self._slots, self._keys, slots, keys)
 
 
 def counted_rows(run: DecodedRun, start_offset: int) -> NDArray[np.bool_]:
