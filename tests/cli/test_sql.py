@@ -24,7 +24,7 @@ CLEAN = str(Path(__file__).parent.parent / "fixtures" / "kafka-4.3.1" / "clean" 
     ("arguments", "says"),
     [
         (["SELECT 1"], "give the log directories, or --config, and then the query"),
-        (["nowhere", "SELECT 1"], "nowhere is not there"),
+        (["nowhere", "SELECT 1"], "nowhere does not exist"),
         ([CLEAN, "SELECT 1", "--option", "onCorruption"], "'onCorruption' is not NAME=VALUE"),
         (
             [CLEAN, "SELECT 1", "--headers", "--option", "INCLUDEHEADERS=true"],

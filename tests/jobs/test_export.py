@@ -265,7 +265,7 @@ def test_damage_stops_it_and_it_goes_on_when_told_to_pass_over(logs: Path, tmp_p
 def test_rows_that_look_different_are_refused(logs: Path, tmp_path: Path) -> None:
     export(logs, tmp_path / "out")
 
-    with pytest.raises(UsageError, match=r"rows that look different \(columns\)"):
+    with pytest.raises(UsageError, match=r"exported with other settings \(columns\)"):
         export(logs, tmp_path / "out", RowSettings(columns=("offset",)))
 
 
@@ -275,7 +275,7 @@ def test_a_topic_made_anew_is_refused(logs: Path, tmp_path: Path) -> None:
     export(logs, tmp_path / "out")
     metadata.write_text("version: 0\ntopic_id: yZwRuTcZQ_274NNqr9PmNA\n")
 
-    with pytest.raises(UsageError, match="it was deleted and made anew"):
+    with pytest.raises(UsageError, match="the topic was deleted and created again"):
         export(logs, tmp_path / "out")
 
 
@@ -284,7 +284,7 @@ def test_a_log_that_became_shorter_is_refused(logs: Path, tmp_path: Path) -> Non
     with stratalog.open_log(logs / "orders-0") as log:
         log.truncate_to(10)
 
-    with pytest.raises(UsageError, match=r"ends at offset 10, and .* has its offsets up to 30"):
+    with pytest.raises(UsageError, match=r"ends at offset 10, but .* has its offsets up to 30"):
         export(logs, tmp_path / "out")
 
 
@@ -292,7 +292,7 @@ def test_a_folder_with_something_else_is_refused(logs: Path, tmp_path: Path) -> 
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "precious").touch()
 
-    with pytest.raises(UsageError, match="has precious in it"):
+    with pytest.raises(UsageError, match="contains precious"):
         export(logs, tmp_path / "out")
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["precious"]
 
@@ -302,7 +302,7 @@ def test_a_folder_in_a_log_directory_is_refused(tmp_path: Path, below: str) -> N
     shutil.copytree(CLEAN, tmp_path / "data")
     before = sorted(tmp_path.rglob("*"))
 
-    with pytest.raises(UsageError, match=r"is in the log directory .*data, and a broker does not start"):
+    with pytest.raises(UsageError, match=r"is in the log directory .*data, and a broker refuses to start"):
         export(tmp_path / "data", tmp_path / "data" / below, subscribe="codecs")
 
     assert sorted(tmp_path.rglob("*")) == before
@@ -330,7 +330,7 @@ def test_a_folder_of_another_version_is_refused(logs: Path, tmp_path: Path) -> N
 
 
 def test_a_wrong_path_makes_no_folder(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is not there"):
+    with pytest.raises(UsageError, match="does not exist"):
         export(tmp_path / "nowhere", tmp_path / "out")
 
     assert not (tmp_path / "out").exists()

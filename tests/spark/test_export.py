@@ -189,9 +189,9 @@ def test_avro_values_become_columns(spark: SparkSession, tmp_path: Path) -> None
     ("wrong", "says"),
     [
         ({"value": "utf-8"}, "there are binary, utf8, json, avro, confluent-avro"),
-        ({"decode": "consumer_offsets"}, "decode makes a table"),
+        ({"decode": "consumer_offsets"}, "decode works only for a batch read"),
         ({"writer_options": {"a": "b"}}, "writer options are for Spark's writers"),
-        ({"codec": "brotli9"}, "no codec of Parquet"),
+        ({"codec": "brotli9"}, "not a supported Parquet codec"),
         ({"topics": "none"}, "subscribe names none"),
     ],
 )

@@ -105,7 +105,7 @@ def test_the_helper_raises_our_own_errors(spark: SparkSession) -> None:
 @pytest.mark.parametrize(
     ("path", "options", "says"),
     [
-        ("/nowhere/at/all", {}, "/nowhere/at/all is not there. Give the path of a Kafka log directory"),
+        ("/nowhere/at/all", {}, "/nowhere/at/all does not exist. Give the path of a Kafka log directory"),
         (CLEAN, {"subscribe": "orders"}, "subscribe names orders, which is not in"),
         (CLEAN, {"subscrbe": "codecs"}, "there is no option subscrbe: did you mean subscribe?"),
         (CLEAN, {"kafka.bootstrap.servers": "x"}, "no client is used here"),

@@ -75,7 +75,7 @@ def test_rows_are_right_or_an_error_says_what_is_gone(spark: SparkSession, tmp_p
 
     assert rows(compacted) == left
     with pytest.raises(
-        PythonException, match=r"retained-0: offsets \d+ to .* the log begins at offset \d+ now"
+        PythonException, match=r"retained-0: offsets \d+ to .* the log now begins at offset \d+"
     ):
         retained.collect()
     found = rows(forgiving)

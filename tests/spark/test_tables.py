@@ -108,7 +108,7 @@ def test_transactions_are_where_their_last_record_says(spark: SparkSession) -> N
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"decode": "consumer_offset"}, "it is one of consumer_offsets, transaction_state, cluster_metadata"),
+        ({"decode": "consumer_offset"}, "use one of consumer_offsets, transaction_state, cluster_metadata"),
         ({"decode": "consumer_offsets", "subscribe": "codecs"}, "reads __consumer_offsets, and nothing else"),
     ],
 )

@@ -19,19 +19,21 @@ class DamageKind(Enum):
 
     @property
     def advice(self) -> str:
-        """What an operator does next."""
+        """What an operator should do next."""
         return _ADVICE[self]
 
 
-_FETCH_ANEW = "Where another replica has it: stop the broker, move the partition's folder away, start it."
-_CUTS_IT_OFF = "Nothing: a broker that was not shut down cleanly cuts it off when it starts."
+_FETCH_ANEW = (
+    "If another replica has the data: stop the broker, move the partition's folder away, start the broker."
+)
+_CUTS_IT_OFF = "Nothing to do: after an unclean shutdown a broker cuts it off when it starts."
 _ADVICE = {
-    DamageKind.WRONG_CRC: f"{_FETCH_ANEW} Batches behind it are readable all the same.",
-    DamageKind.TORN_TAIL: f"{_CUTS_IT_OFF} A crash while writing leaves this; if much is lost, a bad length.",
-    DamageKind.ZEROS: f"{_CUTS_IT_OFF} A power cut leaves this, and preallocation.",
-    DamageKind.BAD_LENGTH: f"{_FETCH_ANEW} A broker that recovers cuts the log here.",
-    DamageKind.BAD_MAGIC: f"{_FETCH_ANEW} A broker that recovers cuts the log here.",
-    DamageKind.INVALID_RECORDS: f"{_FETCH_ANEW} The checksum holds: it may have been sent like this.",
+    DamageKind.WRONG_CRC: f"{_FETCH_ANEW} The batches after it can still be read.",
+    DamageKind.TORN_TAIL: f"{_CUTS_IT_OFF} A crash leaves this. If much is lost, suspect a bad length.",
+    DamageKind.ZEROS: f"{_CUTS_IT_OFF} A power cut or preallocation leaves this.",
+    DamageKind.BAD_LENGTH: f"{_FETCH_ANEW} A broker that recovers this log cuts it here.",
+    DamageKind.BAD_MAGIC: f"{_FETCH_ANEW} A broker that recovers this log cuts it here.",
+    DamageKind.INVALID_RECORDS: f"{_FETCH_ANEW} The checksum matches: it may have been sent like this.",
 }
 
 
@@ -39,8 +41,8 @@ _ADVICE = {
 class Damage:
     """A stretch of a file that cannot be read: from byte `position`, `lost_size` bytes long.
 
-    Where batch after batch is unreadable that is one damage: bytes that went missing spoil a checksum first
-    and then every length that would have followed. `reason` says how it begins, `kind` how it ends.
+    Unreadable batches in a row are one damage: missing bytes first break a checksum, then every length after
+    it. `reason` says how it begins, `kind` how it ends.
     """
 
     path: str
@@ -51,14 +53,15 @@ class Damage:
 
     @property
     def end(self) -> int:
-        """The byte behind it."""
+        """The position just past the damage."""
         return self.position + self.lost_size
 
 
 def merge_adjacent(damages: Iterable[Damage]) -> list[Damage]:
-    """Damages of one file, in the order of their positions, with those that touch made one.
+    """Merges damages of one file that touch; they come in the order of their positions.
 
-    The kind is the last one's, which says how it goes on behind it; the reason is the first one's.
+    The merged damage has the kind of its last part, which says how the damage ends, and the reason of its
+    first.
     """
     merged: list[Damage] = []
     for damage in damages:

@@ -1,8 +1,8 @@
-"""Log directories as Parquet: each record once, in files by topic and day, written by the tasks themselves.
+"""Exports log directories to Parquet: each record exactly once, in files by topic and day.
 
 A run is planned once and written down (`exporting/folder.py`): which offsets of which partition go with which
-task. Running the export again finishes a run that was stopped, then takes what has come since. The rows never
-leave the task that read them, so an engine on Spark moves nothing but the names of files.
+task. Running the export again finishes a run that was stopped, then exports newer records. The rows never
+leave the task that read them, so on Spark only file names travel back to the driver.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ CODECS = ("snappy", "zstd", "gzip", "lz4", "none")
 
 @dataclass(frozen=True, kw_only=True)
 class ExportTask:
-    """What one task exports, and where to."""
+    """What one task exports, and to which folder."""
 
     folder: str
     run: int
@@ -79,7 +79,7 @@ class ExportReport:
     size: int = 0
     undecoded: int = 0
     partitions: int = 0
-    taken_up: bool = False  # a run that was stopped before has been finished first
+    taken_up: bool = False  # an earlier run that had been stopped was finished first
 
     def __add__(self, other: ExportReport) -> ExportReport:
         return ExportReport(
@@ -93,7 +93,7 @@ class ExportReport:
 
 
 RunTasks = Callable[[Sequence[ExportTask]], Sequence[TaskNote]]
-"""Does all tasks of a run, less what it knows to be done, and says what files they left."""
+"""Runs all tasks of a run, except those that are known to be done, and returns the files they wrote."""
 
 
 def export_logs(
@@ -109,15 +109,15 @@ def export_logs(
     cores: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> ExportReport:
-    """Export what the options ask for and the folder does not have yet.
+    """Export the records that the options ask for and the folder does not have yet.
 
-    UsageError for a folder that has something else, or rows that look different; LogDirLockedError where
-    another export into it is under way.
+    UsageError if the folder contains something else, or rows of other columns or settings; LogDirLockedError
+    if another export into it is running.
     """
     if codec not in CODECS:
-        raise UsageError(f"{codec} is no codec of Parquet that is offered: there are {', '.join(CODECS)}.")
+        raise UsageError(f"{codec} is not a supported Parquet codec: use one of {', '.join(CODECS)}.")
 
-    # A disk of this machine to write to is made where the task runs.
+    # Without a given disk, each task opens its own, on the machine where it runs.
     function = export_task if disk is None else partial(export_task, disk=disk)
 
     def run(tasks: Sequence[ExportTask]) -> Sequence[TaskNote]:
@@ -126,7 +126,7 @@ def export_logs(
         sizes = [task.size for task in left]
         results_in_order(engine.run(function, left, sizes=sizes, on_progress=on_progress))
         notes = [note for note in notes_of(tasks, disk) if note is not None]
-        assert len(notes) == len(tasks), "a task has ended without a note"
+        assert len(notes) == len(tasks), "a task ended without writing its note"
         return notes
 
     settings = {**rows.to_json(), "format": "parquet"}
@@ -157,10 +157,10 @@ def run_export(
     make_lock: Callable[[str], DirectoryLock] = DirectoryLock,
     cores: int | None = None,
 ) -> ExportReport:
-    """As `export_logs`, with whatever does the tasks."""
+    """The same as `export_logs`, with the function that runs the tasks passed in."""
     disk = disk or Disk()
     folder = ExportFolder(disk, os.path.abspath(local_path(target)))  # noqa: PTH100
-    find_partitions(disk, options)  # a path that is wrong is told before a folder is made
+    find_partitions(disk, options)  # reports a wrong path before the folder is created
     _check_elsewhere(disk, folder.path)
     folder.create()
     with Locks(folder.state_path, make_lock):
@@ -179,7 +179,7 @@ def run_export(
 
 
 def export_task(reader: DiskReader, task: ExportTask, disk: Disk | None = None) -> None:
-    """Write the files of a task, then the note that says so; done already where the note is there."""
+    """Write the files of a task, then its note. Does nothing if the note already exists."""
     if disk is None:
         disk = Disk()
     else:
@@ -187,7 +187,7 @@ def export_task(reader: DiskReader, task: ExportTask, disk: Disk | None = None) 
     folder = ExportFolder(disk, task.folder)
     if folder.note(task.run, task.number) is not None:
         return
-    # Of its own for each attempt: one that is believed dead may still be writing.
+    # Each attempt has its own folder: an attempt that is believed dead may still be writing.
     attempt = f"{STATE}{os.sep}run-{task.run:06d}{os.sep}staged{os.sep}{task.number:05d}-{uuid.uuid4().hex}"
     staged = os.path.join(task.folder, attempt)  # noqa: PTH118
     disk.make_directory(staged)
@@ -205,7 +205,7 @@ def export_task(reader: DiskReader, task: ExportTask, disk: Disk | None = None) 
 
 
 def notes_of(tasks: Sequence[ExportTask], disk: Disk | None = None) -> list[TaskNote | None]:
-    """What each task left; None for one that is not done."""
+    """The note of each task; None for a task that is not done."""
     disk = disk or Disk()
     return [ExportFolder(disk, task.folder).note(task.run, task.number) for task in tasks]
 
@@ -229,8 +229,8 @@ class _Export:
         if self._ledger.settings != self.settings:
             differences = _differences(self._ledger.settings, self.settings)
             raise UsageError(
-                f"{self.folder.path} has rows that look different ({differences}): export with the settings "
-                "that it was begun with, or to another folder."
+                f"{self.folder.path} was exported with other settings ({differences}): use the same settings "
+                "again, or export to another folder."
             )
 
     def finish_begun(self) -> ExportReport:
@@ -245,8 +245,9 @@ class _Export:
         if plan is None:
             return ExportReport()
         if plan["ledger"]["settings"] != self.settings:
-            return ExportReport()  # nothing of it counts yet, so it is planned anew as it is wanted now
-        # Which damage to pass over is asked anew: it may be why the run was stopped.
+            # nothing of that run counts yet, so it is planned again with today's settings
+            return ExportReport()
+        # The options about damage come from this call: damage may be why the run was stopped.
         reads = [
             replace(
                 _task_from_json(each),
@@ -256,12 +257,12 @@ class _Export:
             for each in plan["tasks"]
         ]
         if self._have_moved(reads):
-            return ExportReport()  # as above: the same records are planned from where they are now
+            return ExportReport()  # as above: the same records are planned again from their new directory
         done = self._run(run, reads, Ledger.from_json(plan["ledger"]))
         return replace(done, taken_up=True)
 
     def _have_moved(self, reads: Sequence[ReadTask]) -> bool:
-        """Whether a partition of these tasks is gone from where it was, and is where this export looks."""
+        """Whether a partition of these tasks has moved to another directory of this export."""
         found = {each.topic_partition: each.directory for each in find_partitions(self.disk, self.options)}
         planned = {split.topic_partition: split.directory for read in reads for split in read.splits}
         return any(
@@ -270,7 +271,7 @@ class _Export:
         )
 
     def take_new(self) -> ExportReport:
-        """Plan and do what is asked for and not there."""
+        """Plan and export what was asked for and is not exported yet."""
         reads, ranges, topic_ids = self._plan()
         if not reads:
             return ExportReport(partitions=len(ranges))
@@ -325,7 +326,7 @@ class _Export:
         return tasks_of(pieces, self.options, cores=self.cores), ranges, ids
 
     def _plan_partition(self, view: LogView) -> tuple[list[ExportedRange], list[Piece]]:
-        """(the offsets that are asked for and not there, what they are read from)."""
+        """(the offsets that were asked for and are not exported yet, the pieces to read them from)."""
         key = view.topic_partition
         ends = ends_of(view, read_committed=self.options.read_committed)
         done = self._ledger.ranges.get(key, [])
@@ -335,7 +336,10 @@ class _Export:
         return spans, pieces
 
     def _checked_id(self, found: FoundPartition) -> dict[str, str]:
-        """The id of the partition's topic, if it has one; UsageError if another one's records are there."""
+        """The id of the partition's topic, if it has one.
+
+        UsageError if the folder has another topic's records.
+        """
         topic = found.topic_partition.topic
         path = os.path.join(found.directory, PARTITION_METADATA)  # noqa: PTH118
         read = PartitionMetadataFile(self.disk, path).read()
@@ -345,27 +349,28 @@ class _Export:
         known = self._ledger.topic_ids.get(topic, text)
         if known != text:
             raise UsageError(
-                f"{topic} has the id {text}, and {self.folder.path} has records of one of that name with the "
-                f"id {known}: it was deleted and made anew. Export it to another folder."
+                f"the topic {topic} has the id {text}, but {self.folder.path} has records of a topic of that "
+                f"name with the id {known}: the topic was deleted and created again. Export it to another "
+                "folder."
             )
         return {topic: text}
 
 
 def _check_elsewhere(disk: DiskReader, path: str) -> None:
-    """UsageError for a folder in a broker's log directory, where it finds nothing but partitions or stops."""
+    """UsageError for a folder in a log directory, because a broker would refuse to start there."""
     for folder in (PurePath(path), *PurePath(path).parents):
         if any(disk.exists(folder / name) for name in (META_PROPERTIES, RECOVERY_POINT_CHECKPOINT)):
             raise UsageError(
-                f"{path} is in the log directory {folder}, and a broker does not start where it finds a "
-                "folder that is no partition: export to one elsewhere."
+                f"{path} is in the log directory {folder}, and a broker refuses to start if it finds a "
+                "folder there that is not a partition: export to a folder elsewhere."
             )
 
 
 def _check_not_shorter(key: TopicPartition, end: int, done: Sequence[tuple[int, int]], path: str) -> None:
     if done and done[-1][1] > end:
         raise UsageError(
-            f"{key} ends at offset {end}, and {path} has its offsets up to {done[-1][1]}: it was truncated, "
-            "or is another one. Export it to another folder."
+            f"{key} ends at offset {end}, but {path} has its offsets up to {done[-1][1]}: the partition was "
+            "truncated, or is a different one. Export it to another folder."
         )
 
 

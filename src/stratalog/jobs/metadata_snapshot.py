@@ -1,10 +1,9 @@
-"""The log of the cluster's metadata with what was there before it: a KRaft snapshot, and the log behind it.
+"""Reads the cluster metadata as a KRaft snapshot followed by the log after it.
 
-A controller writes down, now and then, what all records below an offset come to
-(`<offset>-<epoch>.checkpoint`), and may then delete the segments below it. A log that does not begin at 0 any
-more goes on from a snapshot, so a table of it begins with that snapshot's records. They all have the last
-offset that the snapshot covers, as they say what holds behind it. Of several snapshots the oldest that the
-log goes on from is taken: more of what happened is left to be seen then.
+A controller now and then writes a snapshot of the state after all records below an offset
+(`<offset>-<epoch>.checkpoint`), and may then delete the segments below it. A log that no longer begins at 0
+continues from a snapshot, so its table begins with that snapshot's records. They all get the last offset that
+the snapshot covers. If several snapshots fit, the oldest one is read: it leaves the most history to see.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotTask:
-    """A snapshot to read, which says what holds below `end_offset`."""
+    """A snapshot to read: the state after all records below `end_offset`."""
 
     path: str
     end_offset: int
@@ -72,7 +71,7 @@ def plan_table(
 def read_table_task(
     task: TableTask, columns: Sequence[str], *, disk: DiskReader | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The records of a task, of a log or of a snapshot."""
+    """The records of a task: of a log, or of a snapshot."""
     if isinstance(task, ReadTask):
         return read_task(task, columns, disk=disk)
     return _read_snapshot(task, columns, disk or DiskReader())
@@ -87,7 +86,7 @@ def _is_from_start(options: ReadOptions) -> bool:
 def _snapshot_before(
     disk: DiskReader, found: FoundPartition, options: ReadOptions
 ) -> tuple[KRaftSnapshotFile | None, int]:
-    """(the snapshot that the log goes on from, where it has lost its beginning, the end of the log)."""
+    """(the snapshot that the log continues from if its beginning was deleted, the end of the log)."""
     files = [entry.name for entry in disk.list_directory(found.directory) if entry.kind is EntryKind.FILE]
     view = open_view(disk, system_clock, found)
     ends = ends_of(view, read_committed=options.read_committed)
@@ -99,7 +98,7 @@ def _snapshot_before(
 
 
 def _read_snapshot(task: SnapshotTask, columns: Sequence[str], disk: DiskReader) -> Iterator[pa.RecordBatch]:
-    # It is small by design: a controller loads all of it.
+    # A snapshot is small enough to load whole: a controller does so too.
     data = disk.read_at(task.path, disk.size(task.path), 0)
     reader = ColumnReader(columns=columns, topic=CLUSTER_METADATA, include_control=task.include_control)
     last_offset = task.end_offset - 1
@@ -113,9 +112,9 @@ def _read_snapshot(task: SnapshotTask, columns: Sequence[str], disk: DiskReader)
     except CorruptRecordError as error:
         if task.on_corruption is OnCorruption.FAIL:
             raise CorruptRecordError(
-                f"{error.reason} It is a snapshot of the cluster's metadata at offset {task.end_offset}. "
-                "Look with `stratalog dump`; to read all but what is damaged, set onCorruption=skip.",
+                f"{error.reason} The file is a snapshot of the cluster metadata at offset {task.end_offset}. "
+                "Look with `stratalog dump`; to skip the damage and read the rest, set onCorruption=skip.",
                 position=error.position,
                 path=task.path,
             ) from error
-        logger.warning("left out: the rest of %s: %s", task.path, error)
+        logger.warning("skipped the rest of %s: %s", task.path, error)

@@ -1,12 +1,12 @@
 """Kafka's internal topics as tables: a row for each record, with its message in columns and as JSON.
 
     consumer_offsets      __consumer_offsets     commits, groups and their members
-    transaction_state     __transaction_state    what each transactional id is at
+    transaction_state     __transaction_state    the state of each transactional id
     cluster_metadata      __cluster_metadata     the log of the KRaft controllers
 
 `kind` is Kafka's name of the record type. The columns `key` and `value` are the messages as Kafka's dump tool
-prints them; the columns behind them are what is asked for most. A record that cannot be decoded is a row too:
-`problem` says why.
+prints them; the columns after them are the fields that queries need most. A record that cannot be decoded is
+a row too; its `problem` says why.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from stratalog.records.internal.topics import UNKNOWN, InternalRecord, decode_co
 Row = dict[str, Any]  # Any: a message has fields of every type
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
-# What is read of each record to make a row of it.
+# The columns that are read of each record to make a row.
 SOURCE_COLUMNS = ("key", "value", "partition", "offset", "timestamp", "isControl")
 ROWS_AT_ONCE = 4000
 
@@ -71,7 +71,7 @@ TRANSACTION_STATES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InternalTable:
-    """One internal topic: the columns that its messages fill, and how."""
+    """One internal topic: the columns of its table, and the function that fills them from a message."""
 
     topic: str
     columns: Mapping[str, pa.DataType]
@@ -90,7 +90,7 @@ def decoded(
     for batch in batches:
         for start in range(0, batch.num_rows, ROWS_AT_ONCE):
             part = batch.slice(start, ROWS_AT_ONCE)
-            # As integers: a timestamp that Python's datetime cannot hold must not end the read.
+            # Timestamps stay integers: one that Python's datetime cannot hold must not fail the read.
             moments = part.column("timestamp").cast(pa.int64()).to_pylist()
             places = part.drop_columns("timestamp").to_pylist()
             rows = [_row(table, place, moment) for place, moment in zip(places, moments, strict=True)]
@@ -112,14 +112,16 @@ def _row(table: InternalTable, place: Row, moment: int) -> Row:
         return row | {"problem": error.reason}
     row |= {"kind": record.kind, "version": record.value_version, "isTombstone": record.is_tombstone}
     if record.kind == UNKNOWN:
-        return row | {"problem": f"type {record.record_type} or its version is none that Kafka 4.3.1 knows"}
+        return row | {
+            "problem": f"Kafka 4.3.1 does not know type {record.record_type}, or this version of it"
+        }
     row["key"] = None if record.key is None else key_json(record)
     row["value"] = None if record.value is None else value_json(record)
     return row | table.fill(record)
 
 
 def _control(key: bytes | None, value: bytes | None) -> Row:
-    """The row of a control record: a transaction's marker, or a message of the quorum's."""
+    """The row of a control record: a transaction's marker, or a message of the Raft quorum."""
     _, kind = parse_control_key(key)
     if kind in (ControlType.ABORT, ControlType.COMMIT):
         return {"kind": ControlType(kind).name}
@@ -129,7 +131,7 @@ def _control(key: bytes | None, value: bytes | None) -> Row:
 
 
 def _moment(milliseconds: int | None) -> int | None:
-    """Milliseconds as microseconds; what Kafka writes for none is none."""
+    """Milliseconds as microseconds; None for the negative value that Kafka writes for no time."""
     return None if milliseconds is None or milliseconds < 0 else milliseconds * 1000
 
 
@@ -175,7 +177,7 @@ def _classic_member(member: Mapping[str, Any], is_consumer: bool) -> Row:
 
 
 def _embedded(name: str, raw: bytes) -> Row:
-    """A message that a client wrote, which brokers do not look at; empty where it is none."""
+    """Decodes bytes that a client wrote and brokers do not check; empty if they are not such a message."""
     try:
         version, position = wire.read_int16(raw, 0)
         values, _ = decode_message(schema_named(name), version, raw, position)

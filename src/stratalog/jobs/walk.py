@@ -1,7 +1,7 @@
-"""Walk every segment of log directories: each batch header read, each checksum checked.
+"""Walks every segment of log directories: reads each batch header and checks each checksum.
 
-Plan: list the segments. Task: walk one, in bounded memory. Result: a few numbers for each segment and
-the stretches that cannot be read; `by_topic` adds them up. Nothing is written anywhere.
+The plan lists the segments. A task walks one, in bounded memory. The result is a few numbers for each segment
+and its unreadable stretches; `by_topic` adds them up. Nothing is written.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ class WalkTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentWalk:
-    """What a walk saw of one segment. Offsets and timestamps are -1 where no batch could be read.
+    """The result of walking one segment. Offsets and timestamps are -1 where no batch could be read.
 
-    `records_count` counts control records too. The first time is that of the first record of some batch: a
-    later record of a batch may have an earlier one.
+    `records_count` counts control records too. `first_timestamp` is the earliest first record of a batch; a
+    later record in a batch may be earlier still.
     """
 
     path: str
@@ -107,8 +107,8 @@ def walk_logs(
 def plan_walk(disk: DiskReader, log_dirs: Iterable[str | os.PathLike[str]]) -> list[WalkTask]:
     """A task for each .log file of each partition, by topic, partition and base offset.
 
-    What a broker is about to delete, copies or would not know is left out, and so is a name that no
-    broker gives: this only reads, and a stray file is no reason not to.
+    Folders that a broker is deleting, copying or does not know are left out, and so are files with other
+    names: a stray file must not stop a command that only reads.
     """
     tasks = [
         task
@@ -120,9 +120,9 @@ def plan_walk(disk: DiskReader, log_dirs: Iterable[str | os.PathLike[str]]) -> l
 
 
 def walk_segment(disk: DiskReader, task: WalkTask) -> SegmentWalk:
-    """Walk one segment, in the memory of a chunk, or of one batch where that is larger.
+    """Walk one segment; it needs memory for one chunk, or for one batch if that is larger.
 
-    A file that grows meanwhile, under a live broker, is read up to the size it had at first.
+    A file that a live broker appends to is read up to the size it had at first.
     """
     tally = _Tally(task.path)
     damages: list[Damage] = []
@@ -151,7 +151,7 @@ def walk_segment(disk: DiskReader, task: WalkTask) -> SegmentWalk:
 
 
 def wake_worker(_disk: DiskReader, _task: int) -> None:
-    """Load the walk's kernels, so that the first real task of a worker does not wait for it."""
+    """Load the walk's kernels, so that a worker's first real task does not wait for them."""
     walk_batches(b"")
 
 
@@ -164,7 +164,7 @@ def by_topic(segments: Iterable[SegmentWalk]) -> list[TopicWalk]:
 
 
 def _topic(topic: str, segments: Sequence[SegmentWalk]) -> TopicWalk:
-    # A segment without a readable batch has -1 for its offsets and times, which count for nothing.
+    # A segment without a readable batch has -1 for its offsets and times, which are ignored.
     read = [segment for segment in segments if segment.first_offset >= 0]
     timed = [segment for segment in read if segment.first_timestamp >= 0]
     return TopicWalk(
@@ -210,7 +210,7 @@ def _is_log(name: str) -> bool:
 
 
 class _Tally:
-    """The sums over the batches whose checksum holds."""
+    """The sums over the batches whose checksum matches."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -219,7 +219,7 @@ class _Tally:
         self._codecs = 0
 
     def add(self, part: Part) -> list[Damage]:
-        """Count a part's batches; what could not be counted though its checksum holds comes back."""
+        """Count a part's batches; returns those whose checksum matches but whose records cannot be read."""
         good = part.walk.headers[part.walk.headers["valid"]]
         if not len(good):
             return []
@@ -236,14 +236,15 @@ class _Tally:
         self.last_offset = max(self.last_offset, last)
 
     def _see_times(self, good: BatchTable) -> None:
-        # Under LogAppendTime the records have the batch's largest time, and a delete horizon takes the place
-        # of the first one's; then the largest stands for both. v1 has the first bit too, v0 neither.
+        # With LogAppendTime all records have the batch's largest timestamp, and a delete horizon replaces the
+        # base timestamp; in both cases the largest is used for both. Magic 1 has only the LogAppendTime bit,
+        # magic 0 has neither.
         overruled = good["attributes"] & (Attributes.LOG_APPEND_TIME | Attributes.DELETE_HORIZON) != 0
         self._see_first_times(np.where(overruled, good["max_timestamp"], good["base_timestamp"]))
         self.last_timestamp = max(self.last_timestamp, int(good["max_timestamp"].max()))
 
     def _see_first_times(self, times: NDArray[np.int64]) -> None:
-        # An emptied batch has -1 here, and so has every message of the oldest format.
+        # An emptied batch has -1 here, and so does every message of magic 0.
         known = times[times >= 0]
         if known.size:
             earliest = int(known.min())
@@ -252,7 +253,7 @@ class _Tally:
             )
 
     def _unpack(self, part: Part, row: np.void) -> Iterator[Damage]:
-        """A compressed message of an old format tells its count and first offset only from inside."""
+        """Unpack a compressed message of an old format, which only then shows its count and first offset."""
         start, size = int(row["position"]), int(row["size"])
         reader = ColumnReader(columns=["offset", "timestamp"], check_crc=False)
         try:
@@ -288,9 +289,9 @@ def _wrong_checksums(path: str, part: Part) -> Iterator[Damage]:
 
 
 def _broken_end(disk: DiskReader, file: ReadFile, task: WalkTask, part: Part, size: int) -> Damage:
-    """From where no batch could be read up to the end of the file.
+    """The damage from the first byte that is not a batch to the end of the file.
 
-    Only the active segment can be torn: in another one, a batch that seems to be has a damaged length.
+    Only the active segment can be torn: in any other, a batch that seems torn has a damaged length.
     """
     at = part.walk.next_position
     position = part.position + at

@@ -91,9 +91,9 @@ def test_partitions_that_are_not_asked_for_may_be_there_twice(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("path", "options", "says"),
     [
-        ("nowhere", {}, r"nowhere is not there.*log\.dirs"),
+        ("nowhere", {}, r"nowhere does not exist.*log\.dirs"),
         ("clean/logs/meta.properties", {}, "meta.properties is not a directory"),
-        ("clean/dump", {}, "no partition's directory"),
+        ("clean/dump", {}, "contains no partition directory"),
         ("clea[xyz]/logs", {}, "matches no directory"),
         ("clean/logs", {"subscribe": "orders"}, "subscribe names orders, which is not in .* topics .*txn"),
         ("clean/logs", {"assign": '{"txn": [0, 1]}'}, "assign names txn-1"),
@@ -105,5 +105,5 @@ def test_what_is_not_there_is_named(path: str, options: dict[str, str], says: st
 
 
 def test_another_file_system_is_refused() -> None:
-    with pytest.raises(UsageError, match="only directories that this machine's file system shows"):
+    with pytest.raises(UsageError, match="only directories in this machine's file system"):
         found("/", paths='["s3a://bucket/logs"]')

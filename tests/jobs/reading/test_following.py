@@ -146,7 +146,7 @@ def test_a_partition_that_comes_while_a_stream_begins_is_named(log: PartitionLog
         ReadOptions.parse(asked, streaming=True), disk=PartitionComes(tmp_path / "orders-1"), cores=2
     )
 
-    with pytest.raises(UsageError, match="startingOffsets says nothing for orders-1"):
+    with pytest.raises(UsageError, match="startingOffsets does not name orders-1"):
         follower.initial()
 
 
@@ -243,7 +243,7 @@ def test_what_retention_took_is_data_loss(log: PartitionLog, tmp_path: Path) -> 
     log.delete_records(60)
 
     with pytest.raises(
-        OffsetOutOfRangeError, match="offset 10 is next, and the log begins at 60 now"
+        OffsetOutOfRangeError, match="offset 10 is next, but the log now begins at 60"
     ) as lost:
         stream.trigger()
     assert (lost.value.offset, lost.value.valid) == (10, (60, 100))
@@ -267,7 +267,7 @@ def test_a_start_that_a_broker_notes_while_the_stream_runs_is_seen(log: Partitio
         if start == 12:
             assert stream.values(at_most=1) == values[15:16]
 
-    with pytest.raises(OffsetOutOfRangeError, match="offset 16 is next, and the log begins at 30 now"):
+    with pytest.raises(OffsetOutOfRangeError, match="offset 16 is next, but the log now begins at 30"):
         stream.trigger()
 
 
@@ -287,7 +287,7 @@ def test_what_a_truncation_took_is_data_loss(log: PartitionLog, tmp_path: Path) 
     stream.trigger()
     log.truncate_to(20)
 
-    with pytest.raises(OffsetOutOfRangeError, match="offset 30 is next, and the log ends at 20 now"):
+    with pytest.raises(OffsetOutOfRangeError, match="offset 30 is next, but the log now ends at 20"):
         stream.trigger()
 
     stream.restart(failOnDataLoss="false")
@@ -305,7 +305,7 @@ def test_what_went_between_deciding_and_planning_is_data_loss(log: PartitionLog,
     log.delete_records(60)
 
     with pytest.raises(
-        OffsetOutOfRangeError, match="offsets 0 to 99 are to be read, and the log begins at 60"
+        OffsetOutOfRangeError, match="offsets 0 to 99 are to be read, but the log now begins at 60"
     ):
         stream.read(end)
 
@@ -331,7 +331,7 @@ def test_a_topic_made_anew_is_data_loss_however_long_it_is(
     values = made_anew(tmp_path, log, *range(1000, 1000 + count))
 
     stream.restart()
-    with pytest.raises(OffsetOutOfRangeError, match=f"its id was {OLD_ID} and is {NEW_ID} now"):
+    with pytest.raises(OffsetOutOfRangeError, match=f"its id was {OLD_ID} and is now {NEW_ID}"):
         stream.trigger()
 
     stream.restart(failOnDataLoss="false")

@@ -87,12 +87,12 @@ def test_a_partition_that_came_since_is_read_from_its_beginning() -> None:
 @pytest.mark.parametrize(
     ("start", "now", "goes_on", "says"),
     [
-        (at(a0=9), {A0: standing(20, 30)}, 20, "offset 9 is next, and the log begins at 20 now."),
-        (at(a0=40), {A0: standing(0, 30)}, 30, "offset 40 is next, and the log ends at 30 now."),
-        (at(FIRST, a0=4), {A0: standing(0, 30, SECOND)}, 0, "the topic was made anew"),
-        (at(b0=1), {A0: standing(7, 9), B0: standing(0, 1)}, 7, "it came while the stream ran"),
+        (at(a0=9), {A0: standing(20, 30)}, 20, "offset 9 is next, but the log now begins at 20."),
+        (at(a0=40), {A0: standing(0, 30)}, 30, "offset 40 is next, but the log now ends at 30."),
+        (at(FIRST, a0=4), {A0: standing(0, 30, SECOND)}, 0, "the topic was deleted and created again"),
+        (at(b0=1), {A0: standing(7, 9), B0: standing(0, 1)}, 7, "it was created while the stream ran"),
     ],
-    ids=["retained", "truncated", "made anew", "came late"],
+    ids=["retained", "truncated", "deleted and created again", "came late"],
 )
 def test_what_cannot_be_read_any_more_is_data_loss(
     start: StreamOffset, now: dict[TopicPartition, Standing], goes_on: int, says: str
@@ -202,11 +202,11 @@ def test_ranges_lie_between_two_offsets() -> None:
 @pytest.mark.parametrize(
     ("now", "left", "says"),
     [
-        ({A0: standing(4, 9)}, [OffsetRange(A0, 4, 6)], "the log begins at 4 now"),
-        ({A0: standing(7, 9)}, [], "the log begins at 7 now"),
-        ({A0: standing(0, 5)}, [OffsetRange(A0, 3, 5)], "the log ends at 5 now"),
-        ({A0: standing(0, 2)}, [], "the log ends at 2 now"),
-        ({A0: standing(0, 9, SECOND)}, [], "made anew"),
+        ({A0: standing(4, 9)}, [OffsetRange(A0, 4, 6)], "the log now begins at 4"),
+        ({A0: standing(7, 9)}, [], "the log now begins at 7"),
+        ({A0: standing(0, 5)}, [OffsetRange(A0, 3, 5)], "the log now ends at 5"),
+        ({A0: standing(0, 2)}, [], "the log now ends at 2"),
+        ({A0: standing(0, 9, SECOND)}, [], "deleted and created again"),
         ({}, [], "its directory is gone"),
     ],
 )

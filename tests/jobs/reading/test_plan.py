@@ -118,7 +118,7 @@ def test_a_start_behind_a_broken_batch_passes_over_nothing_in_silence(own_log: M
     start = int(log.stem) + 100
     tasks = plan(own_log.path, startingOffsets=f'{{"orders": {{"0": {start}}}}}')
 
-    with pytest.raises(CorruptRecordError, match="are no whole batch"):
+    with pytest.raises(CorruptRecordError, match="are not a whole batch"):
         rows_of(tasks)
 
 
@@ -200,9 +200,9 @@ def test_offsets_that_are_not_there_can_be_forgiven() -> None:
 
 
 def test_a_partition_without_an_offset_is_named() -> None:
-    with pytest.raises(UsageError, match="startingOffsets says nothing for codecs-0"):
+    with pytest.raises(UsageError, match="startingOffsets does not name codecs-0"):
         plan(CLEAN, subscribe="codecs,txn", startingOffsets='{"txn": {"0": 3}}')
-    with pytest.raises(UsageError, match="endingOffsets names txn-1, which this read does not have"):
+    with pytest.raises(UsageError, match="endingOffsets names txn-1, but this read does not include them"):
         plan(CLEAN, subscribe="txn", endingOffsets='{"txn": {"0": 3, "1": 4}}')
 
 
@@ -247,8 +247,14 @@ def test_the_latest_and_the_earliest_offset_can_stand_in_the_place_of_a_time(mad
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"startingTimestamp": str(T0 + 1_000_000)}, "to know where a time begins.*offsets instead of times"),
-        ({"isolation": "read_committed"}, "to know what became of transactions.*isolation=read_uncommitted"),
+        (
+            {"startingTimestamp": str(T0 + 1_000_000)},
+            "to find out where that time begins.*offsets instead of times",
+        ),
+        (
+            {"isolation": "read_committed"},
+            "to find out which transactions were aborted.*isolation=read_uncommitted",
+        ),
     ],
 )
 def test_damage_that_a_plan_cannot_get_past_is_named_with_a_way_around_it(

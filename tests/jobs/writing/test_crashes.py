@@ -161,7 +161,7 @@ def test_a_disk_that_refuses_before_the_journal_leaves_the_directory_closed() ->
         try:
             writing.committer.commit(writing.staged, query="q", batch=0)
         except DiskError as error:
-            is_decided = "the write is decided" in str(error)
+            is_decided = "the write is committed" in str(error)
             outcomes.add(is_decided)
             is_pending = b'"pending": {' in disk.contents().get(JOURNAL, b"")
             assert is_decided == (is_pending or by_partition(disk.contents(), "orders") == AFTER), step

@@ -123,7 +123,7 @@ def test_what_grows_when_it_is_compressed_is_put_into_smaller_batches(tmp_path: 
 def test_a_record_that_no_segment_could_hold_is_told(tmp_path: Path) -> None:
     settings = '{"orders": {"internal.segment.bytes": 400}}'
 
-    with pytest.raises(UsageError, match=r"the topic takes 400 \(segment.bytes\)"):
+    with pytest.raises(UsageError, match=r"the topic allows 400 \(segment.bytes\)"):
         Writing(str(tmp_path), **SEVEN, topicSettings=settings).task({"value": [b"x" * 400]})
 
 

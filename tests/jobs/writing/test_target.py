@@ -83,13 +83,13 @@ def test_without_metadata_the_options_count_the_partitions(tmp_path: Path) -> No
 def test_fewer_partitions_than_are_there_are_refused(tmp_path: Path) -> None:
     (tmp_path / "orders-4").mkdir()
 
-    with pytest.raises(UsageError, match=r"says 4 for the topic orders, and .* has orders-4"):
+    with pytest.raises(UsageError, match=r"says 4 for the topic orders, but .* has orders-4"):
         target(tmp_path, partitions="4").topic("orders")
     assert target(tmp_path, partitions="5").topic("orders").partitions_count == 5
 
 
 def test_a_number_of_partitions_that_the_metadata_contradicts_is_refused(broker_dir: Path) -> None:
-    with pytest.raises(UsageError, match=r"says 2 for the topic codecs, and the cluster's metadata says 1"):
+    with pytest.raises(UsageError, match=r"says 2 for the topic codecs, but the cluster metadata says 1"):
         target(broker_dir, partitions="2").topic("codecs")
     assert target(broker_dir, partitions="1").topic("codecs").partitions_count == 1
 
@@ -130,7 +130,7 @@ def test_a_directory_that_does_not_exist_can_be_written_to(tmp_path: Path) -> No
         ({"topicId": "k3jUvR3lSY2s4FGnLT5bFA"}, "give the option topic too"),
         ({"topic": "a/b"}, "ASCII letters"),
         ({"paths": '["/a", "/b"]'}, "one log directory"),
-        ({"path": "hdfs://node/data"}, "only directories that this machine's file system shows"),
+        ({"path": "hdfs://node/data"}, "only directories in this machine's file system"),
     ],
 )
 def test_what_is_wrong_with_an_option_is_told(options: dict[str, str], words: str) -> None:

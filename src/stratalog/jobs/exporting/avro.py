@@ -1,4 +1,4 @@
-"""Avro values with one schema that is known beforehand: its Arrow type, and a decoder of single values.
+"""Avro values of one known schema: the schema's Arrow type, and a decoder of single values.
 
 The bytes are read by fastavro. Logical types are left to Arrow, which takes the plain numbers: Python's own
 dates end with the year 9999, Avro's do not.
@@ -38,23 +38,26 @@ MAX_DECIMAL_DIGITS = 38  # what Spark's and Arrow's 128 bits hold
 
 
 def arrow_type(text: str) -> pa.DataType:
-    """The Arrow type of an Avro schema; UsageError for what is no schema, or has no such type."""
+    """The Arrow type of an Avro schema; UsageError if it is not a schema, or Arrow has no type for it."""
     try:
         schema = json.loads(text)
     except json.JSONDecodeError as error:
-        raise UsageError(f"the Avro schema is no JSON: {error}.") from None
+        raise UsageError(f"the Avro schema is not JSON: {error}.") from None
     return _type_of(schema, _Names(), "the schema")
 
 
 def value_decoder(text: str) -> Callable[[bytes], object]:
-    """Bytes to what `pa.array` takes for the schema's type; ValueError for bytes that are no such value."""
+    """Returns a function from bytes to a value that `pa.array` accepts.
+
+    It raises ValueError for other bytes.
+    """
     try:
         import fastavro
     except ImportError:
         raise MissingDependencyError(
             "decoding Avro needs fastavro, which is not installed: pip install 'stratalog[avro]'"
         ) from None
-    arrow_type(text)  # so that what is wrong with the schema is told in our words
+    arrow_type(text)  # so that a wrong schema gets our own error message
     try:
         schema = fastavro.parse_schema(_without_logical_types(json.loads(text)))
     except (fastavro.schema.SchemaParseException, fastavro.schema.UnknownType, KeyError) as error:
@@ -64,18 +67,19 @@ def value_decoder(text: str) -> Callable[[bytes], object]:
         stream = io.BytesIO(value)
         try:
             decoded = fastavro.schemaless_reader(stream, schema, None)
-        # What the reader trips over in bytes of something else: an end, an index, a length, a character.
+        # What fastavro raises for bytes that are not such a value: their end, an index, a length, a
+        # character.
         except (EOFError, IndexError, KeyError, MemoryError, OverflowError, struct.error, TypeError) as error:
-            raise ValueError(f"no such Avro value: {error}") from error
+            raise ValueError(f"not a value of this Avro schema: {error}") from error
         if stream.tell() != len(value):
-            raise ValueError(f"{len(value) - stream.tell()} bytes behind the Avro value")
+            raise ValueError(f"{len(value) - stream.tell()} bytes left after the Avro value")
         return decoded
 
     return decode
 
 
 class _Names(dict[str, pa.DataType | None]):
-    """The types that have names, None while one is being defined; and the namespace that this is in."""
+    """The named types, None while one is being defined; and the current namespace."""
 
     namespace = ""
 
@@ -87,13 +91,13 @@ def _type_of(schema: AvroSchema, names: _Names, where: str) -> pa.DataType:
         if schema in _PLAIN:
             return _PLAIN[schema]
         if schema not in names:
-            raise UsageError(f"{where} names the Avro type {schema!r}, which there is not.")
+            raise UsageError(f"{where} names the Avro type {schema!r}, which does not exist.")
         known = names[schema]
         if known is None:
-            raise UsageError(f"{where} contains itself ({schema!r}): such values have no columns.")
+            raise UsageError(f"{where} contains itself ({schema!r}): a recursive type cannot become columns.")
         return known
     if not isinstance(schema, dict) or "type" not in schema:
-        raise UsageError(f"{where} is no Avro type: {json.dumps(schema)[:80]}.")
+        raise UsageError(f"{where} is not an Avro type: {json.dumps(schema)[:80]}.")
     return _complex_type(schema, names, where)
 
 
@@ -117,10 +121,10 @@ def _named_type(schema: dict[str, AvroSchema], names: _Names) -> pa.DataType:
     name = str(schema.get("name"))
     prefix, _, plain = name.rpartition(".")
     around = names.namespace
-    # A type without a namespace is in that of the one which it is defined in.
+    # A type without a namespace inherits that of the type around it.
     names.namespace = prefix or str(schema.get("namespace", around))
     spellings = {name, plain, f"{names.namespace}.{plain}"}
-    names.update(dict.fromkeys(spellings))  # named, and not known yet
+    names.update(dict.fromkeys(spellings))  # named, but not defined yet
     found: pa.DataType
     if schema["type"] == "enum":
         found = pa.string()
@@ -132,7 +136,7 @@ def _named_type(schema: dict[str, AvroSchema], names: _Names) -> pa.DataType:
             raise UsageError(f"the Avro record {name} has no list of fields.")
         for each in fields:
             if not isinstance(each, dict) or not {"name", "type"} <= each.keys():
-                raise UsageError(f"a field of the Avro record {name} has no name, or no type.")
+                raise UsageError(f"a field of the Avro record {name} has no name or no type.")
         found = pa.struct(
             [(each["name"], _type_of(each["type"], names, f"{name}.{each['name']}")) for each in fields]
         )
@@ -145,8 +149,8 @@ def _union_type(branches: list[AvroSchema], names: _Names, where: str) -> pa.Dat
     real = [branch for branch in branches if branch != "null"]
     if len(real) != 1:
         raise UsageError(
-            f"{where} is a union of {len(real)} types: a column has one. Export the bytes, and decode them "
-            "where they are used."
+            f"{where} is a union of {len(real)} types, but a column has one. Export the bytes, and decode "
+            "them where they are used."
         )
     return _type_of(real[0], names, where)
 
@@ -155,13 +159,13 @@ def _decimal(schema: dict[str, AvroSchema], where: str) -> pa.DataType:
     precision, scale = schema.get("precision"), schema.get("scale", 0)
     if not isinstance(precision, int) or not 0 <= scale <= precision <= MAX_DECIMAL_DIGITS or not precision:
         raise UsageError(
-            f"{where} is a decimal of {precision} digits: 1 to {MAX_DECIMAL_DIGITS} can be kept."
+            f"{where} is a decimal of {precision} digits: 1 to {MAX_DECIMAL_DIGITS} digits are supported."
         )
     return pa.decimal128(precision, scale)
 
 
 def _without_logical_types(schema: AvroSchema) -> AvroSchema:
-    """The same schema with plain numbers and texts; only decimals are more than their bytes."""
+    """The same schema without logical types other than decimal."""
     if isinstance(schema, list):
         return [_without_logical_types(each) for each in schema]
     if not isinstance(schema, dict):

@@ -1,6 +1,6 @@
-"""Keys and values on their way out: as bytes, as text, as JSON, or as the columns of an Avro schema.
+"""Decodes keys and values for an export: as bytes, text, JSON, or the columns of an Avro schema.
 
-Nothing is lost: what cannot be decoded is null in the column and stands, as it was, in another one beside it.
+Nothing is lost: a value that cannot be decoded is null in its column, and its bytes are in a second column.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from stratalog.jobs.exporting.avro import arrow_type, value_decoder
 
 
 class Encoding(Enum):
-    """What the bytes of a key or a value are."""
+    """How the bytes of a key or a value are encoded."""
 
     BINARY = "binary"
     UTF8 = "utf8"
@@ -28,9 +28,9 @@ class Encoding(Enum):
 
 
 AVRO_ENCODINGS = frozenset({Encoding.AVRO, Encoding.CONFLUENT_AVRO})
-# Confluent's serializers write a zero and the number of a schema before the value.
+# Confluent's serializers write a zero byte and the schema's number before the value.
 CONFLUENT_PREFIX_SIZE = 5
-# What Arrow says to a number that is too large for its type, or to a decimal of too many digits.
+# What Arrow raises for a number that is too large for its type, or a decimal with too many digits.
 _DOES_NOT_FIT = (pa.ArrowInvalid, OverflowError)
 
 
@@ -43,9 +43,11 @@ class Decoding:
 
     def __post_init__(self) -> None:
         if self.encoding in AVRO_ENCODINGS and self.schema is None:
-            raise UsageError(f"{self.encoding.value} needs a schema: give the file that has it.")
+            raise UsageError(f"{self.encoding.value} needs a schema: give the schema file.")
         if self.encoding not in AVRO_ENCODINGS and self.schema is not None:
-            raise UsageError(f"a schema is for Avro, and {self.encoding.value} has none.")
+            raise UsageError(
+                f"a schema is only for Avro, and the encoding is {self.encoding.value}: leave the schema out."
+            )
 
     @cached_property
     def type(self) -> pa.DataType:
@@ -65,12 +67,12 @@ class Decoding:
         return decode if self.encoding is Encoding.AVRO else lambda raw: decode(_unframed(raw))
 
     def decode(self, column: pa.Array) -> tuple[pa.Array, pa.Array]:
-        """(the decoded column, the bytes of those that are none and null for all others)."""
+        """(the decoded column, a column with the bytes of the values that could not be decoded)."""
         if self.encoding is Encoding.UTF8:
             try:
                 return column.cast(pa.string()), pa.nulls(len(column), pa.binary())
             except pa.ArrowInvalid:
-                pass  # one by one, to find out which
+                pass  # decode one by one, to find the values that are not text
         every = column.to_pylist()
         decoded: list[object] = []
         undecoded: list[bytes | None] = []
@@ -91,7 +93,7 @@ class Decoding:
 
 
 def _fits(value: object, kind: pa.DataType) -> bool:
-    """Whether a value that was decoded is one of its type: bytes may say any number, or any digits."""
+    """Whether Arrow can hold a decoded value: bytes can encode a number that is too large for its type."""
     try:
         pa.array([value], kind)
     except _DOES_NOT_FIT:
@@ -102,7 +104,7 @@ def _fits(value: object, kind: pa.DataType) -> bool:
 def _json_text(raw: bytes) -> str:
     text = raw.decode("utf-8")
     try:
-        # Python's numbers are not JSON's: it takes NaN, and makes no integer of very many digits.
+        # Python's parser differs from JSON: it accepts NaN, and refuses integers with very many digits.
         json.loads(text, parse_constant=_no_number, parse_int=str)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
@@ -110,7 +112,7 @@ def _json_text(raw: bytes) -> str:
 
 
 def _no_number(name: str) -> object:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def _unframed(raw: bytes) -> bytes:

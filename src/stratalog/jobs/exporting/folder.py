@@ -1,4 +1,4 @@
-"""The folder that an export goes to, and how it comes to have each record once.
+"""The folder of an export, and how each record gets there exactly once.
 
     topic=orders/date=2026-11-15/run-000001-00003-0.parquet     what is exported
     _stratalog/ledger.json      settings, and the offsets of each partition that are exported
@@ -8,10 +8,10 @@
         staged/                 files, each in a folder of the attempt that wrote it
         commit.json             all tasks are done: which file goes where, and the ledger that follows
 
-A task's files count when its note is there, which appears all at once; a run's when `commit.json` is. Behind
-that point it is only rolled forward: files are renamed, the ledger is replaced, the run's folder goes. So
-whatever is killed, running the export again finishes what was begun and repeats nothing. Folders with an
-underscore are passed over by Spark and Arrow.
+A task's files count once its note exists; the note is written atomically. A run's files count once
+`commit.json` exists. From then on the run is only rolled forward: files are renamed, the ledger is replaced,
+the run's folder is deleted. So after a kill at any point, running the export again finishes the run and
+repeats nothing. Spark and Arrow ignore folders that begin with an underscore.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ExportedRanges = dict[TopicPartition, list[ExportedRange]]
 
 @dataclass(frozen=True, kw_only=True)
 class Ledger:
-    """What a folder has, once no run is under way: offsets by partition, ascending and apart."""
+    """What a folder contains when no run is under way: offset ranges by partition, ascending and disjoint."""
 
     settings: Mapping[str, Any]
     run: int = 0
@@ -75,7 +75,7 @@ class StagedFile:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskNote:
-    """What a task left."""
+    """What a task wrote."""
 
     files: tuple[StagedFile, ...]
     rows: int
@@ -98,7 +98,7 @@ class TaskNote:
 
 
 class ExportFolder:
-    """The state of an export on disk; whoever changes it holds the lock of `state_path`."""
+    """The state of an export on disk. Changing it requires the lock of `state_path`."""
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
@@ -106,15 +106,18 @@ class ExportFolder:
         self.state_path = os.path.join(path, STATE)  # noqa: PTH118
 
     def create(self) -> None:
-        """Make the folder, unless it is there; UsageError for one that has something else in it."""
+        """Create the folder if it does not exist; UsageError if it contains something else."""
         status = self._disk.status(self.path)
         if status is not None and status.kind is not EntryKind.DIRECTORY:
-            raise UsageError(f"{self.path} is no folder: give one that is new, or that has an export.")
+            raise UsageError(
+                f"{self.path} is not a folder: give a new folder, or the folder of an earlier export."
+            )
         if status is not None and not self._disk.exists(self.state_path):
             strange = [entry.name for entry in self._disk.list_directory(self.path)]
             if strange:
                 raise UsageError(
-                    f"{self.path} has {strange[0]} in it and is not of an export: give a folder that is new."
+                    f"{self.path} contains {strange[0]} and is not the folder of an export: give a new "
+                    "folder."
                 )
         for parent in sorted(make_directories(self._disk, self.state_path)):
             self._disk.sync_directory(parent)
@@ -124,8 +127,8 @@ class ExportFolder:
         found = self._read(path)
         if found is not None and found.get("version") != FORMAT_VERSION:
             raise UsageError(
-                f"{path} has the version {found.get('version')}: another stratalog exported to this folder. "
-                "Go on with that one, or export to another folder."
+                f"{path} has the version {found.get('version')}: another version of Stratalog exported to "
+                "this folder. Use that version again, or export to another folder."
             )
         return None if found is None else Ledger.from_json(found)
 
@@ -133,10 +136,10 @@ class ExportFolder:
         return f"{self.state_path}{os.sep}run-{run:06d}"
 
     def begin(self, run: int, plan: Mapping[str, Any]) -> None:
-        """Write down what a run will do; it is under way from now on."""
+        """Write the plan of a run; from then on the run is under way."""
         path = self.run_path(run)
-        remove_tree(self._disk, path)  # what a run left that never had a plan
-        # The folders must be there after a power cut wherever the plan is.
+        remove_tree(self._disk, path)  # the rest of a run that stopped before it had a plan
+        # After a power cut, a plan on disk must mean that its folders are on disk too.
         for changed in sorted(make_directories(self._disk, os.path.join(path, "staged"))):  # noqa: PTH118
             self._disk.sync_directory(changed)
         self._write(f"{path}{os.sep}plan.json", plan)
@@ -150,17 +153,17 @@ class ExportFolder:
         return None if found is None else TaskNote.from_json(found)
 
     def write_note(self, run: int, task: int, note: TaskNote) -> None:
-        """The task is done: its files count from now on."""
+        """Mark the task as done: its files count from now on."""
         self._write(self._note_path(run, task), note.to_json())
 
     def commit(self, run: int, notes: Sequence[TaskNote], ledger: Ledger) -> None:
-        """Bring the files of a run to their places; can be killed anywhere and called again."""
+        """Move the files of a run to their places. After a kill at any point it can be called again."""
         moves = [[each.staged, each.target] for note in notes for each in note.files]
         self._write(f"{self.run_path(run)}{os.sep}commit.json", {"moves": moves, "ledger": ledger.to_json()})
         self.roll_forward(run)
 
     def roll_forward(self, run: int) -> bool:
-        """Finish a commit that was begun; False where none was."""
+        """Finish a commit that was begun; False if there was none."""
         path = self.run_path(run)
         commit = self._read(f"{path}{os.sep}commit.json")
         if commit is None:
@@ -183,11 +186,11 @@ class ExportFolder:
         return True
 
     def forget(self, run: int) -> None:
-        """Remove what is left of a run that the ledger has."""
+        """Remove the files that are left of a run which is in the ledger."""
         self._clear(self.run_path(run))
 
     def _clear(self, path: str) -> None:
-        # The word that all is committed goes last: without it the plan would be taken up again.
+        # commit.json is deleted last: without it the plan would be run again.
         for entry in self._entries(path):
             if entry != "commit.json":
                 remove_tree(self._disk, f"{path}{os.sep}{entry}")
@@ -209,7 +212,9 @@ class ExportFolder:
         try:
             found: dict[str, Any] = json.loads(text)
         except json.JSONDecodeError as error:
-            raise UsageError(f"{path} is no JSON any more: {error}. Export to another folder.") from None
+            raise UsageError(
+                f"{path} is damaged, it is not JSON: {error}. Export to another folder."
+            ) from None
         return found
 
     def _write(self, path: str, document: Mapping[str, Any]) -> None:
@@ -217,7 +222,7 @@ class ExportFolder:
 
 
 def missing(asked: ExportedRange, done: Iterable[ExportedRange]) -> list[ExportedRange]:
-    """What of [start, end) is in none of the ranges."""
+    """The parts of [start, end) that are in none of the ranges."""
     start, end = asked
     gaps = []
     for low, high in sorted(done):
@@ -230,7 +235,7 @@ def missing(asked: ExportedRange, done: Iterable[ExportedRange]) -> list[Exporte
 
 
 def joined(ranges: Iterable[ExportedRange]) -> list[ExportedRange]:
-    """The same offsets in as few ranges as they can be, ascending."""
+    """The same offsets in as few ranges as possible, ascending."""
     found: list[ExportedRange] = []
     for start, end in sorted(ranges):
         if found and start <= found[-1][1]:
@@ -241,7 +246,7 @@ def joined(ranges: Iterable[ExportedRange]) -> list[ExportedRange]:
 
 
 def make_directories(disk: Disk, path: str) -> set[str]:
-    """Make a directory and those above it; returns the parents of those that were not there."""
+    """Create a directory and its parents; returns the directories that got a new entry."""
     changed: set[str] = set()
     parent = os.path.dirname(path)  # noqa: PTH120
     if not disk.exists(path):
@@ -253,7 +258,7 @@ def make_directories(disk: Disk, path: str) -> set[str]:
 
 
 def remove_tree(disk: Disk, path: str) -> None:
-    """Remove a file, or a directory and all that is in it, if it is there."""
+    """Remove a file, or a directory with everything in it, if it exists."""
     status = disk.status(path)
     if status is None:
         return

@@ -1,4 +1,4 @@
-"""Parquet files written by a task itself, one for each topic and day that it meets."""
+"""Writes the Parquet files of a task, one for each topic and day in its records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from stratalog.files.disk import Disk
 from stratalog.jobs.exporting.folder import StagedFile
 
-# A row group is what a reader of Parquet reads at once. Larger ones compress little better.
+# A reader of Parquet reads one row group at a time. Larger groups compress only little better.
 ROW_GROUP_SIZE = 64 << 20
 ROW_GROUP_ROWS = 1 << 20
 BUFFERED_SIZE = 128 << 20
@@ -21,7 +21,10 @@ OPEN_FILES = 32
 
 
 class ParquetFiles:
-    """The files of one task. Rows wait in memory until they fill a row group, or are too many in all."""
+    """The files of one task.
+
+    Rows wait in memory until they fill a row group, or all waiting rows together are too large.
+    """
 
     def __init__(
         self, disk: Disk, root: str, staged: str, name: str, *, schema: pa.Schema, codec: str
@@ -34,9 +37,9 @@ class ParquetFiles:
         self.finished: list[StagedFile] = []
 
     def write(self, place: str, rows: pa.RecordBatch) -> None:
-        """Rows for a file below `place`, such as topic=orders/date=2026-11-15."""
+        """Write rows to a file below `place`, such as topic=orders/date=2026-11-15."""
         file = self._open.pop(place, None) or self._new(place)
-        self._open[place] = file  # the last one used stands last
+        self._open[place] = file  # the most recently used file is last
         file.write(rows)
         while sum(each.waiting_size for each in self._open.values()) > BUFFERED_SIZE:
             max(self._open.values(), key=lambda each: each.waiting_size).flush()
@@ -44,7 +47,7 @@ class ParquetFiles:
             self._finish(next(iter(self._open)))
 
     def close(self) -> None:
-        """Finish every file, on the device; `finished` has them then."""
+        """Finish and sync every file; they are then in `finished`."""
         for place in list(self._open):
             self._finish(place)
         if self._count:
@@ -109,17 +112,17 @@ class _File:
         )
 
     def abandon(self) -> None:
-        """Let go of the file as it is: nobody will look at it."""
+        """Close the file without finishing it: nobody will read it."""
         self._sink.is_abandoned = True
         self._writer.close()
 
 
 def _encodings(schema: pa.Schema) -> dict[str, Any]:  # Any: what ParquetWriter takes
-    """How columns are encoded: a third less to do than by Arrow's defaults, and smaller files.
+    """How columns are encoded: a third less work than with Arrow's defaults, and smaller files.
 
-    Offsets and times grow by little, so their differences are kept. A dictionary is made where values repeat;
-    keys and values hardly do, and finding that out costs. Smallest and largest values are noted where readers
-    skip by them.
+    Offsets and times grow in small steps, so their differences are stored. Columns whose values repeat get a
+    dictionary; keys and values hardly repeat, and trying a dictionary for them costs time. Statistics
+    (smallest and largest value) are written for the columns by which readers skip row groups.
     """
     growing = [name for name in _GROWING if name in schema.names]
     return {
@@ -134,7 +137,7 @@ _VARIED = frozenset((*_GROWING, "key", "value", "undecodedKey", "undecodedValue"
 
 
 def _leaves(field: pa.Field, above: str = "") -> list[str]:
-    """The paths of plain columns, those in structs too; what is in lists and maps is left out."""
+    """The paths of plain columns, also those in structs; columns in lists and maps are left out."""
     path = f"{above}{field.name}"
     if pa.types.is_struct(field.type):
         return [leaf for inner in field.type for leaf in _leaves(inner, f"{path}.")]
@@ -142,7 +145,7 @@ def _leaves(field: pa.Field, above: str = "") -> list[str]:
 
 
 class _DiskStream(io.RawIOBase):
-    """A new file as the stream that Arrow writes to, through the one door to the disk."""
+    """A stream for Arrow that writes a new file through `Disk`."""
 
     def __init__(self, disk: Disk, path: str) -> None:
         super().__init__()
@@ -157,10 +160,11 @@ class _DiskStream(io.RawIOBase):
     def tell(self) -> int:
         return self._size
 
-    def write(self, data: Any) -> int:  # Any: whatever has bytes, as in `io`
+    def write(self, data: Any) -> int:  # Any: any object with bytes, as in `io`
         size = memoryview(data).nbytes
         if not self.is_abandoned:
-            # After a refusal nothing more is tried: Arrow would write on when its writer is collected.
+            # After a failed write nothing more is written: Arrow would try again when its writer is
+            # collected.
             self.is_abandoned = True
             self._disk.append(self._path, data)
             self.is_abandoned = False

@@ -1,4 +1,4 @@
-"""The rows of an export: which columns they have, and the batches of a task turned into them, day by day."""
+"""The rows of an export: their columns, and how a task's batches become rows, day by day."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from stratalog.jobs.reading.split import ReadTask
 from stratalog.records.columns import TYPES
 
 MICROS_OF_A_DAY = 86_400_000_000
-# How Hive, Spark and Arrow write that a column which is in the path has no value.
+# How Hive, Spark and Arrow write a null for a column that is in the path.
 NO_DATE = "__HIVE_DEFAULT_PARTITION__"
-# The years that `datetime` knows; a timestamp outside of them has no day to stand under.
+# The years that `datetime` knows; a timestamp outside of them has no date.
 _LAST_DAY = date.max.toordinal() - date(1970, 1, 1).toordinal()
 _DECODED = ("key", "value")
 
 
 @dataclass(frozen=True, kw_only=True)
 class RowSettings:
-    """What the rows of an export look like; all runs into one folder have the same."""
+    """What the rows of an export look like; all runs into one folder must use the same settings."""
 
     columns: tuple[str, ...] = tuple(name for name in KAFKA_COLUMNS if name != "topic")
     key: Decoding = field(default_factory=Decoding)
@@ -40,18 +40,21 @@ class RowSettings:
     def __post_init__(self) -> None:
         unknown = [name for name in self.columns if name not in TYPES]
         if unknown:
-            raise UsageError(f"there is no column {', '.join(unknown)}; there are {', '.join(TYPES)}.")
+            raise UsageError(f"there is no column {', '.join(unknown)}; the columns are {', '.join(TYPES)}.")
         if "topic" in self.columns:
             raise UsageError("topic is in the path of each file: leave it out of the columns.")
         if not self.columns:
             raise UsageError("an export needs at least one column.")
         for name in _DECODED:
             if name not in self.columns and self._decoding(name).encoding is not Encoding.BINARY:
-                raise UsageError(f"{name} is to be decoded, but is not among the columns.")
+                raise UsageError(
+                    f"{name} has an encoding, but is not among the columns: add it to the columns, or leave "
+                    "the encoding out."
+                )
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of a file: those that are asked for, with what could not be decoded beside them."""
+        """The columns of a file: those asked for, and a column of undecoded bytes for each decoded one."""
         fields: list[tuple[str, pa.DataType]] = []
         for name in self.columns:
             decoding = self._decoding(name)
@@ -62,7 +65,7 @@ class RowSettings:
 
     @property
     def columns_to_read(self) -> tuple[str, ...]:
-        """What is read of the log: a day is needed for the path."""
+        """The columns to read from the log; the path needs the day, so the timestamp is always read."""
         return self.columns if "timestamp" in self.columns else (*self.columns, "timestamp")
 
     def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -112,7 +115,7 @@ def undecoded_name(name: str) -> str:
 def by_day(
     task: ReadTask, settings: RowSettings, disk: DiskReader | None = None
 ) -> Iterator[tuple[str, str, pa.RecordBatch]]:
-    """(topic, day, rows) for what a task reads; a batch of several days is taken apart."""
+    """(topic, day, rows) for the records of a task; a batch that spans several days is split."""
     for topic, splits in groupby(task.splits, key=lambda split: split.topic):
         for batch in read_task(replace(task, splits=tuple(splits)), settings.columns_to_read, disk=disk):
             for day, part in _days(batch):
@@ -131,7 +134,10 @@ def _days(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
 
 
 def day_text(day: int) -> str:
-    """A day since 1970 as 2026-11-15; what is before 1970, as a record without a timestamp, has none."""
+    """The date of a day counted from 1970, as 2026-11-15.
+
+    A day before 1970 (a record without a timestamp has one) has no date.
+    """
     if not 0 <= day <= _LAST_DAY:
         return NO_DATE
     return date.fromordinal(date(1970, 1, 1).toordinal() + day).isoformat()

@@ -1,4 +1,4 @@
-"""Arrow batches of a size that Spark takes well: small ones are put together before they travel."""
+"""Arrow batches of a size that suits Spark: small ones are joined before they are sent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ENOUGH_BYTES = 1 << 20
 
 
 def assembled(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in the same order, with none of the batches small but the last."""
+    """The same rows in the same order; only the last batch may be small."""
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -32,7 +32,7 @@ def assembled(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def without_columns(rows: int) -> pa.RecordBatch:
-    """A batch of so many rows and no column."""
+    """A batch with this many rows and no columns."""
     return pa.RecordBatch.from_struct_array(pa.nulls(rows, pa.struct([])))
 
 
@@ -59,9 +59,9 @@ def _together(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def with_nullability(batches: Iterable[pa.RecordBatch], nullable: Sequence[bool]) -> Iterator[pa.RecordBatch]:
-    """The batches with a schema that calls columns not null where Spark was told so; it compares the two.
+    """The batches, with columns marked not null as in Spark's schema: Spark compares the two schemas.
 
-    UsageError for a null in such a column: Spark would believe that there is none, and answer by that.
+    UsageError for a null in such a column: Spark would assume that there is none and compute wrong results.
     """
     if all(nullable):
         yield from batches
@@ -70,8 +70,8 @@ def with_nullability(batches: Iterable[pa.RecordBatch], nullable: Sequence[bool]
         for column, name, may in zip(batch.columns, batch.schema.names, nullable, strict=True):
             if not may and column.null_count:
                 raise UsageError(
-                    f"the schema says that {name} is not null, and {column.null_count} of {batch.num_rows} "
-                    f"records have none: leave NOT NULL out of it."
+                    f"the schema says that {name} is not null, but it is null in {column.null_count} of "
+                    f"{batch.num_rows} records: leave NOT NULL out of the schema."
                 )
         fields = [field.with_nullable(may) for field, may in zip(batch.schema, nullable, strict=True)]
         yield pa.RecordBatch.from_arrays(batch.columns, schema=pa.schema(fields))

@@ -1,7 +1,7 @@
-"""The partitions in log directories: which directory each is in, and which of them a read asks for.
+"""Finds the partitions in log directories, and selects those that a read asks for.
 
 A path is a log directory (one of a broker's log.dirs), a single partition's directory, or a pattern of such.
-What a broker is about to delete, copies or does not know any more is left out.
+Folders that a broker is deleting, is copying or no longer knows are left out.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def find_partitions(
 ) -> list[FoundPartition]:
     """The partitions that the options select, by topic and number.
 
-    UsageError where a path, topic or partition is not there, or one partition is there twice. With `may_lack`
-    a topic or partition need not be there, as for a stream that saw it before and knows what its absence is.
+    UsageError if a path, topic or partition does not exist, or a partition is found twice. With `may_lack` a
+    topic or partition may be missing: a stream that has seen it before handles its absence itself.
     """
     is_selected = _selection(options)
     found: dict[TopicPartition, FoundPartition] = {}
@@ -43,8 +43,9 @@ def find_partitions(
             if known.directory == partition.directory or not is_selected(partition):
                 continue
             raise UsageError(
-                f"{partition.topic_partition} is in {known.directory} and in {partition.directory}: replicas "
-                "of one partition, whose records would be read twice. Load the directories of one broker."
+                f"{partition.topic_partition} is in {known.directory} and in {partition.directory}: two "
+                "replicas of one partition, so its records would be read twice. Load the directories of one "
+                "broker only."
             )
     if not may_lack:
         _check_asked(options, found.keys())
@@ -56,7 +57,7 @@ def expand_paths(disk: DiskReader, paths: Iterable[str]) -> list[str]:
     expanded: dict[str, None] = {}
     for path in paths:
         plain = os.path.abspath(local_path(path))  # noqa: PTH100 (text in, text out)
-        # A directory may have such a character in its name.
+        # A directory's own name may contain a wildcard character.
         is_pattern = _WILD.search(plain) is not None and not disk.exists(plain)
         matches = list(_glob(disk, plain)) if is_pattern else [plain]
         if not matches:
@@ -66,31 +67,33 @@ def expand_paths(disk: DiskReader, paths: Iterable[str]) -> list[str]:
 
 
 def partitions_in(disk: DiskReader, path: str, *, may_be_empty: bool = False) -> list[FoundPartition]:
-    """The live partitions of a log directory, or the one that the path itself is."""
+    """The live partitions of a log directory, or the partition if the path is a partition's directory."""
     status = disk.status(path)
     if status is None:
-        raise UsageError(f"{path} is not there. Give the path of a Kafka log directory, one of its log.dirs.")
+        raise UsageError(
+            f"{path} does not exist. Give the path of a Kafka log directory, one of its log.dirs."
+        )
     if status.kind is not EntryKind.DIRECTORY:
-        raise UsageError(f"{path} is not a directory. Give the log directory that it lies in.")
+        raise UsageError(f"{path} is not a directory. Give the log directory that contains it.")
     itself = partition_at(disk, path)
     if itself is not None:
         return [itself]
     found = list_partitions(disk, path)
     if not found and not may_be_empty:
         raise UsageError(
-            f"{path} has no partition's directory, such as orders-0, in it. Give a Kafka log directory, one "
-            "of a broker's log.dirs."
+            f"{path} contains no partition directory such as orders-0. Give a Kafka log directory, one of a "
+            "broker's log.dirs."
         )
     return found
 
 
 def local_path(path: str) -> str:
-    """The path without the scheme that Spark's paths may have; UsageError for another one than file:."""
+    """The path without the scheme file:, which Spark's paths may have; UsageError for another scheme."""
     scheme, separator, rest = path.partition(":")
     if separator and scheme == "file":
         return "/" + rest.lstrip("/")
     if separator and rest.startswith("//"):
-        raise UsageError(f"{path}: only directories that this machine's file system shows can be used.")
+        raise UsageError(f"{path}: only directories in this machine's file system can be used.")
     return path
 
 
@@ -112,7 +115,7 @@ def _glob(disk: DiskReader, path: str) -> Iterator[str]:
 
 
 def _selection(options: ReadOptions) -> Callable[[FoundPartition], bool]:
-    """Whether the options select a partition, of which there may be as many as they name."""
+    """Returns a function that says whether the options select a partition."""
     if options.assigned is not None:
         assigned = frozenset(options.assigned)
         return lambda found: found.topic_partition in assigned
@@ -123,7 +126,7 @@ def _selection(options: ReadOptions) -> Callable[[FoundPartition], bool]:
 
     def is_selected(found: FoundPartition) -> bool:
         topic = found.topic_partition.topic
-        # As a consumer's pattern, which leaves out internal topics too (exclude.internal.topics).
+        # A consumer's pattern leaves out internal topics too (exclude.internal.topics).
         if is_internal(topic) and not found.is_named:
             return False
         return pattern is None or pattern.fullmatch(topic) is not None
@@ -132,19 +135,19 @@ def _selection(options: ReadOptions) -> Callable[[FoundPartition], bool]:
 
 
 def _check_asked(options: ReadOptions, found: Iterable[TopicPartition]) -> None:
-    """UsageError for a topic or partition that was named and is not there."""
+    """UsageError for a topic or partition that was named and does not exist."""
     there = set(found)
     topics = {partition.topic for partition in there}
     theirs = {topic for topic in topics if not is_internal(topic)}
     for partition in options.assigned or ():
         if partition not in there:
             raise UsageError(
-                f"assign names {partition}, which is not in {listed(options.paths)}. There are "
+                f"assign names {partition}, which is not in {listed(options.paths)}. It has "
                 f"{listed(sorted(there))}."
             )
     for topic in options.topics or ():
         if topic not in topics:
             raise UsageError(
-                f"subscribe names {topic}, which is not in {listed(options.paths)}. There are the topics "
+                f"subscribe names {topic}, which is not in {listed(options.paths)}. It has the topics "
                 f"{listed([*sorted(theirs), *sorted(topics - theirs)])}."
             )

@@ -1,8 +1,8 @@
-"""From where to where a partition is read: its start, its valid end or last stable offset, what was aborted.
+"""The range to read of a partition: its start, its valid end or last stable offset, its aborted transactions.
 
-`latest` is the end of the valid bytes: behind the last batch of the newest segment that is whole and whose
-checksum holds, whatever a crash left behind it. A reader of committed records ends at the first record of a
-transaction that is still open.
+`latest` is the end of the valid bytes: just past the last whole batch with a matching checksum in the newest
+segment. Bytes that a crash left after it are ignored. A reader of committed records ends at the first record
+of a transaction that is still open.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ends:
-    """What a read may see of a partition: [start_offset, end_offset), less what was aborted."""
+    """What a read may see of a partition: [start_offset, end_offset), without aborted transactions."""
 
     start_offset: int
     end_offset: int  # the last stable offset for a reader of committed records
@@ -39,11 +39,11 @@ def ends_of(
     passes_open: bool = False,
     on_corruption: OnCorruption = OnCorruption.SKIP,
 ) -> Ends:
-    """The marks of a log as it is now.
+    """The marks of a log at this moment.
 
-    A log that was closed cleanly has nothing past its last batch: CorruptRecordError, unless that is to be
-    skipped. With `passes_open` committed records are read up to the end, past a transaction that is open and
-    without its records: as a coordinator loads its topic.
+    A cleanly closed log has no bytes past its last batch: if it has, CorruptRecordError is raised unless
+    damage is to be skipped. With `passes_open` committed records are read up to the end of the log, without
+    the records of an open transaction: a coordinator loads its topic in this way.
     """
     start = view.log_start_offset
     if view.left.was_closed and on_corruption is OnCorruption.FAIL:
@@ -52,7 +52,7 @@ def ends_of(
     end = valid.offset
     aborted: tuple[AbortedRange, ...] = ()
     if read_committed:
-        with _damage_in_words(view, "what became of transactions", "isolation=read_uncommitted"):
+        with _damage_in_words(view, "which transactions were aborted", "isolation=read_uncommitted"):
             aborted = _aborted(view)
             if passes_open:
                 aborted += tuple((*each, valid.offset) for each in view.undecided())
@@ -74,7 +74,7 @@ def range_of(view: LogView, ends: Ends, options: ReadOptions) -> tuple[int, int]
         if not options.start_late_if_no_match:
             raise UsageError(
                 f"{options.starting.option}: {partition} has no record at or after that time. With "
-                "startingOffsetsByTimestampStrategy=latest it is read from its end on, which is nothing."
+                "startingOffsetsByTimestampStrategy=latest nothing of it is read, and this is no error."
             )
         start = ends.end_offset
     end = _offset(view, ends, options.ending, if_no_match=ends.end_offset)
@@ -93,21 +93,22 @@ def check_complete(bound: ReadBound, partitions: list[TopicPartition]) -> None:
     missing = sorted(set(partitions) - set(named))
     if missing:
         raise UsageError(
-            f"{bound.option} says nothing for {listed(missing)}: name every partition that is read, with "
+            f"{bound.option} does not name {listed(missing)}: name every partition that is read, with "
             f"{EARLIEST} for the earliest and {LATEST} for the latest offset."
         )
     strange = sorted(set(named) - set(partitions))
     if strange:
-        raise UsageError(f"{bound.option} names {listed(strange)}, which this read does not have.")
+        raise UsageError(f"{bound.option} names {listed(strange)}, but this read does not include them.")
 
 
 def _offset(view: LogView, ends: Ends, bound: ReadBound, *, if_no_match: int | None) -> int | None:
     partition = view.topic_partition
     timestamp = bound.timestamp if bound.timestamps is None else bound.timestamps[partition]
     if timestamp is not None and timestamp >= 0:
-        with _damage_in_words(view, "where a time begins", "offsets instead of times"):
+        with _damage_in_words(view, "where that time begins", "offsets instead of times"):
             found = view.first_not_before(timestamp)
-        # As a broker's answer to a reader of committed records, who is told nothing of what lies behind.
+        # A broker does the same: a reader of committed records learns nothing of offsets past the last stable
+        # one.
         return if_no_match if found is None or found.offset >= ends.end_offset else found.offset
     if timestamp is not None:
         mark = timestamp
@@ -118,13 +119,14 @@ def _offset(view: LogView, ends: Ends, bound: ReadBound, *, if_no_match: int | N
 
 @contextmanager
 def _damage_in_words(view: LogView, what: str, remedy: str) -> Iterator[None]:
-    """Damage that keeps a read from being planned, told with the partition and a way around it."""
+    """Adds the partition and a workaround to an error about damage that stops the planning of a read."""
     try:
         yield
     except CorruptRecordError as error:
         raise type(error)(
-            f"{error.reason} The headers of {view.topic_partition} were read to know {what}, and this is in "
-            f"the way. Look with `stratalog dump`; with {remedy} and onCorruption=skip the rest is read.",
+            f"{error.reason} This damage was met while reading the headers of {view.topic_partition} to find "
+            f"out {what}. Look with `stratalog dump`; with {remedy} and onCorruption=skip the rest can be "
+            "read.",
             position=error.position,
             path=error.path,
         ) from error
@@ -137,7 +139,7 @@ def _within(offset: int, view: LogView, ends: Ends, options: ReadOptions, option
     if options.fail_on_data_loss:
         raise OffsetOutOfRangeError(
             f"{option}: {view.topic_partition} in {view.directory} has no offset {offset}; it has {start} to "
-            f"{end}. Ask for offsets within these, or set failOnDataLoss=false to get what there is.",
+            f"{end}. Ask for offsets in this range, or set failOnDataLoss=false to read what exists.",
             offset=offset,
             valid=(start, end),
         )
@@ -150,19 +152,20 @@ def _check_tail(view: LogView) -> None:
     if not end.hides_something:
         return
     raise CorruptRecordError(
-        f"the log was closed cleanly, and goes on for {end.hidden_size} bytes that are no whole batch: it is "
-        f"damaged or was not copied whole. What {view.topic_partition} has from offset {end.offset} "
-        "on is lost. Look with `stratalog dump`; to read what is before it, set onCorruption=skip.",
+        f"the log was closed cleanly, but {end.hidden_size} bytes after its last whole batch are not a "
+        f"batch: the log is damaged, or was not copied completely. The records of {view.topic_partition} "
+        f"from offset {end.offset} on are lost. Look with `stratalog dump`; to read the records before that "
+        "offset, set onCorruption=skip.",
         position=end.position,
         path=end.path,
     )
 
 
 def _aborted(view: LogView) -> tuple[AbortedRange, ...]:
-    """Aborted transactions by the indexes of all segments, and by the markers behind a snapshot.
+    """Aborted transactions, from the indexes of all segments and from the markers after a snapshot.
 
-    The newest snapshot of a log that was closed; else one below the recovery point, above which a power cut
-    may have lost entries of an index that were not yet on the device.
+    For a cleanly closed log that is the newest snapshot, otherwise one below the recovery point: above that
+    point a power cut may have lost index entries.
     """
     found: set[AbortedRange] = set()
     try:
@@ -172,7 +175,7 @@ def _aborted(view: LogView) -> tuple[AbortedRange, ...]:
                 found.update(each[:3] for each in segment.txn_index.all_aborted())
         recent = view.aborted(up_to=None if view.left.was_closed else view.left.recovery_point)
     except CorruptIndexError as error:
-        logger.warning("aborted transactions are taken from their markers: %s", error)
+        logger.warning("aborted transactions are read from their markers instead of the index: %s", error)
         found.clear()
         recent = view.aborted(up_to=0)
     found.update((txn.producer_id, txn.first_offset, txn.last_offset) for txn in recent)

@@ -1,8 +1,8 @@
-"""A stream over log directories: what is there now, how far the next trigger goes, and the tasks for it.
+"""Streams log directories: looks at the partitions, decides how far the next trigger goes, plans its tasks.
 
-What is decided is in `offsets.py`; here is who looks. The partitions' views are kept from trigger to trigger,
-so that a look costs a listing and the tail of the newest segment. What looks like data loss is looked at
-again before it is told: a broker that moves a partition to another of its directories renames the old one
+`offsets.py` has the decisions; this module reads the directories. The partitions' views are kept between
+triggers, so a look costs only a listing and the tail of the newest segment. Apparent data loss is checked
+again before it is reported: a broker that moves a partition to another of its directories renames the old one
 away before it names the new one.
 """
 
@@ -40,7 +40,7 @@ from stratalog.log.api.view import LogView
 
 logger = logging.getLogger(__name__)
 
-_MORE_LOOKS = 5  # at what seems to be lost
+_MORE_LOOKS = 5  # before records are reported as lost
 _BETWEEN_LOOKS_S = 0.1
 
 
@@ -74,11 +74,12 @@ class Follower:
         self._last_trigger_ms: int | None = None
 
     def initial(self) -> StreamOffset:
-        """Where a stream without a checkpoint begins. UsageError for a topic that is not there."""
+        """Where a stream without a checkpoint begins. UsageError for a topic that does not exist."""
         find_partitions(self._disk, self._options)
         if self._last_end is None:
             self._look()
-        # By this look, as partitions may come and go: the offsets below are those of its partitions.
+        # Checked against this look, because partitions may come and go: the offsets below are for its
+        # partitions.
         check_complete(self._options.starting, list(self._looked))
         offsets = {
             partition: range_of(looked.view, looked.ends, self._options)[0]
@@ -87,14 +88,14 @@ class Follower:
         return at_offsets(offsets, self._standings())
 
     def end_here(self) -> None:
-        """Never go past what is there now. Spark: Trigger.AvailableNow."""
+        """Never go past the current ends of the partitions. Spark: Trigger.AvailableNow."""
         self._look()
         self._last_end = self._standings()
 
     def advance(self, start: StreamOffset, *, at_most: int | None = None, at_least: int = 0) -> StreamOffset:
-        """Where the trigger that begins at `start` ends; `start` itself where there is nothing to read yet.
+        """Where the trigger that begins at `start` ends; `start` itself if there is nothing to read yet.
 
-        OffsetOutOfRangeError for data that is lost, unless that does not matter.
+        OffsetOutOfRangeError for lost data, unless failOnDataLoss is false.
         """
         if self._last_end is None:
             self._look()
@@ -107,22 +108,22 @@ class Follower:
             begin, losses = begins(start, self._now())
         self._lose(losses)
         now = self._now()
-        # A stream with an end would take a wait for its end.
+        # A stream with a fixed end does not wait: it would take the wait for its end.
         if self._last_end is None and self._is_to_wait(count_between(begin, now), at_least):
             return start
         return advanced(start, begin, now, at_most=at_most)
 
     def latest(self) -> StreamOffset:
-        """Where the partitions ended when they were last looked at, to tell how far behind a stream is."""
+        """The partitions' ends as last seen, from which Spark shows how far behind a stream is."""
         now = self._standings()
         return at_offsets({partition: standing.end_offset for partition, standing in now.items()}, now)
 
     def plan(self, start: StreamOffset, end: StreamOffset) -> list[ReadTask]:
         """The tasks that read from one offset of the stream to another: the same records whenever asked.
 
-        OffsetOutOfRangeError for data that is lost, unless that does not matter.
+        OffsetOutOfRangeError for lost data, unless failOnDataLoss is false.
         """
-        # The look that `end` was decided by will do, if this is not a trigger from before a restart.
+        # The look that decided `end` is reused, unless this trigger was planned before a restart.
         if not self._looked:
             self._look()
         for _ in range(_MORE_LOOKS):
@@ -137,14 +138,14 @@ class Follower:
         return tasks_of(self._pieces(found) or [], self._options, cores=self._cores)
 
     def close(self) -> None:
-        """Give back memory and close the files that are kept open."""
+        """Free memory and close open files."""
         for view in self._views.values():
             view.close()
         self._views.clear()
         self._looked.clear()
 
     def _now(self) -> dict[TopicPartition, Standing]:
-        """As far as the stream may go: to what was seen last, or to the end that it was given."""
+        """Where the stream may read to: the ends seen last, or its fixed end."""
         return self._standings() if self._last_end is None else self._last_end
 
     def _standings(self) -> dict[TopicPartition, Standing]:
@@ -157,7 +158,7 @@ class Follower:
             self.end_here()
 
     def _look(self) -> None:
-        """See all partitions as they are now."""
+        """Look at all partitions."""
         views, self._views, self._looked = self._views, {}, {}
         for found in find_partitions(self._disk, self._options, may_lack=True):
             try:
@@ -165,7 +166,7 @@ class Follower:
             except DiskError as error:
                 if error.errno != errno.ENOENT:
                     raise
-                logger.info("%s went away while it was looked at: %s", found.topic_partition, error)
+                logger.info("%s disappeared while it was read: %s", found.topic_partition, error)
         for gone in views.values():
             gone.close()
 
@@ -189,7 +190,7 @@ class Follower:
         return _Looked(view=view, ends=ends, standing=standing)
 
     def _pieces(self, found: list[OffsetRange]) -> list[Piece] | None:
-        """What the ranges are read from; None where a file went away meanwhile."""
+        """The pieces to read the ranges from; None if a file disappeared meanwhile."""
         pieces: list[Piece] = []
         try:
             for partition, start, end in found:
@@ -216,11 +217,11 @@ class Follower:
     def _lose(self, losses: list[Loss]) -> None:
         if losses and self._options.fail_on_data_loss:
             first, others = losses[0], [loss.topic_partition for loss in losses[1:]]
-            more = f" So it is with {listed(others)}." if others else ""
+            more = f" The same is true of {listed(others)}." if others else ""
             raise OffsetOutOfRangeError(
                 f"{first.topic_partition} in {listed(self._options.paths)}: {first.reason} Records that the "
-                f"stream has not read are gone.{more} To go on with what is there, restart the query with "
-                "failOnDataLoss=false.",
+                f"stream has not read are gone.{more} To continue with the records that exist, restart the "
+                "query with failOnDataLoss=false.",
                 offset=first.offset,
                 valid=first.valid,
             )

@@ -1,14 +1,14 @@
-"""Where a stream stands: offsets by partition, how far a trigger may go, and what counts as data loss.
+"""The position of a stream: offsets by partition, how far a trigger may go, and what counts as data loss.
 
 {"orders": {"0": 17, "1": 4}, "@topicIds": {"orders": {"0": "CVmmc5E3Svq-PtfZ062cfg", ...}}}
 
-This is what Spark keeps in a checkpoint. The offsets look as those of Spark's own Kafka source do. The ids
-are ours: a topic that was deleted and created again has the same name, and may by now have more records than
-were read of the first one, so that offsets alone would not show it. No topic can have '@' in its name.
+Spark keeps this in a checkpoint. The offsets have the form of Spark's own Kafka source. The topic ids are our
+addition: a topic that was deleted and created again has the same name, and may already have more records than
+were read of the old one, so offsets alone would not show it. No topic can have '@' in its name.
 
-All of this is a function of values: where the stream stands, and where the partitions do. The same two
-offsets give the same ranges after a restart, whatever was appended since: that is what makes a stream exactly
-once.
+Everything here is a function of values: the offsets of the stream and those of the partitions. The same two
+stream offsets give the same ranges after a restart, no matter what was appended since. This makes a stream
+exactly-once.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ _T = TypeVar("_T", int, str)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamOffset:
-    """The next offset of each partition that the stream knows, and its topic's id where there is one."""
+    """The next offset of each partition that the stream knows, and its topic's id if it has one."""
 
     offsets: Mapping[TopicPartition, int]
     topic_ids: Mapping[TopicPartition, str] = field(default_factory=dict)
 
     @classmethod
     def from_json(cls, parsed: Mapping[str, Any]) -> StreamOffset:
-        """Out of parsed JSON; UsageError where it was not written by a stream of ours."""
+        """From parsed JSON; UsageError if it was not written by a stream of this source."""
         return cls(
             offsets=_flat({topic: each for topic, each in parsed.items() if topic != TOPIC_IDS}, int),
             topic_ids=_flat(parsed.get(TOPIC_IDS, {}), str),
         )
 
     def to_json(self) -> dict[str, Any]:
-        """For JSON, in one order always: Spark compares the text to know whether there is something new."""
+        """For JSON, always in one order: Spark compares the text to see whether there is something new."""
         found: dict[str, Any] = dict(_nested(self.offsets))
         if self.topic_ids:
             found[TOPIC_IDS] = _nested(self.topic_ids)
@@ -50,7 +50,7 @@ class StreamOffset:
 
 
 class Standing(NamedTuple):
-    """What a partition has to read at one moment."""
+    """The offsets that a partition has at one moment."""
 
     start_offset: int
     end_offset: int  # the last stable offset for a reader of committed records
@@ -59,7 +59,7 @@ class Standing(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """Records that were not read and cannot be any more; `valid` are the offsets that are there."""
+    """Records that were not read and no longer can be; `valid` is the range of offsets that exist."""
 
     topic_partition: TopicPartition
     offset: int
@@ -78,9 +78,9 @@ class OffsetRange(NamedTuple):
 def begins(
     start: StreamOffset, now: Mapping[TopicPartition, Standing]
 ) -> tuple[dict[TopicPartition, int], list[Loss]]:
-    """From where each partition that is there goes on, and what was lost on the way.
+    """The offset from which each existing partition continues, and what was lost.
 
-    A partition that came since is read from its beginning, one that is gone is forgotten.
+    A new partition is read from its beginning; a partition that is gone is forgotten.
     """
     found: dict[TopicPartition, int] = {}
     losses: list[Loss] = []
@@ -105,12 +105,12 @@ def advanced(
     *,
     at_most: int | None = None,
 ) -> StreamOffset:
-    """Where the next trigger ends; `begin` is from where each partition goes on.
+    """Where the next trigger ends; `begin` is where each partition continues.
 
-    With `at_most` offsets in all, each partition gets its share of them and one at the least: a small one is
-    not to wait until the large ones have come to their end. Kafka: KafkaMicroBatchStream.rateLimit.
+    With `at_most` offsets in all, each partition gets its share and at least one: a small partition must not
+    wait until the large ones are finished. Kafka: KafkaMicroBatchStream.rateLimit.
     """
-    # What a reader of all records has read, one of committed records does not give back.
+    # Switching to read_committed never rewinds a reader.
     sizes = {partition: max(0, now[partition].end_offset - offset) for partition, offset in begin.items()}
     total = sum(sizes.values())
     if at_most is not None and total > at_most:
@@ -125,7 +125,7 @@ def at_offsets(
     *,
     ids_before: Mapping[TopicPartition, str] | None = None,
 ) -> StreamOffset:
-    """A stream that stands at these offsets of partitions that are there now."""
+    """The stream offset with these offsets of existing partitions."""
     ids = {each: now[each].topic_id or (ids_before or {}).get(each) for each in offsets}
     return StreamOffset(
         offsets=offsets,
@@ -146,7 +146,7 @@ def is_to_wait(count: int, *, at_least: int, waited_ms: int, max_delay_ms: int) 
 def ranges(
     start: StreamOffset, end: StreamOffset, now: Mapping[TopicPartition, Standing]
 ) -> tuple[list[OffsetRange], list[Loss]]:
-    """What a trigger reads from where it began to where it ends, and what of that is not there any more."""
+    """What a trigger reads from where it began to where it ends, and what of it no longer exists."""
     found: list[OffsetRange] = []
     losses: list[Loss] = []
     for partition, until in sorted(end.offsets.items()):
@@ -156,7 +156,11 @@ def ranges(
             begin = None
         if standing is None or _differ(end.topic_ids.get(partition), standing.topic_id):
             if begin is None or begin < until:
-                reason = "its directory is gone." if standing is None else "the topic was made anew."
+                reason = (
+                    "its directory is gone."
+                    if standing is None
+                    else "the topic was deleted and created again."
+                )
                 losses.append(Loss(partition, begin or 0, NOWHERE, reason))
             continue
         begin = begin or 0
@@ -164,10 +168,10 @@ def ranges(
             continue
         valid = (standing.start_offset, standing.valid_end_offset)
         if begin < valid[0]:
-            reason = f"offsets {begin} to {until - 1} are to be read, and the log begins at {valid[0]} now."
+            reason = f"offsets {begin} to {until - 1} are to be read, but the log now begins at {valid[0]}."
             losses.append(Loss(partition, begin, valid, reason))
         if until > valid[1]:
-            reason = f"offsets {begin} to {until - 1} are to be read, and the log ends at {valid[1]} now."
+            reason = f"offsets {begin} to {until - 1} are to be read, but the log now ends at {valid[1]}."
             losses.append(Loss(partition, until, valid, reason))
         begin, until = max(begin, valid[0]), min(until, valid[1])
         if begin < until:
@@ -176,24 +180,27 @@ def ranges(
 
 
 def _goes_on(offset: int | None, topic_id: str | None, standing: Standing) -> tuple[int, str | None]:
-    """(from where a partition is read next, what was lost by that)."""
+    """(the offset from which a partition is read next, what was lost)."""
     first, end = standing.start_offset, standing.valid_end_offset
     if offset is None:
         return (
             first,
-            f"it came while the stream ran, and begins at offset {first} already." if first else None,
+            f"it was created while the stream ran, and already begins at offset {first}." if first else None,
         )
     if _differ(topic_id, standing.topic_id):
-        return first, f"the topic was made anew: its id was {topic_id} and is {standing.topic_id} now."
+        return (
+            first,
+            f"the topic was deleted and created again: its id was {topic_id} and is now {standing.topic_id}.",
+        )
     if offset > end:
-        return end, f"offset {offset} is next, and the log ends at {end} now."
+        return end, f"offset {offset} is next, but the log now ends at {end}."
     if offset < first:
-        return first, f"offset {offset} is next, and the log begins at {first} now."
+        return first, f"offset {offset} is next, but the log now begins at {first}."
     return offset, None
 
 
 def _differ(before: str | None, now: str | None) -> bool:
-    """Whether two ids are known and not the same."""
+    """Whether both ids are known and differ."""
     return before is not None and now is not None and before != now
 
 
@@ -206,7 +213,7 @@ def _nested(values: Mapping[TopicPartition, _T]) -> dict[str, dict[str, _T]]:
 
 def _flat(nested: object, kind: type[_T]) -> dict[TopicPartition, _T]:
     wanted = UsageError(
-        f'the checkpoint has the offset {nested!r} and not one like {{"orders": {{"0": 17}}}}: it was not '
+        f'the checkpoint has the offset {nested!r} instead of one like {{"orders": {{"0": 17}}}}: it was not '
         "written by a stream of the stratalog source. Start with a new checkpointLocation."
     )
     if not isinstance(nested, Mapping):

@@ -1,4 +1,4 @@
-"""What a read is asked for: the options of Spark's own Kafka source by their names, and a few of ours.
+"""The options of a read: those of Spark's own Kafka source by their names, and a few of ours.
 
 Parsed once, into values that name what is wrong with them. No file is looked at here and nothing heavy is
 imported: Spark asks for the schema before it plans anything.
@@ -67,7 +67,7 @@ _KNOWN = (
     "minOffsetsPerTrigger",
     "maxTriggerDelay",
 )
-# Options of Kafka's source about the way to a broker.
+# Options of Kafka's source that are about the connection to a broker.
 _OF_A_CONSUMER = (
     "groupIdPrefix",
     "kafkaConsumer.pollTimeoutMs",
@@ -77,7 +77,7 @@ _OF_A_CONSUMER = (
 
 
 class OnCorruption(Enum):
-    """What becomes of a batch that cannot be read."""
+    """What to do about a batch that cannot be read."""
 
     FAIL = "fail"
     SKIP = "skip"
@@ -94,12 +94,12 @@ class ReadBound:
     timestamps: Mapping[TopicPartition, int] | None = None
     offsets: Mapping[TopicPartition, int] | None = None
     mark: int = EARLIEST
-    option: str = ""  # that said so, for messages
+    option: str = ""  # its option's name, for messages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """A read, as its options say it."""
+    """The parsed options of a read."""
 
     paths: tuple[str, ...]
     topics: tuple[str, ...] | None = None
@@ -123,10 +123,10 @@ class ReadOptions:
 
     @classmethod
     def parse(cls, mapping: Mapping[str, str], *, streaming: bool | None = False) -> ReadOptions:
-        """The options, whose names are taken in any case; UsageError says what is wrong with one.
+        """Parse the options; their names are case-insensitive. UsageError says what is wrong with one.
 
-        A batch begins at the earliest offset unless told otherwise, a stream at the latest. Where it is not
-        known which of the two it will be (None), only what is wrong for both is refused.
+        A batch begins at the earliest offset unless told otherwise, a stream at the latest. If it is not
+        known which of the two it will be (None), only options that are wrong for both are refused.
         """
         given = _Given(mapping)
         if streaming:
@@ -143,7 +143,7 @@ class ReadOptions:
         options = cls(
             paths=_paths(given),
             table=table,
-            # A table says by itself which topic it is made of; `assign` may choose some of its partitions.
+            # A table already names its topic; `assign` may choose some of its partitions.
             topics=given.parsed("subscribe", _topics)
             or ((TABLE_TOPICS[table],) if table and not chosen else None),
             pattern=given.parsed("subscribePattern", _pattern),
@@ -191,7 +191,7 @@ class _Given:
         return self._values.get(name.lower())
 
     def parsed(self, name: str, parse: Callable[[str, str], _T]) -> _T | None:
-        """What `parse` makes of the option's name and text; None where it is not given."""
+        """The option's value as `parse` returns it; None if the option is not given."""
         text = self.get(name)
         return None if text is None else parse(name, text)
 
@@ -202,7 +202,7 @@ class _Given:
         try:
             return values[text.strip().lower()]
         except KeyError:
-            raise UsageError(f"{name} is {text!r}: it is one of {', '.join(values)}.") from None
+            raise UsageError(f"{name} is {text!r}: use one of {', '.join(values)}.") from None
 
     def flag(self, name: str, *, default: bool = False) -> bool:
         return self.choice(name, {"true": True, "false": False}, default=default)
@@ -215,7 +215,7 @@ def _unknown(name: str) -> str:
             "from disk. Leave it out; only kafka.isolation.level has a meaning here."
         )
     if name in {other.lower() for other in _OF_A_CONSUMER}:
-        return f"{name} is about a consumer and its broker, and there are none here: leave it out."
+        return f"{name} is a setting for a consumer of a broker, and no broker is used here: leave it out."
     names = {known.lower(): known for known in _KNOWN}
     near = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean {names[near[0]]}?" if near else f"there are {', '.join(_KNOWN)}."
@@ -223,7 +223,7 @@ def _unknown(name: str) -> str:
 
 
 def _check_stream(given: _Given) -> None:
-    """UsageError for what only a batch can be asked for, or what no trigger can keep."""
+    """UsageError for options that only a batch can have, or that no trigger can satisfy."""
     for name in ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"):
         if given.get(name) is not None:
             raise UsageError(
@@ -255,15 +255,15 @@ def _topics(name: str, text: str) -> tuple[str, ...]:
 
 
 def _check_table(options: ReadOptions, *, streaming: bool | None) -> None:
-    """UsageError unless what is read is the topic that the table is made of."""
+    """UsageError if another topic than the table's is read."""
     if options.table is None:
         return
     if streaming:
-        raise UsageError("decode makes a table of a batch read; a stream has keys and values as they are.")
+        raise UsageError("decode works only for a batch read; a stream has keys and values undecoded.")
     topic = TABLE_TOPICS[options.table]
     named = {partition.topic for partition in options.assigned or ()} or set(options.topics or ())
     if options.pattern is not None or named != {topic}:
-        raise UsageError(f"decode={options.table} reads {topic}, and nothing else: leave other topics out.")
+        raise UsageError(f"decode={options.table} reads only {topic}: leave other topics out.")
 
 
 def _pattern(name: str, text: str) -> str:
@@ -273,7 +273,7 @@ def _pattern(name: str, text: str) -> str:
     try:
         re.compile(text)
     except re.error as error:
-        raise UsageError(f"{name} is {text!r}, which is no regular expression: {error}.") from None
+        raise UsageError(f"{name} is {text!r}, which is not a regular expression: {error}.") from None
     return text
 
 
@@ -291,7 +291,7 @@ def _assigned(name: str, text: str) -> tuple[TopicPartition, ...]:
 
 
 def _bound(given: _Given, side: str, default: int, *, forbidden: int | None) -> ReadBound:
-    """Kafka's source prefers one time for all to a time for each, and both to offsets."""
+    """As in Kafka's source, one time for all wins over times by partition, and both win over offsets."""
     name = f"{side}Timestamp"
     if given.get(name) is not None:
         return ReadBound(timestamp=given.parsed(name, _timestamp), option=name)
@@ -312,9 +312,8 @@ def _bound(given: _Given, side: str, default: int, *, forbidden: int | None) -> 
     for partition, offset in offsets.items():
         if offset < EARLIEST or offset == forbidden:
             raise UsageError(
-                f"{name} says {offset} for {partition}: that is no offset it can have. An offset is 0 or "
-                f"more; {EARLIEST} stands for the earliest (to start at), {LATEST} for the latest (to end "
-                "at)."
+                f"{name} says {offset} for {partition}: that is not a valid offset. An offset is 0 or more; "
+                f"{EARLIEST} stands for the earliest (to start at), {LATEST} for the latest (to end at)."
             )
     return ReadBound(offsets=offsets, option=name)
 
@@ -329,8 +328,8 @@ def _check_order(starting: ReadBound, ending: ReadBound) -> None:
     for start, stop, where in times:
         if start is not None and stop is not None and start > stop >= 0:
             raise UsageError(
-                f"{starting.option} says {start}{where}, {ending.option} says {stop}: it would end before it "
-                "begins."
+                f"{starting.option} says {start}{where}, {ending.option} says {stop}: the read would end "
+                "before it begins."
             )
 
 
@@ -339,8 +338,8 @@ def _times(name: str, text: str) -> dict[TopicPartition, int]:
     for partition, time in times.items():
         if time < EARLIEST:
             raise UsageError(
-                f"{name} says {time} for {partition}: that is no time. It is a number of milliseconds since "
-                f"1970, {EARLIEST} for the earliest or {LATEST} for the latest offset."
+                f"{name} says {time} for {partition}: that is not a time. A time is a number of milliseconds "
+                f"since 1970, {EARLIEST} for the earliest or {LATEST} for the latest offset."
             )
     return times
 
@@ -395,11 +394,11 @@ def _duration_ms(name: str, text: str) -> int:
     return int(match[1]) * unit
 
 
-def _json(name: str, text: str) -> Any:  # Any: looked at by whoever asked
+def _json(name: str, text: str) -> Any:  # Any: the caller checks it
     try:
         return json.loads(text)
-    except ValueError as error:  # no JSON, or a number with thousands of digits
-        raise UsageError(f"{name} is {text!r}, which is no JSON: {error}.") from None
+    except ValueError as error:  # not JSON, or a number with thousands of digits
+        raise UsageError(f"{name} is {text!r}, which is not JSON: {error}.") from None
 
 
 def _is_partition(number: object) -> bool:
@@ -411,7 +410,7 @@ def _is_long(number: object) -> bool:
 
 
 def listed(names: Iterable[object], most: int = 12) -> str:
-    """Names for a message, which ends before it is a page long."""
+    """Names for a message, shortened if there are many."""
     found = [str(name) for name in names]
     more = f" and {len(found) - most} more" if len(found) > most else ""
     return ", ".join(found[:most]) + more

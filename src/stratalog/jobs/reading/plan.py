@@ -1,8 +1,8 @@
-"""A read, planned: options in, tasks out. Nothing but listings, indexes and a few headers is read for it.
+"""Plans a read: options in, tasks out. It reads only listings, indexes and a few batch headers.
 
-Laid end to end, the bytes that are asked for are one ribbon. It is cut into tasks of about equal size: inside
-a segment where that is large, at a batch that its index names; several segments to a task where they are
-small. So one large partition feeds every core, and a thousand small ones do not make a thousand tasks.
+The bytes to read are cut into tasks of about equal size. A large segment is cut at a batch that its index
+names; several small segments become one task. So one large partition keeps every core busy, and a thousand
+small ones do not make a thousand tasks.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ from stratalog.log.api.view import LogView
 from stratalog.segment.resuming import batch_at
 from stratalog.segment.segment import LogSegment
 
-# A task of Spark's costs as much as reading some megabytes; one of this size takes about half a second.
+# A Spark task costs as much as reading a few megabytes; one of this size takes about half a second.
 LARGEST_TASK = 128 << 20
 SMALLEST_TASK = 4 << 20
 TASKS_PER_CORE = 3
 _T = TypeVar("_T")
-_ATTEMPTS = 5  # at a directory in which files go while they are looked at
+_ATTEMPTS = 5  # at a directory whose files disappear while they are read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """A split and the segment that it lies in."""
+    """A split and its segment."""
 
     split: Split
     segment: LogSegment
@@ -72,7 +72,7 @@ def plan_read(
         pieces += looking_at(disk, clock, found, partial(_plan_partition, disk, options))
     tasks = tasks_of(pieces, options, cores=cores)
     for found in partitions:
-        disk.release(found.directory)  # in which places for cuts were looked for
+        disk.release(found.directory)  # it was read to find places for cuts
     return tasks
 
 
@@ -87,7 +87,7 @@ def _plan_partition(disk: DiskReader, options: ReadOptions, view: LogView) -> li
 
 
 def looking_at(disk: DiskReader, clock: Clock, found: FoundPartition, plan: Callable[[LogView], _T]) -> _T:
-    """What `plan` makes of a partition; looked at anew where a broker takes a file away meanwhile."""
+    """The result of `plan` for a partition; tried again if a broker removes a file meanwhile."""
     for attempt in range(_ATTEMPTS):
         view = open_view(disk, clock, found)
         try:
@@ -117,7 +117,7 @@ def tasks_of(pieces: list[Piece], options: ReadOptions, *, cores: int | None = N
 
 
 def plan_range(disk: DiskReader, view: LogView, ends: Ends, start: int, end: int) -> Iterator[Piece]:
-    """[start, end) of one log, a piece for each segment that has some of it."""
+    """The pieces of [start, end) of one log, one for each segment that has some of it."""
     topic, partition = view.topic_partition
     topic_id = topic_id_of(disk, view.directory)
     for segment in view.segments.range(start, end) if start < end else ():
@@ -129,7 +129,7 @@ def plan_range(disk: DiskReader, view: LogView, ends: Ends, start: int, end: int
             segment.size = ends.valid.position
         if not segment.size:
             continue
-        # A file that was replaced since it was listed is looked for by its offsets when it is read.
+        # If the file was replaced since it was listed, its reader searches by offset.
         is_same = status is not None and (is_active or status.size == segment.size)
         split = Split(
             topic=topic,
@@ -155,7 +155,7 @@ def plan_range(disk: DiskReader, view: LogView, ends: Ends, start: int, end: int
 
 
 def _trimmed(segment: LogSegment, split: Split, segment_end: int) -> Split | None:
-    """The split with only the bytes that it needs; None where the segment has none of its offsets."""
+    """The split with only the bytes that it needs; None if the segment has none of its offsets."""
     hint = split.hint
     try:
         if split.start_offset > segment.base_offset:
@@ -176,7 +176,7 @@ def _trimmed(segment: LogSegment, split: Split, segment_end: int) -> Split | Non
                     next_offset=last.base_offset,
                 )
     except CorruptRecordError:
-        return split  # the reader finds the damage again, and knows what to do about it
+        return split  # the reader meets the damage again and handles it
     return replace(split, hint=hint) if hint.end_position > hint.position else None
 
 
@@ -195,7 +195,7 @@ def _task_size(total: int, options: ReadOptions, cores: int) -> int:
 
 
 def _by_records(piece: Piece, most: int) -> Iterator[Piece]:
-    """The piece cut into some of at most so many offsets each."""
+    """The piece cut into pieces of at most this many offsets."""
     split = piece.split
     while split.end_offset - split.start_offset > most:
         offset = split.start_offset + most
@@ -206,7 +206,7 @@ def _by_records(piece: Piece, most: int) -> Iterator[Piece]:
         except DiskError as error:
             if error.errno != errno.ENOENT:
                 raise
-            break  # the reader looks for it again
+            break  # the reader searches for it again
         if batch is None or batch.position >= split.hint.end_position:
             break  # compaction left nothing there
         if batch.base_offset > offset and not is_wrapper(batch):
@@ -217,10 +217,10 @@ def _by_records(piece: Piece, most: int) -> Iterator[Piece]:
 
 
 def _packed(pieces: list[Piece], size: int, most: int | None) -> Iterator[tuple[Split, ...]]:
-    """Splits of about `size` bytes together, and not more than `most` offsets.
+    """Groups of splits with about `size` bytes together, and at most `most` offsets.
 
-    A cut falls where the index allows it, behind the place that was meant. What is left is shared out anew
-    after each task, so that there are as many tasks as were meant.
+    The index only allows a cut at or after the intended place. So after each task the rest is divided again,
+    which keeps the intended number of tasks.
     """
     left = sum(piece.split.size for piece in pieces)
     tasks = max(1, round(left / size))
@@ -245,19 +245,19 @@ def _packed(pieces: list[Piece], size: int, most: int | None) -> Iterator[tuple[
 
 
 def _share(left: int, tasks: int, size: int) -> int:
-    """The bytes of the next task; a small rest that goes to the last one is more than its share."""
+    """The size of the next task; the last task also takes a small rest."""
     return max(1, min(left // max(tasks, 1), 2 * size))
 
 
 def _cut_behind(piece: Piece, size: int) -> tuple[Piece, Piece | None]:
-    """The piece in two, the first of about `size` bytes; in one where the index names no place for a cut."""
+    """The piece cut in two, the first of about `size` bytes; whole if the index names no place for a cut."""
     split, hint = piece.split, piece.split.hint
     try:
         batch = split_point(piece.segment, hint.position + size)
     except DiskError as error:
         if error.errno != errno.ENOENT:
             raise
-        return piece, None  # the reader looks for it again
+        return piece, None  # the reader searches for it again
     if batch is None or batch.position >= hint.end_position:
         return piece, None
     if not split.start_offset < batch.base_offset < split.end_offset:

@@ -1,8 +1,8 @@
-"""A task's records, as Arrow batches of the columns that are asked for and of a size that Spark likes.
+"""Reads a task's records as Arrow batches: only the columns asked for, in sizes that suit Spark.
 
-A split is read where its hint says, if the file still proves the hint. If not (a broker has compacted, cut,
-rolled or removed it since), it is looked up again by its offsets; what cannot be found then is data loss.
-Every checksum is checked, and nothing of a column that is not asked for is copied.
+A split is read where its hint says, if the file still matches the hint. If not (a broker has compacted, cut,
+rolled or removed it since), the split is searched by its offsets; offsets that are not found are data loss.
+Every checksum is checked. Columns that are not asked for are not copied.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ logger = logging.getLogger(__name__)
 
 CHUNK_SIZE = 4 << 20
 RUN_SIZE = 1 << 20  # one Arrow batch, mostly: some thousand records
-_ATTEMPTS = 5  # at a directory in which files go while they are looked at
+_ATTEMPTS = 5  # at a directory whose files disappear while they are read
 _TRANSACTIONAL, _CONTROL = int(Attributes.TRANSACTIONAL), int(Attributes.CONTROL)
 
 
@@ -56,8 +56,8 @@ def read_task(
 ) -> Iterator[pa.RecordBatch]:
     """The records of a task. Without any column the batches have only a number of rows, to be counted.
 
-    CorruptRecordError names file and byte of what cannot be read, unless that is to be skipped;
-    OffsetOutOfRangeError what is gone since the read was planned, unless that does not matter.
+    CorruptRecordError names the file and byte of damage, unless damage is skipped; OffsetOutOfRangeError
+    names offsets that were lost since the read was planned, unless failOnDataLoss is false.
     """
     return assembled(_batches(task, columns, disk or DiskReader()))
 
@@ -81,8 +81,9 @@ class _Memory:
 
 
 class _Seen:
-    """Watches the batches go by: how far the reading has come, which of them were aborted, and whether their
-    offsets ascend. No checksum covers the offset of a batch: only its neighbours show that it is damaged."""
+    """Tracks the batches: how far the read has come, which batches were aborted, whether offsets ascend.
+
+    No checksum covers a batch's offset: only its neighbours show that it is damaged."""
 
     def __init__(self, split: Split, on_corruption: OnCorruption) -> None:
         self.next_offset = split.start_offset
@@ -111,18 +112,22 @@ class _Seen:
         wrong: NDArray[np.intp],
         keep: NDArray[np.bool_] | None,
     ) -> NDArray[np.bool_]:
-        """Leave out batches that are not where their offsets say; CorruptRecordError if that may not be."""
+        """Leaves out batches whose offsets are out of order.
+
+        CorruptRecordError if damage is not to be skipped.
+        """
         keep = np.ones(len(headers), np.bool_) if keep is None else keep
         for row in wrong.tolist():
             error = CorruptRecordError(
-                f"a batch begins with offset {headers[row]['base_offset']}, and the one before it ends with "
-                f"{ends[row]}: one of the two has a wrong offset, which no checksum covers.",
+                f"a batch begins with offset {headers[row]['base_offset']}, but the one before it ends with "
+                f"{ends[row]}: one of the two has a wrong offset. No checksum covers offsets.",
                 position=int(headers[row]["position"]),
             )
             if self._on_corruption is OnCorruption.FAIL:
                 raise error
-            logger.warning("left out: %s", error)
-            # Where it fits behind the one before that, the one before it is too high.
+            logger.warning("skipped damage: %s", error)
+            # If this batch fits after the batch before the previous one, the previous one's offset is too
+            # high.
             keep[row - 1 if row and headers[row]["base_offset"] > ends[row - 1] else row] = False
         return keep
 
@@ -155,7 +160,7 @@ def _by_producer(aborted: tuple[AbortedRange, ...]) -> dict[int, tuple[NDArray[n
 
 
 class _SplitReader:
-    """Reads one split, wherever it lies by now."""
+    """Reads one split, wherever its records are by now."""
 
     def __init__(
         self, task: ReadTask, split: Split, columns: Sequence[str], disk: DiskReader, memory: _Memory
@@ -168,14 +173,14 @@ class _SplitReader:
 
     def read(self) -> Iterator[pa.RecordBatch]:
         if self._is_another_topic():
-            self._lose("the topic was deleted, and another one of its name was made.")
+            self._lose("the topic was deleted, and another one of the same name was created.")
             return
         if not (yield from self._read_hinted()):
             logger.info("%s has changed since the read was planned", self._split.path)
             yield from self._read_wherever()
 
     def _reader_from_here(self) -> ColumnReader:
-        """A decoder of what is not read yet: in a file that has changed, a batch may begin with what is."""
+        """A decoder of the rest of the split, without the records that were already read."""
         split = self._split
         return ColumnReader(
             columns=self._columns,
@@ -194,7 +199,7 @@ class _SplitReader:
         return found is not None and found != split.topic_id
 
     def _read_hinted(self) -> Generator[pa.RecordBatch, None, bool]:
-        """Read what the hint names; returns whether that was all of the split."""
+        """Read the bytes that the hint names; returns whether they held the whole split."""
         split, hint, disk = self._split, self._split.hint, self._disk
         try:
             file = disk.open_read(split.path)
@@ -209,7 +214,7 @@ class _SplitReader:
                 disk, split.directory, split.base_offset, LogConfig(), system_clock, size=hint.end_position
             )
             place = file, segment, hint.position, hint.end_position
-            # Nobody appends to it any more, or what breaks off inside of it is to be left out.
+            # The file no longer grows, or an incomplete batch in it is to be skipped.
             if hint.size is not None or self._task.on_corruption is OnCorruption.SKIP:
                 if not (yield from self._read_over(*place)):
                     return True
@@ -218,7 +223,7 @@ class _SplitReader:
         return self._has_skipped or hint.last_offset in (-1, self._seen.last_offset)
 
     def _read_wherever(self) -> Iterator[pa.RecordBatch]:
-        """Read by offsets, from a new listing where a broker removes a file before it is opened."""
+        """Read by offsets; lists the directory again if a broker removes a file before it is opened."""
         for attempt in range(_ATTEMPTS):
             try:
                 yield from self._read_by_offset()
@@ -228,7 +233,7 @@ class _SplitReader:
                     raise
 
     def _read_by_offset(self) -> Iterator[pa.RecordBatch]:
-        """Read what is missing from where the directory has it now."""
+        """Read the missing offsets from the files that have them now."""
         view = self._view()
         if view is None:
             self._lose(f"the directory {self._split.directory} is gone.")
@@ -241,9 +246,9 @@ class _SplitReader:
     def _read_view(self, view: LogView) -> Iterator[pa.RecordBatch]:
         split, seen = self._split, self._seen
         if view.log_start_offset > seen.next_offset:
-            self._lose(f"the log begins at offset {view.log_start_offset} now.")
+            self._lose(f"the log now begins at offset {view.log_start_offset}.")
         if view.log_end_offset < split.end_offset:
-            self._lose(f"the log ends at offset {view.log_end_offset} now.")
+            self._lose(f"the log now ends at offset {view.log_end_offset}.")
         self._reader = self._reader_from_here()
         for segment in view.segments.range(seen.next_offset, split.end_offset):
             try:
@@ -255,10 +260,10 @@ class _SplitReader:
                 yield from self._read_over(file, segment, position, end)
 
     def _place(self, view: LogView, segment: LogSegment) -> tuple[int, int]:
-        """From which byte of a segment to which it has what is missing of the split."""
+        """The byte range of a segment that has the missing offsets of the split."""
         start, last = (locate(segment, each) for each in (self._seen.next_offset, self._split.end_offset))
         if start is None:
-            # All of its offsets are below, or it breaks off before it gets there.
+            # All offsets of the segment are lower, or the segment ends too early.
             check_passed_over(view.segments, self._seen.next_offset, segment.base_offset + 1)
             return segment.size, segment.size
         return start.position, segment.size if last is None else last.position + last.size
@@ -276,9 +281,9 @@ class _SplitReader:
     def _read_over(
         self, file: ReadFile, segment: LogSegment, position: int, end: int
     ) -> Generator[pa.RecordBatch, None, bool]:
-        """Read up to a byte; where it breaks off, on from the next batch that is found.
+        """Read up to a byte; after damage it continues at the next batch that is found.
 
-        Returns whether it was whole. A length that is too large looks like the end of a file.
+        Returns whether the range was whole. A batch length that is too large looks like the end of a file.
         """
         is_whole = True
         self._seen.last_in_file = -1
@@ -293,8 +298,8 @@ class _SplitReader:
     ) -> Generator[pa.RecordBatch, None, int]:
         """Read batches from one byte up to another; returns where the last one ended.
 
-        The buffer is filled again when all but a cut batch at its end is decoded; it grows for a batch that
-        does not fit.
+        The buffer is refilled once everything but an incomplete batch at its end is decoded; it grows for a
+        batch that does not fit.
         """
         disk, reader, memory = self._disk, self._reader, self._memory
         while position < end:
@@ -308,7 +313,7 @@ class _SplitReader:
             except CorruptRecordError as error:
                 data, at = memory.buffer[:filled], error.position
                 self._damaged(error.at(position=position + at, path=file.path), self._first_lost(data, at))
-                self._seen.last_in_file = -1  # those behind it may have been seen already
+                self._seen.last_in_file = -1  # the batches after it may have been seen already
                 behind = end_of_batch(data, at)
                 if behind is not None:
                     position += behind
@@ -324,8 +329,10 @@ class _SplitReader:
         return position
 
     def _first_lost(self, data: NDArray[np.uint8], at: int) -> int:
-        """The first offset that cannot be read. Of a batch whose checksum holds, and which was therefore
-        seen with others behind it, its header tells; else it is behind what was seen."""
+        """The first offset that cannot be read.
+
+        If the checksum matches, the batch's header names it; otherwise it follows the last offset that was
+        read."""
         walk = walk_batches(data, start=at, max_size=1)
         if len(walk.headers) and walk.headers[0]["valid"]:
             return max(self._split.start_offset, int(walk.headers[0]["base_offset"]))
@@ -335,22 +342,22 @@ class _SplitReader:
         if self._task.on_corruption is OnCorruption.FAIL:
             split = self._split
             raise type(error)(
-                f"{error.reason} It holds records of {split.topic_partition} from offset "
-                f"{first_offset} on. Look with `stratalog dump`; to read all but what is damaged, "
-                "set onCorruption=skip.",
+                f"{error.reason} The damaged bytes hold records of {split.topic_partition} from offset "
+                f"{first_offset} on. Look with `stratalog dump`; to skip the damage and read the rest, set "
+                "onCorruption=skip.",
                 position=error.position,
                 path=error.path,
             ) from error
         self._has_skipped = True
-        logger.warning("left out: %s", error)
+        logger.warning("skipped damage: %s", error)
 
     def _lose(self, what: str) -> None:
         split = self._split
         if self._task.fail_on_data_loss:
             raise OffsetOutOfRangeError(
                 f"{split.topic_partition}: offsets {self._seen.next_offset} to {split.end_offset - 1} were "
-                f"there in {split.path} when this read was planned, and are not any more: {what} Load the "
-                "directory again, or set failOnDataLoss=false to read what is left.",
+                f"in {split.path} when this read was planned, and are now gone: {what} Load the directory "
+                "again, or set failOnDataLoss=false to read the records that are left.",
                 offset=self._seen.next_offset,
                 valid=(split.start_offset, split.end_offset),
             )
@@ -358,7 +365,7 @@ class _SplitReader:
 
 
 def _size_of_first(buffer: NDArray[np.uint8], filled: int) -> int:
-    """What the first batch in the buffer says of its size; 0 where it does not get to say it."""
+    """The size of the first batch in the buffer by its header; 0 if the header is not complete."""
     if filled < LOG_OVERHEAD:
         return 0
     return int.from_bytes(buffer[8:LOG_OVERHEAD].tobytes(), "big", signed=True) + LOG_OVERHEAD

@@ -1,8 +1,8 @@
-"""What one Spark task reads: stretches of offsets, each with a hint where they lie.
+"""What one Spark task reads: ranges of offsets, each with a hint where their bytes are.
 
-The offsets are what counts. The hint says at which bytes of which file they were when the read was planned;
-a reader proves it before it believes it, since a DataFrame plans once and is used many times: a broker may
-have compacted, cut or removed the file meanwhile.
+The offsets decide what is read. The hint says in which bytes of which file they were when the read was
+planned. A reader checks the hint before using it: a DataFrame is planned once and used many times, and a
+broker may have compacted, cut or removed the file meanwhile.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from stratalog.segment.segment import LogSegment
 NO_OFFSET = -1
 
 AbortedRange = tuple[int, int, int]
-"""A producer's batches between two offsets, the second one its marker's, that were aborted."""
+"""An aborted transaction: the producer's id, its first offset, and the offset of its marker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +37,8 @@ class Hint:
     Offsets that are not known, or need no proof, are -1.
     """
 
-    file: int | None  # its lasting id; None where another file may have the name
-    size: int | None  # of the whole file, where it is not appended to any more
+    file: int | None  # the file's lasting id; None if another file may have taken the name
+    size: int | None  # of the whole file, if it no longer grows
     position: int
     end_position: int
     first_offset: int = NO_OFFSET  # base offset of the batch at `position`
@@ -57,7 +57,7 @@ class Split:
     start_offset: int
     end_offset: int
     hint: Hint
-    topic_id: str | None = None  # so that a topic of the same name that was made since is not taken for it
+    topic_id: str | None = None  # tells a topic from a newer one of the same name
     aborted: tuple[AbortedRange, ...] = ()
 
     @property
@@ -70,7 +70,7 @@ class Split:
 
     @property
     def size(self) -> int:
-        """How many bytes it has, by its hint."""
+        """How many bytes the split has by its hint."""
         return self.hint.end_position - self.hint.position
 
 
@@ -85,13 +85,13 @@ class ReadTask:
 
 
 def topic_id_of(disk: DiskReader, directory: str) -> str | None:
-    """The id of the topic that a partition belongs to, as Kafka prints it; None where none is kept."""
+    """The id of the topic that a partition belongs to, as Kafka prints it; None if the directory has none."""
     topic_id = PartitionMetadataFile(disk, f"{directory}{os.sep}{PARTITION_METADATA}").read()
     return None if topic_id is None else topic_id_to_text(topic_id)
 
 
 def cut(split: Split, offset: int, batch: BatchRow) -> tuple[Split, Split]:
-    """The split before and from an offset on; `batch` is the first one that reaches the offset."""
+    """The split cut at an offset into two; `batch` is the first batch that reaches the offset."""
     hint = split.hint
     if batch.base_offset >= offset and not is_wrapper(batch):
         left = replace(
@@ -112,7 +112,7 @@ def cut(split: Split, offset: int, batch: BatchRow) -> tuple[Split, Split]:
 
 
 def touching(aborted: tuple[AbortedRange, ...], start: int, end: int) -> tuple[AbortedRange, ...]:
-    """Those of the aborted ranges that reach into [start, end)."""
+    """The aborted ranges that overlap [start, end)."""
     return tuple(each for each in aborted if each[1] < end and each[2] >= start)
 
 
@@ -131,8 +131,8 @@ def is_proven(split: Split, file: FileId, size: int, read_into: ReadInto) -> boo
 def locate(segment: LogSegment, offset: int) -> BatchRow | None:
     """The first batch whose last offset is not below the offset; None if all are below.
 
-    The index is asked first, and believed only if it leads to a batch that it can be about; otherwise the
-    segment is walked from its first byte.
+    The index is used if it leads to a batch that matches its entry; otherwise the segment is walked from its
+    first byte.
     """
     try:
         entry = segment.offset_index.lookup(offset)
@@ -143,7 +143,7 @@ def locate(segment: LogSegment, offset: int) -> BatchRow | None:
 
 
 def split_point(segment: LogSegment, position: int) -> BatchRow | None:
-    """The first batch at or behind a byte that the index names, proven; None where it names none."""
+    """The first batch at or after a byte, as the index names it and checked; None if the index names none."""
     try:
         entry = segment.offset_index.upper_bound(position)
     except CorruptIndexError:
@@ -153,12 +153,12 @@ def split_point(segment: LogSegment, position: int) -> BatchRow | None:
 
 
 def is_wrapper(batch: BatchRow) -> bool:
-    """Whether it is a compressed message of an old format, which says its last offset only."""
+    """Whether the batch is a compressed message of an old format, whose header has only the last offset."""
     return batch.magic < 2 and batch.attributes & CODEC_MASK != 0
 
 
 def check_whole(segment: LogSegment) -> None:
-    """CorruptRecordError if the segment breaks off before its end: then it may have had what is not found."""
+    """CorruptRecordError if the segment has damage before its end, which may hide the missing offsets."""
     last = find_batch(segment.read_into, 0, segment.size, LAST, 0, path=segment.log_path)
     end = 0 if last is None else last.position + last.size
     if end < segment.size:
@@ -166,8 +166,8 @@ def check_whole(segment: LogSegment) -> None:
 
 
 def torn(path: str, position: int, end: int) -> CorruptRecordError:
-    """The error for a segment that nobody appends to, and that does not end with a batch."""
-    reason = f"the segment goes on for {end - position} bytes, which are no whole batch."
+    """The error for an inactive segment that does not end with a whole batch."""
+    reason = f"the last {end - position} bytes of the segment are not a whole batch."
     return CorruptRecordError(reason, position=position, path=path)
 
 

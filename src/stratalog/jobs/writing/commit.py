@@ -1,17 +1,19 @@
-"""Takes what the tasks have staged into the logs: all of it, or nothing.
+"""Moves the segments that the tasks have staged into the logs: all of them, or none.
 
-1. A session locks the directory; other writes have it for moments only, and are waited for. It finishes a
-   write that was interrupted, and recovers a directory that was not shut down cleanly.
-2. Where does each log end, and in which leader epoch?
+1. A session locks the directory; it waits for other writes, which hold the lock only for moments. The session
+   finishes an interrupted write, and recovers a directory that was not shut down cleanly.
+2. The end and the leader epoch of each log are read.
 3. Base offsets and epochs are set in the staged files, and synced.
-4. The clean-shutdown file is removed, with a note of what it said.
-5. The journal names every staged file and its place. From here on the write will be done, whoever does it.
+4. The clean-shutdown file is removed, and its content is noted.
+5. The journal names every staged file and its place. From here on the write will be completed, by this
+   process or the next.
 6. The files are renamed into their logs (`directory/pending_write.py`).
 7. The logs are loaded and closed as at any clean stop; checkpoints; the clean-shutdown file again, with its
    epoch.
 
-Killed up to 5, the directory has nothing of the write: recovery finds no file that was not there before.
-Killed behind it, the next open has all of it. A disk that refuses the journal leaves the directory as it was.
+If the process is killed before step 5 is complete, the directory has nothing of the write: recovery finds no
+new file in a log. If it is killed later, the next open completes the write. If the disk refuses the journal,
+the directory stays as it was.
 """
 
 from __future__ import annotations
@@ -65,17 +67,17 @@ logger = logging.getLogger(__name__)
 
 Sleep = Callable[[float], None]
 
-# How long a commit waits while other writes are under way: theirs holds the lock while it syncs its files. A
-# file of one that was killed says so for a day, and then this is how late a broker's lock is told.
+# How long a commit waits while other writes are under way: each holds the lock while it syncs its files. A
+# killed write leaves its file for a day; during that day a broker's lock is only reported after this wait.
 WAIT_SECONDS = 60
 POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteReport:
-    """What a commit did: where each log ends now, and how many records it took.
+    """What a commit did: where each log ends now, and how many records it got.
 
-    `was_there`: this batch of a streaming query had been committed before, and was not written again.
+    `was_there`: this batch of a streaming query was already committed, and was not written again.
     """
 
     ends: dict[TopicPartition, int]
@@ -85,7 +87,7 @@ class WriteReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """The end of one log, where a write goes on."""
+    """The end of one log, where a write continues."""
 
     end_offset: int
     leader_epoch: int
@@ -97,7 +99,7 @@ class _Place:
 class Committer:
     """Commits, or gives up, one write to a log directory.
 
-    `stream` is how all writes of its stream begin, if it is one of a stream's.
+    `stream` is the common prefix of the write names of its stream, if it belongs to one.
     """
 
     def __init__(
@@ -123,12 +125,12 @@ class Committer:
     def commit(self, staged: Sequence[Staged], *, query: str | None = None, batch: int = -1) -> WriteReport:
         """Put the staged segments into their logs, in this order; on the device when this returns.
 
-        LogDirLockedError if the directory is in use: then nothing was done, nor is it if anything else fails
-        before the journal is written.
+        LogDirLockedError if the directory is in use. After any error before the journal is written, nothing
+        has changed.
         """
         for _ in range(round(WAIT_SECONDS / POLL_SECONDS)):
-            # Asked before and after: whoever has the lock may not have begun when it is asked before, and may
-            # have ended when it is asked after.
+            # Checked before and after: the holder of the lock may start after the first check, or end before
+            # the second.
             is_alone = not self._has_others()
             try:
                 return self._commit(staged, query, batch)
@@ -164,7 +166,7 @@ class Committer:
         )
 
     def discard(self) -> None:
-        """Delete what was staged and is not, or will not be, part of a log. May be called at any time."""
+        """Delete the staged files that are not part of a log and will not be. May be called at any time."""
         self._disk.release(self._directory)
         if self._stream and has_staged(self._disk, self._directory, self._stream, but=self._write):
             self._discard_stream()
@@ -173,16 +175,16 @@ class Committer:
         discard_abandoned(self._disk, self._directory, journal, self._clock())
 
     def _discard_stream(self) -> None:
-        """Delete what earlier runs of the stream have staged and were killed over.
+        """Delete the files that earlier, killed runs of the stream have staged.
 
-        This write's own files stay while the lock is held: they tell other writes that it is one of them,
-        and not a broker, that has it.
+        This write's own files stay while the lock is held: they tell other writes that a write holds it and
+        not a broker.
         """
         locks = Locks(self._directory, self._make_lock)
         try:
             locks.take()
         except LogDirLockedError:
-            return  # it may be such a run that commits just now: the next batch will see
+            return  # such a run may be committing right now: the next batch checks again
         try:
             journal = read_journal(self._disk, self._directory)
             discard_write(self._disk, self._directory, self._stream, journal, but=self._write)
@@ -190,13 +192,18 @@ class Committer:
             locks.release()
 
     def _plan(self, journal: Journal, staged: Sequence[Staged]) -> tuple[PartitionWrite, ...]:
-        """Where each staged segment goes, base offsets and epochs set; what has waited comes first."""
+        """Decides where each staged segment goes, and sets base offsets and epochs.
+
+        Waiting segments come first.
+        """
         queues: dict[TopicPartition, list[StagedSegment]] = {}
         for waiting in journal.waiting:
             path = f"{self._directory}{os.sep}{waiting.topic_partition}"
-            # It was there when its place was taken.
+            # The folder existed when the segment began to wait.
             if not self._disk.exists(path) or is_of_another_topic(self._disk, path, waiting.topic_id):
-                logger.warning("%s was deleted, and %d records with it.", path, waiting.records_count)
+                logger.warning(
+                    "%s was deleted, and %d records that waited for it are lost.", path, waiting.records_count
+                )
                 continue
             queues.setdefault(waiting.topic_partition, []).extend(waiting.segments)
         for one in staged:
@@ -237,17 +244,18 @@ class Committer:
         topic = self._target.topics.get(key.topic)
         topic_id = self._target.options.topic_ids.get(key.topic) if topic is None else topic.topic_id
         if found is None:
-            if self._target.has_metadata:  # then it was here before anything was staged
+            if self._target.has_metadata:  # so it existed before anything was staged
                 raise UsageError(
                     f"{path} is gone: its topic was deleted, or the partition moved, while rows for it were "
-                    "staged. Nothing was written. Write again, if it is there again."
+                    "staged. Nothing was written. Write again once the partition is back."
                 )
             return _Place(end_offset=0, leader_epoch=0, previous=None, is_new=True, topic_id=topic_id)
         found_id = PartitionMetadataFile(self._disk, f"{path}{os.sep}{PARTITION_METADATA}").read()
         if topic_id is not None and found_id is not None and found_id != topic_id:
             raise UsageError(
-                f"{path} is of the topic with the id {topic_id_to_text(found_id)}, and this write is for "
-                f"{topic_id_to_text(topic_id)}: the topic was made anew. Write again, if that one is meant."
+                f"{path} belongs to the topic with the id {topic_id_to_text(found_id)}, but this write is "
+                f"for {topic_id_to_text(topic_id)}: the topic was deleted and created again. Write again, if "
+                "the new topic is meant."
             )
         view = open_view(self._disk, self._clock, found, self._config(key))
         try:
@@ -257,12 +265,12 @@ class Committer:
                 previous = (active.base_offset, active.size)
                 if view.end().why is not EndReason.END_OF_FILE:
                     raise NeedsRecoveryError(
-                        path, f"{active.base_offset:020d}.log goes on after its last whole batch"
+                        path, f"{active.base_offset:020d}.log has bytes after its last whole batch"
                     )
             epoch = LeaderEpochFileCache(self._disk, f"{path}{os.sep}{LEADER_EPOCH_CHECKPOINT}").latest_epoch
             return _Place(
                 end_offset=view.log_end_offset,
-                leader_epoch=epoch or 0,  # no leader has had this log yet, and the first one's is 0
+                leader_epoch=epoch or 0,  # no leader has written to this log yet, and the first epoch is 0
                 previous=previous,
                 is_new=False,
                 topic_id=topic_id or found_id,
@@ -271,7 +279,7 @@ class Committer:
             view.close()
 
     def _complete_indexes(self, key: TopicPartition, segment: StagedSegment) -> None:
-        """Make the indexes of a segment that has lost them while it waited."""
+        """Rebuild the indexes of a segment that lost them while it waited."""
         paths = {
             kind: staged_path(self._directory, segment.staged, kind)
             for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
@@ -285,11 +293,11 @@ class Committer:
         self._disk.replace(paths[FileKind.TIME_INDEX], scan.time_index)
 
     def _do(self, session: Session, journal: Journal, pending: PendingWrite) -> dict[TopicPartition, int]:
-        """Everything from the first change of a log on; returns where the logs end."""
+        """Do everything that changes the logs; returns where they end."""
         self._decide(session, journal, pending)
         try:
             after = finish_pending_write(self._disk, self._directory)
-            assert not after.waiting, "the lock is held, so no place was taken"
+            assert not after.waiting, "the lock is held, so no segment has to wait"
             ends = {write.topic_partition: self._settle(write) for write in pending.partitions}
             if self._target.options.sync:
                 self._write_checkpoints(ends)
@@ -307,7 +315,8 @@ class Committer:
                 self._disk.sync_directory(self._directory)
             write_journal(self._disk, self._directory, replace(journal, pending=pending, waiting=()))
         except DiskError as error:
-            # The journal may be there all the same, and only not be synced: whoever comes next finds it.
+            # The journal may exist without being synced: then the next session finds it and finishes the
+            # write.
             if has_pending_write(self._disk, self._directory):
                 raise _unfinished(self._directory, error) from error
             if directory.was_clean:
@@ -343,9 +352,9 @@ class Committer:
         return end_offset
 
     def _carry_snapshot(self, path: str, old_end: int, new_end: int) -> None:
-        """The producers' state at the new end is that at the old one: no producer wrote what lies between.
+        """Copy the producer snapshot to the log's new end: no producer wrote the records in between.
 
-        Without it loading would read all that was just written to find that out.
+        Without it, loading the log would read all the new records.
         """
         old, new = (
             f"{path}{os.sep}{segment_file_name(offset, FileKind.PRODUCER_SNAPSHOT)}"
@@ -360,7 +369,7 @@ class Committer:
     def _write_checkpoints(self, ends: dict[TopicPartition, int]) -> None:
         checkpoints = DirectoryCheckpoints(self._disk, self._directory)
         topics = self._target.topics
-        # Of several replicas nobody knows what the others have.
+        # If there are several replicas, nobody knows what the others have.
         alone = {
             key: end
             for key, end in ends.items()
@@ -376,13 +385,13 @@ class Committer:
 def _unfinished(directory: str, error: StratalogError) -> DiskError:
     return DiskError(
         directory,
-        "the write is decided and its files are safe, but it could not be finished: `stratalog recover` does "
-        f"that, or the next write. Do not write the same records again. The reason: {error}",
+        "the write is committed and its files are safe, but moving them into the logs failed: `stratalog "
+        f"recover` or the next write finishes it. Do not write the same records again. The reason: {error}",
     )
 
 
 class _Later:
-    """Runs what a log leaves for later as soon as it is closed: nobody waits for it here."""
+    """Runs a log's scheduled tasks when it is closed: there is no background thread here."""
 
     def __init__(self) -> None:
         self._tasks: list[ScheduledTask] = []

@@ -1,4 +1,4 @@
-"""What a write is asked for: options of Spark's Kafka sink that mean something without a broker, and ours.
+"""The options of a write: those of Spark's Kafka sink that make sense without a broker, and a few of ours.
 
 Parsed once, into values that name what is wrong with them. Nothing heavy is imported: Spark builds a writer
 for each batch of a stream.
@@ -19,8 +19,8 @@ from stratalog.jobs.reading.catalog import local_path
 from stratalog.limits import INT32_MAX
 from stratalog.log.partition_metadata import topic_id_from_text
 
-# A batch of a producer has 16 KiB, one whose linger fills it as much as max.message.bytes: in between reading
-# costs least, and this much is encoded without asking for more memory.
+# A producer's batches have between 16 KiB and max.message.bytes. Sizes in between are cheapest to read, and
+# this one is encoded without allocating more memory.
 DEFAULT_BATCH_SIZE = 1 << 16
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 SINK_COLUMNS = ("key", "value", "headers", "topic", "partition", "timestamp")
@@ -46,11 +46,11 @@ _OF_SPARK = ("checkpointLocation", "queryName", "outputMode")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
-    """A write, as its options say it.
+    """The parsed options of a write.
 
-    `partitions` and `topic_ids` are by topic, with "" for all that are not named. `topic_settings` is JSON of
-    settings by topic, over those of the cluster. `metadata_path` is the directory of `__cluster_metadata-0`'s
-    log directory, where that is another one.
+    `partitions` and `topic_ids` are by topic, with "" for all other topics. `topic_settings` is JSON of
+    settings by topic, over those of the cluster. `metadata_path` is the log directory with
+    `__cluster_metadata-0`, if it is another one.
     """
 
     path: str
@@ -66,7 +66,7 @@ class WriteOptions:
 
     @classmethod
     def parse(cls, mapping: Mapping[str, str]) -> WriteOptions:
-        """The options, whose names are taken in any case; UsageError says what is wrong with one."""
+        """Parse the options; their names are case-insensitive. UsageError says what is wrong with one."""
         given = {name.lower(): value for name, value in mapping.items()}
         known = {name.lower() for name in (*_KNOWN, *_OF_SPARK)}
         for name in given:
@@ -138,7 +138,7 @@ def _topic_ids(text: str | None, topic: str | None) -> dict[str, UUID]:
     if not text.lstrip().startswith("{"):
         if topic is None:
             raise UsageError(
-                'topicId names one id: give the option topic too, or JSON like {"orders": "k3…"}.'
+                'topicId is a single id: give the option topic too, or JSON like {"orders": "k3…"}.'
             )
         return {topic: _topic_id(text)}
     found = _json_of_topics("topicId", text, '{"orders": "k3jUvR3lSY2s4FGnLT5bFA"}')

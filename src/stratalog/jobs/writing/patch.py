@@ -1,8 +1,8 @@
 """Sets base offsets and the leader epoch in the batches of a staged segment, in place.
 
 Both are outside the checksum, so that a leader can set them: no payload byte is read. Offsets in a staged
-segment leave no gap, so each batch's base follows from the counts before it, whatever stands in its header;
-doing it again, or after it was cut short, comes to the same.
+segment have no gaps, so each batch's base offset follows from the counts before it, not from its header. So
+an interrupted patch can simply be repeated.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ _START = struct.Struct(">q i i")  # base offset, batch length, leader epoch: the
 def patch_segment(
     disk: Disk, path: str, size: int, *, base_offset: int, leader_epoch: int, sync: bool
 ) -> int:
-    """Let the segment's first record have `base_offset`; returns the offset behind its last one."""
+    """Give the segment's first record `base_offset`; returns the offset after its last record."""
     status = disk.status(path)
     if status is None:
         raise DiskError(
             path,
-            "a task wrote this file, and it is not here. The driver and the workers must see one log "
-            "directory: write on the machine that has it, or share its file system.",
+            "a task wrote this file, but it is not on this machine. The driver and the workers must see the "
+            "same log directory: write on the machine that has it, or share its file system.",
         )
     if status.size != size:
-        raise CorruptRecordError(f"it has {status.size} bytes, and its task wrote {size}.", path=path)
+        raise CorruptRecordError(f"it has {status.size} bytes, but its task wrote {size}.", path=path)
     position, offset = 0, base_offset
     while position < size:
         header = _header_at(disk, path, position, size)

@@ -1,8 +1,8 @@
-"""Rows of a DataFrame become records of partitions: the columns of Kafka's sink, and who goes where.
+"""Turns rows of a DataFrame into records: the columns of Kafka's sink, and each row's partition.
 
-A row's partition is the one in its column `partition`, else the one that Kafka's producer would choose for
-its key. Rows without a key go to one partition for a whole Arrow batch, and to the next one with the next
-batch: a producer, too, sticks to a partition until it has a batch for it.
+A row goes to the partition in its column `partition`, otherwise to the one that Kafka's producer would choose
+for its key. All rows without a key in an Arrow batch go to one partition, those of the next batch to the
+next: a producer, too, stays with a partition until a batch is full.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from stratalog.records.kernels.hash import choose_partitions
 
 
 class PartitionRows(NamedTuple):
-    """Rows for one partition: columns key, value, timestamp and headers, as far as there are such."""
+    """Rows for one partition: those of the columns key, value, timestamp and headers that exist."""
 
     topic: TopicTarget
     topic_partition: TopicPartition
@@ -32,14 +32,14 @@ class PartitionRows(NamedTuple):
 
 
 class RowRouter:
-    """Takes the batches of one task apart. `first` is where rows without keys begin to go."""
+    """Splits the batches of one task by partition. `first` is the first partition for rows without keys."""
 
     def __init__(self, target: WriteTarget, *, first: int) -> None:
         self._target = target
         self._turn = first
 
     def split(self, batch: pa.RecordBatch, now_ms: int) -> Iterator[PartitionRows]:
-        """The rows of each partition, in their order; UsageError for what no partition takes."""
+        """The rows of each partition, in their order; UsageError for rows that no partition can take."""
         if not batch.num_rows:
             return
         records = _records_of(batch, now_ms)
@@ -51,7 +51,7 @@ class RowRouter:
         self._turn += 1
 
     def _by_topic(self, batch: pa.RecordBatch) -> Iterator[tuple[TopicTarget, pa.Array | None]]:
-        """Topics, and the numbers of their rows; None for all of them."""
+        """Each topic with the numbers of its rows; None for all rows."""
         if self._target.options.topic is not None:
             yield self._target.topic(self._target.options.topic), None
             return
@@ -95,7 +95,7 @@ def _by_partition(
     if (partitions == partitions[0]).all():
         yield _checked(topic, int(partitions[0]), records)
         return
-    # One copy of all rows, sorted, of which each partition gets a slice: a copy for each would be no cheaper.
+    # All rows are copied once, sorted, and each partition gets a slice: a copy for each would not be cheaper.
     order = np.argsort(partitions, kind="stable")
     in_order = records.take(pa.array(order))
     numbers, starts = np.unique(partitions[order], return_index=True)
@@ -118,7 +118,7 @@ def _checked(topic: TopicTarget, number: int, rows: pa.RecordBatch) -> Partition
 
 
 def _records_of(batch: pa.RecordBatch, now_ms: int) -> pa.RecordBatch:
-    """The columns that become parts of records; a row without a timestamp was written now."""
+    """The columns that become parts of records; a row without a timestamp gets the current time."""
     columns = {}
     for name in ("key", "value"):
         if name in batch.schema.names:
@@ -134,15 +134,15 @@ def _timestamps(batch: pa.RecordBatch, now_ms: int) -> pa.Array:
         return pa.array(np.full(batch.num_rows, now_ms, np.int64))
     column = batch.column("timestamp")
     if pa.types.is_timestamp(column.type):
-        # Without its zone, which changes no instant: with it Arrow rounds local times, and refuses those of
-        # the hour that comes twice when summer ends.
+        # The time zone is dropped, which does not change the instant: with it Arrow rounds local times, and
+        # refuses those of the hour that is repeated when summer time ends.
         column = column.view(pa.timestamp(column.type.unit))
         column = pc.floor_temporal(column, unit="millisecond").cast(pa.timestamp("ms"))
     times = column.cast(pa.int64()).fill_null(now_ms)
     earliest = pc.min(times).as_py()
-    if earliest < NO_TIMESTAMP:  # which a record that was read has, if its log had no times yet
+    if earliest < NO_TIMESTAMP:  # a record from a log without timestamps has exactly this
         raise UsageError(
             f"a row has the timestamp {earliest} ms, which is before 1970: Kafka has no such times. Leave it "
-            "null for now."
+            "null for the current time."
         )
     return times

@@ -1,17 +1,17 @@
-"""Tasks write whole segments, with offsets counted from 0, as files in the log directory's root.
+"""Tasks write whole segments, with offsets that start at 0, as files in the log directory's root.
 
     stratalog-write-<write>.task                       the write still takes files; gone: it has ended
     stratalog-write-<write>-<attempt>-<number>.log     and .index, .timeindex beside it
 
-The root is on the file system of the logs, so that a rename is all that is left to do, and a broker looks at
-no file there. Nothing in a segment but the batches' base offsets and leader epochs depends on where it will
-be: an index counts from its segment's base, and the two fields are outside the checksum. So segments are
-finished here, by many tasks at once, and `commit.py` only sets those fields.
+The root is on the same file system as the logs, so a commit only renames files, and a broker ignores files
+there. Only the batches' base offsets and leader epochs depend on where a segment will be: an index counts
+from its segment's base, and the two fields are outside the checksum. So many tasks finish segments at once
+here, and `commit.py` only sets those fields.
 
-An attempt that fails deletes what it wrote. One that is killed cannot: the write's commit or abort deletes
-everything of that name, the .task file first. An attempt that is still alive, or starts only then, looks for
-that file before each segment and behind the last one, and gives up where it is gone. So whoever comes second
-deletes.
+An attempt that fails deletes what it wrote. A killed attempt cannot, so the write's commit or abort deletes
+all files of the write, the .task file first. An attempt that still runs, or starts later, checks for that
+file before each segment and after the last one. If the file is gone, the attempt gives up and deletes its own
+files.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ from stratalog.segment.offset_index import to_entries as to_offset_entries
 from stratalog.segment.time_index import NO_TIMESTAMP
 from stratalog.segment.time_index import to_entries as to_time_entries
 
-# Rows of a partition wait until there are so many bytes of them: a Spark batch over many partitions would
-# otherwise end as many small batches.
+# Rows of a partition wait until they have this many bytes: otherwise a Spark batch over many partitions would
+# become many small batches.
 ENOUGH_BYTES = 1 << 20
-# Rows that wait keep all the batch alive that they are a slice of. So that a partition which gets a row now
-# and then does not keep all of a task's rows in memory, none waits for longer than this many bytes in all.
+# Waiting rows keep the whole Arrow batch in memory that they are a slice of. This limit on all waiting bytes
+# keeps a partition with few rows from holding all of a task's rows in memory.
 MOST_BYTES = 64 << 20
 ABANDONED_MS = 24 * 3_600_000
 _TIME_ENTRY_SIZE = 12
@@ -65,7 +65,7 @@ class Staged:
 
 
 def begin_write(disk: Disk, directory: str, write: str) -> None:
-    """Let a write take files, until it is committed or given up; may be called by each of its tasks.
+    """Mark a write as under way, until it is committed or aborted; each of its tasks may call this.
 
     Makes the log directory if it does not exist.
     """
@@ -75,7 +75,7 @@ def begin_write(disk: Disk, directory: str, write: str) -> None:
         try:
             disk.create(path)
         except DiskError:
-            if not disk.exists(path):  # another task was not faster
+            if not disk.exists(path):  # no other task has created it yet
                 raise
 
 
@@ -89,10 +89,10 @@ def stage_rows(
     turn: int,
     clock: Clock,
 ) -> list[Staged]:
-    """Stage the rows of one task attempt; what it wrote is deleted if it fails.
+    """Stage the rows of one task attempt; if it fails, its files are deleted.
 
-    `write` names the whole write, which was begun, `attempt` this attempt of the task within it, `turn` the
-    task. UsageError if the write has ended meanwhile: another attempt was faster, or it was given up.
+    `write` names the whole write, which must have begun, `attempt` this attempt of the task, `turn` the task.
+    UsageError if the write has ended meanwhile: another attempt was faster, or the write was aborted.
     """
     staging = _Staging(disk, target, write, attempt)
     router = RowRouter(target, first=turn)
@@ -104,7 +104,7 @@ def stage_rows(
         staged = staging.finish(clock())
         staging.check()
         return staged
-    except BaseException:  # an interrupt too: nobody else knows of these files
+    except BaseException:  # also for an interrupt: nobody else knows these files
         staging.discard()
         raise
 
@@ -112,9 +112,9 @@ def stage_rows(
 def discard_write(
     disk: Disk, directory: str, write: str, journal: Journal, *, but: str | None = None
 ) -> None:
-    """Delete what was staged for a write, or for those whose names begin so, but for one of them.
+    """Delete the staged files of a write, or of all writes whose names begin so, except one.
 
-    What the journal needs stays.
+    Files that the journal needs stay.
     """
     needed = journal.staged_names()
 
@@ -125,13 +125,13 @@ def discard_write(
             if is_meant and not is_spared and entry.name.partition(".")[0] not in needed:
                 disk.delete(f"{directory}{os.sep}{entry.name}")
 
-    # Listed anew behind the .task file: what is made from then on, its attempt deletes.
+    # The directory is listed again after the .task file is gone: an attempt deletes its own later files.
     discard(TASK_SUFFIX)
     discard("")
 
 
 def has_staged(disk: DiskReader, directory: str, stream: str, *, but: str) -> bool:
-    """Whether something is there of writes whose names begin so, but for one of them."""
+    """Whether there are staged files of writes whose names begin so, except one write."""
     names = [entry.name for entry in disk.list_directory(directory)]
     return any(
         name.startswith(STAGED_PREFIX + stream) and not name.startswith(STAGED_PREFIX + but) for name in names
@@ -139,7 +139,7 @@ def has_staged(disk: DiskReader, directory: str, stream: str, *, but: str) -> bo
 
 
 def discard_abandoned(disk: Disk, directory: str, journal: Journal, now_ms: int) -> None:
-    """Delete what writes have staged that nothing was heard of for a day: their driver was killed."""
+    """Delete the staged files of writes that were idle for a day: their driver was killed."""
     needed = journal.staged_names()
     staged = [entry for entry in disk.list_directory(directory) if entry.name.startswith(STAGED_PREFIX)]
     heard_of: dict[str, int] = {}
@@ -153,7 +153,7 @@ def discard_abandoned(disk: Disk, directory: str, journal: Journal, now_ms: int)
 
 
 def _write_of(name: str) -> str:
-    """The write that a staged file is of, by its name."""
+    """The write that a staged file belongs to, from its name."""
     return name.removeprefix(STAGED_PREFIX).partition(".")[0].partition("-")[0]
 
 
@@ -189,10 +189,10 @@ class _Staging:
                 self._disk.delete(staged_path(self._target.directory, name, kind))
 
     def check(self) -> None:
-        """UsageError if the write takes no files any more."""
+        """UsageError if the write has ended."""
         if not self._disk.exists(_task_file(self._target.directory, self._write)):
             raise UsageError(
-                "this write has ended while one of its tasks still ran: nothing more is written."
+                "this write has ended while one of its tasks was still running: the task writes nothing more."
             )
 
     def _name(self) -> str:
@@ -258,7 +258,7 @@ class _StagedPartition:
             self._append(batch)
 
     def _batches(self, rows: pa.Table, options: BatchOptions, batch_size: int) -> Iterator[bytes]:
-        """Batches that the topic takes. What cannot be compressed grows by what a codec puts around it."""
+        """Batches within the topic's limit. Data that does not compress grows by the codec's own framing."""
         start = 0
         for batch in build_batches(rows, options, batch_size=batch_size):
             count = BatchHeader.unpack(batch).records_count
@@ -272,7 +272,7 @@ class _StagedPartition:
         header = BatchHeader.unpack(batch)
         if len(batch) > self._limit:
             raise UsageError(
-                f"a record for {self._key} makes a batch of {len(batch)} bytes, and the topic takes "
+                f"a record for {self._key} makes a batch of {len(batch)} bytes, but the topic allows "
                 f"{self._limit} ({self._limit_name})."
             )
         if self._segment is not None and not self._segment.has_room(len(batch), header.records_count):
@@ -308,7 +308,7 @@ class _OpenSegment:
         self._directory = directory
         self._config = config
         self._rows: list[tuple[int, int, int, int]] = []  # position, size, last offset, largest timestamp
-        # Of the time index, whose entries are the larger ones; it keeps one for the close.
+        # Counted for the time index, whose entries are larger; one entry is reserved for the close.
         self._entries_count = config.segment_index_bytes // _TIME_ENTRY_SIZE - 2
 
     def has_room(self, size: int, records_count: int) -> bool:
@@ -320,7 +320,7 @@ class _OpenSegment:
         )
 
     def append(self, batch: bytes, header: BatchHeader) -> None:
-        # The builder does not know where a segment begins.
+        # The builder does not know the batch's offset in the segment.
         placed = bytearray(batch)
         set_base_offset(placed, self.records_count)
         self._disk.write_at(staged_path(self._directory, self.name, FileKind.LOG), placed, self.size)
@@ -329,7 +329,7 @@ class _OpenSegment:
         self.size += len(batch)
 
     def close(self, *, sync: bool) -> None:
-        """Write its indexes, as they are when a segment is closed."""
+        """Write the indexes, as a broker does when it closes a segment."""
         offsets, times = self._indexes()
         for kind, data in ((FileKind.OFFSET_INDEX, offsets), (FileKind.TIME_INDEX, times)):
             path = staged_path(self._directory, self.name, kind)
@@ -340,7 +340,7 @@ class _OpenSegment:
                 self._disk.sync(path)
         if sync:
             self._disk.sync(staged_path(self._directory, self.name, FileKind.LOG))
-        # They will be a broker's, and a worker of Spark's lives on.
+        # The files will belong to a broker, but the Spark worker stays alive.
         for kind in STAGED_KINDS:
             self._disk.release(staged_path(self._directory, self.name, kind))
 
@@ -376,7 +376,7 @@ class _OpenSegment:
 
 
 def _codec_of(config: LogConfig, wanted: str) -> tuple[Codec, int | None]:
-    """The topic's codec and level if it has one, as a broker would recompress; else the write's."""
+    """The topic's codec and level if it has one, because a broker would recompress; otherwise the write's."""
     if config.compression_type == "producer":
         return Codec[wanted.upper()], None
     name = config.compression_type

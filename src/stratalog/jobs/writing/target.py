@@ -1,8 +1,8 @@
 """Where a write goes: the topics that can be written to, their partitions, ids and settings.
 
-A KRaft cluster's metadata says all of it. Without it the options have to: nobody could tell from a directory
-how many partitions a topic has, and a key that is put into the wrong one is not found again. What is read
-here on the driver travels to the tasks as values.
+A KRaft cluster's metadata has all of this. Without it the options must say it: a directory does not show how
+many partitions a topic has, and a record in the wrong partition is not found by its key. The driver reads all
+this and sends it to the tasks as values.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from stratalog.jobs.writing.options import WriteOptions
 from stratalog.log.partition_metadata import topic_id_of
 from stratalog.records.internal_topics import is_internal
 
-# Of the file that says that a write is under way (`stage.py`).
+# The suffix of the file that marks a write as under way (`stage.py`).
 TASK_SUFFIX = ".task"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicTarget:
-    """A topic that can be written to; `refusals` says of some of its partitions why they cannot.
+    """A topic that can be written to; `refusals` says why some of its partitions cannot.
 
-    `replicated` are the partitions of which other nodes have replicas too. `least_count` is how many there
-    must be, as the directory has one of that number.
+    `replicated` are the partitions with replicas on other nodes. `least_count` is the smallest possible
+    number of partitions, by the highest number in the directory.
     """
 
     name: str
@@ -50,7 +50,7 @@ class TopicTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteTarget:
-    """The log directory of a write, and what is known of topics there."""
+    """The log directory of a write, and what is known about its topics."""
 
     directory: str
     options: WriteOptions
@@ -68,23 +68,24 @@ class WriteTarget:
         if found.topic_id is None and self.needs_topic_ids:
             raise UsageError(
                 f"the id of the topic {name} is not known: there is no cluster metadata in {self.directory}, "
-                "and a broker does not serve a partition without the id of its topic. Give the option "
-                "topicId, as kafka-topics --describe shows it."
+                "and a broker does not serve a partition that has no topic id. Give the option topicId, as "
+                "kafka-topics --describe shows it."
             )
         return found
 
     def _check_count(self, topic: TopicTarget) -> None:
-        """UsageError for a number of partitions that cannot be: keys would go where nobody looks for them."""
+        """UsageError for a wrong number of partitions, with which keys would go to the wrong partitions."""
         asked = self.options.partitions_of(topic.name)
         if asked is not None and asked != topic.partitions_count:
             raise UsageError(
-                f"the option partitions says {asked} for the topic {topic.name}, and the cluster's metadata "
+                f"the option partitions says {asked} for the topic {topic.name}, but the cluster metadata "
                 f"says {topic.partitions_count}: leave the option out."
             )
         if topic.partitions_count < topic.least_count:
             raise UsageError(
-                f"the option partitions says {topic.partitions_count} for the topic {topic.name}, and "
-                f"{self.directory} has {topic.name}-{topic.least_count - 1}: give the number that it has."
+                f"the option partitions says {topic.partitions_count} for the topic {topic.name}, but "
+                f"{self.directory} has {topic.name}-{topic.least_count - 1}: give the topic's real number of "
+                "partitions."
             )
 
     def _new_topic(self, name: str) -> TopicTarget:
@@ -93,8 +94,8 @@ class WriteTarget:
             raise UsageError(f"{name} is one of Kafka's own topics, which only a broker writes.")
         if self.has_metadata:
             raise UsageError(
-                f"the cluster's metadata in {self.directory} has no topic {name}: create it on the "
-                "broker first."
+                f"the cluster metadata in {self.directory} has no topic {name}: create it on the broker "
+                "first."
             )
         count = self.options.partitions_of(name)
         if count is not None:
@@ -111,11 +112,11 @@ class WriteTarget:
 
 
 def find_target(disk: DiskReader, options: WriteOptions) -> WriteTarget:
-    """What can be written to, by the metadata or else by the options. Changes nothing.
+    """The topics that can be written to, from the metadata or else from the options. Changes nothing.
 
-    The directory may be missing or empty; NotALogDirectoryError if it is something else. LogDirLockedError
-    if a broker uses it: it would be refused in the end, so it is at once. While other writes are under way
-    it may be one of them that commits, and the commit will see.
+    The directory may be missing or empty; NotALogDirectoryError if it is something else. LogDirLockedError if
+    a broker uses it: the commit would fail later anyway. While other writes are under way, one of them may
+    hold the lock, so only the commit decides.
     """
     is_missing = check_log_directory(disk, options.path, may_be_new=True).kind is Kind.MISSING
     if is_missing:
@@ -151,7 +152,7 @@ def find_target(disk: DiskReader, options: WriteOptions) -> WriteTarget:
 
 
 def _is_locked_by_others(disk: DiskReader, directory: str) -> bool:
-    """Whether somebody has it who is no write: one may begin, and another end, between the questions."""
+    """Whether something other than a write holds the lock; a write may begin or end between the checks."""
     is_alone = not has_other_writes(disk, directory)
     return (
         is_alone and is_locked(directory) and not has_other_writes(disk, directory) and is_locked(directory)
@@ -159,7 +160,7 @@ def _is_locked_by_others(disk: DiskReader, directory: str) -> bool:
 
 
 def has_other_writes(disk: DiskReader, directory: str, own: str | None = None) -> bool:
-    """Whether writes are under way here, but for those whose names begin with `own`."""
+    """Whether writes are under way here, except those whose names begin with `own`."""
     names = [entry.name for entry in disk.list_directory(directory)]
     writes = [name for name in names if name.startswith(STAGED_PREFIX) and name.endswith(TASK_SUFFIX)]
     return any(own is None or not name.startswith(STAGED_PREFIX + own) for name in writes)
@@ -198,14 +199,14 @@ def _refusals(
             refusals[number] = f"node {node_id}, whose directory this is, has no replica of it."
         elif key not in here:
             refusals[number] = (
-                f"it is not in {directory}. Save to the log directory that has it; the broker makes that of "
-                "a new topic when it runs."
+                f"it is not in {directory}. Save to the log directory that has it; for a new topic, start "
+                "the broker once, which creates it."
             )
         elif len(replicas) > 1 and not options.allow_replicated:
             refusals[number] = (
-                f"it has replicas on the nodes {', '.join(map(str, replicas))}, and what is written to one "
-                "of them is lost as soon as another one leads. Write to a broker instead; or, if this is the "
-                "replica that will lead, set the option allowReplicated to true."
+                f"it has replicas on the nodes {', '.join(map(str, replicas))}, and records written to one "
+                "replica are lost when another becomes leader. Write to a broker instead; or, if this "
+                "replica will be the leader, set the option allowReplicated to true."
             )
     return refusals
 
@@ -213,7 +214,10 @@ def _refusals(
 def _by_options(
     disk: DiskReader, layout: Layout, configs: TopicConfigs, options: WriteOptions
 ) -> dict[str, TopicTarget]:
-    """The topics that are here and whose partitions the options count; others are met as they come."""
+    """The topics in the directory whose partitions the options count.
+
+    Other topics are added when rows need them.
+    """
     targets = {}
     here = _live(layout)
     for name in sorted({key.topic for key in here}):
@@ -231,7 +235,7 @@ def _by_options(
 
 
 def _topic_id(disk: DiskReader, topic: str, layout: Layout, options: WriteOptions) -> UUID | None:
-    """The id that the topic's partitions here have, else the one in the options."""
+    """The id in the topic's partitions here, otherwise the one in the options."""
     wanted = options.topic_ids.get(topic)
     for entry in layout.partitions:
         if entry.topic_partition.topic == topic and entry.state is DirectoryState.LIVE:
