@@ -165,7 +165,7 @@ class Tally:
         staying = used[self._largest(self._slots[used])]
         self._fill(self._slots[staying], self._keys[staying])
 
-    def _largest(self, slots: kernel.Slots) -> NDArray[np.int64]:
+    def _largest(self, slots: kernel.TallySlots) -> NDArray[np.int64]:
         """Which of these stay: an eighth of the table with the most versions, another with the most bytes.
 
         What the largest of the others has may be missing from now on.
@@ -178,7 +178,7 @@ class Tally:
             self._missed[i] += slots[field][~kept].max(initial=0)
         return np.flatnonzero(kept)
 
-    def _fill(self, slots: kernel.Slots, keys: NDArray[np.uint8]) -> None:
+    def _fill(self, slots: kernel.TallySlots, keys: NDArray[np.uint8]) -> None:
         """Have these slots, and no others."""
         self._slots[:] = np.zeros(1, kernel.SLOT)[0]
         self._state[0] = len(slots)
