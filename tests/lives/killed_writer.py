@@ -217,7 +217,7 @@ class KillingDisk(Disk):
 # What is counted, by the words of the log.
 _DONE = [
     ("stratalog.manager.cleaner", re.compile("is clean up to"), "cleanings"),
-    ("stratalog.log.writing", re.compile("is rolled"), "rolls"),
+    ("stratalog.log.appender", re.compile("is rolled"), "rolls"),
     ("stratalog.log.deletion", re.compile("are deleted: by retention"), "deletions by retention"),
 ]
 

@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from stratalog.errors import CorruptRecordError
-from stratalog.log.flushing import FlushedLog
+from stratalog.log.cutter import Cutter
+from stratalog.log.folder import LogFolder
 from stratalog.log.log import Log
+from stratalog.log.roller import Roller
 from stratalog.manager.copies import Copies
 from stratalog.segment.segment import LogSegment
 from stratalog.segment.segment_files import SegmentFiles
@@ -27,49 +29,41 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 
 def start_lifts_the_recovery_point(patch: pytest.MonkeyPatch) -> None:
-    raise_start = Log._raise_start
+    raise_start = Cutter.raise_start
 
-    def lifting(log: Log, offset: int) -> bool:
-        is_news = raise_start(log, offset)
+    def lifting(cutter: Cutter, offset: int) -> bool:
+        is_news = raise_start(cutter, offset)
         if is_news:
-            log.recovery_point = max(log.recovery_point, offset)
+            flusher = cutter._flusher
+            flusher.recovery_point = max(flusher.recovery_point, offset)
         return is_news
 
-    patch.setattr(Log, "_raise_start", lifting)
+    patch.setattr(Cutter, "raise_start", lifting)
 
 
 def truncation_goes_from_the_lowest_segment_up(patch: pytest.MonkeyPatch) -> None:
-    def upwards(log: Log, segments: Sequence[LogSegment], reason: str) -> None:
+    def upwards(cutter: Cutter, segments: Sequence[LogSegment], reason: str) -> None:
         for segment in segments:
-            log._delete([segment], reason)
-            log._sync_names(())
+            cutter._folder.delete([segment], reason)
+            cutter._folder.sync_names(())
 
-    patch.setattr(Log, "_drop", upwards)
+    patch.setattr(Cutter, "_drop", upwards)
 
 
 def truncation_leaves_names_to_the_system(patch: pytest.MonkeyPatch) -> None:
-    def without_sync(log: Log, segments: Sequence[LogSegment], reason: str) -> None:
-        log._delete(list(reversed(segments)), reason)
+    def without_sync(cutter: Cutter, segments: Sequence[LogSegment], reason: str) -> None:
+        cutter._folder.delete(list(reversed(segments)), reason)
 
-    patch.setattr(Log, "_drop", without_sync)
-    patch.setattr(Log, "_settle", lambda log, _: log.epochs.flush())
+    patch.setattr(Cutter, "_drop", without_sync)
+    patch.setattr(Cutter, "_settle", lambda cutter, _: cutter._epochs.flush())
 
 
 def names_are_not_synced(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(FlushedLog, "_sync_names", lambda *_: None)
+    patch.setattr(LogFolder, "sync_names", lambda *_: None)
 
 
 def roll_does_not_wait(patch: pytest.MonkeyPatch) -> None:
-    begin_segment = Log._begin_segment
-
-    def at_once(log: Log, *arguments: Any) -> LogSegment:
-        follows_end, log._follows_end = log._follows_end, False
-        try:
-            return begin_segment(log, *arguments)
-        finally:
-            log._follows_end = follows_end
-
-    patch.setattr(Log, "_begin_segment", at_once)
+    patch.setattr(Roller, "_make_durable", lambda *_: None)
 
 
 def cleaning_goes_on_in_a_move(patch: pytest.MonkeyPatch) -> None:
@@ -86,7 +80,7 @@ def moved_log_takes_appends(patch: pytest.MonkeyPatch) -> None:
 
     def still_usable(log: Log, *arguments: Any) -> None:
         retire(log, *arguments)
-        log._refusal = None
+        log._guard.refusal = None
 
     patch.setattr(Log, "retire", still_usable)
 

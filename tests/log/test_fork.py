@@ -201,7 +201,7 @@ held, done = threading.Event(), threading.Event()
 
 def hold():
     with ExitStack() as stack:
-        locks = [log._lock, log.log._flush_lock, log.log._lock]
+        locks = [log._lock, log.log._guard.flush_lock, log.log._guard.lock]
         for lock in [*locks, *(found.renaming for found in log.log.segments), index_cache.shared._lock]:
             stack.enter_context(lock)
         held.set()

@@ -10,6 +10,7 @@ import pytest
 from stratalog.errors import DiskError, UsageError
 from stratalog.files.disk import Path
 from stratalog.files.simulated import SimulatedDisk
+from stratalog.log.appender import Appender
 from stratalog.log.log import Log
 from tests.log.model import Machine, batch, produced
 from tests.waiting import PATIENCE_S
@@ -55,7 +56,7 @@ def test_an_append_that_is_interrupted_fails_the_log(monkeypatch: pytest.MonkeyP
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(log, "_take_over", interrupted)
+    monkeypatch.setattr(Appender, "_take_over", interrupted)
     with pytest.raises(KeyboardInterrupt):
         log.append_as_leader(batch(b"b"), leader_epoch=0)
     monkeypatch.undo()

@@ -15,6 +15,7 @@ from stratalog.files.simulated import SimulatedDisk
 from stratalog.log.api.consume import consume
 from stratalog.log.log import Log
 from stratalog.log.origin import AppendOrigin
+from stratalog.log.reader import LogReader
 from stratalog.log.reading import AbortedTransaction, Isolation
 from stratalog.records.control import ControlType
 from tests.log.model import Machine, append_marker, batch, marker, produced
@@ -65,7 +66,7 @@ class Script:
 
 
 def disk_of(log: Log) -> SimulatedDisk:
-    disk = log._disk
+    disk = log._folder.disk
     assert isinstance(disk, SimulatedDisk)
     return disk
 
@@ -291,15 +292,15 @@ def test_a_failing_transaction_index_stops_the_log_with_its_data_in_place() -> N
 def test_a_transaction_that_is_aborted_while_a_read_begins_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     log = Machine().open()
     log.append_as_leader(batch(b"plain"), leader_epoch=0)
-    real = log._resolve_high_watermark
+    real = LogReader._resolve_high_watermark
 
-    def aborted_meanwhile() -> None:
+    def aborted_meanwhile(reader: LogReader) -> None:
         monkeypatch.undo()
         log.append_as_leader(produced(1, 0, b"aborted", transactional=True), leader_epoch=0)
         append_marker(log, 1, ABORT)
-        real()
+        real(reader)
 
-    monkeypatch.setattr(log, "_resolve_high_watermark", aborted_meanwhile)
+    monkeypatch.setattr(LogReader, "_resolve_high_watermark", aborted_meanwhile)
     found = log.read(0, 1000, isolation=COMMITTED)
 
     assert b"aborted" in found.records

@@ -29,12 +29,15 @@ from stratalog.files.names import (
     parse_segment_file,
 )
 from stratalog.files.reading import DiskReader
-from stratalog.log.deletion import delete_segments
 from stratalog.log.epochs import LeaderEpochFileCache
+from stratalog.log.folder import LogFolder
+from stratalog.log.guard import LogGuard
 from stratalog.log.kept_marks import KeptMarks
 from stratalog.log.log import Log
 from stratalog.log.log_end import clean_end
+from stratalog.log.marks import LogMarks
 from stratalog.log.offsets import OffsetMetadata
+from stratalog.log.parts import LogParts
 from stratalog.log.producers.manager import ProducerStateManager
 from stratalog.log.producers.rebuild import rebuild_producer_state
 from stratalog.log.roll import random_jitter_ms
@@ -85,19 +88,8 @@ def load(
     listing = list_partition(disk.list_sizes(name, _LOG), name)
     segments = LogSegments(_open_segments(disk, clock, name, config, listing))
     end_offset = clean_end(segments.active) if len(segments) else log_start_offset
-    epochs = LeaderEpochFileCache(
-        disk,
-        f"{name}{os.sep}{LEADER_EPOCH_CHECKPOINT}",
-        schedule=lambda task: scheduler.schedule("leader-epoch-cache-flush", task),
-    )
-    producers = ProducerStateManager(
-        disk,
-        name,
-        clock=clock,
-        producer_id_expiration_ms=config.producer_id_expiration_ms,
-        transaction_max_timeout_ms=config.transaction_max_timeout_ms,
-        snapshot_offsets=listing.snapshots,
-    )
+    epochs = _epochs_of(disk, scheduler, name)
+    producers = _producers_of(disk, clock, name, config, listing.snapshots)
     # From here on files are changed: what would not let the log be opened has been found by now.
     if before_change is not None:
         before_change()
@@ -105,53 +97,39 @@ def load(
         _delete_leftovers(disk, name, listing.others)
     if LEADER_EPOCH_CHECKPOINT not in listing.others:
         disk.create(epochs.path)  # empty until a leader is known, but there from the start, as Kafka has it
+    folder = LogFolder(disk, name, config, producers=producers, scheduler=scheduler, clock=clock)
     if end_offset < log_start_offset:
         # No record is left above the start: a truncation went into a batch, and the rest was deleted.
-        reason = f"the log ends at {end_offset}, before its start at {log_start_offset}"
-        delay_ms = config.file_delete_delay_ms
-        delete_segments(disk, scheduler, producers, tuple(segments), delay_ms=delay_ms, reason=reason)
-        segments.replace(())
-        epochs.clear_and_flush()
-        producers.truncate_fully_and_start_at(log_start_offset)
+        folder.delete(
+            tuple(segments), f"the log ends at {end_offset}, before its start at {log_start_offset}"
+        )
+        _forget_all(segments, epochs, producers, log_start_offset)
         disk.sync_directory(name)  # the new segment's name will say where the log starts, and no other
     if not len(segments):
-        # It may be new, and whoever made the directory may have died before its name was on the device.
-        disk.sync_directory(os.path.dirname(os.path.abspath(name)))  # noqa: PTH100, PTH120
-        segments.add(
-            LogSegment.create(disk, name, log_start_offset, config, clock, size=config.initial_file_size)
-        )
+        _sync_parent(disk, name)
+        size = config.initial_file_size
+        segments.add(LogSegment.create(disk, name, log_start_offset, config, clock, size=size))
         end_offset = log_start_offset
     active = segments.active
     end = OffsetMetadata(end_offset, active.base_offset, active.size)
     epochs.truncate_from_end(end.offset)
     epochs.truncate_from_start(log_start_offset)
     log_start_offset = max(log_start_offset, segments.first.base_offset)
-    _remove_strays(producers, segments)
-    rebuild_producer_state(
-        producers,
-        segments,
-        log_start_offset=log_start_offset,
-        end_offset=end.offset,
-        now_ms=clock(),
-        after_clean_shutdown=True,
-    )
+    _load_producers(producers, segments, log_start_offset, end_offset, clock())
     active.resize_indexes(config.segment_index_bytes)
-    return Log(
-        disk=disk,
-        clock=clock,
-        scheduler=scheduler,
-        directory=name,
+    folder.first_named = segments.first.base_offset
+    parts = LogParts(
         topic_partition=topic_partition,
-        config=config,
+        guard=LogGuard(folder),
+        folder=folder,
+        marks=LogMarks(segments, producers, log_start_offset, end, follows_end=high_watermark_follows_end),
         segments=segments,
         epochs=epochs,
         producers=producers,
-        log_start_offset=log_start_offset,
-        recovery_point=end.offset,
-        end=end,
-        high_watermark_follows_end=high_watermark_follows_end,
-        kept_marks=kept_marks,
+        scheduler=scheduler,
+        clock=clock,
     )
+    return Log(parts, config=config, recovery_point=end.offset, kept_marks=kept_marks)
 
 
 def list_partition(files: Mapping[str, int], directory: str) -> Listing:
@@ -215,11 +193,59 @@ def _open_segments(
         )
 
 
+def _epochs_of(disk: Disk, scheduler: Scheduler, directory: str) -> LeaderEpochFileCache:
+    return LeaderEpochFileCache(
+        disk,
+        f"{directory}{os.sep}{LEADER_EPOCH_CHECKPOINT}",
+        schedule=lambda task: scheduler.schedule("leader-epoch-cache-flush", task),
+    )
+
+
+def _producers_of(
+    disk: Disk, clock: Clock, directory: str, config: LogConfig, snapshots: list[int]
+) -> ProducerStateManager:
+    return ProducerStateManager(
+        disk,
+        directory,
+        clock=clock,
+        producer_id_expiration_ms=config.producer_id_expiration_ms,
+        transaction_max_timeout_ms=config.transaction_max_timeout_ms,
+        snapshot_offsets=snapshots,
+    )
+
+
+def _forget_all(
+    segments: LogSegments, epochs: LeaderEpochFileCache, producers: ProducerStateManager, start: int
+) -> None:
+    segments.replace(())
+    epochs.clear_and_flush()
+    producers.truncate_fully_and_start_at(start)
+
+
+def _sync_parent(disk: Disk, directory: str) -> None:
+    """A log may be new, and whoever made its directory may have died before its name was on the device."""
+    disk.sync_directory(os.path.dirname(os.path.abspath(directory)))  # noqa: PTH100, PTH120
+
+
 def _delete_leftovers(disk: Disk, directory: str, names: Iterable[str]) -> None:
     """Files that were to be deleted after their delay, when their process ended."""
     for name in names:
         if name.endswith(_DELETED) and parse_kraft_snapshot_file(name) is None:
             disk.delete(f"{directory}{os.sep}{name}")
+
+
+def _load_producers(
+    producers: ProducerStateManager, segments: LogSegments, start: int, end: int, now_ms: int
+) -> None:
+    _remove_strays(producers, segments)
+    rebuild_producer_state(
+        producers,
+        segments,
+        log_start_offset=start,
+        end_offset=end,
+        now_ms=now_ms,
+        after_clean_shutdown=True,
+    )
 
 
 def _remove_strays(producers: ProducerStateManager, segments: LogSegments) -> None:

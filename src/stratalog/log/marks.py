@@ -1,4 +1,4 @@
-"""The marks on a log: its end, the high watermark, the last stable offset.
+"""The marks on a log: its start, its end, the high watermark, the last stable offset.
 
 log_start_offset <= last_stable_offset <= high_watermark <= log_end_offset
 """
@@ -8,113 +8,141 @@ from __future__ import annotations
 from stratalog.errors import OffsetOutOfRangeError, UsageError
 from stratalog.limits import INT64_MAX
 from stratalog.log.offsets import OffsetMetadata, OffsetSnapshot
+from stratalog.log.producers.manager import ProducerStateManager
 from stratalog.log.reading import read
-from stratalog.log.state import LogState
+from stratalog.log.segments import LogSegments
 
 
-class LogMarks(LogState):
-    """How far a log goes, and up to where its records count."""
+class LogMarks:
+    """How far a log goes, and up to where its records count.
+
+    start <= last stable <= high watermark <= end, but for one case: a batch that the log's start lies in
+    begins before it, and a mark that is placed in that batch falls behind the start, as in Kafka.
+
+    The high watermark and the first unstable offset are published together: a reader of committed records
+    that saw a new one of the first and an old one of the second would read what is still open. With
+    `follows_end`, for a log without replicas, the high watermark is the end.
+
+    Whoever changes a mark holds the log's lock; reading one takes none.
+    """
+
+    __slots__ = (
+        "_lowest_end",
+        "_producers",
+        "_published",
+        "_segments",
+        "end",
+        "follows_end",
+        "log_start_offset",
+    )
+
+    def __init__(
+        self,
+        segments: LogSegments,
+        producers: ProducerStateManager,
+        log_start_offset: int,
+        end: OffsetMetadata,
+        *,
+        follows_end: bool = False,
+    ) -> None:
+        self.log_start_offset = log_start_offset
+        self.end = end
+        self.follows_end = follows_end
+        self._segments, self._producers = segments, producers
+        self._lowest_end = INT64_MAX  # that truncations have left since it was last asked for
+        high_watermark = end if follows_end else OffsetMetadata(log_start_offset)
+        self._published: tuple[OffsetMetadata, OffsetMetadata | None] = (high_watermark, None)
+        self.update_first_unstable()
 
     @property
-    def log_end_offset(self) -> int:
-        """The offset that the next record gets."""
-        return self._end.offset
+    def high_watermark(self) -> OffsetMetadata:
+        return self._published[0]
 
     @property
-    def high_watermark(self) -> int:
-        """Below it every record is known to all replicas that count."""
-        return self._high_watermark.offset
+    def last_stable(self) -> OffsetMetadata:
+        mark, unstable = self._published
+        return unstable if unstable is not None and unstable.offset < mark.offset else mark
 
-    @property
-    def last_stable_offset(self) -> int:
-        """Below it every transaction is decided."""
-        return self._last_stable().offset
-
-    def offset_snapshot(self) -> OffsetSnapshot:
+    def snapshot(self) -> OffsetSnapshot:
         """All marks of one moment, with their places."""
-        with self._lock:
-            self._resolve_high_watermark()
-            return OffsetSnapshot(self.log_start_offset, self._last_stable(), self._high_watermark, self._end)
+        self.resolve_high_watermark()
+        return OffsetSnapshot(self.log_start_offset, self.last_stable, self.high_watermark, self.end)
 
     def update_high_watermark(self, offset: int) -> int:
         """Set it, within the log, forwards or backwards; returns what it is now."""
-        with self._lock:
-            if offset < 0:
-                raise UsageError(f"a high watermark of {offset}: it is not negative.")
-            if offset >= self._end.offset:
-                self._set_high_watermark(self._end)
-            else:
-                self._set_high_watermark(OffsetMetadata(max(offset, self.log_start_offset)))
-            return self._high_watermark.offset
+        if offset < 0:
+            raise UsageError(f"a high watermark of {offset}: it is not negative.")
+        if offset >= self.end.offset:
+            self.set_high_watermark(self.end)
+        else:
+            self.set_high_watermark(OffsetMetadata(max(offset, self.log_start_offset)))
+        return self.high_watermark.offset
 
     def increment_high_watermark(self, offset: int) -> bool:
         """Move it forwards to an offset within the log; True if it moved."""
-        with self._lock:
-            if offset > self._end.offset:
-                raise UsageError(f"a high watermark of {offset}: the log ends at {self._end.offset}.")
-            self._resolve_high_watermark()
-            if offset <= self._high_watermark.offset:
-                return False
-            self._set_high_watermark(self._end if offset == self._end.offset else OffsetMetadata(offset))
-            return True
+        if offset > self.end.offset:
+            raise UsageError(f"a high watermark of {offset}: the log ends at {self.end.offset}.")
+        self.resolve_high_watermark()
+        if offset <= self.high_watermark.offset:
+            return False
+        self.set_high_watermark(self.end if offset == self.end.offset else OffsetMetadata(offset))
+        return True
 
     def take_lowest_end(self) -> int:
-        """The lowest offset that the log was truncated to since this was asked last, or a larger one.
+        """The lowest offset that the log was truncated to since this was asked last, or a larger one."""
+        lowest, self._lowest_end = self._lowest_end, INT64_MAX
+        return lowest
 
-        A copy that had more has records that the log has given up, though the log may be longer again.
-        """
-        with self._lock:
-            lowest, self._lowest_end = self._lowest_end, INT64_MAX
-            return lowest
-
-    def _set_end(self, end: OffsetMetadata) -> None:
-        self._end = end
+    def cut_end(self, end: OffsetMetadata) -> None:
+        """Move the end back, and with it every mark that would be above it."""
+        self.end = end
         self._lowest_end = min(self._lowest_end, end.offset)
-        self.recovery_point = min(self.recovery_point, end.offset)
-        if self._high_watermark.offset >= end.offset:
-            self._set_high_watermark(end)
+        if self.high_watermark.offset >= end.offset:
+            self.set_high_watermark(end)
 
-    @property
-    def _high_watermark(self) -> OffsetMetadata:
-        return self._marks[0]
+    def follow_end(self) -> None:
+        """The end has moved forwards, and the producers know it: so may the high watermark."""
+        mark = self._published[0]
+        if self.follows_end:
+            mark = self.end
+            self._producers.on_high_watermark_updated(mark.offset)
+        self._published = (mark, self._find_first_unstable())
 
-    def _set_high_watermark(self, mark: OffsetMetadata) -> None:
-        self.producers.on_high_watermark_updated(mark.offset)
-        self._marks = (mark, self._find_first_unstable())
+    def place_end(self, base_offset: int) -> None:
+        """The end lies in a new segment now; its offset stays."""
+        self.end = OffsetMetadata(self.end.offset, base_offset, 0)
+        if self.high_watermark.offset >= self.end.offset:
+            self.set_high_watermark(self.end)
 
-    def _resolve_high_watermark(self) -> None:
+    def set_high_watermark(self, mark: OffsetMetadata) -> None:
+        self._producers.on_high_watermark_updated(mark.offset)
+        self._published = (mark, self._find_first_unstable())
+
+    def resolve_high_watermark(self) -> None:
         """Find its place in the log, once; it moves to the first offset of a batch, as in Kafka since 4.0."""
-        if not self._high_watermark.is_resolved:
-            with self._lock:
-                self._set_high_watermark(self._placed(self._high_watermark.offset))
+        if not self.high_watermark.is_resolved:
+            self.set_high_watermark(self._placed(self.high_watermark.offset))
 
-    def _last_stable(self) -> OffsetMetadata:
-        mark, unstable = self._marks
-        return unstable if unstable is not None and unstable.offset < mark.offset else mark
-
-    def _update_first_unstable(self) -> None:
-        self._marks = (self._high_watermark, self._find_first_unstable())
+    def update_first_unstable(self) -> None:
+        """The producers' transactions or the log's start have changed."""
+        self._published = (self._published[0], self._find_first_unstable())
 
     def _find_first_unstable(self) -> OffsetMetadata | None:
-        unstable = self.producers.first_unstable_offset
+        unstable = self._producers.first_unstable_offset
         if unstable is not None and (not unstable.is_resolved or unstable.offset < self.log_start_offset):
             unstable = self._placed(max(unstable.offset, self.log_start_offset))
         return unstable
 
     def _placed(self, offset: int) -> OffsetMetadata:
-        """The offset with its place: that of the batch that holds it, or of the first one behind it.
-
-        A batch that the log's start lies in begins before it, and a mark in it falls behind the start, as in
-        Kafka.
-        """
+        """The offset with its place: that of the batch that holds it, or of the first one after it."""
         try:
             found = read(
-                self.segments,
+                self._segments,
                 offset,
                 1,
                 log_start_offset=self.log_start_offset,
-                end=self._end,
-                limit=self._end,
+                end=self.end,
+                limit=self.end,
             )
         except OffsetOutOfRangeError:
             return OffsetMetadata(offset)

@@ -11,6 +11,7 @@ erase_quarantine  erases from what recovery put into quarantine
 erase_selection   which records are erased: by key, by offset
 filter            what compaction keeps of a run of batches; the delete horizon
 groups            which neighbouring segments become one
+in_log            compacts an open log: flushes it before, changes it after
 offset_map        for each key the last offset at which it was written
 replace           swaps new segments for old ones, safe against a crash
 runs              a segment's records in runs, for both passes

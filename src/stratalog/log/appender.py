@@ -1,0 +1,228 @@
+"""What makes a log grow.
+
+A set of batches is first judged in pieces that change nothing, and only then written: `append.py` and
+`validation.py` check it and give offsets, `roll.py` says whether a new segment is due,
+`producers/analysis.py` finds duplicates and fences. Kafka: UnifiedLog.append
+"""
+
+from __future__ import annotations
+
+import logging
+
+from stratalog.config import LogConfig
+from stratalog.errors import (
+    DiskError,
+    IndexFullError,
+    RecordBatchTooLargeError,
+    SegmentOffsetOverflowError,
+    UnexpectedAppendOffsetError,
+)
+from stratalog.limits import INT32_MAX
+from stratalog.log.append import AppendInfo
+from stratalog.log.offsets import OffsetMetadata
+from stratalog.log.origin import AppendOrigin
+from stratalog.log.parts import LogParts
+from stratalog.log.producers.analysis import NO_CHANGES, ProducerChanges, analyze_producers, apply_changes
+from stratalog.log.producers.verification import VerificationGuard
+from stratalog.log.roll import RollParams, roll_reason
+from stratalog.log.roller import Roller
+from stratalog.log.validation import validate_and_assign_offsets
+from stratalog.records.kernels.walk import BatchTable
+from stratalog.segment.segment import LogSegment
+from stratalog.segment.txn_index import AbortedTxn
+
+logger = logging.getLogger(__name__)
+
+
+class Appender:
+    """Decides about a set of batches and writes it, under the log's lock.
+
+    Until the bytes are written nothing is changed but leader epochs, which may be ahead of the records and
+    never behind them, and a roll. When they are, the end of the log, the producers and the marks follow, in
+    this order. A disk that refuses in between, or Ctrl-C, fails the log: the caller sees to a DiskError.
+    """
+
+    __slots__ = (
+        "_clock",
+        "_epochs",
+        "_guard",
+        "_marks",
+        "_producers",
+        "_roller",
+        "_segments",
+        "_topic_partition",
+        "config",
+    )
+
+    def __init__(self, parts: LogParts, roller: Roller, config: LogConfig) -> None:
+        self.config = config
+        self._topic_partition, self._clock = parts.topic_partition, parts.clock
+        self._guard, self._marks, self._roller = parts.guard, parts.marks, roller
+        self._segments, self._epochs, self._producers = parts.segments, parts.epochs, parts.producers
+
+    def append(
+        self,
+        info: AppendInfo,
+        origin: AppendOrigin,
+        leader_epoch: int,
+        transaction_version: int,
+        guard: VerificationGuard,
+    ) -> AppendInfo:
+        """Write a set that `analyze` has checked; returns what was written, and where.
+
+        A batch that its producer has sent before is not written again: the offsets are those of then.
+        """
+        if origin.assigns_offsets:
+            info = self._with_offsets(info, origin, leader_epoch)
+            self._note_epoch(2, leader_epoch, info.first_offset)
+        else:
+            if info.first_known_offset < self._marks.end.offset:
+                raise UnexpectedAppendOffsetError(
+                    f"{self._topic_partition}: a set that begins at {info.first_known_offset} is appended "
+                    f"to a log that ends at {self._marks.end.offset}.",
+                    first_offset=info.first_known_offset,
+                    last_offset=info.last_offset,
+                )
+            if info.last_offset - info.first_known_offset > INT32_MAX:
+                # Gaps as wide as that are legal, but these batches need segments of their own.
+                raise SegmentOffsetOverflowError(
+                    self._segments.active.log_path, info.first_known_offset, info.last_offset
+                )
+            self._note_epochs(info.batches)
+        limit = self.config.segment_size
+        if info.size > limit:
+            raise RecordBatchTooLargeError(
+                f"a set of {info.size} bytes; segment.bytes of this topic is {limit}.",
+                size=info.size,
+                limit=limit,
+            )
+        segment = self._segment_for(info)
+        changes = NO_CHANGES
+        while True:
+            if info.has_producers:
+                changes = self._changes_of_producers(info, segment, origin, transaction_version, guard)
+                if changes.duplicate is not None:
+                    written = changes.duplicate
+                    return info._replace(first_offset=written.first_offset, last_offset=written.last_offset)
+            try:
+                if self._write(info, segment, changes):
+                    return info
+            except (DiskError, IndexFullError):
+                raise  # of the latter nothing is left in the file
+            except BaseException as error:
+                self._guard.fail_over(error)
+                raise
+            segment = self._roll_for(info)
+
+    def _write(self, info: AppendInfo, segment: LogSegment, changes: ProducerChanges) -> bool:
+        """Put the set into the segment, and all it changes into memory; False if an index is full."""
+        try:
+            segment.append(info.data, info.batches, info.last_offset)
+        except IndexFullError:
+            # It filled up inside the set, whose bytes are in the file already. Kafka leaves them.
+            segment.truncate_to(self._marks.end.offset)
+            if not segment.size:
+                raise  # not even an empty index has room
+            return False
+        # Forwards, so that none of the other marks has to go back with it.
+        self._marks.end = OffsetMetadata(info.last_offset + 1, segment.base_offset, segment.size)
+        self._take_over(changes, segment, info.last_offset + 1)
+        return True
+
+    def _changes_of_producers(
+        self,
+        info: AppendInfo,
+        segment: LogSegment,
+        origin: AppendOrigin,
+        transaction_version: int,
+        guard: VerificationGuard,
+    ) -> ProducerChanges:
+        return analyze_producers(
+            self._producers,
+            info.data,
+            info.batches,
+            origin=origin,
+            start=OffsetMetadata(self._marks.end.offset, segment.base_offset, segment.size),
+            transaction_version=transaction_version,
+            guard=guard,
+        )
+
+    def _with_offsets(self, info: AppendInfo, origin: AppendOrigin, leader_epoch: int) -> AppendInfo:
+        validated = validate_and_assign_offsets(
+            info,
+            next_offset=self._marks.end.offset,
+            config=self.config,
+            now_ms=self._clock(),
+            leader_epoch=leader_epoch,
+            origin=origin,
+        )
+        return AppendInfo(
+            validated.data,
+            validated.batches,
+            validated.first_offset,
+            validated.last_offset,
+            info.last_offset_of_first_batch,
+            leader_epoch,
+            validated.max_timestamp,
+            info.source_codec,
+            info.has_producers,
+        )
+
+    def _note_epochs(self, batches: BatchTable) -> None:
+        """Before the data, so that no record is ever on disk without its epoch."""
+        columns = (batches["magic"], batches["partition_leader_epoch"], batches["base_offset"])
+        magics, epochs, offsets = (column.tolist() for column in columns)
+        for i in range(len(epochs)):
+            # Only where the epoch changes: the first batch of each run starts it.
+            if i == 0 or epochs[i] != epochs[i - 1] or magics[i] != magics[i - 1]:
+                self._note_epoch(magics[i], epochs[i], offsets[i])
+
+    def _note_epoch(self, magic: int, epoch: int, base_offset: int) -> None:
+        if magic == 2:
+            latest = self._epochs.latest_entry
+            if latest is None or latest.epoch != epoch or base_offset < latest.start_offset:
+                self._epochs.assign(epoch, base_offset)
+        elif self._epochs.entries:
+            # Old formats know no epochs, so that nothing can be said of any from here on.
+            self._epochs.clear_and_flush()
+
+    def _take_over(self, changes: ProducerChanges, segment: LogSegment, end_offset: int) -> None:
+        """What the set has changed of the producers, now that it is in the segment."""
+        if changes is not NO_CHANGES:
+            apply_changes(self._producers, changes)
+            for completed in changes.completed:
+                stable = self._producers.last_stable_offset(completed)
+                if completed.is_aborted:
+                    segment.append_aborted(
+                        AbortedTxn(
+                            completed.producer_id, completed.first_offset, completed.last_offset, stable
+                        )
+                    )
+                self._producers.complete_txn(completed)
+        self._producers.update_map_end_offset(end_offset)
+        self._marks.follow_end()
+
+    def _segment_for(self, info: AppendInfo) -> LogSegment:
+        """The active segment, a new one if this set does not go into the old one."""
+        segment = self._segments.active
+        config = self.config
+        params = RollParams(
+            base_offset=segment.base_offset,
+            segment_size=segment.size,
+            index_full=segment.is_index_full,
+            waited_ms=segment.waited_ms(self._clock(), info.max_timestamp),
+            set_size=info.size,
+            last_offset=info.last_offset,
+        )
+        segment_ms = config.max_segment_ms - segment.roll_jitter_ms
+        reason = roll_reason(params, segment_bytes=config.segment_size, segment_ms=segment_ms)
+        if reason is None:
+            return segment
+        logger.debug("%s is rolled: %s", segment.log_path, reason.value)
+        return self._roll_for(info)
+
+    def _roll_for(self, info: AppendInfo) -> LogSegment:
+        """Begin the segment that this set goes into."""
+        # A v0 or v1 set does not tell its first offset; this base is as low as its last one allows.
+        first_offset = info.first_offset if info.first_offset >= 0 else info.last_offset - INT32_MAX
+        return self._roller.roll(max(first_offset, 0))

@@ -1,0 +1,90 @@
+"""How a log is closed: cleanly, or saved as far as it can be after a failure. Kafka: UnifiedLog.close"""
+
+from __future__ import annotations
+
+import logging
+
+from stratalog.errors import DiskError
+from stratalog.log.flusher import Flusher
+from stratalog.log.parts import LogParts
+
+logger = logging.getLogger(__name__)
+
+
+class Closer:
+    """Ends the use of a log, once. Whoever calls it holds both locks.
+
+    After a clean close all records, the producers' snapshot at the end and every name are on the device: a
+    clean-shutdown file that is written afterwards tells the truth.
+    """
+
+    __slots__ = ("_flusher", "_has_saved", "_parts")
+
+    def __init__(self, parts: LogParts, flusher: Flusher) -> None:
+        self._parts, self._flusher = parts, flusher
+        self._has_saved = False  # after a failure, all of it all the same
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether every record that was appended is on the device, though the log may have failed since."""
+        return self._has_saved or self._flusher.recovery_point >= self._parts.marks.end.offset
+
+    def close(self) -> None:
+        """Close cleanly, or let go where that cannot be: a failure is raised, a refusal is not."""
+        guard = self._parts.guard
+        if guard.is_closed:
+            return
+        if guard.refusal is not None:
+            self.close_handlers()
+            return
+        try:
+            if guard.failure is not None:
+                raise guard.failure
+            self._close()
+        except DiskError:
+            self._save_records()
+            self.close_handlers()
+            raise
+
+    def close_handlers(self) -> None:
+        """Let go without writing anything: the disk has failed."""
+        parts = self._parts
+        parts.guard.is_closed = True
+        parts.epochs.give_up()  # a flush of them may be scheduled
+        for segment in parts.segments:
+            segment.close_handlers()
+        parts.folder.disk.release(parts.folder.path)
+
+    def _close(self) -> None:
+        parts, folder = self._parts, self._parts.folder
+        with parts.guard.failing():
+            # One more than all records: an empty active segment's files too.
+            self._flusher.flush_up_to(parts.marks.end.offset + 1)
+            parts.epochs.flush()
+            parts.producers.take_snapshot()
+            for segment in parts.segments:
+                segment.close()
+            # Whoever writes a mark afterwards vouches for the names in it too.
+            folder.disk.sync_directory(folder.path)
+        parts.guard.is_closed = True
+        folder.disk.release(folder.path)
+
+    def _save_records(self) -> None:
+        """After a failure: bring to the device what was appended, if that still can be known to be there.
+
+        A sync that has failed once says nothing when it then succeeds: the system has dropped what it could
+        not write.
+        """
+        folder = self._parts.folder
+        end_offset = self._parts.marks.end.offset
+        unsaved = self._parts.segments.range(self._flusher.recovery_point, end_offset)
+        if self.is_saved or any(segment.has_failed_sync for segment in unsaved):
+            return
+        try:
+            for segment in unsaved:
+                segment.sync_log()
+            folder.disk.sync_directory(folder.path)
+        except DiskError as error:
+            logger.warning("%s is closed, and the device may not have all of it: %s", folder.path, error)
+        else:
+            self._has_saved = True

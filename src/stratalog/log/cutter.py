@@ -1,0 +1,198 @@
+"""What takes records off a log: at its start by retention and delete_records, at its end by truncation.
+
+Kafka: UnifiedLog.deleteOldSegments, maybeIncrementLogStartOffset, truncateTo
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stratalog.log.flusher import Flusher
+from stratalog.log.kept_marks import KeptMarks
+from stratalog.log.offsets import OffsetMetadata
+from stratalog.log.parts import LogParts
+from stratalog.log.producers.rebuild import rebuild_producer_state
+from stratalog.log.reading import out_of_range
+from stratalog.log.retention import Decision, Marks, Rule, decide, facts_of
+from stratalog.log.roller import Roller
+from stratalog.segment.segment import LogSegment
+
+
+class Cutter:
+    """Gives up records so that a crash in between leaves a log that is whole.
+
+    No mark on the device vouches for a record that goes: the start is written down before the files below it
+    are renamed, the recovery point is lowered before a file above it is changed. At the end of a log the last
+    segment goes first, and each is gone on the device before the next one goes, so that no hole is left.
+
+    `cuts_count` grows with each cut: whoever has read the log meanwhile may have seen records that are gone.
+    Truncation needs both locks of the log; retention takes them itself, as it waits for the device between.
+    """
+
+    __slots__ = (
+        "_clock",
+        "_epochs",
+        "_flusher",
+        "_folder",
+        "_guard",
+        "_kept_marks",
+        "_marks",
+        "_producers",
+        "_roller",
+        "_segments",
+        "cuts_count",
+    )
+
+    def __init__(
+        self, parts: LogParts, flusher: Flusher, roller: Roller, kept_marks: KeptMarks | None
+    ) -> None:
+        self.cuts_count = 0
+        self._kept_marks = kept_marks
+        self._guard, self._folder, self._marks = parts.guard, parts.folder, parts.marks
+        self._segments, self._epochs, self._producers = parts.segments, parts.epochs, parts.producers
+        self._flusher, self._roller, self._clock = flusher, roller, parts.clock
+
+    # At the start
+
+    @property
+    def start_to_keep(self) -> int | None:
+        """Where the log starts, if the names of the segments on the device do not say so."""
+        start = self._marks.log_start_offset
+        return start if start > self._folder.first_named else None
+
+    def keep_start(self) -> None:
+        """Bring the start of the log to the device. That of a tiered topic is kept elsewhere."""
+        if self._kept_marks is not None and not self._folder.config.remote_storage_enable:
+            with self._guard.failing():
+                self._kept_marks.keep_start(lambda: self.start_to_keep)
+
+    def raise_start(self, offset: int) -> bool:
+        """Move the start in memory, under the log's lock; True if that was news."""
+        marks = self._marks
+        if offset > marks.high_watermark.offset:
+            raise out_of_range(offset, marks.log_start_offset, marks.high_watermark.offset)
+        if offset <= marks.log_start_offset:
+            return False
+        marks.log_start_offset = offset
+        self._epochs.truncate_from_start(offset)
+        self._producers.on_log_start_offset_incremented(offset)
+        marks.update_first_unstable()
+        return True
+
+    def retention(self) -> tuple[Decision, ...]:
+        """What would become of each segment if old ones were deleted now, and why. Under the log's lock."""
+        marks = self._marks
+        offsets = Marks(marks.log_start_offset, marks.high_watermark.offset, marks.end.offset)
+        return decide(facts_of(self._segments), offsets, self._folder.config, self._clock())
+
+    def delete_old_segments(self) -> tuple[Decision, ...]:
+        """Delete the segments that the topic's limits do not keep; returns them, with the rule of each.
+
+        The start goes first. A reader that comes now is told that these offsets are gone; and after a power
+        cut, which may leave any of the old names, nothing below the start counts.
+        """
+        guard = self._guard
+        with guard.flush_lock:  # no other segment goes meanwhile
+            with guard.changing():
+                gone = [found for found in self.retention() if found.is_deleted]
+                if not gone:
+                    return ()
+                self.cuts_count += 1
+                if len(gone) == len(self._segments):
+                    self._roller.roll()  # a log is never without a segment
+                segments = tuple(self._segments)
+                self.raise_start(segments[len(gone)].base_offset)
+            self.keep_start()
+            with guard.changing(), guard.writing():
+                self._segments.remove(segments[: len(gone)])
+                for rule in Rule:
+                    going = [
+                        segment for segment, found in zip(segments, gone, strict=False) if found.rule is rule
+                    ]
+                    self._folder.delete(going, f"by {rule.value}")
+            with guard.failing():
+                self._folder.sync_names(())
+            self._folder.first_named = segments[len(gone)].base_offset
+            return tuple(gone)
+
+    # At the end
+
+    def truncate_to(self, offset: int) -> bool:
+        """Remove the batch that holds an offset, and all after it; False if there is none."""
+        if offset >= self._marks.end.offset:
+            self._epochs.truncate_from_end(self._marks.end.offset)
+            return False
+        if self._segments.first.base_offset > offset:
+            self.truncate_fully_and_start_at(offset)
+            return True
+        self._lower_marks(offset)
+        with self._guard.writing():
+            dropped = self._segments.above(offset)
+            self._segments.remove(dropped)
+            self._drop(dropped, "the log is truncated")
+            active = self._segments.active
+            active.truncate_to(offset)
+            active.sync_log()
+            self._marks.cut_end(OffsetMetadata(offset, active.base_offset, active.size))
+            self._epochs.truncate_from_end(offset)
+            self._marks.log_start_offset = min(offset, self._marks.log_start_offset)
+            self._rebuild_producers(offset)
+            self._settle(offset)
+        return True
+
+    def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
+        """Remove everything; the log goes on at an offset."""
+        self._lower_marks(offset)
+        with self._guard.writing():
+            self._drop(tuple(self._segments), "the log is emptied")
+            self._marks.log_start_offset = offset if log_start_offset is None else log_start_offset
+            # With no segment left the note alone says where the log goes on.
+            self._folder.first_named = -1
+            self.keep_start()
+            segment = self._folder.create_segment(offset)
+            self._segments.replace([segment])
+            self._marks.cut_end(OffsetMetadata(offset, segment.base_offset, 0))
+            self._epochs.clear()
+            self._producers.truncate_fully_and_start_at(offset)
+            self._rebuild_producers(offset)
+            self._marks.set_high_watermark(self._marks.end)
+            self._settle(offset)
+
+    def _lower_marks(self, offset: int) -> None:
+        """Before a record is cut off: nothing vouches for it any more, in memory or on the device."""
+        self.cuts_count += 1
+        self._flusher.lower(offset)
+        if self._kept_marks is not None:
+            self._kept_marks.lower(offset)
+
+    def _drop(self, segments: Sequence[LogSegment], reason: str) -> None:
+        """Give up segments at the end of the log, the last one first.
+
+        Each is gone on the device before the next one goes: else a later one could outlive it, and stand
+        behind a hole that nothing tells from a gap that compaction left.
+        """
+        for segment in reversed(segments):
+            self._folder.delete([segment], reason)
+            self._folder.sync_names(())
+
+    def _rebuild_producers(self, end_offset: int) -> None:
+        rebuild_producer_state(
+            self._producers,
+            self._segments,
+            log_start_offset=self._marks.log_start_offset,
+            end_offset=end_offset,
+            now_ms=self._clock(),
+        )
+        # Replayed transactions count as unreplicated. Kafka leaves those below the high watermark so until it
+        # moves again, and has a last stable offset of before the truncation up to then.
+        self._producers.on_high_watermark_updated(self._marks.high_watermark.offset)
+        self._marks.update_first_unstable()
+
+    def _settle(self, offset: int) -> None:
+        """Bring to the device what tells of a truncation, before a record can take the place of another."""
+        self._epochs.flush()
+        self._folder.sync_names([self._segments.active])
+        self._folder.first_named = self._segments.first.base_offset
+        self.keep_start()
+        if self._kept_marks is not None:
+            self._kept_marks.lower(offset)  # the high watermark may have been written down meanwhile

@@ -1,0 +1,129 @@
+"""The directory of one log: where it is, what files get which names, which names are on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import PurePath
+
+from stratalog.clock import Clock
+from stratalog.config import LogConfig
+from stratalog.files.disk import Disk
+from stratalog.files.names import LEADER_EPOCH_CHECKPOINT
+from stratalog.log.deletion import delete_segments
+from stratalog.log.epochs import LeaderEpochFileCache
+from stratalog.log.producers.manager import ProducerStateManager
+from stratalog.log.roll import random_jitter_ms
+from stratalog.log.scheduler import Scheduler
+from stratalog.log.segments import LogSegments
+from stratalog.segment.segment import LogSegment
+from stratalog.segment.segment_files import waiting_in
+
+
+class LogFolder:
+    """Where a log's files are, and how far the device knows their names.
+
+    A name is on the device when the directory was synced after it was given; `sync_names` knows which changes
+    are still to be synced. Segments and producer snapshots count the names of their own files.
+
+    `first_named` is the lowest base that a segment on the device may have: a segment that retention has
+    renamed is there until the directory is synced. It is -1 while no name says where the log starts.
+
+    The log's lock is held by whoever creates, deletes or renames; `sync_names` needs the flush lock or the
+    log's, and appends go on beside it.
+    """
+
+    __slots__ = (
+        "_changes_count",
+        "_clock",
+        "_producers",
+        "_scheduler",
+        "_synced_count",
+        "config",
+        "disk",
+        "first_named",
+        "path",
+    )
+
+    def __init__(
+        self,
+        disk: Disk,
+        path: str,
+        config: LogConfig,
+        *,
+        producers: ProducerStateManager,
+        scheduler: Scheduler,
+        clock: Clock,
+    ) -> None:
+        self.disk = disk
+        self.path = path
+        self.config = config
+        self.first_named = -1
+        self._producers, self._scheduler, self._clock = producers, scheduler, clock
+        # How often names were changed here, and how many of these changes the last sync covers; -1: no sync
+        # yet.
+        self._changes_count, self._synced_count = 0, -1
+
+    def create_segment(self, base_offset: int) -> LogSegment:
+        """A new segment with room for what the topic's settings preallocate."""
+        return LogSegment.create(
+            self.disk,
+            self.path,
+            base_offset,
+            self.config,
+            self._clock,
+            size=self.config.initial_file_size,
+            roll_jitter_ms=random_jitter_ms(self.config),
+        )
+
+    def delete(self, segments: Sequence[LogSegment], reason: str, *, with_snapshots: bool = True) -> None:
+        """Rename the files of these segments now and delete them after file.delete.delay.ms."""
+        try:
+            delete_segments(
+                self.disk,
+                self._scheduler,
+                self._producers if with_snapshots else None,
+                segments,
+                delay_ms=self.config.file_delete_delay_ms,
+                reason=reason,
+            )
+        finally:
+            self.note_change()
+
+    def note_change(self) -> None:
+        """A name was changed, or may have been: the next `sync_names` syncs the directory."""
+        self._changes_count += 1
+
+    def sync_names(self, segments: Sequence[LogSegment]) -> None:
+        """Return when the names of these segments' files are on the device, and all that was renamed.
+
+        A file without its name is lost, and one that gets its old name back may stand before others: a torn
+        one that retention had given up would end the log there. Appends go on, so each count is read first.
+        """
+        changes_count = self._changes_count + self._producers.snapshots.names_count
+        counts = [segment.names_count for segment in segments]
+        is_due = changes_count != self._synced_count or any(
+            count != segment.names_synced_count for segment, count in zip(segments, counts, strict=True)
+        )
+        if not is_due:
+            return
+        self.disk.sync_directory(self.path)
+        self._synced_count = changes_count
+        for segment, count in zip(segments, counts, strict=True):
+            segment.names_synced_count = count
+
+    def rename(self, path: str, segments: LogSegments, epochs: LeaderEpochFileCache) -> None:
+        """Give the directory another name, on the device when this returns; reads of its segments go on."""
+        with ExitStack() as held:
+            # A reader that finds a file's name gone waits for its segment, and then looks under the new one.
+            all_segments = [*segments, *waiting_in(self.disk, self.path)]
+            for segment in all_segments:
+                held.enter_context(segment.renaming)
+            self.disk.rename(self.path, path)
+            self.path = path
+            for segment in all_segments:
+                segment.update_directory(path)
+            self._producers.snapshots.move(path)
+            epochs.move_to(PurePath(path, LEADER_EPOCH_CHECKPOINT))
+            self.disk.sync_directory(PurePath(path).parent)
+            epochs.flush()  # a write that came in between found no directory

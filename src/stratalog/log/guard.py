@@ -1,0 +1,98 @@
+"""Who may touch a log: one thread at a time, while it is open and well, in the process that opened it."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+from stratalog.errors import DiskError, LogClosedError, StratalogError, WrongProcessError
+from stratalog.files.processes import Opener
+
+if TYPE_CHECKING:
+    from stratalog.log.folder import LogFolder
+
+
+class LogGuard:
+    """The two locks of a log, and the reason why it is not to be used any more.
+
+    `flush_lock` is taken before `lock` by whatever flushes or truncates: a flush counts only for what was
+    there all the time, and two of them never take each other's word for what is on the device. `lock` is held
+    for every change of memory; appends need no other.
+
+    A log that has failed stays failed: memory and disk may differ, so nothing more is written. `refusal` says
+    why a log can be read but not changed: it was moved, deleted, or inherited by a child process.
+    """
+
+    __slots__ = ("_folder", "_opener", "failure", "flush_lock", "is_closed", "lock", "refusal")
+
+    def __init__(self, folder: LogFolder) -> None:
+        self.flush_lock = threading.RLock()
+        self.lock = threading.RLock()
+        self.failure: DiskError | None = None
+        self.is_closed = False
+        self.refusal: Callable[[], StratalogError] | None = None
+        self._folder = folder
+        self._opener = Opener()
+
+    @property
+    def is_changeable(self) -> bool:
+        """Whether the log is open, well and this process's own."""
+        return self.failure is None and not self.is_closed and self.refusal is None
+
+    def start_over_in_child(self) -> None:
+        """After a fork: this process may only read, and the threads that hold locks are not here."""
+        self.refusal = partial(WrongProcessError, self._folder.path, self._opener.pid, os.getpid())
+        self.flush_lock, self.lock = threading.RLock(), threading.RLock()
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Hold the lock of a log that may be changed. A DiskError inside fails the log."""
+        with self.lock:
+            self.check_changeable()
+            with self.failing():
+                yield
+
+    @contextmanager
+    def failing(self) -> Iterator[None]:
+        """A DiskError inside fails the log."""
+        try:
+            yield
+        except DiskError as error:
+            if self.failure is None:  # the first one is the reason; later ones follow from it
+                self.failure = error
+            raise
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Any early end inside fails the log, Ctrl-C too: its files may differ from memory."""
+        try:
+            yield
+        except DiskError:
+            raise
+        except BaseException as error:
+            self.fail_over(error)
+            raise
+
+    def fail_over(self, error: BaseException) -> None:
+        """Fail the log because of an error that is not a DiskError."""
+        reason = f"it was interrupted while it was changed: {type(error).__name__}"
+        self.failure = DiskError(self._folder.path, reason)
+
+    def check_usable(self) -> None:
+        """Raise why the log can be neither read nor changed, if so."""
+        if self.failure is not None:
+            raise DiskError(
+                self._folder.path, f"the log has failed before: {self.failure}", self.failure.errno
+            )
+        if self.is_closed:
+            raise LogClosedError(self._folder.path) if self.refusal is None else self.refusal()
+
+    def check_changeable(self) -> None:
+        """As `check_usable`; a log with a `refusal` is refused too."""
+        self.check_usable()
+        if self.refusal is not None:
+            raise self.refusal()

@@ -1,0 +1,32 @@
+"""What the parts of one log share. Each part takes from it what it needs, and says what it may change."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from stratalog.clock import Clock
+from stratalog.files.names import TopicPartition
+from stratalog.log.epochs import LeaderEpochFileCache
+from stratalog.log.folder import LogFolder
+from stratalog.log.guard import LogGuard
+from stratalog.log.marks import LogMarks
+from stratalog.log.producers.manager import ProducerStateManager
+from stratalog.log.scheduler import Scheduler
+from stratalog.log.segments import LogSegments
+
+
+class LogParts(NamedTuple):
+    """The state of one log, as `loader.load` found it; whoever changes it holds a lock of the guard.
+
+    A tuple, as it takes a tenth of the time to make, and logs are opened by the hundred thousand.
+    """
+
+    topic_partition: TopicPartition
+    guard: LogGuard
+    folder: LogFolder
+    marks: LogMarks
+    segments: LogSegments
+    epochs: LeaderEpochFileCache
+    producers: ProducerStateManager
+    scheduler: Scheduler
+    clock: Clock

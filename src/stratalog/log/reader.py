@@ -1,0 +1,98 @@
+"""Reads of an open log, beside whatever changes it. Which bytes a read gets is decided in `reading.py`."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from typing import TypeVar
+
+from stratalog.errors import DiskError
+from stratalog.log.parts import LogParts
+from stratalog.log.reading import FetchedData, Isolation, check_passed_over, out_of_range, read
+from stratalog.log.segments import LogSegments
+from stratalog.log.timestamps import find_offset, first_not_before
+from stratalog.segment.search import TimestampAndOffset
+
+_T = TypeVar("_T")
+
+
+class LogReader:
+    """What is found in the segments of one moment. They stay readable, whatever is done to the log.
+
+    But only for file.delete.delay.ms: a read that was held up for longer starts again with the segments of
+    now. Takes no lock, but to find the place of a high watermark that nobody has looked for yet.
+    """
+
+    __slots__ = ("_epochs", "_guard", "_marks", "_segments")
+
+    def __init__(self, parts: LogParts) -> None:
+        self._guard, self._marks = parts.guard, parts.marks
+        self._segments, self._epochs = parts.segments, parts.epochs
+
+    def read(
+        self, start_offset: int, max_size: int, isolation: Isolation, *, min_one_message: bool
+    ) -> FetchedData:
+        """Whole batches from the one that holds start_offset on; max_size may cut the last of them."""
+        marks = self._marks
+
+        def look(segments: LogSegments) -> FetchedData | None:
+            end, start = marks.end, marks.log_start_offset
+            if start_offset < start:
+                raise out_of_range(start_offset, start, end.offset)  # before any mark is moved
+            if isolation is Isolation.LOG_END:
+                limit = end
+            else:
+                self._resolve_high_watermark()
+                limit = marks.high_watermark if isolation is Isolation.HIGH_WATERMARK else marks.last_stable
+            if not self._segments.is_as(segments):
+                return None  # the marks may have places in others
+            return read(
+                segments,
+                start_offset,
+                max_size,
+                log_start_offset=start,
+                end=end,
+                limit=limit,
+                min_one_message=min_one_message,
+                include_aborted=isolation is Isolation.TXN_COMMITTED,
+            )
+
+        while (found := self._looking(look)) is None:
+            pass
+        return found
+
+    def find_offset(self, timestamp: int) -> TimestampAndOffset | None:
+        """The first record that is not before the timestamp, or one of Kafka's special values (-1 to -6)."""
+        marks = self._marks
+        return self._looking(
+            lambda segments: find_offset(
+                segments, lambda: self._epochs.entries, timestamp, marks.log_start_offset, marks.end.offset
+            )
+        )
+
+    def first_not_before(self, timestamp: int) -> TimestampAndOffset | None:
+        """The first record that is not before a time, also where Kafka answers that there is none."""
+        marks = self._marks
+        return self._looking(lambda segments: first_not_before(segments, timestamp, marks.log_start_offset))
+
+    def check_passed_over(self, offset: int, stop_base: int) -> None:
+        """CorruptRecordError if what a read has passed over is not a gap (`reading.py`)."""
+        self._looking(lambda segments: check_passed_over(segments, offset, stop_base))
+
+    def _resolve_high_watermark(self) -> None:
+        if not self._marks.high_watermark.is_resolved:
+            with self._guard.lock:
+                self._marks.resolve_high_watermark()
+
+    def _looking(self, look: Callable[[LogSegments], _T]) -> _T:
+        while True:
+            self._guard.check_usable()
+            segments = self._segments.snapshot()
+            try:
+                return look(segments)
+            except DiskError as error:
+                if error.errno != errno.ENOENT:
+                    raise
+                self._guard.check_usable()
+                if self._segments.is_as(segments):
+                    raise

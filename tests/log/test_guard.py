@@ -1,0 +1,96 @@
+"""Who may touch a log: after a failure nobody, after a close nobody, after a move only readers."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from stratalog.errors import DiskError, LogClosedError, LogMovedError
+from stratalog.log.guard import LogGuard
+from tests.log.model import DIRECTORY, Machine
+
+
+@pytest.fixture
+def guard() -> LogGuard:
+    return LogGuard(Machine().open()._parts.folder)
+
+
+def refusal() -> DiskError:
+    return DiskError(DIRECTORY, "no space", errno.ENOSPC)
+
+
+def test_a_log_that_is_open_and_well_may_be_changed(guard: LogGuard) -> None:
+    with guard.changing():
+        pass
+
+    assert guard.is_changeable
+
+
+def test_what_the_disk_refuses_fails_the_log(guard: LogGuard) -> None:
+    error = refusal()
+    with pytest.raises(DiskError), guard.changing():
+        raise error
+
+    with pytest.raises(DiskError, match=r"failed before: .*no space") as raised:
+        guard.check_usable()
+    assert (guard.failure, guard.is_changeable, raised.value.errno) == (error, False, errno.ENOSPC)
+
+
+def test_the_first_failure_is_the_reason(guard: LogGuard) -> None:
+    first = refusal()
+    for error in (first, refusal()):
+        with pytest.raises(DiskError), guard.failing():
+            raise error
+
+    assert guard.failure is first
+
+
+def test_an_interrupt_while_files_are_written_fails_the_log(guard: LogGuard) -> None:
+    with pytest.raises(KeyboardInterrupt), guard.changing(), guard.writing():
+        raise KeyboardInterrupt
+
+    with pytest.raises(DiskError, match="interrupted while it was changed: KeyboardInterrupt"):
+        guard.check_usable()
+
+
+def test_an_interrupt_before_files_are_written_does_not(guard: LogGuard) -> None:
+    with pytest.raises(KeyboardInterrupt), guard.changing():
+        raise KeyboardInterrupt
+
+    assert guard.is_changeable
+
+
+def test_a_closed_log_is_neither_read_nor_changed(guard: LogGuard) -> None:
+    guard.is_closed = True
+
+    for check in (guard.check_usable, guard.check_changeable):
+        with pytest.raises(LogClosedError):
+            check()
+
+
+def test_a_log_that_was_moved_can_be_read_but_not_changed(guard: LogGuard) -> None:
+    guard.refusal = lambda: LogMovedError(DIRECTORY, "/other/orders-0")
+
+    guard.check_usable()
+    with pytest.raises(LogMovedError), guard.changing():
+        pass
+    assert not guard.is_changeable
+
+
+def test_a_log_that_was_moved_and_closed_says_that_it_was_moved(guard: LogGuard) -> None:
+    guard.refusal = lambda: LogMovedError(DIRECTORY, "/other/orders-0")
+    guard.is_closed = True
+
+    with pytest.raises(LogMovedError):
+        guard.check_usable()
+
+
+def test_a_child_process_does_not_wait_for_locks_of_threads_that_are_not_there(guard: LogGuard) -> None:
+    before = (guard.lock, guard.flush_lock)
+
+    guard.start_over_in_child()
+
+    assert guard.lock is not before[0]
+    assert guard.flush_lock is not before[1]
+    assert not guard.is_changeable
