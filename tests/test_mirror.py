@@ -19,6 +19,7 @@ MIRRORED = (
     "records/codecs",
     "records/internal",
     "records/kernels",
+    "segment",
 )
 
 # Modules without a test file of their own.
@@ -31,6 +32,8 @@ WITHOUT_TESTS = {
 # for all of the source, for the documents, or for the helpers of tests.
 SCENARIOS = {
     "records/test_fixtures.py": "every partition of real brokers, through all readers and the encoder",
+    "segment/test_crashes.py": "a segment on a disk that fails, or loses its power, at every step",
+    "segment/test_segment_threads.py": "a segment that one thread appends to while others flush and read it",
 }
 
 

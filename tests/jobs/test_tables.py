@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-import shutil
-import struct
 from pathlib import Path
 from typing import Any
 
@@ -13,55 +10,26 @@ import pyarrow as pa
 import pytest
 
 import stratalog
-from stratalog.errors import CorruptRecordError, UsageError
+from stratalog.errors import UsageError
 from stratalog.jobs.metadata_snapshot import plan_table, read_table_task
 from stratalog.jobs.reading.options import TABLE_TOPICS, ReadOptions
 from stratalog.jobs.reading.plan import plan_read
 from stratalog.jobs.reading.read import read_task
 from stratalog.jobs.tables import COMMON, SOURCE_COLUMNS, TABLES, decoded
 from stratalog.records.control import ControlType
+from tests.jobs.decoded import FIXTURES, dumped_parts, parts, table_in
 from tests.log.model import append_marker, produced
 
 STATES = ("clean", "killed")
-FIXTURES = Path(__file__).parent.parent / "fixtures" / "kafka-4.3.1"
-SNAPSHOT, SNAPSHOT_END = "00000000000000000050-0000000001.checkpoint", 50
-RECORD = re.compile(r"\| offset: (\d+) CreateTime: (\d+) .*? headerKeys: \[\] (.*)")
 
 
 def table(name: str, state: str, **options: str) -> list[dict[str, Any]]:
     return table_in(FIXTURES / state / "logs", name, **options)
 
 
-def table_in(logs: Path, name: str, **options: str) -> list[dict[str, Any]]:
-    asked = ReadOptions.parse({"path": str(logs), "decode": name, **options})
-    columns = list(TABLES[name].schema.names)
-    return [
-        row
-        for task in plan_table(asked)
-        for batch in decoded(TABLES[name], read_table_task(task, SOURCE_COLUMNS), columns)
-        for row in batch.to_pylist()
-    ]
-
-
 def printed(name: str, state: str) -> dict[int, str]:
     """What the tool printed behind each offset of the log; snapshots come behind the log in the dump."""
     return dumped_parts(name, state)[0]
-
-
-def dumped_parts(name: str, state: str) -> list[dict[int, str]]:
-    """The same of the log, and of each snapshot."""
-    text = (FIXTURES / state / "dump" / f"{TABLE_TOPICS[name]}-0.decoded.txt").read_text("utf-8")
-    return [
-        {int(match[1]): match[3] for match in RECORD.finditer(part)} for part in text.split(".checkpoint\n")
-    ]
-
-
-def parts(text: str) -> tuple[Any, Any]:
-    """(key, payload) of a dumped line, without what says their type and version."""
-    match = re.fullmatch(r"(?:key: (.*?) )?payload: (.*)", text)
-    assert match is not None
-    key = json.loads(match[1])["data"] if match[1] else None
-    return key, None if match[2] == "<DELETE>" else json.loads(match[2])["data"]
 
 
 @pytest.mark.parametrize("state", STATES)
@@ -178,72 +146,6 @@ def test_a_record_that_cannot_be_decoded_is_a_row_that_says_why() -> None:
 
     assert [row["kind"] for row in rows.to_pylist()] == ["unknown"] * 3
     assert all(row["problem"] for row in rows.to_pylist())
-
-
-@pytest.fixture
-def cut_metadata(tmp_path: Path) -> Path:
-    """A log of metadata that a controller has cut off below its snapshot: (its directory's path)."""
-    source = FIXTURES / "killed" / "logs" / "__cluster_metadata-0"
-    copy = tmp_path / source.name
-    copy.mkdir()
-    shutil.copy(source / SNAPSHOT, copy)
-    data, position = (source / f"{0:020d}.log").read_bytes(), 0
-    while struct.unpack_from(">q", data, position)[0] < SNAPSHOT_END:
-        position += 12 + int(struct.unpack_from(">i", data, position + 8)[0])
-    (base,) = struct.unpack_from(">q", data, position)
-    (copy / f"{base:020d}.log").write_bytes(data[position:])
-    return tmp_path
-
-
-@pytest.mark.parametrize("asked", [{}, {"assign": '{"__cluster_metadata": [0]}'}], ids=["all", "assigned"])
-@pytest.mark.parametrize("control", ["true", "false"])
-def test_a_log_of_metadata_without_its_beginning_goes_on_from_a_snapshot(
-    cut_metadata: Path, control: str, asked: dict[str, str]
-) -> None:
-    rows = table_in(cut_metadata, "cluster_metadata", includeControl=control, **asked)
-
-    of_log, of_snapshot = dumped_parts("cluster_metadata", "killed")
-    expected = [(SNAPSHOT_END - 1, text) for text in of_snapshot.values()]
-    expected += [(offset, text) for offset, text in of_log.items() if offset >= SNAPSHOT_END]
-    if control == "false":
-        expected = [(offset, text) for offset, text in expected if "payload: " in text]
-    assert [row["offset"] for row in rows] == [offset for offset, _ in expected]
-    for row, (_, text) in zip(rows, expected, strict=True):
-        assert row["problem"] is None
-        if "payload: " in text:
-            assert json.loads(row["value"]) == parts(text)[1]
-        else:
-            assert json.loads(row["value"]) == json.loads(text.partition(" ")[2])
-
-
-def test_a_snapshot_alone_is_a_table(cut_metadata: Path) -> None:
-    next((cut_metadata / "__cluster_metadata-0").glob("*.log")).unlink()
-
-    rows = table_in(cut_metadata, "cluster_metadata")
-
-    _, of_snapshot = dumped_parts("cluster_metadata", "killed")
-    assert len(rows) == sum("payload: " in text for text in of_snapshot.values())
-
-
-def test_offsets_that_are_asked_for_are_those_of_the_log(cut_metadata: Path) -> None:
-    starting = f'{{"__cluster_metadata": {{"0": {SNAPSHOT_END + 50}}}}}'
-
-    rows = table_in(cut_metadata, "cluster_metadata", startingOffsets=starting)
-
-    assert min(row["offset"] for row in rows) >= SNAPSHOT_END + 50
-
-
-def test_a_damaged_snapshot_is_named(cut_metadata: Path) -> None:
-    snapshot = cut_metadata / "__cluster_metadata-0" / SNAPSHOT
-    data = bytearray(snapshot.read_bytes())
-    data[len(data) // 2] ^= 0xFF
-    snapshot.write_bytes(data)
-
-    with pytest.raises(CorruptRecordError, match=r"offset 50.*onCorruption=skip") as caught:
-        table_in(cut_metadata, "cluster_metadata")
-    assert caught.value.path == str(snapshot)
-    rows = table_in(cut_metadata, "cluster_metadata", onCorruption="skip")
-    assert min(row["offset"] for row in rows) >= SNAPSHOT_END - 1
 
 
 def test_rows_can_be_counted_without_a_column() -> None:

@@ -12,8 +12,10 @@ from stratalog.files.disk import Disk
 from stratalog.records.build import BatchOptions, Record, build_batch
 from stratalog.records.compression import Codec
 from stratalog.records.control import ControlType, EndTxnMarker
+from stratalog.records.reader import read_batches
 from stratalog.records.walk import walk_batches
 from stratalog.segment.segment import LogSegment
+from stratalog.segment.segment_reading import FetchedRange
 
 NOW = 1_700_000_000_000
 
@@ -191,3 +193,22 @@ class History:
 
 def joined(batches: Sequence[bytes]) -> bytes:
     return b"".join(batches)
+
+
+def offsets_in(segment: LogSegment, found: FetchedRange | None) -> list[int]:
+    assert found is not None
+    data = segment.read_bytes(found.position, found.size)
+    return [record.offset for batch in read_batches(data) for record in batch]
+
+
+class CountingDisk(Disk):
+    """Counts what is asked of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+
+    def __getattribute__(self, name: str) -> object:
+        if not name.startswith("_") and name != "asked":
+            self.asked.append(name)
+        return super().__getattribute__(name)

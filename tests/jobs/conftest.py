@@ -1,0 +1,25 @@
+"""A segment that a broker wrote, and what Kafka read in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.jobs.walking import ROLLED
+
+
+@pytest.fixture
+def segment(tmp_path: Path) -> Path:
+    """A copy of a segment that a broker wrote."""
+    copy = tmp_path / "rolled-0" / ROLLED.logs[0].name
+    copy.parent.mkdir()
+    copy.write_bytes(ROLLED.logs[0].read_bytes())
+    return copy
+
+
+@pytest.fixture
+def batches(segment: Path) -> list[dict[str, Any]]:
+    """What Kafka read in it."""
+    return list(ROLLED.batches(segment))
