@@ -39,7 +39,7 @@ def dump(capture: pytest.CaptureFixture[bytes], *arguments: str | Path) -> Dumpe
 def expected_lines(kafka: str, folder: Path) -> str:
     """The tool's output without the entries that it makes of the zeros of a preallocated index.
 
-    docs/dump-differences.md, "It takes zeros for zeros".
+    docs/dump-differences.md, "It recognises zeros".
     """
     for name in padded_indexes(kafka, folder):
         offset = int(Path(name).name.partition(".")[0])
