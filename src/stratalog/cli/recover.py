@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import click
@@ -11,6 +10,7 @@ from stratalog.cli.broker import BrokerFiles
 from stratalog.cli.options import config_option, directories_argument, dry_run_option, topic_settings_option
 from stratalog.cli.output import ExitCode, Output, output_options
 from stratalog.errors import UsageError
+from stratalog.files.paths import absolute_path
 
 _DIRECTORY = click.Path(exists=True, file_okay=False)
 
@@ -76,9 +76,9 @@ def recover(
         keep_open_transactions=keep_open_transactions,
         process_crash=process_crash,
         readers=readers,
-        quarantine=None if quarantine is None else os.path.abspath(quarantine),  # noqa: PTH100
+        quarantine=None if quarantine is None else absolute_path(quarantine),
         keeps_cuts=not no_quarantine,
-        work_dir=None if work_dir is None else os.path.abspath(work_dir),  # noqa: PTH100
+        work_dir=None if work_dir is None else absolute_path(work_dir),
     )
     with output.progress() as on_progress:
         report = recover_log_directories(broker.directories, options, on_progress=on_progress)

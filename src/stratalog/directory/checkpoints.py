@@ -25,6 +25,7 @@ from stratalog.files.names import (
     REPLICATION_OFFSET_CHECKPOINT,
     TopicPartition,
 )
+from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 from stratalog.log.checkpoint_file import OffsetCheckpointFile
 from stratalog.log.kept_marks import KeptMarks
@@ -41,7 +42,7 @@ class Checkpoint:
         self.problem: Problem | None = None
         self.takes_offline = False  # a broker's directory, by what was wrong with it
         self._disk = disk
-        self._file = OffsetCheckpointFile(disk, f"{directory}{os.sep}{name}")
+        self._file = OffsetCheckpointFile(disk, join_path(directory, name))
 
     @property
     def path(self) -> str:

@@ -20,6 +20,7 @@ import os
 from stratalog.errors import DiskError
 from stratalog.files.disk import Path
 from stratalog.files.names import CLEAN_SHUTDOWN, parse_number
+from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 from stratalog.limits import INT64_MAX, INT64_MIN
 
@@ -31,7 +32,7 @@ class CleanShutdownFile:
     """The file of one log directory, or of a log that is by itself, for reading."""
 
     def __init__(self, disk: DiskReader, directory: Path) -> None:
-        self.path = os.path.join(os.fspath(directory), CLEAN_SHUTDOWN)  # noqa: PTH118
+        self.path = join_path(os.fspath(directory), CLEAN_SHUTDOWN)
         self._disk = disk
 
     def exists(self) -> bool:

@@ -16,13 +16,13 @@ Why: docs/decisions/0012-epoch-of-the-clean-shutdown-file.md.
 from __future__ import annotations
 
 import json
-import os
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from stratalog.directory.clean_shutdown import CleanShutdownFile, format_clean_shutdown
 from stratalog.errors import DiskError
 from stratalog.files.disk import Disk
+from stratalog.files.paths import join_path
 
 NOTE = "stratalog-session.json"
 _VERSION = 0
@@ -45,7 +45,7 @@ class CleanState:
 
     def __init__(self, disk: Disk, directory: str) -> None:
         self.file = CleanShutdownFile(disk, directory)
-        self.path = f"{directory}{os.sep}{NOTE}"
+        self.path = join_path(directory, NOTE)
         self.note = Note()
         self._disk = disk
         self._directory = directory

@@ -25,6 +25,7 @@ from stratalog.files.names import (
     parse_kraft_snapshot_file,
     parse_segment_file,
 )
+from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 from stratalog.log.partition_metadata import topic_id_from_text
 from stratalog.records.internal import decode_internal
@@ -97,11 +98,11 @@ def read_cluster_metadata(disk: DiskReader, partition_directory: Path) -> Cluste
     try:
         if snapshots:
             newest = max(snapshots)
-            for batch in _batches(disk, f"{root}{os.sep}{newest.name}"):
+            for batch in _batches(disk, join_path(root, newest.name)):
                 changes.apply(batch, 0)
             metadata.end_offset = newest.end_offset
         for base_offset in _segments_from(metadata.end_offset, [entry.name for entry in entries]):
-            for batch in _batches(disk, f"{root}{os.sep}{base_offset:020d}{FileKind.LOG.value}"):
+            for batch in _batches(disk, join_path(root, f"{base_offset:020d}{FileKind.LOG.value}")):
                 if batch.facts.last_offset >= metadata.end_offset:
                     changes.apply(batch, metadata.end_offset)
                     metadata.end_offset = batch.facts.last_offset + 1

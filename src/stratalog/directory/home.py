@@ -51,6 +51,7 @@ from stratalog.files.names import (
     parse_partition_directory,
     parse_segment_file,
 )
+from stratalog.files.paths import absolute_path, last_name, parent_path
 from stratalog.files.reading import DiskReader
 from stratalog.limits import INT64_MAX
 from stratalog.log.api.view import LogView
@@ -94,7 +95,7 @@ class LogHome:
 
     @property
     def _name(self) -> str:
-        return os.path.basename(self.directory)  # noqa: PTH119
+        return last_name(self.directory)
 
     @property
     def _is_lone(self) -> bool:
@@ -115,7 +116,7 @@ class LogHome:
             check_topic_name(found.topic_partition.topic)
             if home is None:  # else it is made when its log directory is locked
                 # Before anything is made there: a broker would take the directory for a partition.
-                _check_unlocked(os.path.dirname(directory))  # noqa: PTH120
+                _check_unlocked(parent_path(directory))
                 make_directories(disk, str(directory))
         elif status.kind is not EntryKind.DIRECTORY:
             raise UsageError(f"{path} is not a directory.")
@@ -241,7 +242,7 @@ class LogHome:
                 return
             self._locks.release()
         real = os.path.realpath(self.directory)
-        if home == os.path.dirname(real) and os.path.basename(real) != self._name:  # noqa: PTH119, PTH120
+        if home == parent_path(real) and last_name(real) != self._name:
             raise UsageError(f"{self.directory} is a link to {real}, which has another name: open that one.")
         session = Session([home], unclean=Unclean.REFUSE, appends=True, or_else="", disk=self._disk)
         session.open()
@@ -275,8 +276,8 @@ class LogHome:
         from stratalog.log.recovery.quarantine import Quarantine  # only for those who need it
         from stratalog.log.recovery.run import recover_partition
 
-        beside = os.path.dirname(self.directory)  # noqa: PTH120
-        place = beside if quarantine is None else os.path.abspath(quarantine)  # noqa: PTH100
+        beside = parent_path(self.directory)
+        place = beside if quarantine is None else absolute_path(quarantine)
         with ExitStack() as held:
             if place != beside:
                 make_directories(self._disk, place)
@@ -320,7 +321,7 @@ class LogHome:
 
 def _parents_of(directory: str) -> list[str]:
     """The directory that a partition is in, by its name; and if that is a link, the one it really is in."""
-    named, real = os.path.dirname(directory), os.path.dirname(os.path.realpath(directory))  # noqa: PTH120
+    named, real = parent_path(directory), parent_path(os.path.realpath(directory))
     return [named] if os.path.realpath(named) == real else [named, real]
 
 

@@ -44,6 +44,7 @@ from stratalog.files.names import (
     TopicPartition,
     parse_partition_directory,
 )
+from stratalog.files.paths import absolute_path, join_path, parent_path
 from stratalog.files.reading import DiskReader
 from stratalog.records.internal_topics import CLUSTER_METADATA
 
@@ -97,12 +98,12 @@ class DirectoryKind:
         match self.kind:
             case Kind.PARENT:
                 count = len(self.reasons)
-                paths = ", ".join(os.path.join(self.path, name) for name in self.reasons)  # noqa: PTH118
+                paths = ", ".join(join_path(self.path, name) for name in self.reasons)
                 if count == 1:
                     return f"it has a log directory in it: name that one: {paths}."
                 return f"it has {count} log directories in it: name them: {paths}."
             case Kind.PARTITION:
-                above = os.path.dirname(os.path.abspath(self.path))  # noqa: PTH100, PTH120
+                above = parent_path(absolute_path(self.path))
                 return f"it is the directory of one partition. Name the log directory that it is in: {above}."
             case Kind.EMPTY:
                 what = f"it has only {LOST_AND_FOUND} in it" if self.reasons else "it is empty"
@@ -158,7 +159,7 @@ def keeps_its_partitions(disk: DiskReader, directory: str) -> bool:
 
 
 def _first_of(disk: DiskReader, directory: str, names: Sequence[str]) -> str | None:
-    return next((name for name in names if disk.exists(f"{directory}{os.sep}{name}")), None)
+    return next((name for name in names if disk.exists(join_path(directory, name))), None)
 
 
 def _by_listing(disk: DiskReader, root: str) -> DirectoryKind:
@@ -168,7 +169,7 @@ def _by_listing(disk: DiskReader, root: str) -> DirectoryKind:
         for entry in entries
         if entry.kind is EntryKind.DIRECTORY and entry.name not in (LOST_AND_FOUND, REMOTE_LOG_INDEX_CACHE)
     ]
-    inside = {name: _look_into(disk, f"{root}{os.sep}{name}", name) for name in sorted(folders)}
+    inside = {name: _look_into(disk, join_path(root, name), name) for name in sorted(folders)}
 
     def these(wanted: _Inside) -> tuple[str, ...]:
         return tuple(name for name, found in inside.items() if found is wanted)
@@ -215,7 +216,7 @@ def _look_into(disk: DiskReader, path: str, name: str) -> _Inside:
         # A log by itself that was killed before its first segment has such a file too, and no folder.
         return _Inside.LOG_DIRECTORY if folders or not is_named else _Inside.PARTITION
     for folder in [folder for folder in folders if _is_partition_name(folder)][:_MOST_LOOKED_INTO]:
-        below = _entries(disk, f"{path}{os.sep}{folder}")
+        below = _entries(disk, join_path(path, folder))
         if any(_is_of_a_partition(entry.name) for entry in below if entry.kind is not EntryKind.DIRECTORY):
             return _Inside.LOG_DIRECTORY
     if folders or any(file != LOCK for file in files) or not is_named:

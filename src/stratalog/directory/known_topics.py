@@ -8,7 +8,6 @@ or from a file that names the topic. Kafka: LogConfig.fromProps, LogManager.isSt
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,6 +17,7 @@ from stratalog.directory.cluster_metadata import ClusterMetadata
 from stratalog.directory.layout import PartitionEntry
 from stratalog.directory.node import find_node
 from stratalog.directory.topic_configs import parse_topics
+from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 from stratalog.log.partition_metadata import topic_id_of
 
@@ -71,7 +71,7 @@ class KnownTopics:
             return f"the cluster's metadata cannot be read to its end: {metadata.problem} {_ASK}."
         if topic not in metadata.topics:
             return f"the cluster's metadata does not know the topic. {_ASK}."
-        topic_id = topic_id_of(self._disk, f"{directory}{os.sep}{entry.name}")
+        topic_id = topic_id_of(self._disk, join_path(directory, entry.name))
         stray = self._node.stray_reason(entry.topic_partition, topic_id)
         if stray is not None:
             return f"a broker would set it aside as stray: {stray}. {_ASK}."

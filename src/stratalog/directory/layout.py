@@ -30,6 +30,7 @@ from stratalog.files.names import (
     TopicPartition,
     parse_partition_directory,
 )
+from stratalog.files.paths import join_path, parent_path
 from stratalog.files.reading import DiskReader
 from stratalog.records.internal_topics import CLUSTER_METADATA
 
@@ -76,7 +77,7 @@ class Layout(NamedTuple):
     links: tuple[str, ...] = ()
 
     def path(self, entry: PartitionEntry) -> str:
-        return f"{self.directory}{os.sep}{entry.name}"
+        return join_path(self.directory, entry.name)
 
 
 def classify(disk: DiskReader, directory: Path) -> Layout:
@@ -136,7 +137,7 @@ def find_duplicates(entries: Iterable[tuple[str, PartitionEntry]]) -> list[Probl
     first: dict[tuple[TopicPartition, DirectoryState], str] = {}
     problems = []
     for directory, entry in entries:
-        path = f"{directory}{os.sep}{entry.name}"
+        path = join_path(directory, entry.name)
         other = first.setdefault((entry.topic_partition, entry.state), path)
         if other != path:
             words = f"{entry.topic_partition} is also in {other}"
@@ -152,7 +153,7 @@ def find_aliases(disk: DiskReader, entries: Iterable[tuple[str, PartitionEntry]]
     first: dict[FileId, str] = {}
     aliases = {}
     for directory, entry in entries:
-        path = f"{directory}{os.sep}{entry.name}"
+        path = join_path(directory, entry.name)
         status = disk.status(path)
         if status is not None and (other := first.setdefault(status.id, path)) != path:
             aliases[path] = other
@@ -163,7 +164,7 @@ def make_directories(disk: Disk, directory: str) -> None:
     """Make a directory, and those above it, if need be; on the device when this returns."""
     if disk.exists(directory):
         return
-    parent = os.path.dirname(directory)  # noqa: PTH120
+    parent = parent_path(directory)
     if parent and parent != directory:
         make_directories(disk, parent)
     disk.make_directory(directory)

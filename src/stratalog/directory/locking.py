@@ -17,6 +17,7 @@ from stratalog.directory.lone_logs import check_lone_logs
 from stratalog.errors import LogDirLockedError
 from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock
+from stratalog.files.paths import join_path
 
 MakeLock = Callable[[str], DirectoryLock]
 
@@ -99,7 +100,7 @@ def lock_log_directory(locks: Locks, disk: Disk, directory: str) -> Locked:
         locks.take()
         layout = classify(disk, directory)
         with_locks = check_lone_logs(layout)  # whoever opens one now sees this lock
-        places = {os.path.realpath(f"{directory}{os.sep}{name}") for name in layout.links}
+        places = {os.path.realpath(join_path(directory, name)) for name in layout.links}
         for place in sorted(places):
             locks.take_after_trial(place)
     except BaseException:  # an interrupt too: nobody else could let go of the locks

@@ -17,13 +17,13 @@ The byte in `.lock` is only a length: no block is allocated for it, so it can be
 from __future__ import annotations
 
 import logging
-import os
 
 from stratalog.directory.clean_shutdown import UNKNOWN_EPOCH
 from stratalog.directory.clean_state import CleanState
 from stratalog.errors import CorruptCheckpointError
 from stratalog.files.disk import Disk
 from stratalog.files.names import LOCK, LOG_START_OFFSET_CHECKPOINT, TopicPartition
+from stratalog.files.paths import join_path
 from stratalog.log.checkpoint_file import OffsetCheckpointFile
 
 logger = logging.getLogger(__name__)
@@ -36,10 +36,10 @@ class LoneFiles:
         self._disk = disk
         self._directory = directory
         self._topic_partition = topic_partition
-        self._lock_path = f"{directory}{os.sep}{LOCK}"
+        self._lock_path = join_path(directory, LOCK)
         self._state = CleanState(disk, directory)
         self.clean_shutdown_path = self._state.file.path
-        self._start_path = f"{directory}{os.sep}{LOG_START_OFFSET_CHECKPOINT}"
+        self._start_path = join_path(directory, LOG_START_OFFSET_CHECKPOINT)
 
     def exist(self) -> bool:
         """Whether the log was by itself, and no log directory has taken it over since."""

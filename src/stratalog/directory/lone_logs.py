@@ -7,7 +7,6 @@ first; where both come at once, the log's lock is on trial and the directory's s
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection
 
 from stratalog.directory.layout import Layout, PartitionEntry, classify
@@ -16,6 +15,7 @@ from stratalog.errors import StratalogError
 from stratalog.files.disk import Disk
 from stratalog.files.lock import check_unlocked
 from stratalog.files.names import RECOVERY_POINT_CHECKPOINT, DirectoryState
+from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 from stratalog.log.checkpoint_file import OffsetCheckpointFile
 
@@ -47,7 +47,7 @@ def has_lone_logs(disk: Disk, layout: Layout, with_locks: Collection[str] | None
     are looked at that the directory's checkpoint does not know: they were copied here, and not everybody
     copies files whose names begin with a dot.
     """
-    path = f"{layout.directory}{os.sep}{RECOVERY_POINT_CHECKPOINT}"
+    path = join_path(layout.directory, RECOVERY_POINT_CHECKPOINT)
     try:
         known = OffsetCheckpointFile(disk, path).read().keys()
     except StratalogError:  # told of by whoever loads the directory

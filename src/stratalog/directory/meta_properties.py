@@ -20,6 +20,7 @@ from stratalog.config import parse_properties
 from stratalog.errors import CorruptCheckpointError, UsageError
 from stratalog.files.disk import Disk, Path
 from stratalog.files.names import META_PROPERTIES, parse_number
+from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 from stratalog.limits import INT32_MAX
 from stratalog.log.partition_metadata import topic_id_from_text
@@ -109,4 +110,4 @@ def directory_id_problem(text: str) -> str | None:
 
 
 def _path(directory: Path) -> str:
-    return f"{os.fspath(directory)}{os.sep}{META_PROPERTIES}"
+    return join_path(os.fspath(directory), META_PROPERTIES)

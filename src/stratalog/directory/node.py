@@ -23,6 +23,7 @@ from stratalog.directory.topic_configs import TopicConfigs
 from stratalog.errors import CorruptCheckpointError, DiskError, StratalogError, UsageError
 from stratalog.files.entries import Path
 from stratalog.files.names import TopicPartition
+from stratalog.files.paths import absolute_path, join_path
 from stratalog.files.reading import DiskReader
 
 
@@ -75,9 +76,9 @@ def find_node(
     are looked at because something is wrong with them: then that is a note, and the node is not known.
     """
     notes: list[str] = []
-    own = [os.path.abspath(directory) for directory in directories]  # noqa: PTH100
+    own = [absolute_path(directory) for directory in directories]
     special = metadata_directory or (server.manager.metadata_log_dir if server is not None else "")
-    first = [os.path.abspath(special)] if special else []  # noqa: PTH100
+    first = [absolute_path(special)] if special else []
     places = [*dict.fromkeys([*own, *_siblings(own, server), *first])]
     known = [(place, meta) for place in places if (meta := _meta_of(disk, place, notes)) is not None]
     node_id, cluster_id = _agreed(known, notes, is_damaged=is_damaged)
@@ -98,7 +99,7 @@ def find_node(
 
 
 def _siblings(directories: Sequence[str], server: ServerConfig | None) -> list[str]:
-    every = [] if server is None else [os.path.abspath(each) for each in server.manager.log_dirs]  # noqa: PTH100
+    every = [] if server is None else [absolute_path(each) for each in server.manager.log_dirs]
     real = {os.path.realpath(each) for each in every}
     return every if any(os.path.realpath(each) in real for each in directories) else []
 
@@ -132,7 +133,7 @@ def _agreed(
 
 def _has_metadata(disk: DiskReader, place: str, notes: list[str]) -> bool:
     try:
-        return disk.exists(f"{place}{os.sep}{METADATA_DIRECTORY}")
+        return disk.exists(join_path(place, METADATA_DIRECTORY))
     except DiskError as error:
         notes.append(f"{error} So the cluster's metadata is not looked for there.")
         return False
@@ -142,7 +143,7 @@ def _read_metadata(
     disk: DiskReader, place: str, notes: list[str], *, is_damaged: bool
 ) -> ClusterMetadata | None:
     try:
-        return read_cluster_metadata(disk, f"{place}{os.sep}{METADATA_DIRECTORY}")
+        return read_cluster_metadata(disk, join_path(place, METADATA_DIRECTORY))
     except StratalogError as error:
         if not is_damaged:
             raise

@@ -13,6 +13,7 @@ from stratalog.directory.layout import Layout
 from stratalog.errors import FileOwnerError
 from stratalog.files.entries import EntryKind, FileStatus
 from stratalog.files.names import LOCK, META_PROPERTIES, OFFSET_CHECKPOINTS, FileKind
+from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 
 ROOT = 0
@@ -90,7 +91,7 @@ def _all_of(disk: DiskReader, layout: Layout) -> Iterator[tuple[str, FileStatus]
     """The log directory, its partitions and the files in them."""
     for directory in (layout.directory, *(layout.path(entry) for entry in layout.partitions)):
         names = [entry.name for entry in disk.list_directory(directory) if entry.kind is EntryKind.FILE]
-        for path in (directory, *(f"{directory}{os.sep}{name}" for name in names)):
+        for path in (directory, *(join_path(directory, name) for name in names)):
             status = disk.status(path)
             if status is not None:
                 yield path, status

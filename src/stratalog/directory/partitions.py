@@ -12,7 +12,6 @@ its first segment, and nothing of it is known to be on the device.
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -31,6 +30,7 @@ from stratalog.files.names import (
     parse_partition_directory,
     parse_segment_file,
 )
+from stratalog.files.paths import join_path, last_name, parent_path
 from stratalog.files.reading import DiskReader
 from stratalog.log.api.view import LogView
 from stratalog.log.log_end import NOT_CLOSED, Left
@@ -55,7 +55,7 @@ class FoundPartition:
     @property
     def entry(self) -> PartitionEntry:
         """As a listing of its log directory has it."""
-        name = os.path.basename(self.directory)  # noqa: PTH119
+        name = last_name(self.directory)
         return PartitionEntry(name, self.topic_partition, self.state)
 
 
@@ -89,7 +89,7 @@ def list_partitions(
     are_lone = not keeps_its_partitions(disk, directory)
     partitions = []
     for entry in entries:
-        key, path = entry.topic_partition, f"{directory}{os.sep}{entry.name}"
+        key, path = entry.topic_partition, join_path(directory, entry.name)
         start = starts.get(key, 0)
         if key not in points:
             start = max(start, _own_start(disk, path, key))
@@ -113,14 +113,14 @@ def partition_at(disk: DiskReader, path: str) -> FoundPartition | None:
     A log directory may be called kafka-1, and have a server.log in it: only segments tell.
     """
     try:
-        found = parse_partition_directory(os.path.basename(path))  # noqa: PTH119
+        found = parse_partition_directory(last_name(path))
     except InvalidNameError:
         return None
     if found.state is not DirectoryState.LIVE:
         return None
     if not any(_is_segment(entry.name) for entry in disk.list_directory(path)):
         return None
-    key, parent = found.topic_partition, os.path.dirname(path)  # noqa: PTH120
+    key, parent = found.topic_partition, parent_path(path)
     starts, points = _marks(disk, parent)
     return FoundPartition(
         topic_partition=key,

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 from collections.abc import Collection
 from typing import NamedTuple
 from uuid import uuid4
@@ -22,6 +21,7 @@ from uuid import uuid4
 from stratalog.errors import InvalidNameError
 from stratalog.files.disk import Disk
 from stratalog.files.names import DirectoryState, TopicPartition, check_topic_name, partition_directory_name
+from stratalog.files.paths import join_path
 
 logger = logging.getLogger(__name__)
 
@@ -63,20 +63,20 @@ def finish_pending_move(disk: Disk, directory: str, others: Collection[str]) -> 
     move = _parse(data)
     if move is not None:
         name = str(move.topic_partition)
-        old = f"{move.source}{os.sep}{name}"
-        if disk.exists(f"{directory}{os.sep}{name}") and disk.exists(old):
+        old = join_path(move.source, name)
+        if disk.exists(join_path(directory, name)) and disk.exists(old):
             if move.source not in others:
                 return
             retired = partition_directory_name(move.topic_partition, DirectoryState.DELETE, uuid4().hex)
             logger.warning("%s has moved to %s, and is now %s", old, directory, retired)
             disk.release(old)
-            disk.rename(old, f"{move.source}{os.sep}{retired}")
+            disk.rename(old, join_path(move.source, retired))
             disk.sync_directory(move.source)
     forget_move(disk, directory)
 
 
 def _path(directory: str) -> str:
-    return f"{directory}{os.sep}{NOTE}"
+    return join_path(directory, NOTE)
 
 
 def _parse(data: bytes) -> PendingMove | None:

@@ -13,7 +13,6 @@ gives them new offsets.
 from __future__ import annotations
 
 import logging
-import os
 from dataclasses import replace
 from uuid import UUID
 
@@ -33,6 +32,7 @@ from stratalog.files.names import (
     parse_segment_file,
     segment_file_name,
 )
+from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 from stratalog.log.partition_metadata import PartitionMetadataFile
 
@@ -64,18 +64,18 @@ def finish_pending_write(disk: Disk, directory: str) -> Journal:
 
 def staged_path(directory: str, staged: str, kind: FileKind) -> str:
     """Where a file of a staged segment is."""
-    return f"{directory}{os.sep}{staged}{kind.value}"
+    return join_path(directory, f"{staged}{kind.value}")
 
 
 def is_of_another_topic(disk: DiskReader, path: str, topic_id: UUID | None) -> bool:
     """Whether the partition's directory is that of another topic, which has got the name since."""
-    found = PartitionMetadataFile(disk, f"{path}{os.sep}{PARTITION_METADATA}").read()
+    found = PartitionMetadataFile(disk, join_path(path, PARTITION_METADATA)).read()
     return topic_id is not None and found is not None and found != topic_id
 
 
 def _finish_partition(disk: Disk, directory: str, write: PartitionWrite) -> PartitionWrite | None:
     """Rename the segments of one log that are still to be renamed; returns those whose place is taken."""
-    path = f"{directory}{os.sep}{write.topic_partition}"
+    path = join_path(directory, str(write.topic_partition))
     left = [segment for segment in write.segments if _has_staged(disk, directory, segment, *STAGED_KINDS)]
     if not left:
         return None
@@ -111,7 +111,7 @@ def _finish_partition(disk: Disk, directory: str, write: PartitionWrite) -> Part
         for kind in STAGED_KINDS:
             source = staged_path(directory, segment.staged, kind)
             if disk.exists(source):
-                disk.rename(source, f"{path}{os.sep}{segment_file_name(segment.base_offset, kind)}")
+                disk.rename(source, join_path(path, segment_file_name(segment.base_offset, kind)))
     disk.sync_directory(path)
     disk.sync_directory(directory)
     return None
@@ -124,7 +124,7 @@ def _has_staged(disk: DiskReader, directory: str, segment: StagedSegment, *kinds
 def _make_partition(disk: Disk, directory: str, path: str, write: PartitionWrite) -> None:
     disk.make_directory(path)
     disk.sync_directory(directory)
-    file = PartitionMetadataFile(disk, f"{path}{os.sep}{PARTITION_METADATA}")
+    file = PartitionMetadataFile(disk, join_path(path, PARTITION_METADATA))
     if write.topic_id is not None and not file.exists():
         file.record(write.topic_id)
         file.flush()

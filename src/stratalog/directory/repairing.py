@@ -8,14 +8,13 @@ An index may be missing as well, which a start builds anew.
 
 from __future__ import annotations
 
-import os
-
 from stratalog.clock import Clock
 from stratalog.config import LogConfig
 from stratalog.directory.log_directory import LogDirectory
 from stratalog.errors import InvalidNameError, NeedsRecoveryError
 from stratalog.files.disk import Disk
 from stratalog.files.names import DirectoryState, FileState, parse_partition_directory, parse_segment_file
+from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 
 _LOADED = (DirectoryState.LIVE, DirectoryState.FUTURE)
@@ -26,7 +25,7 @@ def finish_replacements(
     disk: Disk, clock: Clock, directory: LogDirectory, name: str, config: LogConfig
 ) -> bool:
     """Finish or undo what was cut short in a partition's directory; whether there was something."""
-    path = f"{directory.path}{os.sep}{name}"
+    path = join_path(directory.path, name)
     is_loaded = parse_partition_directory(name).state in _LOADED
     if not is_loaded or not disk.exists(path) or not _is_unfinished(disk, path):
         return False
@@ -58,7 +57,7 @@ def repair_partition(
     def on_plan(plan: RecoveryPlan) -> None:
         if plan.cuts and not may_cut:
             raise NeedsRecoveryError(
-                f"{directory.path}{os.sep}{name}",
+                join_path(directory.path, name),
                 f"{plan.cuts[0].size} bytes of {plan.cuts[0].file} must be cut off, though the directory was "
                 f"shut down cleanly: {plan.cuts[0].reason.rstrip('.')}",
                 f"Run `stratalog recover --all {directory.path}` first.",
@@ -69,7 +68,7 @@ def repair_partition(
 
     recover_partition(
         disk,
-        f"{directory.path}{os.sep}{name}",
+        join_path(directory.path, name),
         topic_partition=key,
         config=config,
         now_ms=clock(),

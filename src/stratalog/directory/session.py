@@ -43,6 +43,7 @@ from stratalog.errors import (
 from stratalog.files.disk import Disk
 from stratalog.files.entries import Path
 from stratalog.files.lock import DirectoryLock
+from stratalog.files.paths import absolute_path
 
 if TYPE_CHECKING:
     from stratalog.directory.recovery.result import RecoveryReport
@@ -252,7 +253,7 @@ def unique_paths(directories: Iterable[Path]) -> list[str]:
     """The absolute paths; UsageError if one is named twice, whatever the spelling."""
     if isinstance(directories, str | bytes | os.PathLike):
         raise UsageError(f"{directories!r} is one directory; give a list of them: [{directories!r}].")
-    paths = [os.path.abspath(directory) for directory in directories]  # noqa: PTH100
+    paths = [absolute_path(directory) for directory in directories]
     twice = [path for number, path in enumerate(paths) if path in paths[:number]]
     if twice:
         raise UsageError(f"{twice[0]} is named twice.")

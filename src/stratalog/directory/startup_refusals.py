@@ -39,6 +39,7 @@ from stratalog.files.names import (
     FileState,
     parse_number,
 )
+from stratalog.files.paths import join_path, prefix_of
 from stratalog.files.reading import DiskReader
 from stratalog.limits import INT64_MAX, INT64_MIN
 from stratalog.log.epochs import LeaderEpochFileCache
@@ -87,7 +88,7 @@ class StartupRefusal(NamedTuple):
 
     @property
     def path(self) -> str:
-        return f"{self.directory}{os.sep}{self.name}" if self.name else self.directory
+        return join_path(self.directory, self.name) if self.name else self.directory
 
     @property
     def consequence(self) -> str:
@@ -123,12 +124,12 @@ def startup_refusals(
         found += _of_layout(disk, layout)
     everywhere = [(layout.directory, entry) for layout in layouts for entry in layout.partitions]
     for problem in find_duplicates(everywhere):
-        directory = next(path for path in paths if problem.name.startswith(path + os.sep))
+        directory = next(path for path in paths if problem.name.startswith(prefix_of(path)))
         found.append(
             StartupRefusal(
                 RefusalKind.TWICE,
                 directory,
-                problem.name.removeprefix(directory + os.sep),
+                problem.name.removeprefix(prefix_of(directory)),
                 f"Partition {problem.words}.",
                 "Compare the two, and move the older one out of the log directories.",
             )
@@ -213,7 +214,7 @@ def _disagreements(
 def _of_layout(disk: DiskReader, layout: Layout) -> Iterator[StartupRefusal]:
     directory = layout.directory
     for problem in layout.problems:
-        if problem.name.startswith(directory + os.sep):
+        if problem.name.startswith(prefix_of(directory)):
             continue  # a partition that is there twice: all directories are compared at once
         yield StartupRefusal(
             RefusalKind.FOLDER, directory, problem.name, "This is not the folder of a partition.", _MOVE
@@ -263,7 +264,7 @@ def _of_owners(disk: DiskReader, layout: Layout) -> Iterator[StartupRefusal]:
         yield StartupRefusal(
             RefusalKind.OWNER,
             layout.directory,
-            path.removeprefix(layout.directory).lstrip(os.sep),
+            "" if path == layout.directory else path.removeprefix(prefix_of(layout.directory)),
             f"It belongs to user {status.user} with mode {status.mode:o}: user {user}, who owns the log "
             "directory, may not use it.",
             f"Give it to the broker's user, as in `chown {user} {path}` or `chmod u+rw {path}`.",
@@ -272,9 +273,9 @@ def _of_owners(disk: DiskReader, layout: Layout) -> Iterator[StartupRefusal]:
 
 
 def _of_quorum_state(disk: DiskReader, directory: str) -> Iterator[StartupRefusal]:
-    name = f"{METADATA_DIRECTORY}{os.sep}{_QUORUM_STATE}"
+    name = join_path(METADATA_DIRECTORY, _QUORUM_STATE)
     try:
-        data = disk.read_file(f"{directory}{os.sep}{name}")
+        data = disk.read_file(join_path(directory, name))
         is_whole = data is None or isinstance(json.loads(data), dict)
     except ValueError:
         is_whole = False
@@ -293,7 +294,7 @@ def _of_quorum_state(disk: DiskReader, directory: str) -> Iterator[StartupRefusa
 
 def _of_partition(disk: DiskReader, directory: str, name: str) -> Iterator[StartupRefusal]:
     """What keeps a broker from loading one partition, its log apart."""
-    path = f"{directory}{os.sep}{name}"
+    path = join_path(directory, name)
     try:
         entries = disk.list_directory(path)
     except DiskError as error:
@@ -304,7 +305,7 @@ def _of_partition(disk: DiskReader, directory: str, name: str) -> Iterator[Start
             yield StartupRefusal(
                 RefusalKind.FILE_NAME,
                 directory,
-                f"{name}{os.sep}{entry.name}",
+                join_path(name, entry.name),
                 "The name ends like that of a segment's file, and does not begin with an offset.",
                 _MOVE,
             )
@@ -322,9 +323,9 @@ def _has_offset(name: str) -> bool:
 
 
 def _of_partition_metadata(disk: DiskReader, directory: str, partition: str) -> Iterator[StartupRefusal]:
-    name = f"{partition}{os.sep}{PARTITION_METADATA}"
+    name = join_path(partition, PARTITION_METADATA)
     try:
-        PartitionMetadataFile(disk, f"{directory}{os.sep}{name}").read()
+        PartitionMetadataFile(disk, join_path(directory, name)).read()
     except CorruptCheckpointError as error:
         yield StartupRefusal(
             RefusalKind.PARTITION_METADATA,
@@ -339,9 +340,9 @@ def _of_partition_metadata(disk: DiskReader, directory: str, partition: str) -> 
 
 
 def _of_leader_epochs(disk: DiskReader, directory: str, partition: str) -> Iterator[StartupRefusal]:
-    name = f"{partition}{os.sep}{LEADER_EPOCH_CHECKPOINT}"
+    name = join_path(partition, LEADER_EPOCH_CHECKPOINT)
     try:
-        LeaderEpochFileCache(disk, f"{directory}{os.sep}{name}")
+        LeaderEpochFileCache(disk, join_path(directory, name))
     except CorruptCheckpointError as error:
         yield StartupRefusal(
             RefusalKind.LEADER_EPOCHS,

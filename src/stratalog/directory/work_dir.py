@@ -26,6 +26,7 @@ from stratalog.errors import DiskError
 from stratalog.files.disk import Disk, Path, byte_view
 from stratalog.files.entries import lasting_id
 from stratalog.files.names import CLEAN_SHUTDOWN, TEMPORARY_SUFFIX, FileState
+from stratalog.files.paths import absolute_path, join_path, parent_path, prefix_of
 
 if TYPE_CHECKING:
     from stratalog.files.disk import Data
@@ -45,11 +46,11 @@ class WorkDirDisk(Disk):
 
     def __init__(self, work_dir: Path, *, require_owner: bool = False) -> None:
         super().__init__(require_owner=require_owner)
-        self.work_dir = os.path.abspath(work_dir)  # noqa: PTH100
+        self.work_dir = absolute_path(work_dir)
         self._waiting: dict[str, bytes] = {}
 
     def replace(self, path: Path, data: Data) -> None:
-        name = os.path.abspath(path)  # noqa: PTH100
+        name = absolute_path(path)
         directory, last = os.path.split(name)
         try:
             super().replace(name, data)
@@ -63,7 +64,7 @@ class WorkDirDisk(Disk):
             self._forget(name)
 
     def delete(self, path: Path) -> bool:
-        waited = self._forget(os.path.abspath(path))  # noqa: PTH100
+        waited = self._forget(absolute_path(path))
         return super().delete(path) or waited
 
     def resume(self, directories: Iterable[str]) -> None:
@@ -71,11 +72,11 @@ class WorkDirDisk(Disk):
 
         What somebody else has replaced or loaded since is theirs: the copy is deleted.
         """
-        below = tuple(directory + os.sep for directory in directories)
+        below = tuple(prefix_of(directory) for directory in directories)
         for entry in self.list_directory(self.work_dir):
             if not (entry.name.startswith(_PREFIX) and entry.name.endswith(_SUFFIX)):
                 continue
-            copy = os.path.join(self.work_dir, entry.name)  # noqa: PTH118
+            copy = join_path(self.work_dir, entry.name)
             found = _parsed(self.read_at(copy, entry.size, 0))
             # Others may write to a work directory. A copy has the name that its path gives it, and that path
             # is one without `..`: only so does it lie below a directory that it begins with.
@@ -89,7 +90,7 @@ class WorkDirDisk(Disk):
 
     def settle(self, directory: str) -> None:
         """Write what still waits for this directory; DiskError if there is no room for it yet."""
-        waiting = [name for name in self._waiting if name.startswith(directory + os.sep)]
+        waiting = [name for name in self._waiting if name.startswith(prefix_of(directory))]
         left = [name for name in waiting if not self._write_over(name)]
         if left:
             size = sum(len(self._waiting[name]) for name in left)
@@ -108,7 +109,7 @@ class WorkDirDisk(Disk):
         try:
             if not self.exists(_sign_of(name)):
                 self.create(_sign_of(name))
-            self.sync_directory(os.path.dirname(name))  # noqa: PTH120
+            self.sync_directory(parent_path(name))
         except DiskError:
             self._delete_copy(name)
             raise
@@ -148,12 +149,12 @@ class WorkDirDisk(Disk):
         return None if status is None else lasting_id(status.id)
 
     def _copy_of(self, name: str) -> str:
-        return os.path.join(self.work_dir, f"{_PREFIX}{_short(name)}{_SUFFIX}")  # noqa: PTH118
+        return join_path(self.work_dir, f"{_PREFIX}{_short(name)}{_SUFFIX}")
 
 
 def _sign_of(name: str) -> str:
     """What stands beside a file for which a copy waits, until somebody else loads the directory."""
-    return os.path.join(os.path.dirname(name), f"{_PREFIX}{_short(name)}{FileState.DELETED.value}")  # noqa: PTH118, PTH120
+    return join_path(parent_path(name), f"{_PREFIX}{_short(name)}{FileState.DELETED.value}")
 
 
 def _short(name: str) -> str:
@@ -168,5 +169,5 @@ def _parsed(text: bytes) -> _Copy | None:
         data = base64.b64decode(found["data"], validate=True)
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
-    is_path = isinstance(path, str) and os.path.abspath(path) == path  # noqa: PTH100
+    is_path = isinstance(path, str) and absolute_path(path) == path
     return _Copy(path, inode, data) if is_path and isinstance(inode, int | None) else None

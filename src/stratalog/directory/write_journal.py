@@ -23,7 +23,6 @@ streaming query: one that is written again is not written twice.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,6 +31,7 @@ from uuid import UUID
 from stratalog.errors import CorruptCheckpointError, InvalidNameError
 from stratalog.files.disk import Disk
 from stratalog.files.names import TopicPartition, parse_partition_directory
+from stratalog.files.paths import join_path, last_name
 from stratalog.files.reading import DiskReader
 from stratalog.limits import INT64_MAX
 from stratalog.log.partition_metadata import topic_id_from_text, topic_id_to_text
@@ -99,7 +99,7 @@ class Journal:
 
 
 def journal_path(directory: str) -> str:
-    return f"{directory}{os.sep}{JOURNAL}"
+    return join_path(directory, JOURNAL)
 
 
 def has_pending_write(disk: DiskReader, directory: str) -> bool:
@@ -228,7 +228,7 @@ def _partition_of(document: dict[str, Any]) -> PartitionWrite:  # Any: checked b
 
 def _plain_name(name: str) -> str:
     """The name, unless it leads out of the directory that it is in: what it names is renamed and created."""
-    if os.path.basename(name) != name or "\0" in name:  # noqa: PTH119
+    if last_name(name) != name or "\0" in name:
         raise ValueError(f"{name[:100]!r} is not the name of a file")
     return name
 

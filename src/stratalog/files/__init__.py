@@ -6,6 +6,7 @@ entries          directory entries, file facts, `FileId`, files open for reading
 lock             `.lock` of a log directory
 names            every name in a log directory: how it is built and parsed
 ownership        gives files that root creates to the owner of the directory
+paths            paths as text: joined, taken apart, made absolute
 planned          a disk that notes changes instead of making them, and reads as if they were made
 processes        what must be reset after a fork
 reading          `DiskReader`: the half that reads

@@ -17,6 +17,7 @@ import threading
 from types import TracebackType
 
 from stratalog.files.entries import ExpectedFile
+from stratalog.files.paths import prefix_of
 
 MAX_OPEN = 256
 
@@ -92,7 +93,7 @@ class DescriptorCache:
 
     def forget(self, path: str) -> None:
         """Drop the path, and all below it if it is a directory: call this after what it names has changed."""
-        below = path + os.sep
+        below = prefix_of(path)
         with self._lock:
             self._forgotten_count += 1
             for name in [name for name in self._files if name == path or name.startswith(below)]:

@@ -16,6 +16,7 @@ from stratalog.files import descriptors
 from stratalog.files.entries import DirectoryEntry, EntryKind, ExpectedFile, FileStatus, Path, ReadFile
 from stratalog.files.names import TEMPORARY_SUFFIX
 from stratalog.files.ownership import hand_over, ownership_for_directory, ownership_for_file
+from stratalog.files.paths import parent_path
 from stratalog.files.reading import OPEN_FLAGS, DiskReader, read_by_seeking
 from stratalog.files.refusals import Refusing, refused
 
@@ -138,7 +139,7 @@ class Disk(DiskReader):
         """Give a file or directory another name; a file that has it already is replaced, all at once."""
         name, other = os.fspath(source), os.fspath(target)
         with Refusing(f"rename to {other}", name):
-            os.replace(name, other)  # noqa: PTH105
+            os.replace(name, other)
         descriptors.shared.forget(name)
         descriptors.shared.forget(other)
 
@@ -147,7 +148,7 @@ class Disk(DiskReader):
         name = os.fspath(path)
         with Refusing("delete", name):
             try:
-                os.unlink(name)  # noqa: PTH108
+                os.unlink(name)
             except FileNotFoundError:
                 return False
             finally:
@@ -173,16 +174,16 @@ class Disk(DiskReader):
             finally:
                 os.close(descriptor)
         self.rename(temporary, name)
-        self.sync_directory(os.path.dirname(name) or ".")  # noqa: PTH120
+        self.sync_directory(parent_path(name) or ".")
 
     def make_directory(self, path: Path) -> bool:
         """Create a directory; False where it was there already."""
         name = os.fspath(path).rstrip(os.sep)
         with Refusing("create", name):
             try:
-                os.mkdir(name)  # noqa: PTH102
+                os.mkdir(name)
             except FileExistsError:
-                if os.path.isdir(name):  # noqa: PTH112
+                if os.path.isdir(name):
                     return False
                 raise
             if hasattr(os, "O_DIRECTORY"):
@@ -199,7 +200,7 @@ class Disk(DiskReader):
         """Remove an empty directory; False where there was none."""
         with Refusing("remove", os.fspath(path)):
             try:
-                os.rmdir(path)  # noqa: PTH106
+                os.rmdir(path)
             except FileNotFoundError:
                 return False
         return True
@@ -208,7 +209,7 @@ class Disk(DiskReader):
         """Set the time of the last change, which stands in for a segment's timestamp where it has none."""
         name = os.fspath(path)
         with Refusing("set the time of", name):
-            os.utime(name, ns=(os.stat(name).st_atime_ns, mtime_ms * 1_000_000))  # noqa: PTH116
+            os.utime(name, ns=(os.stat(name).st_atime_ns, mtime_ms * 1_000_000))
 
     def _create(self, name: str, replaced: str) -> int:
         """A new empty file, open, with the owner and mode of what is, or would be, at `replaced`."""
@@ -218,7 +219,7 @@ class Disk(DiskReader):
             hand_over(descriptor, wanted, required=self._require_owner)
         except OSError:
             os.close(descriptor)
-            os.unlink(name)  # noqa: PTH108
+            os.unlink(name)
             raise
         return descriptor
 

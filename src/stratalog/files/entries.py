@@ -140,7 +140,7 @@ def entry_of(found: os.DirEntry[str]) -> DirectoryEntry | None:
     """What a listing says of one name; None where nothing has that name any more."""
     is_symlink = found.is_symlink()
     try:
-        status = os.stat(found.path)  # noqa: PTH116
+        status = os.stat(found.path)
     except FileNotFoundError:
         # A link that leads nowhere is there; a file that a broker has just deleted is not.
         if not is_symlink:

@@ -29,6 +29,7 @@ from stratalog.files import processes
 from stratalog.files.entries import Path
 from stratalog.files.names import LOCK
 from stratalog.files.ownership import hand_over, ownership_for_file
+from stratalog.files.paths import join_path
 from stratalog.files.refusals import Refusing, refused
 
 # struct flock on 64-bit Linux: type, whence, start, length (0: to the end, however long), process.
@@ -62,7 +63,7 @@ class DirectoryLock:
 
     def __init__(self, directory: Path) -> None:
         self.directory = os.fspath(directory)
-        self.path = os.path.join(self.directory, LOCK)  # noqa: PTH118
+        self.path = join_path(self.directory, LOCK)
 
     @property
     def is_held(self) -> bool:
@@ -148,7 +149,7 @@ class DirectoryLock:
                 descriptor = os.open(self.path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o644)
             except FileExistsError:
                 return os.open(self.path, _FLAGS)  # somebody was faster
-            hand_over(descriptor, ownership_for_file(os.path.join(self.directory, "new")), required=False)  # noqa: PTH118
+            hand_over(descriptor, ownership_for_file(join_path(self.directory, "new")), required=False)
             return descriptor
 
     def _lock(self, descriptor: int, size: int) -> None:
@@ -187,7 +188,7 @@ def check_unlocked(directory: Path, reason: str = "") -> bool:
 
 
 def _look(directory: Path) -> tuple[Holding, tuple[int, int]]:
-    path = f"{os.fspath(directory)}{os.sep}{LOCK}"
+    path = join_path(os.fspath(directory), LOCK)
     try:
         descriptor = os.open(path, _LOOKING)
     except (FileNotFoundError, NotADirectoryError):  # nearly always, and there may be thousands
@@ -213,7 +214,7 @@ def _identity_of(descriptor: int) -> tuple[int, int]:
 def _same_file(descriptor: int, path: str) -> bool:
     with Refusing("look at", path):
         try:
-            named = os.stat(path)  # noqa: PTH116
+            named = os.stat(path)
         except FileNotFoundError:
             return False
         return (named.st_dev, named.st_ino) == _identity_of(descriptor)

@@ -14,6 +14,8 @@ import stat
 from contextlib import suppress
 from typing import NamedTuple
 
+from stratalog.files.paths import parent_path
+
 _FILE_BITS = 0o666
 _DIRECTORY_BITS = 0o2777  # with setgid, by which a team shares its directories
 
@@ -29,15 +31,15 @@ class Ownership(NamedTuple):
 def ownership_for_file(path: str) -> Ownership | None:
     """That of the file at `path` if there is one, else of its directory; None to leave it. Raises OSError."""
     try:
-        found = os.stat(path)  # noqa: PTH116
+        found = os.stat(path)
     except FileNotFoundError:
-        return _of_directory(os.path.dirname(path) or ".", _FILE_BITS)  # noqa: PTH120
+        return _of_directory(parent_path(path) or ".", _FILE_BITS)
     return Ownership(found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode))
 
 
 def ownership_for_directory(path: str) -> Ownership | None:
     """That of the directory above; None to leave it. Raises OSError."""
-    return _of_directory(os.path.dirname(path) or ".", _DIRECTORY_BITS)  # noqa: PTH120
+    return _of_directory(parent_path(path) or ".", _DIRECTORY_BITS)
 
 
 def hand_over(descriptor: int, wanted: Ownership | None, *, required: bool) -> None:
@@ -55,7 +57,7 @@ def hand_over(descriptor: int, wanted: Ownership | None, *, required: bool) -> N
 
 
 def _of_directory(path: str, bits: int) -> Ownership | None:
-    found = os.stat(path)  # noqa: PTH116
+    found = os.stat(path)
     # A directory like /tmp is everyone's: what is created there belongs to whoever creates it.
     if found.st_mode & stat.S_ISVTX:
         return None

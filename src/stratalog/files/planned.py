@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from stratalog.files.disk import Disk
 from stratalog.files.entries import DirectoryEntry, ExpectedFile, FileStatus, Path, ReadFile
+from stratalog.files.paths import join_path
 
 if TYPE_CHECKING:
     from stratalog.files.disk import Data, Target
@@ -47,7 +48,7 @@ class PlannedDisk(Disk):
 
     def replace(self, path: Path, data: Data) -> None:
         self._count += 1
-        place = f"{self._spool}{os.sep}{self._count}"
+        place = join_path(self._spool, str(self._count))
         Disk().replace(place, data)  # not super(): that renames, which is only noted here
         self._note(path, _Source(place))
 
@@ -142,4 +143,4 @@ class PlannedDisk(Disk):
     def _place(self, path: Path) -> str:
         found = self._source(path)
         # A name that no file has: what follows is refused as if the file were not there.
-        return f"{self._spool}{os.sep}gone" if found is None else found.path
+        return join_path(self._spool, "gone") if found is None else found.path

@@ -127,7 +127,7 @@ class DiskReader:
             with Refusing("get the size of", source.path):
                 return os.fstat(source.descriptor).st_size
         with Refusing("get the size of", os.fspath(source)):
-            return os.stat(source).st_size  # noqa: PTH116 (a path is any os.PathLike here)
+            return os.stat(source).st_size
 
     def identify(self, file: ReadFile) -> FileId:
         """What tells an open file from another that has got its name since."""
@@ -138,7 +138,7 @@ class DiskReader:
         """The facts of what is at `path`; None where nothing is."""
         with Refusing("look at", os.fspath(path)):
             try:
-                return FileStatus.of(os.stat(path))  # noqa: PTH116
+                return FileStatus.of(os.stat(path))
             except (FileNotFoundError, NotADirectoryError):
                 return None
 

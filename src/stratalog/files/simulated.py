@@ -38,6 +38,7 @@ from stratalog.files.entries import (
     ReadFile,
 )
 from stratalog.files.names import TEMPORARY_SUFFIX
+from stratalog.files.paths import absolute_path, last_name
 from stratalog.files.refusals import refused
 from stratalog.files.simulated_files import Change, SimulatedFile, Survival, normal_name, parent_of
 
@@ -108,7 +109,7 @@ class SimulatedDisk(Disk):
         """A disk with these files, all of it on the device."""
         disk = cls(clock)
         for path, data in contents.items():
-            name = os.path.abspath(path)  # noqa: PTH100
+            name = absolute_path(path)
             disk.make_directories(parent_of(name))
             disk.create(name)
             disk.write_at(name, data, 0)
@@ -214,7 +215,7 @@ class SimulatedDisk(Disk):
         name = self._directory("list", path)
         return sorted(
             DirectoryEntry(
-                os.path.basename(other),  # noqa: PTH119
+                last_name(other),
                 file.kind,
                 len(file.data),
                 file.id,
@@ -342,7 +343,7 @@ class SimulatedDisk(Disk):
         if self._is_off:
             raise PowerCut
         name = os.fspath(path)
-        return normal_name(name if name.startswith(os.sep) else os.path.abspath(name))  # noqa: PTH100
+        return normal_name(name if name.startswith(os.sep) else absolute_path(name))
 
     def _step(self, action: str, path: Path) -> None:
         """A step that changes nothing a crash could take away: with the power cut it is not done."""

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from stratalog.files.entries import EntryKind, FileId, FileStatus
+from stratalog.files.paths import parent_path, prefix_of
 
 SECTOR_SIZE = 512
 _DEVICE = 1  # all of a simulated disk
@@ -16,7 +17,7 @@ _DEVICE = 1  # all of a simulated disk
 @lru_cache(1 << 16)  # the same few names again and again, which is most of what a simulated disk does
 def parent_of(name: str) -> str:
     """The directory that a name is in."""
-    return os.path.dirname(name)  # noqa: PTH120
+    return parent_path(name)
 
 
 @lru_cache(1 << 16)
@@ -139,7 +140,7 @@ class Change(NamedTuple):
             return False
         moved = {}
         if self.old is not None:
-            below = self.old + os.sep
+            below = prefix_of(self.old)
             moved = {name: names.pop(name) for name in list(names) if name.startswith(below)}
             del names[self.old]
         if self.new is not None:
@@ -155,6 +156,6 @@ class Change(NamedTuple):
         def renamed(name: str | None) -> str | None:
             if name is None or other.old is None or other.new is None:
                 return name
-            return other.new + name[len(other.old) :] if name.startswith(other.old + os.sep) else name
+            return other.new + name[len(other.old) :] if name.startswith(prefix_of(other.old)) else name
 
         return Change(renamed(self.old), renamed(self.new), self.file)

@@ -7,7 +7,6 @@ leave the task that read them, so on Spark only file names travel back to the dr
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -29,6 +28,7 @@ from stratalog.files.names import (
     RECOVERY_POINT_CHECKPOINT,
     TopicPartition,
 )
+from stratalog.files.paths import absolute_path, join_path, parent_path
 from stratalog.files.reading import DiskReader
 from stratalog.jobs.exporting.folder import (
     STATE,
@@ -159,7 +159,7 @@ def run_export(
 ) -> ExportReport:
     """The same as `export_logs`, with the function that runs the tasks passed in."""
     disk = disk or Disk()
-    folder = ExportFolder(disk, os.path.abspath(local_path(target)))  # noqa: PTH100
+    folder = ExportFolder(disk, absolute_path(local_path(target)))
     find_partitions(disk, options)  # reports a wrong path before the folder is created
     _check_elsewhere(disk, folder.path)
     folder.create()
@@ -188,17 +188,17 @@ def export_task(reader: DiskReader, task: ExportTask, disk: Disk | None = None) 
     if folder.note(task.run, task.number) is not None:
         return
     # Each attempt has its own folder: an attempt that is believed dead may still be writing.
-    attempt = f"{STATE}{os.sep}run-{task.run:06d}{os.sep}staged{os.sep}{task.number:05d}-{uuid.uuid4().hex}"
-    staged = os.path.join(task.folder, attempt)  # noqa: PTH118
+    attempt = join_path(STATE, f"run-{task.run:06d}", "staged", f"{task.number:05d}-{uuid.uuid4().hex}")
+    staged = join_path(task.folder, attempt)
     disk.make_directory(staged)
-    disk.sync_directory(os.path.dirname(staged))  # noqa: PTH120
+    disk.sync_directory(parent_path(staged))
     name = f"run-{task.run:06d}-{task.number:05d}"
     settings = task.rows
     undecoded = 0
     with ParquetFiles(disk, task.folder, attempt, name, schema=settings.schema, codec=task.codec) as files:
         for topic, day, rows in by_day(task.read, settings, reader):
             undecoded += settings.undecoded_count(rows)
-            files.write(f"topic={topic}{os.sep}date={day}", rows)
+            files.write(join_path(f"topic={topic}", f"date={day}"), rows)
     count = sum(file.rows for file in files.finished)
     note = TaskNote(files=tuple(files.finished), rows=count, undecoded=undecoded)
     folder.write_note(task.run, task.number, note)
@@ -341,7 +341,7 @@ class _Export:
         UsageError if the folder has another topic's records.
         """
         topic = found.topic_partition.topic
-        path = os.path.join(found.directory, PARTITION_METADATA)  # noqa: PTH118
+        path = join_path(found.directory, PARTITION_METADATA)
         read = PartitionMetadataFile(self.disk, path).read()
         if read is None:
             return {}

@@ -9,7 +9,6 @@ the snapshot covers. If several snapshots fit, the oldest one is read: it leaves
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -20,6 +19,7 @@ from stratalog.directory.partitions import FoundPartition, open_view
 from stratalog.errors import CorruptRecordError
 from stratalog.files.entries import EntryKind
 from stratalog.files.names import KRaftSnapshotFile, parse_kraft_snapshot_file
+from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 from stratalog.jobs.reading.catalog import find_partitions
 from stratalog.jobs.reading.ends import ends_of
@@ -57,7 +57,7 @@ def plan_table(
         if snapshot is not None:
             tasks.append(
                 SnapshotTask(
-                    path=f"{found.directory}{os.sep}{snapshot.name}",
+                    path=join_path(found.directory, snapshot.name),
                     end_offset=snapshot.end_offset,
                     include_control=options.include_control,
                     on_corruption=options.on_corruption,

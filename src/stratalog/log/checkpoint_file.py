@@ -20,6 +20,7 @@ from typing import TypeVar
 from stratalog.errors import CheckpointNumberError, CorruptCheckpointError, DiskError
 from stratalog.files.disk import Disk, Path, changing
 from stratalog.files.names import TopicPartition, parse_number
+from stratalog.files.paths import parent_path
 from stratalog.files.reading import DiskReader
 from stratalog.limits import INT32_MAX, INT64_MAX, INT64_MIN
 
@@ -169,7 +170,7 @@ class OffsetCheckpointFile:
 
 def directory_exists(disk: DiskReader, path: Path) -> bool:
     """Whether the directory that the file is, or would be, in is there."""
-    return disk.exists(os.path.dirname(os.fspath(path)) or ".")  # noqa: PTH120
+    return disk.exists(parent_path(os.fspath(path)) or ".")
 
 
 def _parse_offset(fields: list[str]) -> tuple[TopicPartition, int] | None:

@@ -28,6 +28,7 @@ from stratalog.files.names import (
     parse_kraft_snapshot_file,
     parse_segment_file,
 )
+from stratalog.files.paths import absolute_path, join_path, parent_path
 from stratalog.files.reading import DiskReader
 from stratalog.log.epochs import LeaderEpochFileCache
 from stratalog.log.folder import LogFolder
@@ -196,7 +197,7 @@ def _open_segments(
 def _epochs_of(disk: Disk, scheduler: Scheduler, directory: str) -> LeaderEpochFileCache:
     return LeaderEpochFileCache(
         disk,
-        f"{directory}{os.sep}{LEADER_EPOCH_CHECKPOINT}",
+        join_path(directory, LEADER_EPOCH_CHECKPOINT),
         schedule=lambda task: scheduler.schedule("leader-epoch-cache-flush", task),
     )
 
@@ -224,14 +225,14 @@ def _forget_all(
 
 def _sync_parent(disk: Disk, directory: str) -> None:
     """A log may be new, and whoever made its directory may have died before its name was on the device."""
-    disk.sync_directory(os.path.dirname(os.path.abspath(directory)))  # noqa: PTH100, PTH120
+    disk.sync_directory(parent_path(absolute_path(directory)))
 
 
 def _delete_leftovers(disk: Disk, directory: str, names: Iterable[str]) -> None:
     """Files that were to be deleted after their delay, when their process ended."""
     for name in names:
         if name.endswith(_DELETED) and parse_kraft_snapshot_file(name) is None:
-            disk.delete(f"{directory}{os.sep}{name}")
+            disk.delete(join_path(directory, name))
 
 
 def _load_producers(

@@ -11,7 +11,6 @@ Kafka: PartitionMetadataFile, Uuid.
 from __future__ import annotations
 
 import base64
-import os
 import re
 import threading
 import uuid
@@ -19,6 +18,7 @@ import uuid
 from stratalog.errors import CorruptCheckpointError, UsageError
 from stratalog.files.disk import Path, changing
 from stratalog.files.names import PARTITION_METADATA, parse_number
+from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 from stratalog.limits import INT32_MAX
 from stratalog.log.checkpoint_file import quoted
@@ -129,7 +129,7 @@ def topic_id_of(disk: DiskReader, directory: str, *, wanted: uuid.UUID | None = 
 
     Kafka: InconsistentTopicIdException
     """
-    metadata = PartitionMetadataFile(disk, f"{directory}{os.sep}{PARTITION_METADATA}")
+    metadata = PartitionMetadataFile(disk, join_path(directory, PARTITION_METADATA))
     known = metadata.read()
     if None not in (known, wanted) and known != wanted:
         raise UsageError(f"{metadata.path} says that the topic's id is {known}, so it cannot be {wanted}.")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 from stratalog.errors import DiskError, UsageError
 from stratalog.files.names import FileKind, segment_file_name
+from stratalog.files.paths import join_path
 from stratalog.log.flusher import Flusher
 from stratalog.log.parts import LogParts
 from stratalog.segment.segment import LogSegment
@@ -98,7 +97,7 @@ class Roller:
             if self._segments.active is previous:
                 previous.forget_indexes()
                 if base_offset != previous.base_offset or previous.suffix:
-                    folder.disk.delete(f"{folder.path}{os.sep}{segment_file_name(base_offset, FileKind.LOG)}")
+                    folder.disk.delete(join_path(folder.path, segment_file_name(base_offset, FileKind.LOG)))
             folder.note_change()
             self._begin_segment(base_offset, previous)
         except DiskError as refusal:

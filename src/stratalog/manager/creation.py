@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from uuid import UUID, uuid4
 
@@ -16,6 +15,7 @@ from stratalog.files.names import (
     check_topic_name,
     partition_directory_name,
 )
+from stratalog.files.paths import absolute_path, join_path
 from stratalog.log.log import Log
 from stratalog.log.partition_metadata import PartitionMetadataFile, topic_id_of
 from stratalog.manager.loading import LogOpening
@@ -31,7 +31,7 @@ def candidates(
     online = [directory for directory in directories if directory.is_online]
     if not online:
         raise DiskError(directories[0].path, "no log directory is online.")
-    closed = {os.path.abspath(path) for path in cordoned}  # noqa: PTH100
+    closed = {absolute_path(path) for path in cordoned}
     allowed = [directory for directory in online if "*" not in cordoned and directory.path not in closed]
     return sorted(allowed or online[:1], key=lambda directory: counts.get(directory.path, 0))
 
@@ -51,11 +51,11 @@ def create_log(
     name = partition_directory_name(topic_partition, state, uuid4().hex)
     if len(name) > MAX_DIRECTORY_LENGTH:
         raise UsageError(f"{name}: a directory's name has at most {MAX_DIRECTORY_LENGTH} characters.")
-    path = f"{directory.path}{os.sep}{name}"
+    path = join_path(directory.path, name)
     directory.before_change()
     opening.disk.make_directory(path)
     if topic_id is not None and topic_id_of(opening.disk, path, wanted=topic_id) is None:
-        metadata = PartitionMetadataFile(opening.disk, f"{path}{os.sep}{PARTITION_METADATA}")
+        metadata = PartitionMetadataFile(opening.disk, join_path(path, PARTITION_METADATA))
         metadata.record(topic_id)
         metadata.flush()
     return opening.open(directory, name, topic_partition, log_start_offset=log_start_offset)

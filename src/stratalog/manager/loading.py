@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gc
 import logging
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -28,6 +27,7 @@ from stratalog.files.names import (
     TopicPartition,
     partition_directory_name,
 )
+from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 from stratalog.log.checkpoint_file import PartitionOffsets
 from stratalog.log.loader import load
@@ -61,7 +61,7 @@ class LogOpening(NamedTuple):
             disk=self.disk,
             clock=self.clock,
             scheduler=self.scheduler,
-            directory=f"{directory.path}{os.sep}{name}",
+            directory=join_path(directory.path, name),
             topic_partition=topic_partition,
             config=self.topics.of(topic_partition.topic),
             log_start_offset=log_start_offset,
@@ -148,7 +148,7 @@ class Loading:
             self._logs_remaining[directory.path] -= 1
         directory.before_change()
         self._lower_recovery_points(directory)
-        self.strays += [f"{directory.path}{os.sep}{name}" for name in directory.layout.strays]
+        self.strays += [join_path(directory.path, name) for name in directory.layout.strays]
 
     def _lower_recovery_points(self, directory: LogDirectory) -> None:
         """No recovery point is above the end of its log: it would vouch for what is appended next.
@@ -165,7 +165,7 @@ class Loading:
     def _set_aside(self, disk: Disk, directory: LogDirectory, entry: PartitionEntry, reason: str) -> None:
         """Rename what is not ours to -stray, unopened. A broker loads it first, and then never closes it."""
         name = partition_directory_name(entry.topic_partition, DirectoryState.STRAY, uuid4().hex)
-        path = f"{directory.path}{os.sep}{name}"
+        path = join_path(directory.path, name)
         logger.warning("%s in %s is stray, now %s: %s", entry.name, directory.path, name, reason)
         directory.before_change()
         disk.rename(directory.layout.path(entry), path)

@@ -13,7 +13,6 @@ Kafka: LogManager, and the checkpoint of high watermarks from ReplicaManager
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -42,6 +41,7 @@ from stratalog.files.disk import Disk
 from stratalog.files.entries import Path
 from stratalog.files.lock import DirectoryLock
 from stratalog.files.names import TopicPartition
+from stratalog.files.paths import absolute_path, join_path
 from stratalog.files.processes import Opener, tell_in_child
 from stratalog.log.log import Log
 from stratalog.log.partition_metadata import topic_id_of
@@ -349,7 +349,7 @@ class LogManager:
 
     def _directory(self, path: Path) -> LogDirectory:
         """The directory with this path; UsageError if it is none of ours, DiskError if it is offline."""
-        directory = self._directories.get(os.path.abspath(path))  # noqa: PTH100
+        directory = self._directories.get(absolute_path(path))
         if directory is None:
             raise UsageError(f"{path} is none of this manager's directories.")
         directory.check()
@@ -455,7 +455,7 @@ class LogManager:
         delay_ms = max(self.config.log_initial_task_delay_ms, self.topics.defaults.file_delete_delay_ms)
         for directory in self.directories:
             for name in directory.layout.waiting:
-                self._removal.later(directory, f"{directory.path}{os.sep}{name}", delay_ms)
+                self._removal.later(directory, join_path(directory.path, name), delay_ms)
 
     def _told(self, on_progress: OnProgress | None) -> OnProgress:
         def told(progress: Progress) -> None:
@@ -490,7 +490,7 @@ class LogManager:
     def handle_log_dir_failure(self, directory: Path, error: StratalogError) -> None:
         """Take a directory offline: its logs are let go of as they are, the others serve on."""
         with self._lock:
-            found = self._directories[os.path.abspath(directory)]  # noqa: PTH100
+            found = self._directories[absolute_path(directory)]
             found.fail(error)
             self._drop(found)
 

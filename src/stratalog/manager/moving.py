@@ -5,11 +5,10 @@ Kafka: ReplicaAlterLogDirsThread, LogManager.replaceCurrentWithFutureLog
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 
 from stratalog.errors import OffsetOutOfRangeError, UnexpectedAppendOffsetError
+from stratalog.files.paths import join_path
 from stratalog.limits import INT32_MAX
 from stratalog.log.log import Log
 from stratalog.log.reading import Isolation
@@ -84,4 +83,4 @@ def take_marks_of(copy: Log, source: Log) -> None:
 
 def take_name(copy: Log) -> None:
     """Give the copy the name of a live log."""
-    copy.rename_directory(f"{home_of(copy)}{os.sep}{copy.topic_partition}")
+    copy.rename_directory(join_path(home_of(copy), str(copy.topic_partition)))

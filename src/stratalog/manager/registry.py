@@ -5,13 +5,13 @@ Not safe by itself: the manager's lock guards it. Kafka: LogManager.currentLogs,
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterator
 
 from stratalog.directory.log_directory import LogDirectory
 from stratalog.errors import UsageError
 from stratalog.files.names import TopicPartition
+from stratalog.files.paths import parent_path
 from stratalog.log.log import Log
 
 
@@ -74,4 +74,4 @@ class LogRegistry:
 
 def home_of(log: Log) -> str:
     """The log directory that a log is in."""
-    return os.path.dirname(log.directory)  # noqa: PTH120
+    return parent_path(log.directory)

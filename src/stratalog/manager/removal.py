@@ -16,6 +16,7 @@ from stratalog.errors import DiskError, LogClosedError
 from stratalog.files.disk import Disk
 from stratalog.files.entries import DirectoryEntry, EntryKind
 from stratalog.files.names import DirectoryState, partition_directory_name
+from stratalog.files.paths import join_path
 from stratalog.log.log import Log
 from stratalog.manager.housekeeping import OnFailure
 from stratalog.manager.registry import home_of
@@ -35,7 +36,7 @@ class DelayedRemoval:
     def mark(self, log: Log, refusal: Callable[[], LogClosedError]) -> None:
         """Give the directory of a log the name -delete, under which it can still be read, but not changed."""
         name = partition_directory_name(log.topic_partition, DirectoryState.DELETE, uuid4().hex)
-        log.retire(f"{home_of(log)}{os.sep}{name}", refusal)
+        log.retire(join_path(home_of(log), name), refusal)
         logger.info("%s is to be deleted, as %s", log.topic_partition, log.directory)
 
     def later(self, directory: LogDirectory, path: str, delay_ms: int, log: Log | None = None) -> None:
@@ -67,7 +68,7 @@ def remove_directory(disk: Disk, path: str) -> bool:
 
 
 def _remove(disk: Disk, parent: str, entry: DirectoryEntry) -> None:
-    path = f"{parent}{os.sep}{entry.name}"
+    path = join_path(parent, entry.name)
     if entry.kind is not EntryKind.DIRECTORY or entry.is_symlink:
         disk.delete(path)
         return

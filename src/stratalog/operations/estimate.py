@@ -8,7 +8,6 @@ Kafka's defaults stand for them. Either is told as an assumption.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -23,6 +22,7 @@ from stratalog.directory.session import unique_paths
 from stratalog.engine.progress import OnProgress
 from stratalog.engine.threads import ThreadEngine
 from stratalog.errors import StratalogError
+from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 from stratalog.log.cleaning.clean import DirtyLog
 from stratalog.log.cleaning.offset_map import OffsetMap
@@ -85,8 +85,7 @@ class _Running:
         # In full what is dirty is read twice; how much that is, is not known before it is looked at.
         times = 2 if asked.draws is None else 1
         sizes = {
-            f"{path}{os.sep}{each.entry.name}": times
-            * logs_size(asked.disk, f"{path}{os.sep}{each.entry.name}")
+            join_path(path, each.entry.name): times * logs_size(asked.disk, join_path(path, each.entry.name))
             for found in self._found.values()
             for path, each in found
         }
@@ -119,7 +118,7 @@ class _Running:
             own = [tally.blank() for tally in tallies]
             with (
                 self._looked_at[path].open(disk, self._asked.clock, found) as partition,
-                self._progress.part(f"{path}{os.sep}{found.entry.name}", topic) as on_read,
+                self._progress.part(join_path(path, found.entry.name), topic) as on_read,
             ):
                 return self._estimate(path, partition, own, on_read), own
 

@@ -7,7 +7,6 @@ that its own may be higher.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ from stratalog.directory.partitions import LOADED, FoundPartition, list_partitio
 from stratalog.errors import StratalogError, UsageError
 from stratalog.files.entries import DirectoryEntry, EntryKind
 from stratalog.files.names import FileState, TopicPartition, parse_segment_file
+from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 from stratalog.log.api.view import LogView
 from stratalog.log.cleaning.choice import LogFacts, LogToClean, log_to_clean
@@ -205,9 +205,7 @@ def waiting_files(disk: DiskReader, directory: str, delay_ms: int) -> list[Waiti
     renames them here sets it.
     """
     return [
-        WaitingFile(
-            path=f"{directory}{os.sep}{entry.name}", size=entry.size, due_ms=entry.mtime_ms + delay_ms
-        )
+        WaitingFile(path=join_path(directory, entry.name), size=entry.size, due_ms=entry.mtime_ms + delay_ms)
         for entry in disk.list_directory(directory)
         if _is_waiting(entry)
     ]

@@ -12,7 +12,6 @@ not wait for that: the next run after it deletes the files, or the next start of
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -33,6 +32,7 @@ from stratalog.errors import DiskError, NeedsRecoveryError, StratalogError
 from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock
 from stratalog.files.names import TopicPartition
+from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 from stratalog.log.loader import load
 from stratalog.log.log import Log
@@ -131,7 +131,7 @@ class Maintenance:
                     is_meant = not self.names or is_named(entry, self.names)
                     is_compacted = known.of(entry.topic_partition.topic).compact
                     if is_meant and is_compacted and known.refusal(path, entry) is None:
-                        partition = f"{path}{os.sep}{entry.name}"
+                        partition = join_path(path, entry.name)
                         sizes[partition] = 2 * logs_size(opened.disk, partition)
         return sizes
 
@@ -141,7 +141,7 @@ class Maintenance:
         for path, directory in planned.items():
             for work in directory.partitions:
                 if work.cleaned is not None:
-                    partition = f"{path}{os.sep}{work.name}"
+                    partition = join_path(path, work.name)
                     with suppress(DiskError):  # whoever reads it tells it
                         sizes[partition] = logs_size(self.disk, partition) + work.cleaned.cleanable_size
         return sizes
@@ -168,7 +168,7 @@ class Maintenance:
         def plan(disk: DiskReader, task: tuple[str, FoundPartition]) -> PartitionWork:
             directory, each = task
             name = each.entry.name
-            path = f"{directory}{os.sep}{name}"
+            path = join_path(directory, name)
             rewritten = opened.rewritten.get(path)
             if rewritten is not None:
                 words = f"recovery rewrites {rewritten}, and only then can be said what is done to the log"
@@ -222,7 +222,7 @@ class Maintenance:
             directory.before_change()
             for index, partition in enumerate(planned):
                 if partition.is_change:
-                    path = f"{directory.path}{os.sep}{partition.name}"
+                    path = join_path(directory.path, partition.name)
                     with progress.part(path, partition.name) as on_read:
                         try:
                             planned[index] = doing.do(partition, on_read)
@@ -268,7 +268,7 @@ class _Doing:
 
     def do(self, planned: PartitionWork, on_read: CountRead) -> PartitionWork:
         key = self._entries[planned.name].topic_partition
-        path = f"{self._directory.path}{os.sep}{planned.name}"
+        path = join_path(self._directory.path, planned.name)
         delay_ms = self._known.of(key.topic).file_delete_delay_ms
         before = {file.path for file in waiting_files(self._disk, path, delay_ms)}
         done = planned
@@ -314,7 +314,7 @@ class _Doing:
             disk=self._disk,
             clock=self._clock,
             scheduler=_NoLater(),
-            directory=f"{self._directory.path}{os.sep}{name}",
+            directory=join_path(self._directory.path, name),
             topic_partition=key,
             config=self._known.of(key.topic),
             log_start_offset=max(0, self._starts.get(key, 0)),

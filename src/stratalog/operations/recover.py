@@ -7,7 +7,6 @@ directories as they are now. A dry run reads them as they are too, and leaves ou
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,6 +20,7 @@ from stratalog.directory.startup_refusals import RefusalKind, StartupRefusal, st
 from stratalog.engine.progress import OnProgress
 from stratalog.files.disk import Disk
 from stratalog.files.names import OFFSET_CHECKPOINTS
+from stratalog.files.paths import absolute_path, last_name, parent_path
 from stratalog.log.recovery.facts import Cut, Finding, FindingKind
 from stratalog.operations.recover_tables import recovery_document, recovery_tables
 from stratalog.operations.report import Report, Status, Table, why_not_started
@@ -171,7 +171,7 @@ def assess(result: RecoveryReport, options: RecoverOptions, *, disk: Disk | None
     refusals = startup_refusals(
         disk or Disk(),
         usable,
-        siblings=[*by_path, *(os.path.abspath(path) for path in options.log_dirs)],  # noqa: PTH100
+        siblings=[*by_path, *(absolute_path(path) for path in options.log_dirs)],
         metadata_directory=options.metadata_directory,
         node_id=options.node_id,
     )
@@ -189,11 +189,11 @@ def _will_be_repaired(refusal: StartupRefusal, directory: DirectoryReport) -> bo
         return False
     if refusal.kind is RefusalKind.CHECKPOINT:
         return True
-    partition = os.path.dirname(refusal.name)  # noqa: PTH120
+    partition = parent_path(refusal.name)
     if refusal.kind is RefusalKind.LEADER_EPOCHS:
         return any(found.name == partition for found in directory.partitions)
     if refusal.kind is RefusalKind.OWNER:
-        file = os.path.basename(refusal.name)  # noqa: PTH119
+        file = last_name(refusal.name)
         return any(
             finding.file == file and finding.kind is FindingKind.LEFTOVER
             for found in directory.partitions

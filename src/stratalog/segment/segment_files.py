@@ -25,6 +25,7 @@ from stratalog.config import LogConfig
 from stratalog.errors import DiskError, UsageError
 from stratalog.files.disk import ExpectedFile, Path, changing
 from stratalog.files.names import FileKind, FileState
+from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 from stratalog.records.kernels.memory import Bytes
 from stratalog.segment.offset_index import OffsetIndex
@@ -259,7 +260,7 @@ class SegmentFiles:
         return self._path_in(self.directory, kind, self.suffix)
 
     def _path_in(self, directory: str, kind: FileKind, suffix: str) -> str:
-        return f"{directory}{os.sep}{self.base_offset:020d}{_SUFFIXES[kind]}{suffix}"
+        return join_path(directory, f"{self.base_offset:020d}{_SUFFIXES[kind]}{suffix}")
 
     def _note_name(self) -> None:
         self.names_count += 1

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from stratalog.errors import UsageError
 from stratalog.files.entries import Path
+from stratalog.files.paths import join_path
 from stratalog.spark.engine import SparkEngine, context_of, polling
 from stratalog.spark.frames import Time, option_texts
 from stratalog.spark.session import no_warning_of_pandas
@@ -124,14 +125,14 @@ def _through_spark(
         from stratalog.jobs.exporting.folder import STATE, TaskNote
 
         first = tasks[0]
-        staged = os.path.join(STATE, f"run-{first.run:06d}", "staged", f"spark-{uuid.uuid4().hex}")  # noqa: PTH118
+        staged = join_path(STATE, f"run-{first.run:06d}", "staged", f"spark-{uuid.uuid4().hex}")
         counts = Observation(COUNTS)
         frame = _writable(_frame(spark, tasks, rows), format_name).observe(counts, *_counting(rows))
         options = {**(KEEPING if format_name.lower() == CSV else {}), **writer_options}
         writer = frame.write.format(format_name).options(**options).mode("overwrite")
         with _watched(spark, tasks, on_progress):
             # With a scheme: a cluster's default file system may be another one.
-            writer.partitionBy("topic", "date").save("file://" + os.path.join(first.folder, staged))  # noqa: PTH118
+            writer.partitionBy("topic", "date").save("file://" + join_path(first.folder, staged))
         found = counts.get
         files = tuple(_written(first.folder, staged, first.run))
         return [TaskNote(files=files, rows=found["rows"], undecoded=found["undecoded"])]
@@ -246,10 +247,10 @@ def _written(root: str, staged: str, run: int) -> Iterator[StagedFile]:
     disk = Disk()
 
     def below(folder: str) -> Iterator[str]:
-        path = os.path.join(root, staged, folder)  # noqa: PTH118
+        path = join_path(root, staged, folder)
         disk.sync_directory(path)
         for entry in disk.list_directory(path):
-            inner = os.path.join(folder, entry.name)  # noqa: PTH118
+            inner = join_path(folder, entry.name)
             if entry.kind is EntryKind.DIRECTORY:
                 yield from below(inner)
             elif not entry.name.startswith((".", "_")):  # checksums of Hadoop's, and its word of success
@@ -257,11 +258,11 @@ def _written(root: str, staged: str, run: int) -> Iterator[StagedFile]:
 
     for name in below(""):
         place, file = os.path.split(name)
-        source = os.path.join(staged, name)  # noqa: PTH118
-        disk.sync(os.path.join(root, source))  # noqa: PTH118
+        source = join_path(staged, name)
+        disk.sync(join_path(root, source))
         yield StagedFile(
             staged=source,
-            target=os.path.join(place, f"run-{run:06d}-{file}"),  # noqa: PTH118
+            target=join_path(place, f"run-{run:06d}-{file}"),
             rows=-1,  # Spark counts them all together
-            size=disk.size(os.path.join(root, source)),  # noqa: PTH118
+            size=disk.size(join_path(root, source)),
         )

@@ -6,14 +6,15 @@ the order of a Java hash map. Kafka: DumpLogSegments.execute, TimeIndexDumpError
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Iterable
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stratalog.cli.dumping.printer import Printer
+from stratalog.files.paths import join_path
 
 Pairs = defaultdict[str, list[tuple[int, int]]]
 
@@ -101,4 +102,4 @@ def _last_of_each(pairs: NDArray[np.int64]) -> Iterable[tuple[int, int]]:
 
 def _absolute(path: str) -> str:
     """As Java's getAbsolutePath: no link is followed and no `..` taken away."""
-    return os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118
+    return path if Path(path).is_absolute() else join_path(Path.cwd(), path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from enum import Enum
 from pathlib import PurePath
@@ -11,6 +10,7 @@ from typing import NamedTuple
 from stratalog.errors import InvalidNameError
 from stratalog.files import names
 from stratalog.files.disk import EntryKind
+from stratalog.files.paths import join_path, parent_path
 from stratalog.files.reading import DiskReader
 from stratalog.limits import INT64_MAX
 
@@ -72,7 +72,7 @@ def found_files(disk: DiskReader, path: str) -> Iterator[DumpFile]:
         return
     directories = []
     for entry in disk.list_directory(path):
-        below = os.path.join(path, entry.name)  # noqa: PTH118 (as given, with its leading ./ if it has one)
+        below = join_path(path, entry.name)
         if entry.kind is EntryKind.DIRECTORY:
             directories.append(below)
         elif entry.kind is EntryKind.FILE and (kind := kind_of(entry.name)) is not DumpedKind.UNKNOWN:
@@ -105,4 +105,4 @@ def sibling(path: str, kind: DumpedKind) -> str:
     """The file of the same segment, in the same state, that is of another kind."""
     file = PurePath(path)
     state = next((state for state in _STATES if file.name.endswith(state)), "")
-    return os.path.join(os.path.dirname(path), f"{file.name.partition('.')[0]}{kind.value}{state}")  # noqa: PTH118, PTH120
+    return join_path(parent_path(path), f"{file.name.partition('.')[0]}{kind.value}{state}")

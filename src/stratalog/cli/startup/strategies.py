@@ -36,6 +36,7 @@ from stratalog.errors import CorruptIndexError
 from stratalog.files.disk import Disk
 from stratalog.files.entries import EntryKind, ExpectedFile, Path, ReadFile
 from stratalog.files.names import FileKind, FileState, parse_segment_file
+from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 from stratalog.manager.manager import LogManager
 from stratalog.segment.scan import SCAN_SIZE, scan_segment
@@ -125,8 +126,8 @@ def load_by(strategy: Strategy, directory: str, *, readers: int, config: LogConf
     plain = Disk()
     partitions = classify(plain, directory).partitions
     sizes = {
-        f"{folder}{os.sep}{entry.name}": entry.size
-        for folder in (f"{directory}{os.sep}{partition.name}" for partition in partitions)
+        join_path(folder, entry.name): entry.size
+        for folder in (join_path(directory, partition.name) for partition in partitions)
         for entry in plain.list_directory(folder)
         if entry.kind is EntryKind.FILE
     }
@@ -166,7 +167,7 @@ def _load_as_kafka(
     def load(partition: PartitionEntry) -> None:
         if not hasattr(reused, "buffer"):
             reused.buffer = aligned_buffer(SCAN_SIZE)
-        segments = _segments(disk, f"{directory}{os.sep}{partition.name}", config)
+        segments = _segments(disk, join_path(directory, partition.name), config)
 
         def scan(segment: LogSegment) -> None:
             scan_segment(

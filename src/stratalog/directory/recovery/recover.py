@@ -11,7 +11,6 @@ the same.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -53,6 +52,7 @@ from stratalog.errors import (
 from stratalog.files.disk import Disk
 from stratalog.files.entries import FileId
 from stratalog.files.lock import DirectoryLock
+from stratalog.files.paths import prefix_of
 from stratalog.files.reading import DiskReader
 from stratalog.log.recovery.facts import Finding
 from stratalog.log.recovery.quarantine import Quarantine
@@ -191,7 +191,7 @@ class _Recovery:
 
     def _owner_of(self, path: str) -> DirectoryRecovery:
         """The directory that a partition's path is in."""
-        return next(found for found in self._directories if path.startswith(found.path + os.sep))
+        return next(found for found in self._directories if path.startswith(prefix_of(found.path)))
 
     def _lock_places(self) -> None:
         """Lock what keeps bytes outside of the log directories: two runs would take each other's names there.

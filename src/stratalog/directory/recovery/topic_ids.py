@@ -12,7 +12,6 @@ Kafka: PartitionMetadataFile, LogManager.isStrayKraftReplica
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from uuid import UUID
 
@@ -22,6 +21,7 @@ from stratalog.directory.meta_properties import MetaProperties
 from stratalog.errors import CorruptCheckpointError, DiskError, QuarantineFullError
 from stratalog.files.disk import Disk
 from stratalog.files.names import PARTITION_METADATA
+from stratalog.files.paths import join_path
 from stratalog.log.partition_metadata import PartitionMetadataFile, topic_id_to_text
 from stratalog.log.recovery.quarantine import Quarantine
 
@@ -106,7 +106,7 @@ class TopicIds:
         return PartitionMetadataFile(self._disk, self._path(name))
 
     def _path(self, name: str) -> str:
-        return os.path.join(self._layout.directory, name, PARTITION_METADATA)  # noqa: PTH118
+        return join_path(self._layout.directory, name, PARTITION_METADATA)
 
 
 def _known_id(entry: PartitionEntry, metadata: ClusterMetadata | None, node_id: int | None) -> UUID | None:

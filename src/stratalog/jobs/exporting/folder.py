@@ -17,7 +17,6 @@ repeats nothing. Spark and Arrow ignore folders that begin with an underscore.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +24,7 @@ from typing import Any
 from stratalog.errors import PreconditionError, UsageError
 from stratalog.files.disk import Disk, EntryKind
 from stratalog.files.names import TopicPartition
+from stratalog.files.paths import join_path, parent_path
 
 STATE = "_stratalog"
 FORMAT_VERSION = 1
@@ -103,7 +103,7 @@ class ExportFolder:
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
         self.path = path
-        self.state_path = os.path.join(path, STATE)  # noqa: PTH118
+        self.state_path = join_path(path, STATE)
 
     def create(self) -> None:
         """Create the folder if it does not exist; UsageError if it contains something else."""
@@ -123,7 +123,7 @@ class ExportFolder:
             self._disk.sync_directory(parent)
 
     def ledger(self) -> Ledger | None:
-        path = f"{self.state_path}{os.sep}ledger.json"
+        path = join_path(self.state_path, "ledger.json")
         found = self._read(path)
         if found is not None and found.get("version") != FORMAT_VERSION:
             raise UsageError(
@@ -133,20 +133,20 @@ class ExportFolder:
         return None if found is None else Ledger.from_json(found)
 
     def run_path(self, run: int) -> str:
-        return f"{self.state_path}{os.sep}run-{run:06d}"
+        return join_path(self.state_path, f"run-{run:06d}")
 
     def begin(self, run: int, plan: Mapping[str, Any]) -> None:
         """Write the plan of a run; from then on the run is under way."""
         path = self.run_path(run)
         remove_tree(self._disk, path)  # the rest of a run that stopped before it had a plan
         # After a power cut, a plan on disk must mean that its folders are on disk too.
-        for changed in sorted(make_directories(self._disk, os.path.join(path, "staged"))):  # noqa: PTH118
+        for changed in sorted(make_directories(self._disk, join_path(path, "staged"))):
             self._disk.sync_directory(changed)
-        self._write(f"{path}{os.sep}plan.json", plan)
+        self._write(join_path(path, "plan.json"), plan)
 
     def plan(self, run: int) -> dict[str, Any] | None:
         """The plan of a run that is under way."""
-        return self._read(f"{self.run_path(run)}{os.sep}plan.json")
+        return self._read(join_path(self.run_path(run), "plan.json"))
 
     def note(self, run: int, task: int) -> TaskNote | None:
         found = self._read(self._note_path(run, task))
@@ -159,29 +159,31 @@ class ExportFolder:
     def commit(self, run: int, notes: Sequence[TaskNote], ledger: Ledger) -> None:
         """Move the files of a run to their places. After a kill at any point it can be called again."""
         moves = [[each.staged, each.target] for note in notes for each in note.files]
-        self._write(f"{self.run_path(run)}{os.sep}commit.json", {"moves": moves, "ledger": ledger.to_json()})
+        self._write(
+            join_path(self.run_path(run), "commit.json"), {"moves": moves, "ledger": ledger.to_json()}
+        )
         self.roll_forward(run)
 
     def roll_forward(self, run: int) -> bool:
         """Finish a commit that was begun; False if there was none."""
         path = self.run_path(run)
-        commit = self._read(f"{path}{os.sep}commit.json")
+        commit = self._read(join_path(path, "commit.json"))
         if commit is None:
             return False
         changed = set()
         for staged, target in commit["moves"]:
-            source, place = (os.path.join(self.path, each) for each in (staged, target))  # noqa: PTH118
+            source, place = (join_path(self.path, each) for each in (staged, target))
             if self._disk.exists(source):
-                changed |= make_directories(self._disk, os.path.dirname(place))  # noqa: PTH120
+                changed |= make_directories(self._disk, parent_path(place))
                 self._disk.rename(source, place)
-                changed.add(os.path.dirname(place))  # noqa: PTH120
+                changed.add(parent_path(place))
             elif not self._disk.exists(place):
                 raise PreconditionError(
                     source, expected="a finished file", found="nothing, neither here nor where it belongs"
                 )
         for folder in sorted(changed):
             self._disk.sync_directory(folder)
-        self._write(f"{self.state_path}{os.sep}ledger.json", commit["ledger"])
+        self._write(join_path(self.state_path, "ledger.json"), commit["ledger"])
         self._clear(path)
         return True
 
@@ -193,7 +195,7 @@ class ExportFolder:
         # commit.json is deleted last: without it the plan would be run again.
         for entry in self._entries(path):
             if entry != "commit.json":
-                remove_tree(self._disk, f"{path}{os.sep}{entry}")
+                remove_tree(self._disk, join_path(path, entry))
         remove_tree(self._disk, path)
 
     def _entries(self, path: str) -> list[str]:
@@ -202,7 +204,7 @@ class ExportFolder:
         return [entry.name for entry in self._disk.list_directory(path)]
 
     def _note_path(self, run: int, task: int) -> str:
-        return f"{self.run_path(run)}{os.sep}task-{task:05d}.json"
+        return join_path(self.run_path(run), f"task-{task:05d}.json")
 
     def _read(self, path: str) -> dict[str, Any] | None:
         status = self._disk.status(path)
@@ -248,7 +250,7 @@ def joined(ranges: Iterable[ExportedRange]) -> list[ExportedRange]:
 def make_directories(disk: Disk, path: str) -> set[str]:
     """Create a directory and its parents; returns the directories that got a new entry."""
     changed: set[str] = set()
-    parent = os.path.dirname(path)  # noqa: PTH120
+    parent = parent_path(path)
     if not disk.exists(path):
         if parent != path:
             changed = make_directories(disk, parent)
@@ -266,7 +268,7 @@ def remove_tree(disk: Disk, path: str) -> None:
         disk.delete(path)
         return
     for entry in disk.list_directory(path):
-        child = f"{path}{os.sep}{entry.name}"
+        child = join_path(path, entry.name)
         if entry.kind is EntryKind.DIRECTORY:
             remove_tree(disk, child)
         else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 from types import TracebackType
 from typing import Any, Self
 
@@ -11,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stratalog.files.disk import Disk
+from stratalog.files.paths import join_path
 from stratalog.jobs.exporting.folder import StagedFile
 
 # A reader of Parquet reads one row group at a time. Larger groups compress only little better.
@@ -51,7 +51,7 @@ class ParquetFiles:
         for place in list(self._open):
             self._finish(place)
         if self._count:
-            self._disk.sync_directory(os.path.join(self._root, self._staged))  # noqa: PTH118
+            self._disk.sync_directory(join_path(self._root, self._staged))
 
     def __enter__(self) -> Self:
         return self
@@ -67,10 +67,10 @@ class ParquetFiles:
                 file.abandon()
 
     def _new(self, place: str) -> _File:
-        target = f"{place}{os.sep}{self._name}-{self._count}.parquet"
-        staged = f"{self._staged}{os.sep}{self._count}.parquet"
+        target = join_path(place, f"{self._name}-{self._count}.parquet")
+        staged = join_path(self._staged, f"{self._count}.parquet")
         self._count += 1
-        path = os.path.join(self._root, staged)  # noqa: PTH118
+        path = join_path(self._root, staged)
         return _File(self._disk, path, staged, target, schema=self._schema, codec=self._codec)
 
     def _finish(self, place: str) -> None:

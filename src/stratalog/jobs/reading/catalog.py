@@ -18,6 +18,7 @@ from stratalog.files.disk import EntryKind
 from stratalog.files.names import (
     TopicPartition,
 )
+from stratalog.files.paths import absolute_path, join_path
 from stratalog.files.reading import DiskReader
 from stratalog.jobs.reading.options import ReadOptions, listed
 from stratalog.records.internal_topics import is_internal
@@ -56,7 +57,7 @@ def expand_paths(disk: DiskReader, paths: Iterable[str]) -> list[str]:
     """Directories for paths and patterns, each once and absolute; UsageError for one that matches nothing."""
     expanded: dict[str, None] = {}
     for path in paths:
-        plain = os.path.abspath(local_path(path))  # noqa: PTH100 (text in, text out)
+        plain = absolute_path(local_path(path))
         # A directory's own name may contain a wildcard character.
         is_pattern = _WILD.search(plain) is not None and not disk.exists(plain)
         matches = list(_glob(disk, plain)) if is_pattern else [plain]
@@ -106,12 +107,12 @@ def _glob(disk: DiskReader, path: str) -> Iterator[str]:
         if status is None or status.kind is not EntryKind.DIRECTORY:
             continue
         if not _WILD.search(name):
-            if disk.exists(os.path.join(each, name)):  # noqa: PTH118
-                yield os.path.join(each, name)  # noqa: PTH118
+            if disk.exists(join_path(each, name)):
+                yield join_path(each, name)
             continue
         for entry in disk.list_directory(each):
             if entry.kind is EntryKind.DIRECTORY and fnmatch.fnmatchcase(entry.name, name):
-                yield os.path.join(each, entry.name)  # noqa: PTH118
+                yield join_path(each, entry.name)
 
 
 def _selection(options: ReadOptions) -> Callable[[FoundPartition], bool]:

@@ -7,12 +7,12 @@ broker may have compacted, cut or removed the file meanwhile.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 
 from stratalog.errors import CorruptIndexError, CorruptRecordError
 from stratalog.files.entries import FileId, lasting_id
 from stratalog.files.names import PARTITION_METADATA, FileKind, TopicPartition, segment_file_name
+from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 from stratalog.jobs.reading.options import OnCorruption
 from stratalog.limits import INT64_MIN
@@ -66,7 +66,7 @@ class Split:
 
     @property
     def path(self) -> str:
-        return f"{self.directory}{os.sep}{segment_file_name(self.base_offset, FileKind.LOG)}"
+        return join_path(self.directory, segment_file_name(self.base_offset, FileKind.LOG))
 
     @property
     def size(self) -> int:
@@ -86,7 +86,7 @@ class ReadTask:
 
 def topic_id_of(disk: DiskReader, directory: str) -> str | None:
     """The id of the topic that a partition belongs to, as Kafka prints it; None if the directory has none."""
-    topic_id = PartitionMetadataFile(disk, f"{directory}{os.sep}{PARTITION_METADATA}").read()
+    topic_id = PartitionMetadataFile(disk, join_path(directory, PARTITION_METADATA)).read()
     return None if topic_id is None else topic_id_to_text(topic_id)
 
 

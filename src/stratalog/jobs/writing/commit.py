@@ -19,7 +19,6 @@ the directory stays as it was.
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -52,6 +51,7 @@ from stratalog.files.names import (
     TopicPartition,
     segment_file_name,
 )
+from stratalog.files.paths import join_path
 from stratalog.jobs.writing.patch import patch_segment
 from stratalog.jobs.writing.stage import Staged, discard_abandoned, discard_write, has_staged
 from stratalog.jobs.writing.target import WriteTarget, has_other_writes
@@ -198,7 +198,7 @@ class Committer:
         """
         queues: dict[TopicPartition, list[StagedSegment]] = {}
         for waiting in journal.waiting:
-            path = f"{self._directory}{os.sep}{waiting.topic_partition}"
+            path = join_path(self._directory, str(waiting.topic_partition))
             # The folder existed when the segment began to wait.
             if not self._disk.exists(path) or is_of_another_topic(self._disk, path, waiting.topic_id):
                 logger.warning(
@@ -214,7 +214,7 @@ class Committer:
         here = {found.directory: found for found in list_partitions(self._disk, self._directory)}
         writes = []
         for key, segments in sorted(queues.items()):
-            place = self._place(key, here.get(f"{self._directory}{os.sep}{key}"))
+            place = self._place(key, here.get(join_path(self._directory, str(key))))
             offset, placed = place.end_offset, []
             for segment in segments:
                 placed.append(replace(segment, base_offset=offset))
@@ -240,7 +240,7 @@ class Committer:
         return tuple(writes)
 
     def _place(self, key: TopicPartition, found: FoundPartition | None) -> _Place:
-        path = f"{self._directory}{os.sep}{key}"
+        path = join_path(self._directory, str(key))
         topic = self._target.topics.get(key.topic)
         topic_id = self._target.options.topic_ids.get(key.topic) if topic is None else topic.topic_id
         if found is None:
@@ -250,7 +250,7 @@ class Committer:
                     "staged. Nothing was written. Write again once the partition is back."
                 )
             return _Place(end_offset=0, leader_epoch=0, previous=None, is_new=True, topic_id=topic_id)
-        found_id = PartitionMetadataFile(self._disk, f"{path}{os.sep}{PARTITION_METADATA}").read()
+        found_id = PartitionMetadataFile(self._disk, join_path(path, PARTITION_METADATA)).read()
         if topic_id is not None and found_id is not None and found_id != topic_id:
             raise UsageError(
                 f"{path} belongs to the topic with the id {topic_id_to_text(found_id)}, but this write is "
@@ -267,7 +267,7 @@ class Committer:
                     raise NeedsRecoveryError(
                         path, f"{active.base_offset:020d}.log has bytes after its last whole batch"
                     )
-            epoch = LeaderEpochFileCache(self._disk, f"{path}{os.sep}{LEADER_EPOCH_CHECKPOINT}").latest_epoch
+            epoch = LeaderEpochFileCache(self._disk, join_path(path, LEADER_EPOCH_CHECKPOINT)).latest_epoch
             return _Place(
                 end_offset=view.log_end_offset,
                 leader_epoch=epoch or 0,  # no leader has written to this log yet, and the first epoch is 0
@@ -327,7 +327,7 @@ class Committer:
     def _settle(self, write: PartitionWrite) -> int:
         """Load a log with its new segments and close it, as any clean stop does; returns its end."""
         key = write.topic_partition
-        path = f"{self._directory}{os.sep}{key}"
+        path = join_path(self._directory, str(key))
         first, last = write.segments[0], write.segments[-1]
         end_offset = last.base_offset + last.records_count
         self._carry_snapshot(path, first.base_offset, end_offset)
@@ -357,7 +357,7 @@ class Committer:
         Without it, loading the log would read all the new records.
         """
         old, new = (
-            f"{path}{os.sep}{segment_file_name(offset, FileKind.PRODUCER_SNAPSHOT)}"
+            join_path(path, segment_file_name(offset, FileKind.PRODUCER_SNAPSHOT))
             for offset in (old_end, new_end)
         )
         status = self._disk.status(old)

@@ -16,7 +16,6 @@ files.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -31,6 +30,7 @@ from stratalog.directory.write_journal import STAGED_PREFIX, Journal
 from stratalog.errors import DiskError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.names import FileKind, TopicPartition
+from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 from stratalog.jobs.writing.rows import PartitionRows, RowRouter
 from stratalog.jobs.writing.target import TASK_SUFFIX, TopicTarget, WriteTarget
@@ -123,7 +123,7 @@ def discard_write(
             is_meant = entry.name.startswith(STAGED_PREFIX + write) and entry.name.endswith(suffix)
             is_spared = but is not None and entry.name.startswith(STAGED_PREFIX + but)
             if is_meant and not is_spared and entry.name.partition(".")[0] not in needed:
-                disk.delete(f"{directory}{os.sep}{entry.name}")
+                disk.delete(join_path(directory, entry.name))
 
     # The directory is listed again after the .task file is gone: an attempt deletes its own later files.
     discard(TASK_SUFFIX)
@@ -149,7 +149,7 @@ def discard_abandoned(disk: Disk, directory: str, journal: Journal, now_ms: int)
     for entry in staged:
         is_old = heard_of[_write_of(entry.name)] < now_ms - ABANDONED_MS
         if is_old and entry.name.partition(".")[0] not in needed:
-            disk.delete(f"{directory}{os.sep}{entry.name}")
+            disk.delete(join_path(directory, entry.name))
 
 
 def _write_of(name: str) -> str:
@@ -391,4 +391,4 @@ def _codec_of(config: LogConfig, wanted: str) -> tuple[Codec, int | None]:
 
 
 def _task_file(directory: str, write: str) -> str:
-    return f"{directory}{os.sep}{STAGED_PREFIX}{write}{TASK_SUFFIX}"
+    return join_path(directory, f"{STAGED_PREFIX}{write}{TASK_SUFFIX}")

@@ -8,13 +8,13 @@ somebody first asks for them, as that reads every header of the log. Kafka: LogS
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Iterator
 
 import numpy as np
 
 from stratalog.errors import CorruptCheckpointError
 from stratalog.files.names import LEADER_EPOCH_CHECKPOINT
+from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 from stratalog.log.epochs import EpochEntry, EpochStitch, read_epochs
 from stratalog.log.segments import LogSegments
@@ -27,7 +27,7 @@ class EpochsFile:
 
     def __init__(self, disk: DiskReader, directory: str) -> None:
         self._disk = disk
-        self._path = f"{directory}{os.sep}{LEADER_EPOCH_CHECKPOINT}"
+        self._path = join_path(directory, LEADER_EPOCH_CHECKPOINT)
         self.note: str | None = None
 
     def read(self) -> tuple[EpochEntry, ...] | None:

@@ -13,11 +13,11 @@ does, and then it is not written twice. Of a file that went as a whole the offse
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, dataclass
 
 from stratalog.errors import DiskError
 from stratalog.files.disk import Disk
+from stratalog.files.paths import join_path
 from stratalog.log.cleaning.erase import Rewritten
 
 AUDIT = "stratalog-erased.jsonl"
@@ -70,7 +70,7 @@ class Audit:
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk = disk
         self._directory = directory
-        self.path = f"{directory}{os.sep}{AUDIT}"
+        self.path = join_path(directory, AUDIT)
 
     def lines(self) -> list[AuditLine]:
         """All lines, the oldest first; one that a crash has torn is none."""

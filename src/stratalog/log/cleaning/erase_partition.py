@@ -8,7 +8,6 @@ with a record that is to go, or that cannot be read, goes now.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -27,6 +26,7 @@ from stratalog.files.names import (
     parse_segment_file,
     segment_file_name,
 )
+from stratalog.files.paths import join_path, last_name
 from stratalog.files.reading import DiskReader
 from stratalog.limits import INT32_MAX
 from stratalog.log.cleaning.erase import (
@@ -177,8 +177,8 @@ class PartitionFiles:
         return gone
 
     def _path(self, name: str) -> str:
-        return f"{self.directory}{os.sep}{name}"
+        return join_path(self.directory, name)
 
     def _name(self, path: str) -> str:
         """As the report and the audit have it: in which directory, and which file."""
-        return f"{os.path.basename(self.directory)}/{os.path.basename(path)}"  # noqa: PTH119
+        return f"{last_name(self.directory)}/{last_name(path)}"

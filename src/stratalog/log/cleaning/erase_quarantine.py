@@ -8,7 +8,6 @@ line; the old one, whose file is gone, counts no more.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from functools import partial
 
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratalog.files.names import FileKind, parse_segment_file
+from stratalog.files.paths import last_name
 from stratalog.files.reading import DiskReader
 from stratalog.log.cleaning.erase import (
     BeforeSwap,
@@ -87,7 +87,7 @@ def find_kept(
                 else partial(_rewrite, disk, quarantine, kept, matcher)
             )
             yield ToErase(
-                file=os.path.basename(file.log_path),  # noqa: PTH119
+                file=last_name(file.log_path),
                 what=What.QUARANTINE,
                 found=found,
                 size=file.size,

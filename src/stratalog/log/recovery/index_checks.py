@@ -6,12 +6,12 @@ at once, deletes by a largest timestamp of 0, or finds nothing by time (`docs/fo
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from enum import Enum
 
 from stratalog.errors import CorruptIndexError, CorruptRecordError
 from stratalog.files.names import FileKind, FileState, segment_file_name
+from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 from stratalog.limits import INT64_MAX, INT64_MIN
 from stratalog.log.recovery.facts import FileFact, Finding, FindingKind
@@ -186,4 +186,4 @@ def _finding(kind: FindingKind, files: FoundSegment, of: FileKind, words: str) -
 
 
 def _path(directory: str, fact: FileFact) -> str:
-    return f"{directory}{os.sep}{fact.name}"
+    return join_path(directory, fact.name)

@@ -38,6 +38,7 @@ from stratalog.files.names import (
     parse_kraft_snapshot_file,
     parse_segment_file,
 )
+from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 from stratalog.limits import INT32_MAX
 from stratalog.log.recovery.facts import FileFact, Finding, FindingKind
@@ -196,7 +197,7 @@ class _Sorting:
         self.findings.append(Finding(kind=kind, file=name, words=f"{words}.", consequence=consequence))
 
     def _check_log(self, entry: DirectoryEntry) -> None:
-        path = os.path.join(self.directory, entry.name)  # noqa: PTH118
+        path = join_path(self.directory, entry.name)
         if entry.is_symlink:
             raise UnusableSegmentError(
                 path, "it is a symbolic link, which is not written through. Put the file itself in its place."
@@ -277,7 +278,7 @@ def _next_offset(disk: DiskReader, sorting: _Sorting, file: SegmentFile, swaps: 
 
     Kafka: LogSegment.readNextOffset
     """
-    path = os.path.join(sorting.directory, file.name)  # noqa: PTH118
+    path = join_path(sorting.directory, file.name)
     index = swaps.get(file._replace(kind=FileKind.OFFSET_INDEX))
     with disk.open_read(path) as log:
         size = disk.size(log)
@@ -307,7 +308,7 @@ def _last_indexed(
     """The position of the last indexed batch, if the index is this log's; else 0, to look from the start."""
     if index.size == 0 or index.size % _INDEX_ENTRY.size:
         return 0
-    path = os.path.join(directory, index.name)  # noqa: PTH118
+    path = join_path(directory, index.name)
     entry = disk.read_at(path, _INDEX_ENTRY.size, index.size - _INDEX_ENTRY.size)
     relative, position = _INDEX_ENTRY.unpack(entry)
     header = np.zeros(RECORD_BATCH_OVERHEAD, np.uint8)

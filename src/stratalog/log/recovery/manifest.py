@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, dataclass
+
+from stratalog.files.paths import last_name
 
 MANIFEST = "stratalog-quarantine.jsonl"
 PREFIX = "stratalog-quarantine-"
@@ -77,9 +78,7 @@ def parse_line(line: bytes) -> ManifestEntry | None:
 def _is_sound(part: KeptPart) -> bool:
     """Whether a part is one that was written here. A name with a path in it would lead somewhere else."""
     is_ours = part.file is None or (
-        isinstance(part.file, str)
-        and part.file.startswith(PREFIX)
-        and os.path.basename(part.file) == part.file  # noqa: PTH119
+        isinstance(part.file, str) and part.file.startswith(PREFIX) and last_name(part.file) == part.file
     )
     return (
         is_ours and isinstance(part.at, int) and isinstance(part.size, int) and min(part.at, part.size) >= 0

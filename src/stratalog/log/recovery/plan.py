@@ -10,7 +10,6 @@ first.
 from __future__ import annotations
 
 import errno
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -23,6 +22,7 @@ from stratalog.files.names import (
     TopicPartition,
     segment_file_name,
 )
+from stratalog.files.paths import join_path
 from stratalog.log.checkpoint_file import format_checkpoint
 from stratalog.log.epochs import EpochEntry, EpochStitch
 from stratalog.log.recovery.facts import Cut, FileFact, Finding, FindingKind, stuck_readers
@@ -430,7 +430,7 @@ class _Planner:
             reason = (
                 "a directory, a link or a device has the name of a file that must be written. Move it away."
             )
-            raise DiskError(f"{self._survey.directory}{os.sep}{name}", reason, errno.EISDIR)
+            raise DiskError(join_path(self._survey.directory, name), reason, errno.EISDIR)
         self._steps.append(WriteFile(name=name, data=data, file=fact, why=why))
 
     def _is_only_torn_tail(self, sequence: RecoverySequence) -> bool:

@@ -34,6 +34,7 @@ from stratalog.clock import Clock, system_clock
 from stratalog.errors import DiskError, QuarantineError, QuarantineFullError
 from stratalog.files.disk import DirectoryEntry, Disk, Path
 from stratalog.files.entries import FileId, lasting_id
+from stratalog.files.paths import absolute_path, join_path, parent_path
 from stratalog.log.recovery.manifest import (
     MANIFEST,
     PREFIX,
@@ -118,7 +119,7 @@ class Quarantine:
         """
         with self._lock:
             parts, digest = runs_of_range(self._disk, source, position, size)
-            directory = log_directory_of(os.path.dirname(source))  # noqa: PTH120
+            directory = log_directory_of(parent_path(source))
             wanted = (directory, partition, file, position, size, digest)
             for kept in self._lines_of(directory, partition, file):
                 same = (kept.directory, kept.partition, kept.file, kept.position, kept.size, kept.sha256)
@@ -146,13 +147,13 @@ class Quarantine:
 
     def keep_file(self, source: Path, *, partition: str, file: str, reason: str) -> ManifestEntry:
         """Move a whole file here; returns when it is safe, and gone from where it was."""
-        if not self._disk.is_same_device(os.path.dirname(source), self.directory):  # noqa: PTH120
+        if not self._disk.is_same_device(parent_path(source), self.directory):
             return self._move_by_copy(source, partition, file, reason)
         with self._lock:
             status = self._disk.status(source)
             if status is None:
                 raise QuarantineError(source, "there is no such file to be kept.")
-            directory = log_directory_of(os.path.dirname(source))  # noqa: PTH120
+            directory = log_directory_of(parent_path(source))
             kept = self.moved(directory, partition, file, status.id, status.size)
             there = None if kept is None else self._disk.status(self.path(*kept.files))
             if kept is None or (there is not None and there.id != status.id):
@@ -181,7 +182,7 @@ class Quarantine:
                 self._disk.delete(source)
             # The new name first: a file with two is found twice, a file with none is lost.
             self._disk.sync_directory(self.directory)
-            self._disk.sync_directory(os.path.dirname(source))  # noqa: PTH120
+            self._disk.sync_directory(parent_path(source))
             return kept
 
     def moved(
@@ -215,7 +216,7 @@ class Quarantine:
                 self.directory, f"what was kept of {kept.file} is not what it was: its SHA-256 has changed."
             )
         self._disk.sync(target)
-        self._disk.sync_directory(os.path.dirname(os.fspath(target)))  # noqa: PTH120
+        self._disk.sync_directory(parent_path(os.fspath(target)))
 
     def _move_by_copy(self, source: Path, partition: str, file: str, reason: str) -> ManifestEntry:
         kept = self.keep_range(
@@ -228,7 +229,7 @@ class Quarantine:
             is_whole=True,
         )
         self._disk.delete(source)
-        self._disk.sync_directory(os.path.dirname(source))  # noqa: PTH120
+        self._disk.sync_directory(parent_path(source))
         return kept
 
     def replace(
@@ -291,7 +292,7 @@ class Quarantine:
 
     def path(self, name: str) -> str:
         """Where a file of the quarantine is."""
-        return os.path.join(self.directory, name)  # noqa: PTH118
+        return join_path(self.directory, name)
 
     def _free_name(self, partition: str, file: str, position: int) -> str:
         """A name that no line has. A file that has it all the same is the copy of a killed run."""
@@ -405,7 +406,7 @@ class Quarantine:
 
 def log_directory_of(partition_directory: Path) -> str:
     """The log directory that a partition's directory is in, as the manifest names it."""
-    return os.path.dirname(os.path.abspath(partition_directory))  # noqa: PTH100, PTH120
+    return parent_path(absolute_path(partition_directory))
 
 
 def _kept_parts(runs: list[tuple[int, bool]], name: str) -> tuple[KeptPart, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -11,6 +10,7 @@ from dataclasses import replace
 from stratalog.config import LogConfig
 from stratalog.files.disk import Disk, Path
 from stratalog.files.names import TopicPartition
+from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 from stratalog.limits import INT64_MAX
 from stratalog.log.recovery.facts import Cut
@@ -141,7 +141,7 @@ def apply_plan(
 
 def sync_accepted(disk: Disk, plan: RecoveryPlan) -> None:
     """Wait until what was scanned and found good, or cut, is on the device; what was written is already."""
-    paths = [f"{plan.directory}{os.sep}{name}" for name in plan.accepted]
+    paths = [join_path(plan.directory, name) for name in plan.accepted]
     if len(paths) <= _FEW:
         for path in paths:
             disk.sync(path)

@@ -20,6 +20,7 @@ from stratalog.errors import PreconditionError
 from stratalog.files.disk import Disk, EntryKind, Path
 from stratalog.files.entries import lasting_id
 from stratalog.files.names import FileState, parse_segment_file
+from stratalog.files.paths import join_path, last_name
 from stratalog.files.reading import DiskReader
 from stratalog.log.recovery.facts import FileFact
 from stratalog.log.recovery.manifest import ManifestEntry
@@ -158,7 +159,7 @@ def ranges_to_keep(
     can_move = disk.is_same_device(directory, quarantine.directory)
     ranges = []
     for step in kept:
-        path = os.path.join(directory, step.file.name)  # noqa: PTH118
+        path = join_path(directory, step.file.name)
         if isinstance(step, KeepRange):
             ranges.append((path, step.position, step.size))
         elif not can_move and step.file.size:
@@ -175,7 +176,7 @@ class _Run:
         self.kept: list[tuple[Keeping, ManifestEntry]] = []
         self._disk = disk
         self._directory = directory
-        self._partition = os.path.basename(os.path.normpath(directory))  # noqa: PTH119
+        self._partition = last_name(os.path.normpath(directory))
         self._quarantine = quarantine
         self._places = [*full] if quarantine is None else [quarantine, *full]
         self._renamed: dict[str, str] = {}
@@ -312,7 +313,7 @@ class _Run:
         return name
 
     def _path(self, name: str) -> str:
-        return os.path.join(self._directory, name)  # noqa: PTH118
+        return join_path(self._directory, name)
 
     def _found(self, name: str) -> FileFact | None:
         status = self._disk.status(self._path(name))

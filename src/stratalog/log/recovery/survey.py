@@ -8,7 +8,6 @@ tells of their producers. Which those are is found by going through the recovery
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -17,6 +16,7 @@ from stratalog.config import LogConfig
 from stratalog.errors import CorruptCheckpointError, CorruptRecordError, CorruptSnapshotError
 from stratalog.files.disk import Path
 from stratalog.files.names import LEADER_EPOCH_CHECKPOINT, TopicPartition
+from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 from stratalog.limits import INT64_MAX
 from stratalog.log.epochs import EpochEntry, read_epochs
@@ -343,7 +343,7 @@ class _Surveyor:
         return find_batch(read_into, start, end, kind, target, path=path)
 
     def _path(self, name: str) -> str:
-        return f"{self._inventory.directory}{os.sep}{name}"
+        return join_path(self._inventory.directory, name)
 
 
 class _Guesses:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 from stratalog.directory.write_journal import STAGED_PREFIX, read_journal
@@ -16,6 +15,7 @@ from stratalog.files.names import (
     TopicPartition,
     parse_segment_file,
 )
+from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 from stratalog.log.cleaning.erase import FileOfBatches, find_records
 from stratalog.log.cleaning.erase_selection import Matcher
@@ -36,7 +36,7 @@ def check_staged(disk: DiskReader, directory: str, key: TopicPartition, matcher:
         )
     for entry in disk.list_directory(directory) if matcher.selection.keys else []:
         if entry.name.startswith(STAGED_PREFIX) and entry.name.endswith(FileKind.LOG.value):
-            path = f"{directory}{os.sep}{entry.name}"
+            path = join_path(directory, entry.name)
             found = find_records(FileOfBatches(disk, path), matcher)
             if found.records_count or found.problem is not None:
                 words = "has such records" if found.records_count else "may have such records in its torn end"

@@ -5,7 +5,6 @@ The order, and why it is that, are in `erasure.py`.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -25,6 +24,7 @@ from stratalog.files.names import (
     TopicPartition,
     parse_partition_directory,
 )
+from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 from stratalog.log.cleaning.erase import Found, Rewritten, ToErase
 from stratalog.log.cleaning.erase_audit import Audit, AuditLine
@@ -212,7 +212,7 @@ class DirectoryEraser:
 
     def path_of(self, name: str) -> str:
         """Where the directory of a partition is, or was."""
-        return f"{self.path}{os.sep}{name}"
+        return join_path(self.path, name)
 
     def _key_of(self, name: str) -> TopicPartition | None:
         """Whose directory this is, if it is one of what was named."""

@@ -1,0 +1,51 @@
+"""Paths as text, joined and taken apart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stratalog.files.paths import absolute_path, join_path, last_name, parent_path, prefix_of
+
+
+@pytest.mark.parametrize(
+    ("parts", "joined"),
+    [
+        (("/logs", "orders-0"), "/logs/orders-0"),
+        (("/logs", "orders-0", "leader-epoch-checkpoint"), "/logs/orders-0/leader-epoch-checkpoint"),
+        (("/logs/", "orders-0"), "/logs/orders-0"),
+        (("/", "logs"), "/logs"),
+        (("", "orders-0"), "orders-0"),
+        (("./data", "orders-0"), "./data/orders-0"),
+        ((Path("/logs"), "orders-0"), "/logs/orders-0"),
+    ],
+)
+def test_names_are_joined_by_one_separator(parts: tuple[str, str], joined: str) -> None:
+    assert join_path(*parts) == joined
+
+
+@pytest.mark.parametrize(
+    ("directory", "prefix"), [("/logs", "/logs/"), ("/logs/", "/logs/"), ("/", "/"), ("", "")]
+)
+def test_all_in_a_directory_begins_with_its_prefix(directory: str, prefix: str) -> None:
+    assert prefix_of(directory) == prefix
+    assert join_path(directory, "orders-0").startswith(prefix)
+
+
+def test_a_neighbour_with_a_longer_name_does_not_begin_with_the_prefix() -> None:
+    assert not "/logs-2/orders-0".startswith(prefix_of("/logs"))
+
+
+def test_a_path_is_taken_apart() -> None:
+    assert (parent_path("/logs/orders-0"), last_name("/logs/orders-0")) == ("/logs", "orders-0")
+    assert (parent_path("orders-0"), last_name(Path("orders-0"))) == ("", "orders-0")
+
+
+def test_an_absolute_path_follows_no_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    monkeypatch.chdir(tmp_path)
+
+    assert absolute_path("link/../link/") == str(tmp_path / "link")
+    assert absolute_path(tmp_path / "real") == str(tmp_path / "real")
