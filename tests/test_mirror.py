@@ -15,6 +15,10 @@ MIRRORED = (
     "config",
     "engine",
     "files",
+    "jobs",
+    "jobs/exporting",
+    "jobs/reading",
+    "jobs/writing",
     "records",
     "records/codecs",
     "records/internal",
@@ -31,6 +35,9 @@ WITHOUT_TESTS = {
 # Test files without a module of their name: what several modules do together. In tests/ itself is what holds
 # for all of the source, for the documents, or for the helpers of tests.
 SCENARIOS = {
+    "jobs/reading/test_damage.py": "damaged logs, through the plan and what its tasks read",
+    "jobs/writing/test_crashes.py": "power cuts at every step of a write, and who finishes it",
+    "jobs/writing/test_together.py": "several writes to one directory at once",
     "records/test_fixtures.py": "every partition of real brokers, through all readers and the encoder",
     "segment/test_crashes.py": "a segment on a disk that fails, or loses its power, at every step",
     "segment/test_segment_threads.py": "a segment that one thread appends to while others flush and read it",

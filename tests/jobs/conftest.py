@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.jobs.exporting.exported import fill
 from tests.jobs.walking import ROLLED
 
 
@@ -23,3 +24,10 @@ def segment(tmp_path: Path) -> Path:
 def batches(segment: Path) -> list[dict[str, Any]]:
     """What Kafka read in it."""
     return list(ROLLED.batches(segment))
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    root = tmp_path / "logs"
+    fill(root, "orders", [b"value %d" % number for number in range(30)])
+    return root

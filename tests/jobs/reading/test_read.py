@@ -10,16 +10,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 import stratalog
-from stratalog.errors import DiskError, OffsetOutOfRangeError, UsageError
+from stratalog.errors import DiskError, OffsetOutOfRangeError
 from stratalog.jobs.reading import arrow
 from stratalog.jobs.reading import read as reading
 from stratalog.jobs.reading.options import BATCH_COLUMNS
 from stratalog.jobs.reading.read import read_task
-from stratalog.records.columns import arrow_schema
 from tests.fixtures.catalog import Partition, partitions
 from tests.jobs.reading.making import T0, TRIMMED_START, Made, batches_of, kafka_rows, plan, read, rows_of
 
@@ -137,30 +135,6 @@ def test_batch_metadata_is_kafkas() -> None:
     ]
 
 
-def test_without_columns_rows_can_be_counted(made_log: Made) -> None:
-    batches = [batch for task in plan(made_log.path) for batch in read_task(task, ())]
-
-    assert {batch.num_columns for batch in batches} == {0}
-    assert sum(batch.num_rows for batch in batches) == len(made_log.records)
-
-
-def test_small_batches_travel_together(made_log: Made) -> None:
-    (task,) = plan(made_log.path)
-
-    (batch,) = read_task(task, ("offset", "value"))
-
-    assert batch.num_rows == len(made_log.records)
-    assert batch.schema == arrow_schema(("offset", "value"))
-
-
-def test_a_large_batch_travels_alone() -> None:
-    small, large = (pa.RecordBatch.from_pydict({"n": range(count)}) for count in (10, 5000))
-
-    together = list(arrow.assembled([small, small, large, large, small]))
-
-    assert [batch.num_rows for batch in together] == [5020, 5000, 10]
-
-
 def test_a_batch_that_exceeds_the_buffer_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "CHUNK_SIZE", 4096)
     values = [b"small", b"x" * 100_000, b"small again", b"y" * 9000]
@@ -169,16 +143,6 @@ def test_a_batch_that_exceeds_the_buffer_is_read(tmp_path: Path, monkeypatch: py
             log.append(value)
 
     assert [row["value"] for row in read(tmp_path / "large-0")] == values
-
-
-def test_a_null_in_a_column_that_is_called_not_null_is_refused() -> None:
-    """Spark would answer a query for nulls by what it was told, without a look at them."""
-    batch = pa.RecordBatch.from_pydict({"key": [b"k", None], "offset": [1, 2]})
-
-    (found,) = arrow.with_nullability([batch], [True, False])
-    assert [field.nullable for field in found.schema] == [True, False]
-    with pytest.raises(UsageError, match="key is not null, but it is null in 1 of 2 records"):
-        list(arrow.with_nullability([batch], [False, False]))
 
 
 # A plan that has aged

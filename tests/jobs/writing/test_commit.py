@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from uuid import UUID
 
-import pyarrow as pa
 import pytest
 
 import stratalog
-from stratalog.errors import DiskError, LogDirLockedError, UsageError
+from stratalog.errors import LogDirLockedError, UsageError
 from stratalog.files.lock import DirectoryLock
-from stratalog.jobs.writing.stage import stage_rows
 from stratalog.log.partition_metadata import topic_id_to_text
 from tests import naive
 from tests.fixtures.catalog import log_dirs
 from tests.jobs.writing.sinking import (
     Writing,
-    arrow,
     by_partition,
     contents_of,
     names_in,
@@ -109,17 +104,6 @@ def test_indexes_are_the_ones_that_kafka_would_have_built(tmp_path: Path) -> Non
     )
 
 
-def test_a_segment_is_no_larger_than_the_topic_says(tmp_path: Path) -> None:
-    settings = '{"orders": {"internal.segment.bytes": 400}}'
-
-    write(str(tmp_path), values(*[b"x" * 100] * 10), **ORDERS, batchSize="150", topicSettings=settings)
-
-    sizes = [path.stat().st_size for path in sorted((tmp_path / "orders-0").glob("*.log"))]
-    assert len(sizes) > 3
-    assert max(sizes) <= 400
-    assert len(records_of(contents_of(tmp_path), "orders-0")) == 10
-
-
 def test_keys_values_headers_and_times_come_back(tmp_path: Path) -> None:
     rows = {
         "key": [b"k", None],
@@ -135,16 +119,6 @@ def test_keys_values_headers_and_times_come_back(tmp_path: Path) -> None:
         naive.Record(0, 1_600_000_000_123, b"k", None, ((b"h", b"1"), (b"h", None))),
         naive.Record(1, writing.clock(), None, b"v", ()),
     ]
-
-
-def test_the_topics_codec_wins_over_the_writes(tmp_path: Path) -> None:
-    settings = '{"a": {"compression.type": "gzip"}}'
-    rows = {"topic": ["a", "b"], "value": [b"1", b"2"]}
-
-    write(str(tmp_path), rows, partitions="1", compression="zstd", topicSettings=settings)
-
-    logs = {topic: (tmp_path / f"{topic}-0" / f"{0:020d}.log").read_bytes() for topic in "ab"}
-    assert {topic: naive.walk(data)[0][0].attributes & 7 for topic, data in logs.items()} == {"a": 1, "b": 4}
 
 
 def test_log_append_time_is_the_time_of_the_write(tmp_path: Path) -> None:
@@ -214,15 +188,6 @@ def test_a_topic_id_is_written_with_the_first_record(tmp_path: Path) -> None:
     assert text.splitlines() == ["version: 0", f"topic_id: {topic_id_to_text(topic_id)}"]
 
 
-def test_what_is_given_up_leaves_nothing(tmp_path: Path) -> None:
-    writing = Writing(str(tmp_path), **ORDERS)
-    writing.task(values(b"a"))
-
-    writing.committer.discard()
-
-    assert names_in(tmp_path) == []
-
-
 def test_a_directory_in_use_is_refused_and_nothing_is_done(tmp_path: Path) -> None:
     writing = Writing(str(tmp_path), **ORDERS)
     writing.task(values(b"a"))
@@ -236,33 +201,6 @@ def test_a_directory_in_use_is_refused_and_nothing_is_done(tmp_path: Path) -> No
 def test_a_directory_in_use_is_refused_before_anything_is_staged(tmp_path: Path) -> None:
     with DirectoryLock(tmp_path), pytest.raises(LogDirLockedError):
         Writing(str(tmp_path), **ORDERS)
-
-
-def test_a_staged_file_that_the_driver_does_not_see_is_told(tmp_path: Path) -> None:
-    writing = Writing(str(tmp_path), **ORDERS)
-    writing.task(values(b"a"))
-    for path in tmp_path.glob("stratalog-write-*.log"):
-        path.unlink()
-
-    with pytest.raises(DiskError, match="must see the same log directory"):
-        writing.commit()
-
-    writing.committer.discard()
-    assert names_in(tmp_path) == [".lock"]
-
-
-def test_what_a_killed_driver_left_is_cleared_a_day_later(tmp_path: Path) -> None:
-    killed = Writing(str(tmp_path), **ORDERS)
-    killed.task(values(b"lost"))
-    later = Writing(str(tmp_path), **ORDERS)
-    for path in tmp_path.glob("stratalog-write-*"):
-        os.utime(path, (0, 0))
-    later.clock.sleep(25 * 3_600_000)
-    later.task(values(b"a"))
-
-    later.commit()
-
-    assert staged_in(tmp_path) == []
 
 
 def test_an_unclean_directory_is_recovered_first(tmp_path: Path) -> None:
@@ -298,47 +236,3 @@ def test_a_topic_that_was_made_anew_meanwhile_gets_nothing(tmp_path: Path) -> No
     writing.committer.discard()
     assert offsets_and_values(contents_of(tmp_path), "orders-0") == [(0, b"a")]
     assert staged_in(tmp_path) == []
-
-
-def test_a_task_keeps_no_file_open(tmp_path: Path) -> None:
-    Writing(str(tmp_path), **ORDERS).task(values(b"a"))
-
-    opened = [link for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
-    assert [link for link in opened if str(tmp_path) in str(link.resolve())] == []
-
-
-@pytest.mark.parametrize("size", [1, 2 << 20], ids=["nothing is written yet", "a segment is open"])
-@pytest.mark.parametrize("more", [[], [b"b"]], ids=["behind its last row", "before it"])
-def test_a_task_leaves_nothing_when_its_write_has_ended(tmp_path: Path, size: int, more: list[bytes]) -> None:
-    writing = Writing(str(tmp_path), **ORDERS)
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        yield arrow(values(*[b"a" * 1000] * (size // 1000 + 1)))
-        for name in staged_in(tmp_path):  # as the driver does, which is another process: files stay open here
-            (tmp_path / name).unlink()
-        yield arrow(values(*more))
-
-    with pytest.raises(UsageError, match="has ended"):
-        stage(writing, batches())
-    assert names_in(tmp_path) == []
-
-
-def test_a_task_that_starts_when_its_write_has_ended_leaves_nothing(tmp_path: Path) -> None:
-    writing = Writing(str(tmp_path), **ORDERS)
-    writing.committer.discard()
-
-    with pytest.raises(UsageError, match="has ended"):
-        stage(writing, [arrow(values(b"a"))])
-    assert names_in(tmp_path) == []
-
-
-def stage(writing: Writing, batches: Iterable[pa.RecordBatch]) -> None:
-    stage_rows(
-        writing.disk,
-        writing.target,
-        batches,
-        write=writing.name,
-        attempt="0",
-        turn=0,
-        clock=writing.clock,
-    )

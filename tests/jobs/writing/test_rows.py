@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,28 +9,19 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-import stratalog
 from stratalog.errors import UsageError
 from stratalog.files.disk import Disk
 from stratalog.jobs.writing import stage
 from stratalog.jobs.writing.options import WriteOptions
 from stratalog.jobs.writing.rows import RowRouter
 from stratalog.jobs.writing.target import find_target
-from tests import naive
-from tests.jobs.writing.sinking import (
-    Writing,
-    arrow,
-    by_partition,
-    contents_of,
-    names_in,
-    records_of,
-    write,
-)
+from tests.jobs.writing.sinking import Writing, arrow, by_partition, contents_of, names_in, records_of, write
 
 with warnings.catch_warnings():
     # kafka-python loads its schemas by a function that Python 3.11 calls deprecated, and later ones do not.
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka.partitioner.default import murmur2
+
 
 SEVEN = {"topic": "orders", "partitions": "7"}
 
@@ -102,29 +92,6 @@ def test_a_record_that_was_read_without_a_time_is_written_without_one(tmp_path: 
 
     assert [record.timestamp for record in records_of(contents_of(tmp_path), "orders-0")] == [-1]
     assert (tmp_path / "orders-0" / f"{0:020d}.timeindex").read_bytes() == b""
-
-
-@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-def test_what_grows_when_it_is_compressed_is_put_into_smaller_batches(tmp_path: Path, codec: str) -> None:
-    found = [random.Random(number).randbytes(400) for number in range(100)]
-    settings = '{"orders": {"max.message.bytes": 880}}'  # two records, and a byte
-    topic = {"topic": "orders", "partitions": "1", "topicSettings": settings}
-
-    report = write(str(tmp_path), {"value": found}, compression=codec, **topic)
-
-    batches, _, _ = naive.walk((tmp_path / "orders-0" / f"{0:020d}.log").read_bytes())
-    assert report.records_count == 100
-    assert sum(batch.records_count for batch in batches) == 100
-    assert max(batch.size for batch in batches) <= 880
-    with stratalog.open_log(tmp_path / "orders-0", read_only=True) as log:
-        assert [record.value for record in log.records()] == found
-
-
-def test_a_record_that_no_segment_could_hold_is_told(tmp_path: Path) -> None:
-    settings = '{"orders": {"internal.segment.bytes": 400}}'
-
-    with pytest.raises(UsageError, match=r"the topic allows 400 \(segment.bytes\)"):
-        Writing(str(tmp_path), **SEVEN, topicSettings=settings).task({"value": [b"x" * 400]})
 
 
 def test_a_row_without_a_topic_is_told(tmp_path: Path) -> None:

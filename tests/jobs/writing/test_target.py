@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from stratalog.directory.cluster_metadata import ClusterMetadata, read_cluster_metadata
-from stratalog.errors import NotALogDirectoryError, StratalogError, UsageError
+from stratalog.errors import NotALogDirectoryError, UsageError
 from stratalog.files.disk import Disk
-from stratalog.jobs.writing.options import _KNOWN, WriteOptions
+from stratalog.jobs.writing.options import WriteOptions
 from stratalog.jobs.writing.target import WriteTarget, find_target
 from stratalog.log.partition_metadata import topic_id_to_text
 from tests.fixtures.catalog import log_dirs
@@ -114,41 +114,3 @@ def test_a_directory_that_does_not_exist_can_be_written_to(tmp_path: Path) -> No
 
     assert found.topic("orders").partitions_count == 3
     assert not (tmp_path / "none").exists()
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"topik": "a"}, "did you mean topic"),
-        ({"kafka.acks": "1"}, "no client is used here"),
-        ({"partitions": "0"}, "number of partitions above 0"),
-        ({"partitions": "[1]"}, "it is JSON like"),
-        ({"compression": "brotli"}, "one of none, gzip"),
-        ({"compression": "zstd", "kafka.compression.type": "lz4"}, "contradict"),
-        ({"batchSize": "-1"}, "number of bytes above 0"),
-        ({"sync": "maybe"}, "true or false"),
-        ({"topicId": "k3jUvR3lSY2s4FGnLT5bFA"}, "give the option topic too"),
-        ({"topic": "a/b"}, "ASCII letters"),
-        ({"paths": '["/a", "/b"]'}, "one log directory"),
-        ({"path": "hdfs://node/data"}, "only directories in this machine's file system"),
-    ],
-)
-def test_what_is_wrong_with_an_option_is_told(options: dict[str, str], words: str) -> None:
-    with pytest.raises(StratalogError, match=words):
-        WriteOptions.parse({"path": "/data", **options} if "paths" not in options else options)
-
-
-@pytest.mark.parametrize("path", ["/data", "file:/data", "file:///data", "/data/"])
-def test_a_path_may_be_one_of_sparks(path: str) -> None:
-    assert WriteOptions.parse({"path": path}).path == "/data"
-
-
-def test_no_path_is_an_error() -> None:
-    with pytest.raises(UsageError, match="no directory is given"):
-        WriteOptions.parse({"topic": "a"})
-
-
-def test_each_option_has_its_place_in_the_docs() -> None:
-    text = (Path(__file__).parents[3] / "docs" / "spark.md").read_text("utf-8").partition("## Writing")[2]
-
-    assert [name for name in _KNOWN if name not in ("path", "paths") and f"`{name}`" not in text] == []

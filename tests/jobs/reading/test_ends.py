@@ -1,0 +1,152 @@
+"""From where to where a partition is read."""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+
+import pytest
+
+import stratalog
+from stratalog.errors import CorruptRecordError, OffsetOutOfRangeError, UsageError
+from stratalog.files.disk import Disk
+from stratalog.files.entries import DirectoryEntry
+from stratalog.files.entries import Path as FilePath
+from stratalog.jobs.reading.options import ReadOptions
+from stratalog.jobs.reading.plan import plan_read
+from stratalog.log.new_records import NewRecord
+from tests.jobs.reading.making import T0, Made, plan, read
+
+FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
+CLEAN = FIXTURES / "kafka-4.3.1" / "clean" / "logs"
+
+
+def test_a_log_that_starts_inside_a_batch_is_read_from_there() -> None:
+    rows = read(CLEAN, columns=("offset",), subscribe="trimmed")
+
+    assert [row["offset"] for row in rows] == list(range(17, 30))
+
+
+def test_offsets_that_are_not_there_are_refused_with_those_that_are() -> None:
+    with pytest.raises(
+        OffsetOutOfRangeError, match=r"trimmed-0 in .* has no offset 3; it has 17 to 30"
+    ) as caught:
+        plan(CLEAN, subscribe="trimmed", startingOffsets='{"trimmed": {"0": 3}}')
+
+    assert (caught.value.offset, caught.value.valid) == (3, (17, 30))
+    with pytest.raises(OffsetOutOfRangeError, match="failOnDataLoss=false"):
+        plan(CLEAN, subscribe="trimmed", endingOffsets='{"trimmed": {"0": 31}}')
+
+
+def test_offsets_that_are_not_there_can_be_forgiven() -> None:
+    options = {
+        "subscribe": "trimmed",
+        "startingOffsets": '{"trimmed": {"0": 3}}',
+        "endingOffsets": '{"trimmed": {"0": 99}}',
+        "failOnDataLoss": "false",
+    }
+
+    assert len(read(CLEAN, columns=("offset",), **options)) == 13
+
+
+def test_a_partition_without_an_offset_is_named() -> None:
+    with pytest.raises(UsageError, match="startingOffsets does not name codecs-0"):
+        plan(CLEAN, subscribe="codecs,txn", startingOffsets='{"txn": {"0": 3}}')
+    with pytest.raises(UsageError, match="endingOffsets names txn-1, but this read does not include them"):
+        plan(CLEAN, subscribe="txn", endingOffsets='{"txn": {"0": 3, "1": 4}}')
+
+
+def test_a_start_behind_all_times_is_refused_unless_told_otherwise(made_log: Made) -> None:
+    late = {"startingTimestamp": str(T0 * 2)}
+
+    with pytest.raises(UsageError, match="orders-0 has no record at or after that time"):
+        plan(made_log.path, **late)
+    assert plan(made_log.path, startingOffsetsByTimestampStrategy="latest", **late) == []
+
+
+@pytest.mark.parametrize("number", [100, 150, 198, 199])
+def test_a_time_is_found_behind_the_last_entry_of_the_time_index(tmp_path: Path, number: int) -> None:
+    """Whoever writes a log notes its largest time now and then, and when it closes: here neither."""
+    records = [NewRecord(b"%03d" % each * 20, None, (), T0 + 1000 * each) for each in range(200)]
+    with stratalog.open_log(tmp_path / "orders-0", create=True) as log:
+        for record in records:
+            log.append_many([record])
+        at = str(T0 + 1000 * number)
+
+        def offsets(**options: str) -> list[int]:
+            return [row["offset"] for row in read(tmp_path, columns=("offset",), **options)]
+
+        assert offsets(startingTimestamp=at) == list(range(number, 200))
+        assert offsets(endingTimestamp=at) == list(range(number))
+
+
+def test_the_latest_and_the_earliest_offset_can_stand_in_the_place_of_a_time(made_log: Made) -> None:
+    def offsets(start: int, end: int) -> list[int]:
+        options = {
+            "startingOffsetsByTimestamp": f'{{"orders": {{"0": {start}}}}}',
+            "endingOffsetsByTimestamp": f'{{"orders": {{"0": {end}}}}}',
+        }
+        return [row["offset"] for row in read(made_log.path, columns=("offset",), **options)]
+
+    assert offsets(-2, -1) == list(range(3000))
+    assert offsets(T0 + 2_998_000, -1) == [2998, 2999]
+    assert offsets(-2, T0 + 2000) == [0, 1]
+    assert offsets(-1, -1) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (
+            {"startingTimestamp": str(T0 + 1_000_000)},
+            "to find out where that time begins.*offsets instead of times",
+        ),
+        (
+            {"isolation": "read_committed"},
+            "to find out which transactions were aborted.*isolation=read_uncommitted",
+        ),
+    ],
+)
+def test_damage_that_a_plan_cannot_get_past_is_named_with_a_way_around_it(
+    own_log: Made, options: dict[str, str], says: str
+) -> None:
+    for file in own_log.path.glob("*"):
+        if file.suffix in (".index", ".timeindex", ".snapshot") or file.name == ".kafka_cleanshutdown":
+            file.unlink()
+    log = sorted(own_log.path.glob("*.log"))[1]
+    os.utime(log, (T0, T0))
+    data = bytearray(log.read_bytes())
+    (length,) = struct.unpack_from(">i", data, 8)
+    struct.pack_into(">i", data, 12 + length + 8, 3)  # of the second batch: no batch is so short
+    log.write_bytes(data)
+
+    with pytest.raises(CorruptRecordError, match=says) as caught:
+        plan(own_log.path, onCorruption="skip", **options)
+
+    assert (caught.value.path, caught.value.position) == (str(log), 12 + length)
+    assert "orders-0" in str(caught.value)
+
+
+class BrokerBeside(Disk):
+    """A disk on which retention takes a log's first segment when its directory was listed for the view."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._listings_count = 0  # the first one is that which finds the partition
+
+    def list_directory(self, path: FilePath) -> list[DirectoryEntry]:
+        entries = super().list_directory(path)
+        self._listings_count += 1
+        first = Path(path) / f"{0:020d}.log"
+        if self._listings_count == 2:
+            first.rename(first.with_suffix(".log.deleted"))
+        return entries
+
+
+def test_what_is_deleted_while_it_is_planned_is_out_of_range(own_log: Made) -> None:
+    second = int(sorted(own_log.path.glob("*.log"))[1].stem)
+    asked = {"path": str(own_log.path), "startingOffsets": '{"orders": {"0": 15}}'}
+
+    with pytest.raises(OffsetOutOfRangeError, match=f"no offset 15; it has {second} to 3000"):
+        plan_read(ReadOptions.parse(asked), disk=BrokerBeside())
