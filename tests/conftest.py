@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -14,7 +15,7 @@ counts = counting.counts
 
 # Derandomised, so that a red run is red again on the next machine. No deadline: the first example of a
 # test may compile a kernel. `too_slow` measures the machine, which may be busy with something else.
-_SHARED = {
+_SHARED: dict[str, Any] = {
     "derandomize": True,
     "deadline": None,
     "database": None,

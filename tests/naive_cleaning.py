@@ -59,8 +59,8 @@ def note_keys(batches: Sequence[Decoded], skipped: Sequence[bool], start_offset:
     seen, latest = 0, -1
     for found, is_skipped in zip(batches, skipped, strict=True):
         for record in found.records:
-            has_key = record.key is not None and not found.is_control
-            if has_key and not is_skipped and record.offset >= start_offset:
+            counts = not is_skipped and not found.is_control
+            if counts and record.key is not None and record.offset >= start_offset:
                 if len(last) == capacity:
                     return Noted(last, seen, True, latest)
                 last[record.key] = latest = record.offset

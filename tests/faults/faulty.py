@@ -229,10 +229,11 @@ class FaultyNode:
         self.manager.checkpoint_log_recovery_offsets()
         self.manager.checkpoint_log_start_offsets()
         self.manager.checkpoint_high_watermarks()
-        for act in (
+        acts: list[Callable[[], object]] = [
             lambda: self.manager.get_or_create_log(NEW, directory=FIRST, is_new=True),
             lambda: self.manager.async_delete(NEW),
-        ):
+        ]
+        for act in acts:
             try:
                 act()
             except DiskError as error:

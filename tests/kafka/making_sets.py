@@ -228,7 +228,7 @@ class SetMaker:
     def _record(self, now_ms: int, offset: int) -> Record:
         timestamp = now_ms + self._random.randrange(-2000, 500) if self._random.random() < 0.95 else -1
         size = self._random.choice([0, 5, 5, 60, 200])
-        key = b"key %d" % self._random.randrange(50)
+        key: bytes | None = b"key %d" % self._random.randrange(50)
         if not self._needs_keys and self._random.random() < 0.2:
             key = self._random.choice([None, b""])
         value = None if self._random.random() < 0.05 else b"v" * size
@@ -236,4 +236,5 @@ class SetMaker:
         return Record(offset, timestamp, key, value, headers)
 
     def _codec(self) -> Codec:
-        return self._random.choice([Codec.NONE, Codec.NONE, *Codec])
+        codec: Codec = self._random.choice([Codec.NONE, Codec.NONE, *Codec])
+        return codec

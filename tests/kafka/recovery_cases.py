@@ -184,7 +184,7 @@ class Damaging:
     def _flip_a_bit(self) -> str:
         log = self._log()
         data = bytearray(log.read_bytes())
-        positions = batch_positions(data)
+        positions = batch_positions(bytes(data))
         if not positions:
             return "nothing"
         batch = self._random.choice(positions)

@@ -49,7 +49,7 @@ class Recovered:
         """Whether the log is empty and ends where it starts, as one does whose end was before its start."""
         if self.refusal is not None:
             return False
-        return self.marks["segments"] == [[self.marks["logStart"], 0]]
+        return bool(self.marks["segments"] == [[self.marks["logStart"], 0]])
 
 
 def kafka_recovers(oracle: LogOracle, case: Case, now_ms: int) -> Recovered:

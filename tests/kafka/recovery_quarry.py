@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from confluent_kafka import Producer
 
@@ -158,7 +159,7 @@ class Traffic:
         topic = self._random.choice(list(SHAPES))
         produce(client, topic, self._records(), batch=self._random.choice([1, 3, 10]))
 
-    def _records(self) -> list[dict[str, bytes | int]]:
+    def _records(self) -> list[dict[str, Any]]:
         now_ms = int(time.time() * 1000)
         return [
             {

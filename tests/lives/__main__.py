@@ -8,15 +8,22 @@ from __future__ import annotations
 import sys
 import time
 import traceback
+from collections.abc import Callable
 
 from tests.lives.crashing import Crashes
+from tests.lives.life import Life
 from tests.lives.lone import LoneLife
 from tests.lives.node import CompactingLife, NodeLife, QueueLife, ReplicaLife
 
 
 def main() -> None:
     kind, first, end = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    kinds = {"node": NodeLife, "lone": LoneLife, "replica": ReplicaLife, "compacting": CompactingLife}
+    kinds: dict[str, Callable[[int, Crashes], Life]] = {
+        "node": NodeLife,
+        "lone": LoneLife,
+        "replica": ReplicaLife,
+        "compacting": CompactingLife,
+    }
     kinds["queue"] = QueueLife
     life_of = kinds[kind]
     crashes, began, broken = Crashes(), time.monotonic(), 0

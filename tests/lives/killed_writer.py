@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import stratalog
 from stratalog.config import LogConfig, ManagerConfig, ServerConfig
+from stratalog.config.keys import ConfigValue
 from stratalog.directory.topic_configs import TopicConfigs
 from stratalog.errors import (
     DiskError,
@@ -36,7 +37,7 @@ from stratalog.errors import (
     StratalogError,
     UsageError,
 )
-from stratalog.files.disk import Disk
+from stratalog.files.disk import Disk, byte_view
 from stratalog.files.entries import Path as AnyPath
 from stratalog.files.names import CLEAN_SHUTDOWN, TopicPartition
 from stratalog.log.api.consume import consume
@@ -61,7 +62,7 @@ POLICIES = {
     QUEUE: Policy(retention_size=RETENTION_SIZE),
     TRADES: Policy(is_compacted=True, retention_size=4 * RETENTION_SIZE),
 }
-_SMALL = {
+_SMALL: dict[str, ConfigValue] = {
     "internal.segment.bytes": 4096,
     "segment.index.bytes": 4096,
     "index.interval.bytes": 256,
@@ -71,7 +72,7 @@ _SMALL = {
     "retention.ms": -1,
     "transaction.partition.verification.enable": "false",  # there is no coordinator to ask
 }
-_TOPICS = {
+_TOPICS: dict[str, dict[str, ConfigValue]] = {
     LEDGER: {"cleanup.policy": "compact"},
     QUEUE: {"cleanup.policy": "delete", "retention.bytes": RETENTION_SIZE},
     TRADES: {"cleanup.policy": "compact,delete", "retention.bytes": 4 * RETENTION_SIZE},
@@ -90,7 +91,7 @@ class Trap(NamedTuple):
     """
 
     pattern: str
-    count: int
+    nth: int
     when: str
 
 
@@ -139,7 +140,7 @@ class KillingDisk(Disk):
     def __init__(self, trap: Trap | None) -> None:
         super().__init__()
         self._trap = trap
-        self._left = -1 if trap is None else trap.count
+        self._left = -1 if trap is None else trap.nth
         self._lock = threading.Lock()
         self._doing: dict[int, str] = {}
 
@@ -176,7 +177,8 @@ class KillingDisk(Disk):
         raise AssertionError("a process goes on after SIGKILL")
 
     def append(self, path: AnyPath, data: Data) -> int:
-        halved = bytes(memoryview(data).cast("B")[: memoryview(data).nbytes // 2])
+        view = byte_view(data)
+        halved = bytes(view[: view.nbytes // 2])
         found: int = self._change(
             lambda: super(KillingDisk, self).append(path, data),
             path,
@@ -185,7 +187,7 @@ class KillingDisk(Disk):
         return found
 
     def write_at(self, path: AnyPath, data: Data, position: int) -> None:
-        view = memoryview(data).cast("B")
+        view = byte_view(data)
         self._change(
             lambda: super(KillingDisk, self).write_at(path, data, position),
             path,
@@ -691,7 +693,7 @@ class _Following:
             except LogClosedError:
                 continue
 
-    def _read(self, view: stratalog.log.api.partition_log.PartitionLog) -> None:
+    def _read(self, view: stratalog.PartitionLog) -> None:
         if self._position > view.end_offset:
             self._run, self._position = self._run + 1, -1
         start = view.start_offset if self._position < 0 else self._position

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import ClassVar
+from typing import Any, ClassVar
 from unittest.mock import patch
 
 from stratalog import PartitionLog, open_log
@@ -81,7 +81,8 @@ class LoneLife(Life):
 
     def run(self) -> None:
         # The places are the simulated disk's, and the locks are not.
-        with patch.multiple(DirectoryLock, **dict.fromkeys(LOCKING, _no_lock)):
+        unlocked: dict[str, Any] = dict.fromkeys(LOCKING, _no_lock)
+        with patch.multiple(DirectoryLock, **unlocked):
             super().run()
 
     @contextmanager

@@ -41,4 +41,4 @@ class WatchedDisk(SimulatedDisk):
 
 def watched(**settings: int | str) -> tuple[WatchedDisk, Machine]:
     disk = WatchedDisk()
-    return disk, Machine(disk, **settings)
+    return disk, Machine(disk, DIRECTORY, **settings)

@@ -54,11 +54,12 @@ def runner(group: str, work: Path) -> tuple[Callable[[random.Random], None], Cal
             rng.choices(victims.VICTIMS, shares)[0].attack(outcomes, rng)
 
     else:
-        attack = {
+        attacks: dict[str, Callable[[victims.Outcomes, random.Random], None]] = {
             "segments": directories.attack_segment,
             "directories": directories.attack_directory,
             "links": lambda outcomes, rng: directories.attack_links(outcomes, rng, work),
-        }[group]
+        }
+        attack = attacks[group]
 
         def run(rng: random.Random) -> None:
             attack(outcomes, rng)
@@ -103,4 +104,4 @@ def main(group: str, seed: int, first: int, count: int, progress_file: str) -> N
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], *(int(argument) for argument in sys.argv[2:5]), sys.argv[5])
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), sys.argv[5])

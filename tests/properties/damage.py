@@ -218,7 +218,7 @@ def _change_lines(rng: random.Random, data: bytearray) -> bytearray:
         case 3:
             lines[at] = lines[at].replace(b"\n", rng.choice((b"\r\n", b"\r", b"", b"\n\n", b"\0")))
         case _:
-            lines[at:at] = [rng.choice((b"\n", b" \n", b"\xef\xbb\xbf", b"#\n", b"\x1c\n"))]
+            lines.insert(at, bytearray(rng.choice((b"\n", b" \n", b"\xef\xbb\xbf", b"#\n", b"\x1c\n"))))
     return bytearray().join(lines)
 
 

@@ -149,7 +149,7 @@ def _attack_node(outcomes: Outcomes, rng: random.Random) -> None:
         scheduler=ManualScheduler(clock),
         make_lock=NoLock,
     )
-    if outcomes.of(lambda: (manager.startup(), True), "manager: start") is None:
+    if outcomes.of(lambda: _done(manager.startup), "manager: start") is None:
         return
     for log in manager.all_logs():
         start, end = log.log_start_offset, log.log_end_offset
@@ -160,7 +160,7 @@ def _attack_node(outcomes: Outcomes, rng: random.Random) -> None:
             "manager: read",
         )
         outcomes.of(lambda log=log: log.append_as_leader(batch(b"new"), leader_epoch=9), "manager: append")
-    outcomes.of(lambda: (manager.shutdown(), True), "manager: stop")
+    outcomes.of(lambda: _done(manager.shutdown), "manager: stop")
 
 
 @cache
@@ -214,6 +214,11 @@ def _view(outcomes: Outcomes, disk: Disk, rng: random.Random, directory: str = P
     outcomes.of(log.offset_of_newest, "view: newest")
     outcomes.of(lambda: log.topic_id, "view: topic id")
     outcomes.of(log.close, "view: close")
+
+
+def _done(act: Callable[[], None]) -> bool:
+    act()
+    return True
 
 
 def _read_all(outcomes: Outcomes, log: PartitionLog, label: str) -> None:
@@ -339,6 +344,11 @@ def _sparse(size: int) -> Callable[[Path, Path], None]:
     return make
 
 
+def _make_unreadable(path: Path, _outside: Path) -> None:
+    path.touch()
+    path.chmod(0)
+
+
 _HUGE = (_sparse(1 << 31), _sparse((1 << 31) - 1), _sparse(1 << 40), _sparse(100 << 20))
 _PLANTED: tuple[Callable[[Path, Path], None], ...] = (
     lambda path, outside: path.symlink_to(outside),
@@ -351,7 +361,7 @@ _PLANTED: tuple[Callable[[Path, Path], None], ...] = (
     lambda path, _outside: path.mkdir(),
     lambda path, _outside: os.mkfifo(path),
     *_HUGE,
-    lambda path, _outside: (path.touch(), path.chmod(0)),
+    _make_unreadable,
 )
 
 

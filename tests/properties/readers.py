@@ -9,12 +9,14 @@ import random
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from stratalog.errors import StratalogError
+from stratalog.limits import INT64_MAX, INT64_MIN
 from stratalog.records import batch as headers
 from stratalog.records.batch import BatchHeader, TimestampType
 from stratalog.records.build import Record, encode_batch
@@ -36,7 +38,8 @@ from tests.properties.damage import INT64_EDGES
 from tests.properties.mutate import Case
 
 LIMIT = 32 << 10  # of what a batch may unpack to: bombs must cost no more than this and a constant
-INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+
+_T = TypeVar("_T")
 
 
 class Readers:
@@ -46,7 +49,12 @@ class Readers:
         self.outcomes: Counter[str] = Counter()
         self._arena = Arena()
         self._scratch = Scratch(1 << 16)
-        options = {"columns": ALL_COLUMNS, "topic": "t", "include_control": True, "limit": LIMIT}
+        options: dict[str, Any] = {
+            "columns": ALL_COLUMNS,
+            "topic": "t",
+            "include_control": True,
+            "limit": LIMIT,
+        }
         self._whole = ColumnReader(**options, max_rows=512)
         self._crumbs = ColumnReader(**options, max_rows=3, max_bytes=50)
         self._unchecked = ColumnReader(**options, check_crc=False, max_rows=512)
@@ -81,7 +89,7 @@ class Readers:
         self._sections(case)
         self._headers(data, case, rng)
 
-    def _refused(self, act: Callable[[], object], label: str) -> None:
+    def _refused(self, act: Callable[..., object], label: str) -> None:
         """Do it; our own errors are an outcome, any other one ends the run."""
         try:
             act()
@@ -222,15 +230,17 @@ class Readers:
         copy = self._arena.holding(data)
         edge = rng.choice(INT64_EDGES)
         for position in (0, rng.randrange(len(data) + 1)):
-            self._refused(lambda at=position: BatchHeader.unpack(data, at), "header")
-            self._refused(lambda at=position: headers.set_base_offset(copy, edge, at), "set")
-            self._refused(lambda at=position: headers.set_last_offset(copy, edge, at), "set")
-            self._refused(lambda at=position: headers.set_partition_leader_epoch(copy, 7, at), "set")
+            self._refused(lambda at=position: BatchHeader.unpack(data.data, at), "header")
+            self._refused(lambda at=position: headers.set_base_offset(copy.data, edge, at), "set")
+            self._refused(lambda at=position: headers.set_last_offset(copy.data, edge, at), "set")
+            self._refused(lambda at=position: headers.set_partition_leader_epoch(copy.data, 7, at), "set")
             self._refused(
-                lambda at=position: headers.set_max_timestamp(copy, TimestampType.LOG_APPEND_TIME, edge, at),
+                lambda at=position: headers.set_max_timestamp(
+                    copy.data, TimestampType.LOG_APPEND_TIME, edge, at
+                ),
                 "set",
             )
-        section = memoryview(data)[61:]
+        section = data.data[61:]
         self._scratch.used = 0
         codec = rng.randrange(8)
         self._refused(
@@ -278,7 +288,7 @@ def _kind(error: StratalogError) -> str:
     )
 
 
-def _each(items: Iterator[object]) -> Iterator[object]:
+def _each(items: Iterator[_T]) -> Iterator[_T]:
     """One by one, so that what came before an error is kept by `extend`."""
     yield from items
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 import crc32c
@@ -74,7 +74,7 @@ class Outcomes:
         self.counts: Counter[str] = Counter()
         self.kinds: Counter[str] = Counter()
 
-    def of(self, act: Callable[[], Found], label: str) -> Found | None:
+    def of(self, act: Callable[..., Found], label: str) -> Found | None:
         """Do it; None and a count for an error of ours."""
         try:
             found = act()
@@ -352,7 +352,12 @@ def _notes() -> tuple[bytes, ...]:
 @cache
 def _kept() -> tuple[ManifestEntry, ...]:
     digest = "b26cd57e45ef0d3e8ad0a1b1c4ddd0a0a0ab1d2c3d4e5f60718293a4b5c6d7e8"
-    common = {"directory": ROOT, "partition": "orders-0", "reason": "it is torn.", "time_ms": 17}
+    common: dict[str, Any] = {
+        "directory": ROOT,
+        "partition": "orders-0",
+        "reason": "it is torn.",
+        "time_ms": 17,
+    }
     name = f"{PREFIX}orders-0-{42:020d}.log-8192"
     parts = (KeptPart(file=name, at=0, size=40), KeptPart(file=None, at=0, size=4096))
     return (

@@ -15,7 +15,7 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming import DataStreamWriter
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 
 def main() -> None:
@@ -65,8 +65,8 @@ def write(spark: SparkSession, home: str) -> dict[str, Any]:
     writer = rows.write.format("stratalog").mode("append")
     writer.option("topic", "batch").option("partitions", "2").save(logs)
     for _ in range(2):
-        frame = spark.readStream.format("stratalog").option("subscribe", "batch")
-        frame = frame.option("startingOffsets", "earliest").load(logs).select("value")
+        reader = spark.readStream.format("stratalog").option("subscribe", "batch")
+        frame = reader.option("startingOffsets", "earliest").load(logs).select("value")
         sink = frame.writeStream.format("stratalog").option("topic", "stream").option("partitions", "1")
         run(sink.option("path", logs), home + "/written-checkpoint")
     try:

@@ -158,7 +158,7 @@ def kill_again_and_again(home: Path, environ: Mapping[str, str], *, kills: int, 
     assert len(appended) == 3
     assert all(len(list((home / "logs" / f"orders-{n}").glob("*.log"))) > 1 for n in range(2))
     rows = pq.read_table(home / "rows.parquet", columns=["partition", "offset", "value"]).to_pylist()
-    found = Counter(tuple(row.values()) for row in rows)
+    found: Counter[tuple[int, int, bytes]] = Counter(tuple(row.values()) for row in rows)
     expected = Counter(
         (partition, offset, value)
         for partition, values in enumerate(appended)
@@ -166,7 +166,7 @@ def kill_again_and_again(home: Path, environ: Mapping[str, str], *, kills: int, 
     )
     assert (found - expected, expected - found) == (Counter(), Counter())
     copied = by_partition(contents_of(home / "sink"), "copy").values()
-    found = Counter(value for values in copied for value in values)
-    expected = Counter(value for values in appended for value in values)
-    assert (found - expected, expected - found) == (Counter(), Counter())
+    found_values = Counter(value for values in copied for value in values)
+    expected_values: Counter[bytes | None] = Counter(value for values in appended for value in values)
+    assert (found_values - expected_values, expected_values - found_values) == (Counter(), Counter())
     assert staged_in(home / "sink") == []

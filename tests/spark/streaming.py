@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
 from stratalog.spark.session import session
@@ -139,15 +139,16 @@ def copied(spark: SparkSession, home: Path, form: str, *, available_now: bool) -
     """Run both queries to their end; False if one failed over what is Spark's own."""
     logs, checkpoints = home / "logs", home / "checkpoints"
     limit = {} if available_now else {"maxOffsetsPerTrigger": str(OFFSETS_PER_TRIGGER)}
-    how = {"available_now": available_now}
     queries = [
-        to_sink(spark, form, logs, home / "sink", checkpoints / "sink", **how, **limit),
-        to_parquet(spark, logs, home / "parquet", checkpoints / "parquet", **how, **limit),
+        to_sink(spark, form, logs, home / "sink", checkpoints / "sink", available_now=available_now, **limit),
+        to_parquet(
+            spark, logs, home / "parquet", checkpoints / "parquet", available_now=available_now, **limit
+        ),
     ]
     try:
         while any(query.isActive for query in queries):
             for query in queries:
-                query.awaitTermination(0.2)
+                query.awaitTermination(0.2)  # type: ignore[arg-type]
         for query in queries:
             query.awaitTermination()
     except StreamingQueryException as error:

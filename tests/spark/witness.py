@@ -81,11 +81,10 @@ class _Reading:
             offset = self._ask("time", topic, partition, time=int(timestamp))["offset"]
             return int(offset if offset >= 0 else bounds["latest"])
         offsets = self._options.get(f"{side}Offsets")
-        if timestamp is not None:
-            offset = timestamp
-        else:
-            offset = mark if offsets is None else json.loads(offsets)[topic][str(partition)]
-        return int({EARLIEST: bounds["earliest"], LATEST: bounds["latest"]}.get(offset, offset))
+        chosen: Any = timestamp
+        if timestamp is None:
+            chosen = mark if offsets is None else json.loads(offsets)[topic][str(partition)]
+        return int({EARLIEST: bounds["earliest"], LATEST: bounds["latest"]}.get(chosen, chosen))
 
     def _ask(self, question: str, topic: str, partition: int, **given: int) -> Json:
         return self._witness.ask(question, self._isolation, topic=topic, partition=partition, **given)

@@ -48,7 +48,7 @@ def rows_of(tasks: Iterable[ReadTask], columns: Sequence[str] = COLUMNS) -> list
 
 
 def read(path: Path, *, columns: Sequence[str] = COLUMNS, **options: str) -> list[dict[str, Any]]:
-    return rows_of(plan(path, **options), columns)
+    return rows_of(plan_read(ReadOptions.parse({"path": str(path)} | options), cores=2), columns)
 
 
 def batches_of(log: Path) -> Iterator[tuple[bytes, int, int]]:

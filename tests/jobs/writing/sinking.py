@@ -24,7 +24,7 @@ Rows = Mapping[str, list[object]]
 class NoLock(DirectoryLock):
     """The lock of a simulated disk, which nobody else has."""
 
-    def acquire(self) -> None:
+    def acquire(self, *, is_trial: bool = False) -> None:
         pass
 
     def check(self) -> None:

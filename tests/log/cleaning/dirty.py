@@ -19,7 +19,7 @@ from stratalog.records.compression import Codec
 from stratalog.records.control import ControlType
 from stratalog.records.reader import read_batches
 from stratalog.segment.segment import LogSegment
-from tests.log.model import NOW, Machine, marker
+from tests.log.model import DIRECTORY, NOW, Machine, marker
 
 Pair = tuple[bytes | None, bytes | None]
 
@@ -28,7 +28,7 @@ class Dirty:
     """A log of keyed records. Offsets count from 0; `checkpoint` is where the last cleaning ended."""
 
     def __init__(self, **settings: int | str) -> None:
-        self.machine = Machine(**{"cleanup_policy": "compact", **settings})
+        self.machine = Machine(None, DIRECTORY, **{"cleanup_policy": "compact", **settings})
         self.log = self.machine.open()
         self.checkpoint = 0
         self.sequences: dict[int, int] = {}
