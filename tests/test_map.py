@@ -106,3 +106,22 @@ def test_the_reader_of_pages_sees_files_names_and_folders() -> None:
     assert problem_with("log/roll.py", "roll_reason") is None
     assert problem_with("log/roll.py", "no_such_name") == "log/roll.py does not define no_such_name"
     assert problem_with("no/such.py", "") is not None
+
+
+DECISIONS = sorted(ROOT.glob("docs/decisions/0*.md"))
+
+
+@pytest.mark.parametrize("page", DECISIONS, ids=lambda page: page.stem)
+def test_a_decision_says_what_why_how_fast_and_until_when(page: Path) -> None:
+    text = page.read_text("utf-8")
+
+    parts = ("**Decided:**", "**Because**", "**Measured:**", "**Looked at again when**")
+    assert [part for part in parts if text.count(part) != 1] == []
+    assert text.startswith(f"# {page.stem[:4]}: ")
+
+
+def test_the_index_of_decisions_lists_each_page_once() -> None:
+    index = (ROOT / "docs" / "decisions" / "README.md").read_text("utf-8")
+
+    assert sorted(re.findall(r"\((\d{4}-[\w-]+\.md)\)", index)) == [page.name for page in DECISIONS]
+    assert [int(page.stem[:4]) for page in DECISIONS] == [*range(1, len(DECISIONS) + 1)]

@@ -1,4 +1,4 @@
-"""`stratalog-write.json`: what a write has decided to put into logs, and what writes have done before.
+"""`stratalog-write.json`: what a write has decided to put into logs, and what earlier writes did.
 
 {"version": 0,
  "pending": {"write": "5f0c...", "query": "c1d2...", "batch": 7, "partitions": [PARTITION, ...]},
@@ -9,15 +9,11 @@ PARTITION is {"topic": "orders", "partition": 0, "topic_id": "k3..." or null, "i
               "previous": [0, 8192], "segments": [SEGMENT, ...]}
 SEGMENT   is {"staged": "stratalog-write-5f0c...-0-0", "base_offset": 42, "size": 4096, "records_count": 17}
 
-A write stages whole segments as files of the log directory's root, which a broker does not look at, under
-names that begin like the journal's. They become part of their logs by being renamed. The journal is replaced
-at once, and that is when a write is decided: before it nothing of the write is in a log, and behind it all of
-it will be, whoever opens the directory next (`pending_write.py`). The clean-shutdown file is removed
-before, so a journal with something pending is found by whoever looks for unclean directories.
+`pending` is decided and will be done by whoever opens the directory next (`pending_write.py`). `waiting` are
+segments whose place in the log was taken by a broker that started before they could be renamed: the next
+write appends them. `committed` is the last batch of each streaming query, which is not written again.
+Why: docs/decisions/0016-a-write-renames.md.
 
-`waiting` are segments whose place in the log was taken before they could be renamed, by a broker that was
-started in between: the next write puts them behind what is there then. `committed` is the last batch of each
-streaming query: one that is written again is not written twice.
 """
 
 from __future__ import annotations
