@@ -405,8 +405,9 @@ def test_a_new_directory_has_no_epoch(tmp_path: Path) -> None:
     assert epoch_in(tmp_path / "new") == -1
 
 
-def test_a_start_that_finds_directories_of_two_nodes_changes_nothing(tmp_path: Path) -> None:
-    first, second = fixture_copy("clean", tmp_path / "a"), tmp_path / "b"
+@pytest.mark.parametrize("state", ["clean", "killed"])
+def test_a_start_that_finds_directories_of_two_nodes_changes_nothing(tmp_path: Path, state: str) -> None:
+    first, second = fixture_copy(state, tmp_path / "a"), tmp_path / "b"
     second.mkdir()
     (second / "meta.properties").write_text("version=1\nnode.id=2\ncluster.id=rHefJaIxR-W46knXddBQhg\n")
     before = contents(first)
@@ -418,8 +419,9 @@ def test_a_start_that_finds_directories_of_two_nodes_changes_nothing(tmp_path: P
     assert not is_locked(first)
 
 
-def test_a_partition_that_is_there_twice_keeps_it_from_starting(tmp_path: Path) -> None:
-    data = fixture_copy("clean", tmp_path / "a")
+@pytest.mark.parametrize("state", ["clean", "killed"])
+def test_a_partition_that_is_there_twice_keeps_it_from_starting(tmp_path: Path, state: str) -> None:
+    data = fixture_copy(state, tmp_path / "a")
     (tmp_path / "b" / "rolled-0").mkdir(parents=True)
     (tmp_path / "b" / MARKER).touch()
     before = contents(data)

@@ -28,12 +28,12 @@ from stratalog.clock import Clock
 from stratalog.config import LogConfig
 from stratalog.directory.clean_shutdown import CleanShutdownFile
 from stratalog.directory.kind import keeps_its_partitions
-from stratalog.directory.layout import make_directories
 from stratalog.directory.locking import Locks
 from stratalog.directory.lone_files import LoneFiles
 from stratalog.directory.partitions import FoundPartition, open_view
 from stratalog.directory.session import Session, Unclean
 from stratalog.errors import DiskError, NeedsRecoveryError, UsageError
+from stratalog.files.directories import make_directories
 from stratalog.files.disk import Disk
 from stratalog.files.entries import EntryKind
 from stratalog.files.lock import check_unlocked

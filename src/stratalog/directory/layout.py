@@ -22,7 +22,6 @@ from typing import NamedTuple
 
 from stratalog.directory.kind import check_log_directory
 from stratalog.errors import InvalidNameError
-from stratalog.files.disk import Disk
 from stratalog.files.entries import EntryKind, FileId, Path
 from stratalog.files.names import (
     REMOTE_LOG_INDEX_CACHE,
@@ -30,7 +29,7 @@ from stratalog.files.names import (
     TopicPartition,
     parse_partition_directory,
 )
-from stratalog.files.paths import join_path, parent_path
+from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 from stratalog.records.internal_topics import CLUSTER_METADATA
 
@@ -158,14 +157,3 @@ def find_aliases(disk: DiskReader, entries: Iterable[tuple[str, PartitionEntry]]
         if status is not None and (other := first.setdefault(status.id, path)) != path:
             aliases[path] = other
     return aliases
-
-
-def make_directories(disk: Disk, directory: str) -> None:
-    """Make a directory, and those above it, if need be; on the device when this returns."""
-    if disk.exists(directory):
-        return
-    parent = parent_path(directory)
-    if parent and parent != directory:
-        make_directories(disk, parent)
-    disk.make_directory(directory)
-    disk.sync_directory(parent or os.curdir)

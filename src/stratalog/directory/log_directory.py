@@ -10,21 +10,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from stratalog.directory.checkpoints import DirectoryCheckpoints
 from stratalog.directory.clean_shutdown import UNKNOWN_EPOCH
 from stratalog.directory.clean_state import CleanState
 from stratalog.directory.kind import Kind, kind_of
-from stratalog.directory.layout import Layout, Problem, classify, make_directories
+from stratalog.directory.layout import Layout, classify
 from stratalog.directory.locking import Locks, MakeLock, lock_log_directory
 from stratalog.directory.lone_logs import has_lone_logs
 from stratalog.directory.meta_properties import MetaProperties, read_meta_properties
 from stratalog.directory.write_journal import has_pending_write
 from stratalog.errors import CorruptCheckpointError, DiskError, StratalogError
+from stratalog.files.directories import make_directories
 from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock
-from stratalog.files.names import CLEAN_SHUTDOWN, META_PROPERTIES, TopicPartition
+from stratalog.files.names import CLEAN_SHUTDOWN, TopicPartition
 
 if TYPE_CHECKING:
     from stratalog.directory.recovery.result import DirectoryReport
@@ -45,7 +47,6 @@ class LogDirectory:
         self.checkpoints = DirectoryCheckpoints(disk, path)
         self.layout = Layout(path, (), (), (), (), ())
         self.meta: MetaProperties | None = None
-        self.problems: list[Problem] = []
         self.failure: StratalogError | None = None
         self.recovered: DirectoryReport | None = None  # what recovery had to do to it, if anything
         self.log_start_entries: dict[TopicPartition, int] = {}  # as the checkpoint had them
@@ -85,15 +86,11 @@ class LogDirectory:
         self._read()
 
     def _read(self) -> None:
-        self.problems = [*self.layout.problems]
         self.state.look()
         self._is_marked = self.state.file.exists()
         self._epoch = self.state.note.broker_epoch if self._is_marked else UNKNOWN_EPOCH
-        try:
+        with suppress(CorruptCheckpointError):  # a broker refuses to start: `startup_refusals.py` tells why
             self.meta = read_meta_properties(self._disk, self.path)
-        except CorruptCheckpointError as error:
-            words = error.reason.rstrip(".")
-            self.problems.append(Problem(META_PROPERTIES, words, "a broker refuses to start because of it"))
 
     def why_unclean(self) -> str | None:
         """Why it must be recovered before it is changed; None if it was shut down cleanly."""
@@ -108,7 +105,10 @@ class LogDirectory:
 
     @property
     def was_clean(self) -> bool:
-        """Whether it had its clean-shutdown file when it was opened."""
+        """Whether it has its clean-shutdown file, or had it when a session began that was killed.
+
+        As it was found when it was locked, or looked at again after a recovery; the session's note tells.
+        """
         return self.state.note.was_clean
 
     @property

@@ -107,8 +107,10 @@ class Session:
         """The directories that did not fail."""
         return [directory for directory in self.directories if directory.is_online]
 
-    def open(self) -> None:
+    def open(self, before_recovery: Callable[[], object] = lambda: None) -> None:
         """Lock all directories, and recover or refuse those that were not shut down cleanly.
+
+        `before_recovery` is called when all are locked and some are to be recovered, and may refuse that.
 
         NotALogDirectoryError if one is something else, LogDirLockedError if one is in use,
         NeedsRecoveryError if one is refused; then nothing was changed, and nothing is held.
@@ -123,6 +125,7 @@ class Session:
                 reasons = [(found.path, found.why_unclean() or "") for found in unclean]
                 raise _refusal(reasons, self._or_else)
             if unclean:
+                before_recovery()
                 self._recover([found for found in self.online if found in unclean or found.was_clean])
         except BaseException:  # an interrupt too: nobody else could let go of the locks
             self.release()

@@ -1,6 +1,7 @@
 """The one door to the disk. No descriptor leaves this package.
 
 descriptors      open files that are kept for the next use, 256 at most
+directories      makes a directory with those above it
 disk             `Disk`: the half that changes files
 entries          directory entries, file facts, `FileId`, files open for reading
 lock             `.lock` of a log directory

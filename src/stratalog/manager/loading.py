@@ -132,7 +132,6 @@ class Loading:
     ) -> None:
         starts = directory.checkpoints.log_start_offsets.read()
         watermarks = directory.checkpoints.high_watermarks.read()
-        directory.problems += directory.checkpoints.problems
         directory.log_start_entries = starts
         for entry in directory.layout.partitions:
             reason = None if metadata is None else _stray_reason(opening.disk, metadata, directory, entry)

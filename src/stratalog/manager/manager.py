@@ -24,10 +24,10 @@ from stratalog.clock import Clock, system_clock
 from stratalog.config import LogConfig, ManagerConfig, ServerConfig
 from stratalog.config.keys import ConfigValue
 from stratalog.directory.cluster_metadata import ClusterMetadata
-from stratalog.directory.layout import Problem
 from stratalog.directory.locking import MakeLock
 from stratalog.directory.log_directory import LogDirectory
 from stratalog.directory.session import RecoverySources, Session, Unclean
+from stratalog.directory.startup_refusals import StartupRefusal, startup_refusals
 from stratalog.directory.topic_configs import TopicConfigs
 from stratalog.engine.progress import OnProgress, Progress
 from stratalog.errors import (
@@ -127,7 +127,7 @@ class LogManager:
     # Start and end
 
     def startup(self) -> None:
-        """Recover, lock and open everything, and begin the scheduled work.
+        """Lock, recover and open everything, and begin the scheduled work.
 
         LogDirLockedError if a directory is in use, UsageError if directories do not belong together,
         DiskError if none can be used; nothing is held then. One of several is offline afterwards.
@@ -235,9 +235,9 @@ class LogManager:
         return tuple(path for path, directory in self._directories.items() if directory.is_online)
 
     @property
-    def problems(self) -> tuple[Problem, ...]:
-        """What a broker would stumble over, found while loading."""
-        return tuple(problem for directory in self.directories for problem in directory.problems)
+    def problems(self) -> tuple[StartupRefusal, ...]:
+        """What a broker would refuse to start for in the directories that are online, as they are now."""
+        return startup_refusals(self._opening.disk, self.live_log_dirs)
 
     @property
     def strays(self) -> tuple[str, ...]:

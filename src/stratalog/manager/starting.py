@@ -1,7 +1,8 @@
 """The first half of a manager's start: the session is opened, and its directories found to belong together.
 
-Everything that keeps a manager from starting is found here, before a file is changed in a clean directory:
-a directory in use, those of two nodes, a partition that is there twice.
+What keeps a manager from starting is found before a file is changed: a directory in use, those of two nodes,
+a partition that is there twice. Directories that do not exist are made before that. It is looked for again
+after a recovery, which may have finished a write.
 
 Kafka: LogManager, MetaPropertiesEnsemble
 """
@@ -15,7 +16,7 @@ from stratalog.config import ServerConfig
 from stratalog.directory.cluster_metadata import ClusterMetadata
 from stratalog.directory.layout import find_duplicates
 from stratalog.directory.log_directory import LogDirectory
-from stratalog.directory.node import find_node
+from stratalog.directory.node import Node, find_node
 from stratalog.directory.session import Session
 from stratalog.directory.topic_configs import TopicConfigs
 from stratalog.errors import DiskError, UsageError
@@ -37,15 +38,15 @@ def open_directories(starting: Starting, session: Session) -> tuple[TopicConfigs
     A directory that the disk refuses goes offline. NotALogDirectoryError if one is something else,
     LogDirLockedError if one is in use, DiskError if none is left.
     """
-    session.open()
-    check_any_online(session.directories)
-    node = find_node(
-        starting.disk,
-        [directory.path for directory in session.online],
-        server=starting.server,
-        metadata=starting.metadata,
-    )
-    _check_no_duplicates(session.online)
+
+    def find() -> Node:
+        check_any_online(session.directories)
+        _check_no_duplicates(session.online)
+        paths = [directory.path for directory in session.online]
+        return find_node(starting.disk, paths, server=starting.server, metadata=starting.metadata)
+
+    session.open(before_recovery=find)
+    node = find()
     topics = node.topic_configs(starting.server) if starting.topics is None else starting.topics
     return topics, node.metadata
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stratalog.errors import PreconditionError, UsageError
+from stratalog.files.directories import make_unsynced_directories
 from stratalog.files.disk import Disk, EntryKind
 from stratalog.files.names import TopicPartition
 from stratalog.files.paths import join_path, parent_path
@@ -119,7 +120,7 @@ class ExportFolder:
                     f"{self.path} contains {strange[0]} and is not the folder of an export: give a new "
                     "folder."
                 )
-        for parent in sorted(make_directories(self._disk, self.state_path)):
+        for parent in sorted(make_unsynced_directories(self._disk, self.state_path)):
             self._disk.sync_directory(parent)
 
     def ledger(self) -> Ledger | None:
@@ -140,7 +141,7 @@ class ExportFolder:
         path = self.run_path(run)
         remove_tree(self._disk, path)  # the rest of a run that stopped before it had a plan
         # After a power cut, a plan on disk must mean that its folders are on disk too.
-        for changed in sorted(make_directories(self._disk, join_path(path, "staged"))):
+        for changed in sorted(make_unsynced_directories(self._disk, join_path(path, "staged"))):
             self._disk.sync_directory(changed)
         self._write(join_path(path, "plan.json"), plan)
 
@@ -174,7 +175,7 @@ class ExportFolder:
         for staged, target in commit["moves"]:
             source, place = (join_path(self.path, each) for each in (staged, target))
             if self._disk.exists(source):
-                changed |= make_directories(self._disk, parent_path(place))
+                changed |= make_unsynced_directories(self._disk, parent_path(place))
                 self._disk.rename(source, place)
                 changed.add(parent_path(place))
             elif not self._disk.exists(place):
@@ -245,18 +246,6 @@ def joined(ranges: Iterable[ExportedRange]) -> list[ExportedRange]:
         else:
             found.append((start, end))
     return found
-
-
-def make_directories(disk: Disk, path: str) -> set[str]:
-    """Create a directory and its parents; returns the directories that got a new entry."""
-    changed: set[str] = set()
-    parent = parent_path(path)
-    if not disk.exists(path):
-        if parent != path:
-            changed = make_directories(disk, parent)
-        if disk.make_directory(path):
-            changed.add(parent)
-    return changed
 
 
 def remove_tree(disk: Disk, path: str) -> None:

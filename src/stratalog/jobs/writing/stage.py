@@ -24,10 +24,10 @@ import pyarrow as pa
 
 from stratalog.clock import Clock
 from stratalog.config import LogConfig
-from stratalog.directory.layout import make_directories
 from stratalog.directory.pending_write import STAGED_KINDS, staged_path
 from stratalog.directory.write_journal import STAGED_PREFIX, Journal
 from stratalog.errors import DiskError, UsageError
+from stratalog.files.directories import make_directories
 from stratalog.files.disk import Disk
 from stratalog.files.names import FileKind, TopicPartition
 from stratalog.files.paths import join_path
