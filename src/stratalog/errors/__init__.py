@@ -1,0 +1,166 @@
+"""Every error Stratalog raises on purpose.
+
+StratalogError
+├── AppendRefusedError               a log does not take this append, and nothing of it was written
+│   ├── InvalidProducerEpochError    a newer instance of this producer is known; .producer_id, .producer_epoch
+│   ├── InvalidTimestampError        timestamps that the topic does not take; .record_errors
+│   ├── InvalidTxnStateError         a write that does not fit the producer's transaction; .producer_id
+│   ├── OffsetsOutOfOrderError       the offsets of a replicated set do not ascend
+│   ├── OutOfOrderSequenceError      a batch of this producer is missing before this one; .sequence
+│   ├── RecordBatchTooLargeError     a set that no segment can hold; .size, .limit
+│   ├── TransactionCoordinatorFencedError  a marker by a coordinator that was replaced; .coordinator_epoch
+│   └── UnexpectedAppendOffsetError  a replicated set before the log's end; .first_offset, .last_offset
+├── ConfigError                      a setting that Kafka would refuse; .key, .value
+├── CorruptRecordError               bytes that no healthy broker wrote; .path, .position
+│   ├── InvalidRecordError           the batch is whole (its CRC holds), but what is inside it is not
+│   │   └── RecordValidationError    records that the topic does not take; .record_errors
+│   ├── CorruptCompressionError      a compressed stream that lies about itself or is cut off
+│   ├── RecordTooLargeError          more bytes than the caller's limit allows
+│   └── UnsupportedCompressionTypeError  codec bits that no Kafka release has given a meaning
+├── CorruptCheckpointError           a small text file that cannot be read; .path, .line
+│   └── CheckpointNumberError        only a number in one of its lines is none: a broker starts from 0
+├── CorruptIndexError                an index that disagrees with its log; recovery rebuilds it; .path
+├── CorruptSnapshotError             a producer snapshot that cannot be believed; an older one is used; .path
+├── IndexFullError                   an index with no room for another entry: roll the segment; .path
+├── InvalidBatchError                what the caller asked to be written cannot be written
+├── InvalidNameError                 a file or directory name that no broker accepts; .name
+├── LogChangedError                  a log was cut while it was being compacted: compact it again; .path
+├── LogClosedError                   a log that was closed is used; .path
+│   ├── LogDeletedError              a log that its manager has deleted is changed
+│   └── LogMovedError                a log that its manager has moved is changed; .directory
+├── LogDirLockedError                another process holds the log directory; .path
+├── EraseProofError                  what an erasure wrote is not what should be left; .path
+├── DiskError                        the system refused to read or write; .path, .errno
+├── FileOwnerError                   what would be written here could not keep its owner; .path, .owner, .user
+├── InvalidOffsetError               an offset that does not ascend where offsets must; .path, .offset
+├── NeedsRecoveryError               a log that was not closed cleanly, and what shows it; .path, .finding
+├── NotALogDirectoryError            a path that is not a log directory, so nothing is changed; .path, .reason
+├── OffsetOutOfRangeError            asked before the log's start or past its end; .offset, .valid
+├── PolicyViolationError             the topic's cleanup.policy does not allow it
+├── PreconditionError                a file is not as the plan found it; .path, .expected, .found
+├── QuarantineError                  what was cut off cannot be kept, or not be brought back; .path
+│   └── QuarantineFullError          no room for what is to be cut off, so nothing was; .needed, .free
+├── SegmentOffsetOverflowError       an offset too far from its segment's base; .base_offset, .offset
+├── UnusableSegmentError             a .log file that no broker could load; .path, .reason
+├── WrongProcessError                a forked child changes what its parent has open; .path, .opener, .pid
+├── MissingDependencyError           an optional part (pyspark, Java) is not here, and how to get it
+└── UsageError                       arguments that contradict each other or name nothing
+
+Facts are attributes, so that nobody has to parse a message.
+
+appends  what a log refuses to append
+damage   bytes that no healthy broker wrote
+files    files and directories: what the system refuses, who has them, whose they are
+logs     a log or a segment that cannot do what it is asked
+root     `StratalogError`, and what is wrong with how something was asked for
+
+Not here: warnings and findings, which are values of reports.
+"""
+
+from __future__ import annotations
+
+from stratalog.errors.appends import (
+    AppendRefusedError,
+    InvalidBatchError,
+    InvalidProducerEpochError,
+    InvalidTimestampError,
+    InvalidTxnStateError,
+    OffsetsOutOfOrderError,
+    OutOfOrderSequenceError,
+    RecordBatchTooLargeError,
+    RecordError,
+    TransactionCoordinatorFencedError,
+    UnexpectedAppendOffsetError,
+)
+from stratalog.errors.damage import (
+    CheckpointNumberError,
+    CorruptCheckpointError,
+    CorruptCompressionError,
+    CorruptIndexError,
+    CorruptRecordError,
+    CorruptSnapshotError,
+    InvalidRecordError,
+    RecordTooLargeError,
+    RecordValidationError,
+    UnsupportedCompressionTypeError,
+    UnusableSegmentError,
+)
+from stratalog.errors.files import (
+    DiskError,
+    EraseProofError,
+    FileOwnerError,
+    LogDirLockedError,
+    NotALogDirectoryError,
+    PreconditionError,
+    QuarantineError,
+    QuarantineFullError,
+    WrongProcessError,
+)
+from stratalog.errors.logs import (
+    IndexFullError,
+    InvalidOffsetError,
+    LogChangedError,
+    LogClosedError,
+    LogDeletedError,
+    LogMovedError,
+    NeedsRecoveryError,
+    OffsetOutOfRangeError,
+    PolicyViolationError,
+    SegmentOffsetOverflowError,
+)
+from stratalog.errors.root import (
+    ConfigError,
+    InvalidNameError,
+    MissingDependencyError,
+    StratalogError,
+    UsageError,
+)
+
+__all__ = [
+    "AppendRefusedError",
+    "CheckpointNumberError",
+    "ConfigError",
+    "CorruptCheckpointError",
+    "CorruptCompressionError",
+    "CorruptIndexError",
+    "CorruptRecordError",
+    "CorruptSnapshotError",
+    "DiskError",
+    "EraseProofError",
+    "FileOwnerError",
+    "IndexFullError",
+    "InvalidBatchError",
+    "InvalidNameError",
+    "InvalidOffsetError",
+    "InvalidProducerEpochError",
+    "InvalidRecordError",
+    "InvalidTimestampError",
+    "InvalidTxnStateError",
+    "LogChangedError",
+    "LogClosedError",
+    "LogDeletedError",
+    "LogDirLockedError",
+    "LogMovedError",
+    "MissingDependencyError",
+    "NeedsRecoveryError",
+    "NotALogDirectoryError",
+    "OffsetOutOfRangeError",
+    "OffsetsOutOfOrderError",
+    "OutOfOrderSequenceError",
+    "PolicyViolationError",
+    "PreconditionError",
+    "QuarantineError",
+    "QuarantineFullError",
+    "RecordBatchTooLargeError",
+    "RecordError",
+    "RecordTooLargeError",
+    "RecordValidationError",
+    "SegmentOffsetOverflowError",
+    "StratalogError",
+    "TransactionCoordinatorFencedError",
+    "UnexpectedAppendOffsetError",
+    "UnsupportedCompressionTypeError",
+    "UnusableSegmentError",
+    "UsageError",
+    "WrongProcessError",
+]

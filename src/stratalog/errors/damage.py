@@ -1,0 +1,128 @@
+"""Bytes that no healthy broker wrote, in logs, indexes, snapshots and checkpoints."""
+
+from __future__ import annotations
+
+import os
+
+from stratalog.errors.appends import RecordError
+from stratalog.errors.root import StratalogError
+
+
+class CorruptRecordError(StratalogError):
+    """Bytes that no healthy broker wrote.
+
+    `position` is the byte in the file, or in the buffer where no file is known, at which the batch
+    starts that could not be read. `reason` is the sentence without the place.
+    """
+
+    def __init__(self, reason: str, *, position: int = 0, path: str | os.PathLike[str] | None = None) -> None:
+        self.reason = reason
+        self.position = position
+        self.path = None if path is None else os.fspath(path)
+        where = "buffer" if self.path is None else os.path.basename(self.path)
+        super().__init__(f"{where} at byte {position}: {reason}")
+
+    def at(self, *, position: int, path: str | os.PathLike[str] | None = None) -> CorruptRecordError:
+        """The same finding, told with the place that only the caller knows."""
+        return type(self)(self.reason, position=position, path=path if path is not None else self.path)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Spark sends exceptions between processes; the default would call __init__ without keywords.
+        return _rebuild, (type(self), self.reason, self.position, self.path)
+
+
+def _rebuild(
+    kind: type[CorruptRecordError], reason: str, position: int, path: str | None
+) -> CorruptRecordError:
+    return kind(reason, position=position, path=path)
+
+
+class InvalidRecordError(CorruptRecordError):
+    """The batch is whole, but a record in it contradicts itself. Kafka: InvalidRecordException."""
+
+
+class RecordValidationError(InvalidRecordError):
+    """Records that are well formed but not what the topic takes; each is named in `record_errors`."""
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        position: int = 0,
+        path: str | os.PathLike[str] | None = None,
+        record_errors: tuple[RecordError, ...] = (),
+    ) -> None:
+        self.record_errors = record_errors
+        super().__init__(reason, position=position, path=path)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return *super().__reduce__(), {"record_errors": self.record_errors}
+
+
+class CorruptCompressionError(CorruptRecordError):
+    """A compressed stream that is cut off, damaged, or lies about its length."""
+
+
+class RecordTooLargeError(CorruptRecordError):
+    """A batch or stream is larger than the caller's limit: raise the limit if the data is trusted."""
+
+
+class UnsupportedCompressionTypeError(CorruptRecordError):
+    """Codec bits 5 to 7: no Kafka release has given them a meaning."""
+
+
+class CorruptCheckpointError(StratalogError):
+    """A small text file that cannot be read; `line` counts from 1, and is 0 where no line is to blame."""
+
+    def __init__(self, path: str | os.PathLike[str], line: int, reason: str) -> None:
+        self.path = os.fspath(path)
+        self.line = line
+        self.reason = reason
+        super().__init__(f"{self.path}{f', line {line}' if line else ''}: {reason}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.path, self.line, self.reason)
+
+
+class CheckpointNumberError(CorruptCheckpointError):
+    """A line has its fields, but one of them is no number.
+
+    A broker forgives that in an offset checkpoint and goes on as if the file were empty; every other damage
+    to such a file takes its whole directory offline.
+    """
+
+
+class CorruptIndexError(StratalogError):
+    """An index that disagrees with its log, or with itself: recovery rebuilds it from the log."""
+
+    def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
+        self.path = os.fspath(path)
+        self.reason = reason
+        super().__init__(f"{os.path.basename(self.path)}: {reason}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.path, self.reason)
+
+
+class CorruptSnapshotError(StratalogError):
+    """A producer snapshot that cannot be believed: delete it, an older one or the log says the same."""
+
+    def __init__(self, reason: str, path: str | os.PathLike[str] | None = None) -> None:
+        self.reason = reason
+        self.path = None if path is None else os.fspath(path)
+        super().__init__(reason if self.path is None else f"{self.path}: {reason}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.reason, self.path)
+
+
+class UnusableSegmentError(StratalogError):
+    """A .log file that no broker could load, or that is not touched here: the partition is left as it is."""
+
+    def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
+        self.path = os.fspath(path)
+        self.reason = reason
+        super().__init__(f"{self.path}: {reason}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.path, self.reason)

@@ -1,0 +1,148 @@
+"""Files and directories: what the system refuses, who has them open, whose they are, what would be lost."""
+
+from __future__ import annotations
+
+import os
+
+from stratalog.errors.root import StratalogError
+
+
+class DiskError(StratalogError):
+    """The system refused to read or write a file. `errno` is the system's number, 0 where it gave none."""
+
+    def __init__(self, path: str | os.PathLike[str], reason: str, errno: int = 0) -> None:
+        self.path = os.fspath(path)
+        self.reason = reason
+        self.errno = errno
+        super().__init__(f"{self.path}: {reason}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.path, self.reason, self.errno)
+
+
+class EraseProofError(StratalogError):
+    """What an erasure has written, read back, is not what was there less what was to go. Nothing is lost."""
+
+    def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
+        self.path = os.fspath(path)
+        self.reason = reason
+        super().__init__(
+            f"{self.path}: {reason} It was written by an erasure, and what it was made from is still there. "
+            "Check the disk and its memory, then run again."
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.path, self.reason)
+
+
+class FileOwnerError(StratalogError):
+    """A file belongs to somebody else, and would be this user's if it were written anew."""
+
+    def __init__(self, path: str | os.PathLike[str], owner: int, user: int) -> None:
+        self.path = os.fspath(path)
+        self.owner = owner
+        self.user = user
+        super().__init__(
+            f"{self.path}: it belongs to user {owner}, and what user {user} writes here would not, so "
+            "that the broker might be shut out. Nothing was changed. Run as root, which keeps owners, or as "
+            "the broker's user if all files are theirs."
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.path, self.owner, self.user)
+
+
+class LogDirLockedError(StratalogError):
+    """Another process, a broker most likely, holds the log directory."""
+
+    def __init__(self, path: str | os.PathLike[str], reason: str = "") -> None:
+        self.path = os.fspath(path)
+        self.reason = reason or "a broker or another tool is using this directory: stop it, then run again."
+        super().__init__(f"{self.path}: {self.reason}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.path, self.reason)
+
+
+class NotALogDirectoryError(StratalogError):
+    """A path that is not a log directory: nothing was changed there. `reason` names the likely mistake."""
+
+    def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
+        self.path = os.fspath(path)
+        self.reason = reason
+        super().__init__(f"{self.path} is not a log directory: {reason}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.path, self.reason)
+
+
+class PreconditionError(StratalogError):
+    """A file is not as it was when the plan was made: someone else is at work in the directory.
+
+    `expected` and `found` say how it should be and how it is, as text.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], expected: str, found: str) -> None:
+        self.path = os.fspath(path)
+        self.expected = expected
+        self.found = found
+        super().__init__(
+            f"{self.path}: expected {expected}, found {found}. Something else changes this directory; "
+            "nothing more was done. Make sure that no broker or tool uses it, then run again."
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.path, self.expected, self.found)
+
+
+class QuarantineError(StratalogError):
+    """What was cut off cannot be kept, or what was kept cannot be brought back."""
+
+    def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
+        self.path = os.fspath(path)
+        self.reason = reason
+        super().__init__(f"{self.path}: {reason}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.path, self.reason)
+
+
+class QuarantineFullError(QuarantineError):
+    """No room to keep what is to be cut off. Raised before the cut."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        needed: int,
+        free: int,
+        advice: str = "name a directory on another disk with --quarantine, or give up these bytes with "
+        "--no-quarantine.",
+    ) -> None:
+        self.needed = needed
+        self.free = free
+        self.advice = advice
+        super().__init__(
+            path,
+            f"{needed} bytes are to be kept in quarantine before they are cut off, and {free} are free here. "
+            f"Nothing was cut. Free some space, {advice}",
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.path, self.needed, self.free, self.advice)
+
+
+class WrongProcessError(StratalogError):
+    """A forked child would change what its parent has open; `opener` is the parent's process id."""
+
+    def __init__(self, path: str | os.PathLike[str], opener: int, pid: int) -> None:
+        self.path = os.fspath(path)
+        self.opener = opener
+        self.pid = pid
+        super().__init__(
+            f"{self.path}: process {opener} has this open, and process {pid}, which was forked from it, may "
+            "not change it: they would overwrite each other's records. Reading works. Let the process write "
+            "that opened the log, or open it after the fork, in the one process that writes."
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.path, self.opener, self.pid)

@@ -1,0 +1,40 @@
+"""The root of the hierarchy, and what is wrong with how something was asked for."""
+
+from __future__ import annotations
+
+
+class StratalogError(Exception):
+    """The root: whoever catches this catches everything Stratalog raises on purpose."""
+
+
+class ConfigError(StratalogError):
+    """A setting that Kafka would refuse; `key` is Kafka's name for it."""
+
+    def __init__(self, key: str, value: object, reason: str) -> None:
+        self.key = key
+        self.value = value
+        self.reason = reason
+        super().__init__(f"{key} = {value}: {reason}.")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.key, self.value, self.reason)
+
+
+class InvalidNameError(StratalogError):
+    """A file or directory name that no broker accepts."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        self.name = name
+        self.reason = reason
+        super().__init__(f"{name!r}: {reason}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.name, self.reason)
+
+
+class MissingDependencyError(StratalogError):
+    """An optional part is not installed; the message says how to get it."""
+
+
+class UsageError(StratalogError):
+    """Arguments that contradict each other or name nothing."""
