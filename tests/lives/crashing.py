@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from stratalog.files.simulated import NOTHING_LOST, SimulatedDisk
+from stratalog.files.simulated import SimulatedDisk
+from stratalog.files.simulated_crash import NOTHING_LOST
 from tests.lives.book import Lost
 from tests.lives.life import Life
 

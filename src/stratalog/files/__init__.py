@@ -13,6 +13,7 @@ processes        what must be reset after a fork
 reading          `DiskReader`: the half that reads
 refusals         the system's refusals as our errors
 simulated        a disk in memory that fails or loses power at any step
+simulated_crash  what a power cut may take from a simulated disk
 simulated_files  what a simulated disk keeps, and what survives a power cut
 
 Not here: what is in a file. Nothing outside opens one or looks into a `FileId`.

@@ -25,7 +25,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count, product
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from stratalog.files.disk import Disk, byte_view
 from stratalog.files.entries import (
@@ -40,6 +40,7 @@ from stratalog.files.entries import (
 from stratalog.files.names import TEMPORARY_SUFFIX
 from stratalog.files.paths import absolute_path, last_name
 from stratalog.files.refusals import refused
+from stratalog.files.simulated_crash import NOTHING_LOST, CrashLoss, possible_names, possible_survivals
 from stratalog.files.simulated_files import Change, SimulatedFile, Survival, normal_name, parent_of
 
 if TYPE_CHECKING:
@@ -47,29 +48,11 @@ if TYPE_CHECKING:
     from stratalog.files.disk import Data, Target
 
 
-_WORDS = {
-    Survival.KEPT: "no write lost",
-    Survival.LOST: "all writes lost",
-    Survival.LAST_LOST: "last writes lost",
-    Survival.LAST_TORN: "last writes torn",
-    Survival.FIRST_LOST: "first writes lost",
-}
-
-
 class PowerCut(BaseException):
     """The simulated machine is off. Not even an Exception, so that nothing in Stratalog handles it."""
 
 
-class CrashLoss(NamedTuple):
-    """What a crash took: of the names, and of the bytes."""
-
-    names: str = "no name lost"
-    writes: str = "no write lost"
-
-
-NOTHING_LOST = CrashLoss()
 _numbers = count()
-_MIXED_FATES = 4  # how many times each file is given a fate of its own
 
 
 class SimulatedReadFile(ReadFile):
@@ -153,7 +136,8 @@ class SimulatedDisk(Disk):
             return self._crash(most)
 
     def _crash(self, most: int | None) -> list[SimulatedDisk]:
-        possible = list(product(self._possible_names(), self._possible_survivals()))
+        files = [*self._files.values(), *self._durable_names.values()]
+        possible = list(product(possible_names(self._changes), possible_survivals(files, self.steps)))
         if most is not None:
             random.Random(self.steps).shuffle(possible)
         found: dict[tuple[tuple[str, bytes | None], ...], SimulatedDisk] = {}
@@ -426,33 +410,6 @@ class SimulatedDisk(Disk):
             file.write(content[: len(content) // 2], position, self._clock())
         with self._changing(action, path):
             file.write(content, position, self._clock())
-
-    def _possible_names(self) -> Iterator[tuple[str, list[Change]]]:
-        """Which changes of names happened, in words and one by one."""
-        count = len(self._changes)
-        yield NOTHING_LOST.names, self._changes
-        for kept in range(count):
-            yield "the last names lost", self._changes[:kept]
-        for lost in range(count - 1):
-            yield "one name lost", self._changes[:lost] + self._changes[lost + 1 :]
-
-    def _possible_survivals(self) -> Iterator[tuple[str, dict[int, Survival]]]:
-        """What becomes of the files with unsynced changes, in words and by inode."""
-        alive = {file.inode: file for file in [*self._files.values(), *self._durable_names.values()]}
-        changed = [inode for inode, file in alive.items() if not file.is_synced]
-        if not changed:
-            yield NOTHING_LOST.writes, {}
-            return
-        for survival in Survival:
-            yield _WORDS[survival], dict.fromkeys(changed, survival)
-        if len(changed) > 1:
-            kept, lost = (dict.fromkeys(changed, fate) for fate in (Survival.KEPT, Survival.LOST))
-            for inode in changed:
-                yield "one file's writes lost", {**kept, inode: Survival.LOST}
-                yield "one file's writes kept", {**lost, inode: Survival.KEPT}
-            choice = random.Random(self.steps)
-            for _ in range(_MIXED_FATES):
-                yield "each file its own", {inode: choice.choice(list(Survival)) for inode in changed}
 
     def _restarted(self, changes: Iterable[Change], survivals: dict[int, Survival]) -> SimulatedDisk:
         names = dict(self._durable_names)

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, Protocol
 
-from stratalog.errors import UsageError
+from stratalog.errors import CorruptRecordError, UsageError
+from stratalog.records.batch import LOG_OVERHEAD
 from stratalog.records.build import Header, Record
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -103,3 +104,21 @@ def _timestamp(time: datetime | int) -> int:
         return operator.index(time)
     except TypeError as error:
         raise UsageError(f"the time {time!r} is no datetime, nor whole milliseconds since 1970.") from error
+
+
+def check_whole(data: bytes) -> None:
+    """CorruptRecordError if the last batch is incomplete, which a leader ignores; UsageError if empty."""
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise UsageError(f"a batch is bytes, and this is of type {type(data).__name__}.")
+    if not len(data):
+        raise UsageError("the batch is empty: there is nothing to append.")
+    position = 0
+    while position < len(data):
+        size = int.from_bytes(data[position + 8 : position + LOG_OVERHEAD], "big", signed=True)
+        end = position + LOG_OVERHEAD + max(size, 0)
+        if end > len(data):
+            left = len(data) - position
+            raise CorruptRecordError(
+                f"the last batch is cut off: {left} bytes are left of it.", position=position
+            )
+        position = end

@@ -6,6 +6,7 @@ looking        segments and end of a log that somebody else writes
 partition_log  `PartitionLog`: append, read, follow, close
 replay         producers of a log that somebody else writes
 seen_epochs    leader epochs for a view, from the batches where their file is garbled
+tailing        following a log: its records as they come
 view           `LogView`: a log as far as it was written when last looked at
 
 Not here: opening a log. `open_log` is in `directory/`, which knows locks and clean-shutdown files.

@@ -17,18 +17,17 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from uuid import UUID
 
 from stratalog.clock import Clock
-from stratalog.errors import CorruptRecordError, DiskError, LogClosedError, UsageError
+from stratalog.errors import DiskError, LogClosedError, UsageError
 from stratalog.files.processes import Opener
 from stratalog.limits import INT32_MAX
 from stratalog.log.api.consume import ConsumerRecord, consume, consume_columns, end_of, isolation_of
+from stratalog.log.api.tailing import TailStop, follow
 from stratalog.log.api.view import LogView
 from stratalog.log.log import Log
 from stratalog.log.log_end import LogEnd
-from stratalog.log.new_records import AppendableRecord, NewRecord, to_milliseconds, to_record
-from stratalog.log.reading import out_of_range
+from stratalog.log.new_records import AppendableRecord, NewRecord, check_whole, to_milliseconds, to_record
 from stratalog.log.scheduler import BackgroundScheduler
 from stratalog.log.timestamps import SpecialTimestamp
-from stratalog.records.batch import LOG_OVERHEAD
 from stratalog.records.build import BatchOptions, Header, build_batch, build_batches
 from stratalog.records.columns import KAFKA_COLUMNS, arrow_schema
 from stratalog.records.compression import Codec
@@ -41,12 +40,6 @@ logger = logging.getLogger(__name__)
 DEFAULT_POLL_MS = 100
 _BASE_OFFSET_SIZE = 8
 _APPENDED_COLUMNS = ("key", "value", "timestamp", "headers")
-
-
-class TailStop(Protocol):
-    """What ends a `tail`: a threading.Event, or anything that waits like one."""
-
-    def wait(self, timeout: float | None = None) -> bool: ...
 
 
 class Home(Protocol):
@@ -209,7 +202,7 @@ class PartitionLog:
         offset; none may be before this log's end.
         """
         log = self._writable()
-        _check_whole(data)
+        check_whole(data)
         if not keep_offsets:
             return self._append(log, data)
         info = log.append_as_follower(data, leader_epoch=_HIGHEST_EPOCH)
@@ -278,32 +271,16 @@ class PartitionLog:
         level = isolation_of(isolation)
         self._refresh()
         position = self._start(offset, since, default=end_of(self._log, level))
-        return self._follow(position, level, poll_ms, timeout_ms, stop or threading.Event())
-
-    def _follow(
-        self, position: int, level: Any, poll_ms: int, timeout_ms: int | None, stop: TailStop
-    ) -> Iterator[ConsumerRecord]:
-        last_ms = self._clock()
-        while not stop.wait(0):
-            end = end_of(self._log, level)
-            if position > self._log.log_end_offset:
-                # Truncated meanwhile: what comes next would have offsets that were given out before.
-                raise out_of_range(position, self._log.log_start_offset, self._log.log_end_offset)
-            for record in consume(self._log, position, end, level):
-                position = record.offset + 1
-                yield record
-                last_ms = self._clock()
-                if stop.wait(0):
-                    return
-            # Behind the last record may be markers and gaps, which need not be read again.
-            position = max(position, end)
-            if isinstance(self._log, Log) and self._log.failure is not None:
-                raise self._log.failure  # no record will come any more
-            if timeout_ms is not None and self._clock() - last_ms >= timeout_ms:
-                return
-            if stop.wait(poll_ms / 1000):
-                return
-            self._refresh()
+        return follow(
+            self._log,
+            position,
+            level,
+            poll_ms=poll_ms,
+            timeout_ms=timeout_ms,
+            stop=stop or threading.Event(),
+            refresh=self._refresh,
+            clock=self._clock,
+        )
 
     def arrow_batches(
         self,
@@ -449,24 +426,6 @@ class PartitionLog:
 
 
 _HIGHEST_EPOCH = INT32_MAX
-
-
-def _check_whole(data: bytes) -> None:
-    """CorruptRecordError if the last batch is incomplete, which a leader ignores; UsageError if empty."""
-    if not isinstance(data, bytes | bytearray | memoryview):
-        raise UsageError(f"a batch is bytes, and this is of type {type(data).__name__}.")
-    if not len(data):
-        raise UsageError("the batch is empty: there is nothing to append.")
-    position = 0
-    while position < len(data):
-        size = int.from_bytes(data[position + 8 : position + LOG_OVERHEAD], "big", signed=True)
-        end = position + LOG_OVERHEAD + max(size, 0)
-        if end > len(data):
-            left = len(data) - position
-            raise CorruptRecordError(
-                f"the last batch is cut off: {left} bytes are left of it.", position=position
-            )
-        position = end
 
 
 def codec_of(name: str) -> Codec:
