@@ -5,16 +5,18 @@ cleaner_manager  hands logs to the cleaner's threads; the cleaner's checkpoint
 cleaning_states  who may touch a log while it is cleaned
 closing          the end of a clean run, in Kafka's order
 copies           copies of logs on their way to another directory
-creation         where a new log goes, and how it is made
+creation         how a new log is made
 housekeeping     flushes, checkpoints and expiry of producers, again and again
 loading          opens the logs of one directory
 manager          `LogManager`: open, create, delete, move, close
 moving           moves a log: fill a copy, then swap
+placement        in which directory a new log goes
 registry         the logs by partition: current, copies, offline
 removal          partitions that are deleted
 schedule         work at intervals
 starting         opens the session, and checks that its directories belong together
 throttle         a limit of bytes a second for reading and writing
+truncation       cuts logs while the cleaner keeps off
 
 Not here: work on stopped directories (`operations/`); locks and clean-shutdown files (`directory/`).
 """

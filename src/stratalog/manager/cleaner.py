@@ -22,6 +22,7 @@ from stratalog.log.log import Log
 from stratalog.manager.cleaner_manager import CleaningAborted, LogCleanerManager
 from stratalog.manager.housekeeping import OnFailure
 from stratalog.manager.registry import LogRegistry, home_of
+from stratalog.manager.schedule import Schedule
 from stratalog.manager.throttle import Throttle
 
 logger = logging.getLogger(__name__)
@@ -47,9 +48,15 @@ class LogCleaner:
         self._throttle = Throttle(config.log_cleaner_io_max_bytes_per_second, sleep=self._stopped.wait)
         self._threads: list[threading.Thread] = []
 
-    def spare(self, topics: Iterable[str]) -> None:
-        """Delete nothing from these topics by retention."""
-        self._spared = frozenset(topics)
+    def begin(self, schedule: Schedule, *, spared: Iterable[str]) -> None:
+        """Put retention and the start of the threads on a schedule; retention spares these topics."""
+        self._spared = frozenset(spared)
+        delay_ms, every_ms = (
+            self._config.log_initial_task_delay_ms,
+            self._config.log_retention_check_interval_ms,
+        )
+        schedule.add("kafka-log-retention", self.clean_up_logs, every_ms=every_ms, delay_ms=delay_ms)
+        schedule.once("kafka-log-cleaner", self.startup, delay_ms)
 
     def startup(self) -> None:
         """Begin, unless log.cleaner.enable is off."""

@@ -1,8 +1,8 @@
-"""Where a new log goes, and how it comes into being. Kafka: LogManager.nextLogDirs, createLogDirectory"""
+"""How a new log comes into being. Kafka: LogManager.createLogDirectory"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from uuid import UUID, uuid4
 
 from stratalog.directory.log_directory import LogDirectory
@@ -15,25 +15,30 @@ from stratalog.files.names import (
     check_topic_name,
     partition_directory_name,
 )
-from stratalog.files.paths import absolute_path, join_path
+from stratalog.files.paths import join_path
 from stratalog.log.log import Log
 from stratalog.log.partition_metadata import PartitionMetadataFile, topic_id_of
+from stratalog.manager.housekeeping import OnFailure
 from stratalog.manager.loading import LogOpening
 
 
-def candidates(
-    directories: Sequence[LogDirectory], counts: Mapping[str, int], cordoned: Sequence[str]
-) -> list[LogDirectory]:
-    """The directories a new log may go to, that with the fewest logs first; none of the cordoned ones.
-
-    Where all are cordoned the first one takes it all the same, as in Kafka.
-    """
-    online = [directory for directory in directories if directory.is_online]
-    if not online:
-        raise DiskError(directories[0].path, "no log directory is online.")
-    closed = {absolute_path(path) for path in cordoned}
-    allowed = [directory for directory in online if "*" not in cordoned and directory.path not in closed]
-    return sorted(allowed or online[:1], key=lambda directory: counts.get(directory.path, 0))
+def create_in_first(
+    opening: LogOpening,
+    homes: Sequence[LogDirectory],
+    topic_partition: TopicPartition,
+    on_failure: OnFailure,
+    *,
+    is_future: bool,
+    topic_id: UUID | None,
+) -> Log:
+    """An empty log in the first of these directories that takes it; one that refuses is handed to
+    `on_failure`. DiskError if all do."""
+    for home in homes:
+        try:
+            return create_log(opening, home, topic_partition, is_future=is_future, topic_id=topic_id)
+        except DiskError as error:
+            on_failure(home.path, error)
+    raise DiskError(home.path, f"{topic_partition} could not be created: {home.failure}")
 
 
 def create_log(

@@ -62,6 +62,12 @@ class Housekeeping:
             if every_ms < INT64_MAX:
                 schedule.add(name, task, every_ms=every_ms, delay_ms=config.log_initial_task_delay_ms)
 
+    def checkpoint_all(self, directories: Iterable[LogDirectory] | None = None) -> None:
+        """Write all of the checkpoints."""
+        self.checkpoint_log_recovery_offsets(directories)
+        self.checkpoint_log_start_offsets(directories)
+        self.checkpoint_high_watermarks(directories)
+
     def notice_failures(self) -> None:
         """Take directories offline in which a log has failed: its user was told, the others were not."""
         for log in self._logs:

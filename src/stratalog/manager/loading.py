@@ -19,7 +19,7 @@ from stratalog.directory.layout import PartitionEntry
 from stratalog.directory.log_directory import LogDirectory
 from stratalog.directory.repairing import repair_partition
 from stratalog.directory.topic_configs import TopicConfigs
-from stratalog.engine.progress import Progress
+from stratalog.engine.progress import OnProgress, Progress
 from stratalog.errors import NeedsRecoveryError, StratalogError
 from stratalog.files.disk import Disk
 from stratalog.files.names import (
@@ -37,6 +37,8 @@ from stratalog.log.scheduler import Scheduler
 from stratalog.manager.registry import LogRegistry
 
 logger = logging.getLogger(__name__)
+
+Metrics = dict[str, int | dict[str, int]]
 
 
 class LogOpening(NamedTuple):
@@ -113,17 +115,35 @@ class Loading:
             self._logs_remaining, self._segments_remaining = {}, {}
         return [directory for directory in online if not directory.is_online]
 
-    def metrics(self) -> dict[str, int | dict[str, int]]:
-        """What remains to be recovered or loaded, by Kafka's names; nothing when nothing does."""
+    def metrics(self, directories: Sequence[LogDirectory]) -> Metrics:
+        """Which directories are offline, and what remains to be recovered or loaded, by Kafka's names.
+
+        Of the latter nothing is there when nothing remains.
+        """
+        offline = {directory.path: int(not directory.is_online) for directory in directories}
+        found: Metrics = {
+            "OfflineLogDirectoryCount": sum(offline.values()),
+            "LogDirectoryOffline": offline,
+        }
         if not self._logs_remaining:
-            return {}
+            return found
         return {
+            **found,
             "remainingLogsToRecover": dict(self._logs_remaining),
             "remainingSegmentsToRecover": dict(self._segments_remaining),
         }
 
-    def on_progress(self, progress: Progress) -> None:
-        """Note how far the recovery is that goes before."""
+    def telling(self, others: OnProgress | None) -> OnProgress:
+        """Notes how far the recovery is that goes before, and tells others of it."""
+
+        def tell(progress: Progress) -> None:
+            self._on_progress(progress)
+            if others is not None:
+                others(progress)
+
+        return tell
+
+    def _on_progress(self, progress: Progress) -> None:
         self._logs_remaining = {found.directory: found.logs for found in progress.remaining}
         self._segments_remaining = {found.directory: found.segments for found in progress.remaining}
 

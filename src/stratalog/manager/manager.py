@@ -29,7 +29,7 @@ from stratalog.directory.log_directory import LogDirectory
 from stratalog.directory.session import RecoverySources, Session, Unclean
 from stratalog.directory.startup_refusals import StartupRefusal, startup_refusals
 from stratalog.directory.topic_configs import TopicConfigs
-from stratalog.engine.progress import OnProgress, Progress
+from stratalog.engine.progress import OnProgress
 from stratalog.errors import (
     DiskError,
     LogClosedError,
@@ -41,7 +41,7 @@ from stratalog.files.disk import Disk
 from stratalog.files.entries import Path
 from stratalog.files.lock import DirectoryLock
 from stratalog.files.names import TopicPartition
-from stratalog.files.paths import absolute_path, join_path
+from stratalog.files.paths import absolute_path
 from stratalog.files.processes import Opener, tell_in_child
 from stratalog.log.log import Log
 from stratalog.log.partition_metadata import topic_id_of
@@ -49,17 +49,18 @@ from stratalog.log.scheduler import BackgroundScheduler, ScheduledTask, Schedule
 from stratalog.manager.cleaner import LogCleaner
 from stratalog.manager.closing import close_logs
 from stratalog.manager.copies import Copies, no_copy
-from stratalog.manager.creation import candidates, create_log
+from stratalog.manager.creation import create_in_first
 from stratalog.manager.housekeeping import Housekeeping
-from stratalog.manager.loading import Loading, LogOpening
+from stratalog.manager.loading import Loading, LogOpening, Metrics
 from stratalog.manager.moving import catch_up
+from stratalog.manager.placement import Placement
 from stratalog.manager.registry import LogRegistry, home_of
 from stratalog.manager.removal import DelayedRemoval
 from stratalog.manager.schedule import Schedule
 from stratalog.manager.starting import Starting, check_any_online, open_directories
+from stratalog.manager.truncation import truncate_fully_and_start_at, truncate_to
 from stratalog.records.internal_topics import INTERNAL_TOPICS
 
-Metrics = dict[str, int | dict[str, int]]
 _T = TypeVar("_T")
 
 
@@ -91,10 +92,14 @@ class LogManager:
         server = ServerConfig(ManagerConfig(), LogConfig(), ()) if server is None else server
         disk = Disk() if disk is None else disk
         self.config = server.manager
+        self._logs = LogRegistry()
+        self._loading = Loading(self._logs, set_strays_aside=set_strays_aside)
         self._session = Session(
             self.config.log_dirs if directories is None else directories,
             unclean=Unclean.RECOVER,
-            sources=RecoverySources(server=server, topics=topics, on_progress=self._told(on_progress)),
+            sources=RecoverySources(
+                server=server, topics=topics, on_progress=self._loading.telling(on_progress)
+            ),
             creates=True,
             fail_alone=True,
             appends=True,
@@ -107,17 +112,14 @@ class LogManager:
         used: Scheduler = self._own_scheduler if scheduler is None else scheduler
         self._opening = LogOpening(disk, clock, used, TopicConfigs(server.log), high_watermark_follows_end)
         self._schedule = Schedule(used)
-        self._logs = LogRegistry()
-        self._loading = Loading(self._logs, set_strays_aside=set_strays_aside)
         self._starting = Starting(disk, server, topics, metadata)
         self._housekeeping = Housekeeping(self._logs, self.directories, clock, self.handle_log_dir_failure)
         self.cleaner = LogCleaner(
             self._logs, self.directories, self.config, clock, self.handle_log_dir_failure
         )
         self._removal = DelayedRemoval(disk, self._schedule, self.handle_log_dir_failure)
-        self._preferred: dict[TopicPartition, str] = {}
+        self._placement = Placement(self._directories, self._logs, self.config.cordoned_log_dirs)
         self._copies = Copies(self._logs, self.cleaner.manager, disk, self)
-        self._before_shutdown: list[ScheduledTask] = []
         self._lock = threading.RLock()
         self._is_open = False
         self._was_shut_down = False
@@ -151,9 +153,15 @@ class LogManager:
                 self._drop(directory)
             self._copies.go_on()
             self._is_open = True
-            self._remove_leftovers()
+            delay_ms = self.topics.defaults.file_delete_delay_ms
+            self._removal.leftovers(self.directories, max(self.config.log_initial_task_delay_ms, delay_ms))
         self._housekeeping.begin(self._schedule, self.config)
-        self._begin_cleaning(metadata)
+        if (
+            metadata is not None or self._is_configured
+        ):  # else nobody has said by which settings: defaults erase
+            # Kafka's own topics are compacted by settings that only the cluster's metadata has.
+            known = INTERNAL_TOPICS if metadata is not None else {*filter(self.topics.has, INTERNAL_TOPICS)}
+            self.cleaner.begin(self._schedule, spared=INTERNAL_TOPICS - known)
 
     def shutdown(self, broker_epoch: int | None = None) -> None:
         """Close all logs and write the clean-shutdown files. Calling it again has no effect.
@@ -172,8 +180,6 @@ class LogManager:
         if not self._opener.is_here:
             self._let_go()
             return
-        for stop in self._before_shutdown:
-            stop()
         self._schedule.stop()
         self.cleaner.shutdown()  # behind the schedule, which may be about to start it
         self._own_scheduler.close()
@@ -189,18 +195,6 @@ class LogManager:
             self._let_go()
         if losses:
             raise losses[0]
-
-    def _begin_cleaning(self, metadata: ClusterMetadata | None) -> None:
-        """Let retention and the cleaner join, unless nobody has said by which settings: defaults erase."""
-        if metadata is None and not self._is_configured:
-            return
-        if metadata is None:
-            # They are compacted by settings of their own, which only the cluster's metadata has.
-            self.cleaner.spare(topic for topic in INTERNAL_TOPICS if not self.topics.has(topic))
-        every_ms = self.config.log_retention_check_interval_ms
-        self.add_task("kafka-log-retention", self.cleaner.clean_up_logs, every_ms=every_ms)
-        delay_ms = self.config.log_initial_task_delay_ms
-        self._schedule.once("kafka-log-cleaner", self.cleaner.startup, delay_ms)
 
     def __enter__(self) -> Self:
         self.startup()
@@ -219,9 +213,8 @@ class LogManager:
         Begins after log.initial.task.delay.ms. `stop` is called first of all at shutdown, and waited for.
         """
         self._check_opener()
-        if stop is not None:
-            self._before_shutdown.append(stop)
-        self._schedule.add(name, task, every_ms=every_ms, delay_ms=self.config.log_initial_task_delay_ms)
+        delay_ms = self.config.log_initial_task_delay_ms
+        self._schedule.add(name, task, every_ms=every_ms, delay_ms=delay_ms, stop=stop)
 
     # What there is
 
@@ -258,12 +251,7 @@ class LogManager:
 
         What remains to be loaded is there only as long as something does.
         """
-        offline = {path: int(not directory.is_online) for path, directory in self._directories.items()}
-        found: Metrics = {
-            "OfflineLogDirectoryCount": sum(offline.values()),
-            "LogDirectoryOffline": offline,
-        }
-        return {**found, **self._loading.metrics()}
+        return self._loading.metrics(self.directories)
 
     def get_log(self, topic_partition: TopicPartition, *, is_future: bool = False) -> Log | None:
         """The log, None if there is none; DiskError if it is in a directory that went offline."""
@@ -298,62 +286,36 @@ class LogManager:
             if not is_new:
                 for lost in self.directories:
                     lost.check()
-            homes = self._homes_for(topic_partition, directory, is_future=is_future)
+            homes = self._placement.homes_for(topic_partition, directory, is_future=is_future)
             if is_future:
                 self._copies.begin(topic_partition)
             try:
-                for home in homes:
-                    try:
-                        log = create_log(
-                            self._opening, home, topic_partition, is_future=is_future, topic_id=topic_id
-                        )
-                    except DiskError as error:
-                        self.handle_log_dir_failure(home.path, error)
-                        continue
-                    self._logs.add(log, is_future=is_future)
-                    self._preferred.pop(topic_partition, None)
-                    return log
+                log = create_in_first(
+                    self._opening,
+                    homes,
+                    topic_partition,
+                    self.handle_log_dir_failure,
+                    is_future=is_future,
+                    topic_id=topic_id,
+                )
+                self._logs.add(log, is_future=is_future)
+                self._placement.forget(topic_partition)
+                return log
             finally:
                 self._copies.end()
-            raise DiskError(home.path, f"{topic_partition} could not be created: {home.failure}")
 
     def set_preferred_log_dir(self, topic_partition: TopicPartition, directory: Path) -> None:
         """Where the log, or the copy of one that is there already, will be created."""
         with self._lock:
-            self._preferred[topic_partition] = self._directory(directory).path
+            self._placement.prefer(topic_partition, directory)
 
     def update_topic_config(self, topic: str, settings: Mapping[str, ConfigValue]) -> LogConfig:
         """Let these be the topic's settings from now on, for its open logs too."""
         with self._lock:
             config = self.topics.update(topic, settings)
-            for log in self._logs:
-                if log.topic_partition.topic == topic:
-                    was_compacted, log.config = log.config.compact, config
-                    if was_compacted and not config.compact:
-                        self.cleaner.manager.abort(log.topic_partition)
+            for topic_partition in self._logs.configure(topic, config):
+                self.cleaner.manager.abort(topic_partition)
             return config
-
-    def _homes_for(
-        self, topic_partition: TopicPartition, directory: Path | None, *, is_future: bool
-    ) -> list[LogDirectory]:
-        preferred = self._preferred.get(topic_partition) if directory is None else directory
-        if preferred is None:
-            if is_future:
-                raise UsageError(f"{topic_partition}: where its copy goes is not known: name a directory.")
-            return candidates(self.directories, self._logs.counts(), self.config.cordoned_log_dirs)
-        home = self._directory(preferred)
-        current = self._logs.current.get(topic_partition)
-        if is_future and (current is None or home_of(current) == home.path):
-            raise UsageError(f"{topic_partition}: a copy is made of a log in another directory.")
-        return [home]
-
-    def _directory(self, path: Path) -> LogDirectory:
-        """The directory with this path; UsageError if it is none of ours, DiskError if it is offline."""
-        directory = self._directories.get(absolute_path(path))
-        if directory is None:
-            raise UsageError(f"{path} is none of this manager's directories.")
-        directory.check()
-        return directory
 
     # Cut
 
@@ -363,7 +325,7 @@ class LogManager:
         affected: dict[str, LogDirectory] = {}
         for topic_partition, offset in offsets.items():
             log = self.get_log(topic_partition, is_future=is_future)
-            if log is not None and self._without_cleaner(log, offset, partial(log.truncate_to, offset)):
+            if log is not None and truncate_to(self.cleaner.manager, log, offset):
                 affected[home_of(log)] = self._directories[home_of(log)]
         self.checkpoint_log_recovery_offsets(affected.values())
 
@@ -374,19 +336,8 @@ class LogManager:
         self._check_opener()
         log = self.get_log(topic_partition, is_future=is_future)
         if log is not None:
-            self._without_cleaner(log, offset, partial(log.truncate_fully_and_start_at, offset))
+            truncate_fully_and_start_at(self.cleaner.manager, log, offset)
             self.checkpoint_log_recovery_offsets([self._directories[home_of(log)]])
-
-    def _without_cleaner(self, log: Log, offset: int, cut: Callable[[], _T]) -> _T:
-        """Cut a log at an offset while the cleaner keeps off; what it gets from then on is dirty."""
-        cleaner = self.cleaner.manager
-        cleaner.abort_and_pause(log.topic_partition)
-        try:
-            if offset < log.log_end_offset:
-                cleaner.truncate_checkpoint(log, offset)
-            return cut()
-        finally:
-            cleaner.resume([log.topic_partition])
 
     # Delete and move
 
@@ -437,7 +388,7 @@ class LogManager:
         topic_id = topic_id_of(self._opening.disk, source.directory)
         with self._lock:
             other = self.get_log(topic_partition, is_future=True)
-            if other is not None and home_of(other) != self._directory(directory).path:
+            if other is not None and home_of(other) != self._placement.directory(directory).path:
                 self.async_delete(topic_partition, is_future=True)  # as Kafka does: it was to go elsewhere
         copy = self.get_or_create_log(topic_partition, topic_id=topic_id, is_future=True, directory=directory)
         self._copies.fill(source, copy)
@@ -450,20 +401,6 @@ class LogManager:
         home = self._directories[home_of(log)]
         self.act_in(home, lambda: self._removal.mark(log, refusal))
         self._removal.later(home, log.directory, self.topics.defaults.file_delete_delay_ms, log)
-
-    def _remove_leftovers(self) -> None:
-        delay_ms = max(self.config.log_initial_task_delay_ms, self.topics.defaults.file_delete_delay_ms)
-        for directory in self.directories:
-            for name in directory.layout.waiting:
-                self._removal.later(directory, join_path(directory.path, name), delay_ms)
-
-    def _told(self, on_progress: OnProgress | None) -> OnProgress:
-        def told(progress: Progress) -> None:
-            self._loading.on_progress(progress)
-            if on_progress is not None:
-                on_progress(progress)
-
-        return told
 
     # Checkpoints and failures
 
@@ -496,9 +433,8 @@ class LogManager:
 
     def checkpoint_all(self, directory: LogDirectory) -> None:
         """Write all checkpoints of a directory."""
-        self.checkpoint_log_recovery_offsets([directory])
-        self.checkpoint_log_start_offsets([directory])
-        self.checkpoint_high_watermarks([directory])
+        self._check_opener()
+        self._housekeeping.checkpoint_all([directory])
 
     def _drop(self, directory: LogDirectory) -> None:
         for log in self._logs.drop_directory(directory):

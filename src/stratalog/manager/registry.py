@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from stratalog.config import LogConfig
 from stratalog.directory.log_directory import LogDirectory
 from stratalog.errors import UsageError
 from stratalog.files.names import TopicPartition
@@ -63,6 +64,14 @@ class LogRegistry:
                 self._offline[log.topic_partition, is_future] = directory
                 dropped.append(log)
         return dropped
+
+    def configure(self, topic: str, config: LogConfig) -> list[TopicPartition]:
+        """Give the logs of a topic these settings; returns those that are not compacted any more."""
+        logs = [log for log in self if log.topic_partition.topic == topic]
+        were_compacted = [log.topic_partition for log in logs if log.config.compact]
+        for log in logs:
+            log.config = config
+        return [] if config.compact else were_compacted
 
     def in_directory(self, path: str) -> list[Log]:
         return [log for log in self if home_of(log) == path]

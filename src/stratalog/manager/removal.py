@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from uuid import uuid4
 
 from stratalog.directory.log_directory import LogDirectory
@@ -38,6 +38,12 @@ class DelayedRemoval:
         name = partition_directory_name(log.topic_partition, DirectoryState.DELETE, uuid4().hex)
         log.retire(join_path(home_of(log), name), refusal)
         logger.info("%s is to be deleted, as %s", log.topic_partition, log.directory)
+
+    def leftovers(self, directories: Iterable[LogDirectory], delay_ms: int) -> None:
+        """Remove after a delay what an earlier run has renamed and did not live to remove."""
+        for directory in directories:
+            for name in directory.layout.waiting:
+                self.later(directory, join_path(directory.path, name), delay_ms)
 
     def later(self, directory: LogDirectory, path: str, delay_ms: int, log: Log | None = None) -> None:
         """Remove a partition's directory after a delay, and let go of the log that was in it."""

@@ -17,9 +17,23 @@ class Schedule:
         self._scheduler = scheduler
         self._stopped = threading.Event()
         self._running = threading.Lock()
+        self._stops: list[ScheduledTask] = []
 
-    def add(self, name: str, task: ScheduledTask, *, every_ms: int, delay_ms: int) -> None:
-        """Run a task `delay_ms` from now and then again and again. An error in it does not end it."""
+    def add(
+        self,
+        name: str,
+        task: ScheduledTask,
+        *,
+        every_ms: int,
+        delay_ms: int,
+        stop: ScheduledTask | None = None,
+    ) -> None:
+        """Run a task `delay_ms` from now and then again and again. An error in it does not end it.
+
+        `stop` is called when the schedule is to stop, before it waits for tasks.
+        """
+        if stop is not None:
+            self._stops.append(stop)
 
         def run() -> None:
             with self._running:
@@ -44,6 +58,8 @@ class Schedule:
 
     def stop(self) -> None:
         """Let no task begin any more; returns when none is at work. Not to be called from a task."""
+        for stop in self._stops:
+            stop()
         self._stopped.set()
         with self._running:
             pass

@@ -1,0 +1,70 @@
+"""In which directory a new log goes. Kafka: LogManager.nextLogDirs, preferredLogDirs"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from stratalog.directory.log_directory import LogDirectory
+from stratalog.errors import DiskError, UsageError
+from stratalog.files.entries import Path
+from stratalog.files.names import TopicPartition
+from stratalog.files.paths import absolute_path
+from stratalog.manager.registry import LogRegistry, home_of
+
+
+class Placement:
+    """The directories of a manager by path, and which of them a log is to be created in."""
+
+    def __init__(
+        self, directories: Mapping[str, LogDirectory], logs: LogRegistry, cordoned: Sequence[str]
+    ) -> None:
+        self._directories = directories
+        self._logs = logs
+        self._cordoned = cordoned
+        self._preferred: dict[TopicPartition, str] = {}
+
+    def prefer(self, topic_partition: TopicPartition, directory: Path) -> None:
+        """Where the log, or the copy of one that is there already, will be created."""
+        self._preferred[topic_partition] = self.directory(directory).path
+
+    def forget(self, topic_partition: TopicPartition) -> None:
+        """It was created."""
+        self._preferred.pop(topic_partition, None)
+
+    def directory(self, path: Path) -> LogDirectory:
+        """The directory with this path; UsageError if it is none of ours, DiskError if it is offline."""
+        directory = self._directories.get(absolute_path(path))
+        if directory is None:
+            raise UsageError(f"{path} is none of this manager's directories.")
+        directory.check()
+        return directory
+
+    def homes_for(
+        self, topic_partition: TopicPartition, directory: Path | None, *, is_future: bool
+    ) -> list[LogDirectory]:
+        """The directories that a log may be created in, the best one first: `directory` alone if given."""
+        preferred = self._preferred.get(topic_partition) if directory is None else directory
+        if preferred is None:
+            if is_future:
+                raise UsageError(f"{topic_partition}: where its copy goes is not known: name a directory.")
+            return candidates([*self._directories.values()], self._logs.counts(), self._cordoned)
+        home = self.directory(preferred)
+        current = self._logs.current.get(topic_partition)
+        if is_future and (current is None or home_of(current) == home.path):
+            raise UsageError(f"{topic_partition}: a copy is made of a log in another directory.")
+        return [home]
+
+
+def candidates(
+    directories: Sequence[LogDirectory], counts: Mapping[str, int], cordoned: Sequence[str]
+) -> list[LogDirectory]:
+    """The directories a new log may go to, that with the fewest logs first; none of the cordoned ones.
+
+    Where all are cordoned the first one takes it all the same, as in Kafka.
+    """
+    online = [directory for directory in directories if directory.is_online]
+    if not online:
+        raise DiskError(directories[0].path, "no log directory is online.")
+    closed = {absolute_path(path) for path in cordoned}
+    allowed = [directory for directory in online if "*" not in cordoned and directory.path not in closed]
+    return sorted(allowed or online[:1], key=lambda directory: counts.get(directory.path, 0))
