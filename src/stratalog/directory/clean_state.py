@@ -10,7 +10,6 @@ note that outlives a broker's next run does no harm, as its epoch is not the one
 
 This is the only code that writes or deletes a clean-shutdown file (`tests/test_tidy.py`).
 Why: docs/decisions/0012-epoch-of-the-clean-shutdown-file.md.
-
 """
 
 from __future__ import annotations

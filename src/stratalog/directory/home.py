@@ -11,7 +11,6 @@ In a log directory a session is opened over all of it (`session.py`). A lone log
 parent is looked at, by the given name and, where that is a link, by the real one too. Whoever holds the
 parent looks at the log after locking (`lone_logs.py`), so one of the two sees the other.
 Why: docs/decisions/0023-lone-logs.md. Kafka: LogManager
-
 """
 
 from __future__ import annotations

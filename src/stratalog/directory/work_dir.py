@@ -9,7 +9,6 @@ shows that: whoever loads the partition deletes it first. The small files of the
 never written in place, so there the inode shows it. The clean-shutdown file is never put down.
 
 Why: docs/decisions/0025-full-disk.md. Kafka: LogLoader.removeTempFilesAndCollectSwapFiles
-
 """
 
 from __future__ import annotations

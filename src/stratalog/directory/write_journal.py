@@ -13,7 +13,6 @@ SEGMENT   is {"staged": "stratalog-write-5f0c...-0-0", "base_offset": 42, "size"
 segments whose place in the log was taken by a broker that started before they could be renamed: the next
 write appends them. `committed` is the last batch of each streaming query, which is not written again.
 Why: docs/decisions/0016-a-write-renames.md.
-
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""Which physical device a directory is on, and how many readers that device stands, found by measuring.
+"""Which physical device a directory is on, and how many readers that device can use, found by measuring.
 
-More readers make one disk faster and another slower, and what the system says of a disk (rotational or not)
-is only a hint: virtual disks lie. So every device starts with one reader. One more is added while that makes
-it read more than a tenth faster, and taken back otherwise; from time to time it is tried again, as a machine
-that was busy a minute ago may be idle now.
+Every device starts with one reader. One more is added while that makes it read more than a tenth faster, and
+taken back otherwise; it is tried again from time to time, since a busy machine may be idle a minute later.
+Why: docs/decisions/0014-readers-by-measuring.md.
 
-The decision is `ReaderCount`, which knows numbers alone. `measuring.py` counts the bytes, `readers.py` has
-the threads.
+The decision is `ReaderCount`, which only knows numbers. `measuring.py` counts the bytes, `readers.py` has the
+threads.
 """
 
 from __future__ import annotations

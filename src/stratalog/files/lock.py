@@ -9,7 +9,6 @@ A *trial* locks the first byte only, looks around, and then locks the rest or gi
 the end of a trial, so that a lone log and the directory around it never both give up.
 
 Why: docs/decisions/0010-locks.md, docs/decisions/0023-lone-logs.md.
-
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ again. Read into page-aligned memory that is used again (`aligned_buffer`). What
 DiskError that says what was tried, on which file, why, and what can be done; the OSError is its cause.
 
 Why: docs/decisions/0008-read-not-mapped.md, 0009-descriptors.md, 0017-two-halves-of-the-disk.md.
-
 """
 
 from __future__ import annotations

@@ -13,7 +13,6 @@ find when it starts again:
 
 Each disk says in `loss` what was taken. `before_step` is called before every step, outside the disk's lock.
 Why these losses: docs/decisions/0022-simulated-disk.md.
-
 """
 
 from __future__ import annotations

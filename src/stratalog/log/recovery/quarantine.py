@@ -14,7 +14,6 @@ everything here is on the device. Whatever order of power cuts, the bytes are in
 - A line that a crash has torn does not count. What follows begins on a new line.
 
 Why: docs/decisions/0015-quarantine.md.
-
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 The stamp of every compiled kernel is a hash of all kernel sources, since kernels inline each other. Where no
 folder can be written, as in a container without a home, kernels are compiled without a cache, and that is
 said once. Why: docs/decisions/0006-stamp-of-kernels.md.
-
 """
 
 from __future__ import annotations
