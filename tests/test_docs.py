@@ -70,7 +70,10 @@ def test_each_command_has_help_and_a_place_in_the_documents(name: str) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_each_command_has_its_test_file(name: str) -> None:
-    assert (ROOT / "tests" / "cli" / f"test_{name.replace(' ', '_').replace('-', '_')}.py").exists()
+    callback = COMMANDS[name].callback
+    assert callback is not None
+    module = callback.__module__.rpartition(".")[2]
+    assert (ROOT / "tests" / "cli" / f"test_{module}.py").exists()
 
 
 def test_the_makefile_targets_that_documents_name_exist() -> None:

@@ -12,6 +12,9 @@ TESTS = Path(__file__).parent
 # Packages whose tests are in order; "" is the modules beside them.
 MIRRORED = (
     "",
+    "cli",
+    "cli/dumping",
+    "cli/startup",
     "config",
     "engine",
     "files",
@@ -28,6 +31,7 @@ MIRRORED = (
 
 # Modules without a test file of their own.
 WITHOUT_TESTS = {
+    "cli/startup/rival.py": "starts a Kafka: tests/kafka/test_bench_startup.py",
     "limits.py": "constants",
     "version.py": "one constant",
 }
@@ -35,6 +39,8 @@ WITHOUT_TESTS = {
 # Test files without a module of their name: what several modules do together. In tests/ itself is what holds
 # for all of the source, for the documents, or for the helpers of tests.
 SCENARIOS = {
+    "cli/test_recover_salvage.py": "`recover --salvage` on many planted damages",
+    "cli/test_unreadable.py": "a partition that cannot be read, before each command",
     "jobs/reading/test_damage.py": "damaged logs, through the plan and what its tasks read",
     "jobs/writing/test_crashes.py": "power cuts at every step of a write, and who finishes it",
     "jobs/writing/test_together.py": "several writes to one directory at once",

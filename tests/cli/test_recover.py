@@ -9,22 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from stratalog.cli import main
-from stratalog.cli.progress import progress_line
-from stratalog.directory.recovery.progress import Phase
-from stratalog.engine.devices import Device
-from stratalog.engine.progress import DeviceUse, Progress, Remaining
 from stratalog.files.lock import DirectoryLock
+from tests.cli.recovering import run
 from tests.fixtures import catalog
 
 MARKER = ".kafka_cleanshutdown"
 DOCUMENT = Path(__file__).parents[2] / "docs" / "recover.md"
-
-
-@pytest.fixture
-def killed(tmp_path: Path) -> Path:
-    (source,) = catalog.log_dirs("4.3.1", "killed")
-    return Path(shutil.copytree(source, tmp_path / "data"))
 
 
 @pytest.fixture
@@ -35,10 +25,6 @@ def properties(killed: Path, tmp_path: Path) -> Path:
         "log.index.size.max.bytes=4096\nlog.index.interval.bytes=512\n"
     )
     return file
-
-
-def run(*arguments: object) -> int:
-    return main.run(["recover", *map(str, arguments)])
 
 
 def tear(directory: Path) -> None:
@@ -132,30 +118,6 @@ def test_a_crash_of_the_process_is_about_all_directories(properties: Path, tmp_p
     (tmp_path / "other").mkdir()
 
     assert run(tmp_path / "other", "--config", properties, "--process-crash") == 2
-
-
-def test_a_line_tells_how_far_it_is() -> None:
-    progress = Progress(
-        stage=Phase.SCANNING,
-        remaining=(Remaining(directory="/data", logs=31, segments=1),),
-        devices=(
-            DeviceUse(
-                device=Device(1, "vda"),
-                bytes_read=12_000_000_000,
-                bytes_total=80_000_000_000,
-                seconds=12.0,
-                rate=1_000_000_000.0,
-                readers=2,
-                most_readers=2,
-                busy=None,
-            ),
-        ),
-    )
-
-    assert progress_line(progress) == (
-        "vda: 12.0 GB of 80.0 GB at 1.0 GB/s with 2 readers; 31 logs and 1 segment left; "
-        "ready in about 1 min 8 s"
-    )
 
 
 def test_the_operators_page_has_the_exit_codes_and_every_option_it_speaks_of(
@@ -274,14 +236,3 @@ def test_the_verdict_is_the_last_line(properties: Path, capsys: pytest.CaptureFi
     assert run("--config", properties) == 0
 
     assert capsys.readouterr().out.splitlines()[-1] == "The broker can be started: nothing is lost."
-
-
-def test_a_configuration_without_log_dirs_went_to_tmp_kafka_logs(
-    tmp_path: Path, killed: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "client.properties"
-    file.write_text("bootstrap.servers=localhost:9092\n")
-
-    assert run("--config", file) == 2
-    assert f"{file} has neither log.dirs nor log.dir" in capsys.readouterr().err
-    assert run("--config", file, killed) == 0

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from stratalog.cli import main
-from tests.waiting import PATIENCE_S
 
 
 def test_kernels_are_named(capsys: pytest.CaptureFixture[str]) -> None:
@@ -47,22 +41,3 @@ def test_words_and_a_table_are_printed(capsys: pytest.CaptureFixture[str]) -> No
     printed = capsys.readouterr()
     assert "walk.walk" in printed.out
     assert "kernels are ready after" in printed.err
-
-
-@pytest.mark.deep
-def test_the_second_process_compiles_nothing(tmp_path: Path) -> None:
-    environ = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
-
-    def compiled() -> int:
-        done = subprocess.run(
-            [sys.executable, "-m", "stratalog.cli.main", "warm", "--json"],
-            env=environ,
-            capture_output=True,
-            check=True,
-            timeout=PATIENCE_S,
-        )
-        kernels: list[dict[str, Any]] = json.loads(done.stdout)["kernels"]
-        return sum(kernel["compiled_count"] for kernel in kernels)
-
-    assert compiled() > 0
-    assert compiled() == 0

@@ -13,7 +13,8 @@ import pytest
 
 from stratalog.records.build import BatchOptions, Record, build_batch
 from stratalog.records.compression import Codec
-from tests.cli.dumping import (
+from tests.cli.dumping.test_remote_log import REMOTE_LOG_METADATA
+from tests.cli.dumps import (
     complaint_blocks,
     dump,
     expected_complaints,
@@ -21,7 +22,6 @@ from tests.cli.dumping import (
     padded_indexes,
     relative,
 )
-from tests.cli.test_dump_remote_log import REMOTE_LOG_METADATA
 from tests.fixtures.records import binary_records, odd_records, texts, transactions
 from tests.kafka.broker import Broker
 from tests.kafka.clients import create_topic, produce, producer

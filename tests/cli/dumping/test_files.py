@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.cli.dumping import dump, tree_hash
+from tests.cli.dumps import dump, tree_hash
 from tests.fixtures.catalog import log_dirs
 from tests.records.strategies import damaged
 

@@ -9,7 +9,7 @@ import pytest
 from stratalog.cli.dumping import chunks, text_batches
 from stratalog.records.build import BatchOptions, Record, build_batch
 from stratalog.records.compression import Codec
-from tests.cli.dumping import dump
+from tests.cli.dumps import dump
 
 Capture = pytest.CaptureFixture[bytes]
 

@@ -9,25 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.dumping import dump
+from tests.cli.dumps import dump
 from tests.fixtures.catalog import Partition, log_dirs, partitions
 
-SEGMENT = log_dirs("4.3.1", "clean")[0] / "rolled-0" / "00000000000000000000.log"
 # What is in it: entries for offsets 11 and 19, at bytes 514 and 1058 of 1335.
 
 Capture = pytest.CaptureFixture[bytes]
-
-
-@pytest.fixture
-def index(tmp_path: Path) -> Path:
-    for file in SEGMENT.parent.glob(f"{SEGMENT.stem}.*"):
-        shutil.copy(file, tmp_path)
-    return tmp_path / f"{SEGMENT.stem}.index"
-
-
-@pytest.fixture
-def time_index(index: Path) -> Path:
-    return index.with_suffix(".timeindex")
 
 
 @pytest.mark.parametrize("partition", partitions(), ids=str)
@@ -104,29 +91,6 @@ def test_a_time_index_that_cannot_be_right_fails(
     assert dumped.status == 1
 
 
-def test_what_the_log_contradicts_is_told_in_kafkas_words(
-    index: Path, time_index: Path, capsysbinary: Capture
-) -> None:
-    index.write_bytes(struct.pack(">iiii", 12, 514, 19, 1058))
-    time_index.write_bytes(struct.pack(">qiqiqi", 5, 11, 1700000000019, 18, 4, 19))
-
-    dumped = dump(capsysbinary, "--verify-index-only", "--files", f"{index},{time_index}")
-
-    assert dumped.lines == [f"Dumping {index}", f"Dumping {time_index}"]
-    assert dumped.err.splitlines() == [
-        f"Mismatches in :{index}",
-        "  Index offset: 12, log offset: 11",
-        f"Found timestamp mismatch in :{time_index}",
-        "  Index timestamp: 5, log timestamp: 1700000000011",
-        "  Index timestamp: 4, log timestamp: 1700000000019",
-        f"Found out of order timestamp in :{time_index}",
-        "  Index timestamp: 4, Previously indexed timestamp: 1700000000019",
-        f"The following indexed offsets are not found in :{time_index}",
-        "Indexed offset: 18, found log offset: 19",
-    ]
-    assert dumped.status == 0
-
-
 def test_an_entry_that_leads_nowhere_is_told_of(index: Path, capsysbinary: Capture) -> None:
     index.write_bytes(struct.pack(">ii", 19, 2000))
 
@@ -147,12 +111,25 @@ def test_an_index_without_its_log_is_printed(index: Path, capsysbinary: Capture)
     assert dumped.status == 1
 
 
-def test_a_corrupt_snapshot_is_a_complaint_and_no_failure(tmp_path: Path, capsysbinary: Capture) -> None:
-    snapshot = tmp_path / "00000000000000000020.snapshot"
-    snapshot.write_bytes(SEGMENT.with_name(snapshot.name).read_bytes() + b"x")
+CLEAN = log_dirs("4.3.1", "clean")[0]
+ROLLED = CLEAN / "rolled-0"
+FIRST = "00000000000000000000"
 
-    dumped = dump(capsysbinary, "--files", snapshot)
 
-    assert dumped.lines == [f"Dumping {snapshot}"]
-    assert "CRC" in dumped.err
+@pytest.fixture
+def segment(tmp_path: Path) -> Path:
+    """A copy of a segment of five batches that can be damaged; the path of its .log."""
+    for file in ROLLED.glob(f"{FIRST}.*"):
+        shutil.copy(file, tmp_path)
+    return tmp_path / f"{FIRST}.log"
+
+
+def test_part_of_an_entry_is_told_of(segment: Path, capsysbinary: Capture) -> None:
+    index = segment.with_suffix(".index")
+    index.write_bytes(index.read_bytes() + b"abc")
+
+    dumped = dump(capsysbinary, "--files", index)
+
+    assert dumped.lines == [f"Dumping {index}", "offset: 11 position: 514", "offset: 19 position: 1058"]
+    assert dumped.err == f"{index} ends with 3 bytes that are no entry.\n"
     assert dumped.status == 0

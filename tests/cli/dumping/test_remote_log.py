@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stratalog.records.build import BatchOptions, Record, build_batch
-from tests.cli.dumping import dump
+from tests.cli.dumps import dump
 
 Capture = pytest.CaptureFixture[bytes]
 

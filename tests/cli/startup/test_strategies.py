@@ -1,9 +1,8 @@
-"""`stratalog bench startup`: the ways of loading do what they are said to do, counted by the disk."""
+"""The ways of loading do what they are said to do, counted by the disk."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -76,24 +75,3 @@ def test_the_times_of_the_report_stand_beside_ours(
 ) -> None:
     assert measured["kafka-2.1", "unclean", 1]["measured_once"] == "1 h 16 min, 1 h 18 min"
     assert measured["stratalog", "unclean", 1]["measured_once"] is None
-
-
-def test_an_unknown_strategy_is_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["bench", "startup", *SMALL, "--strategy", "quick", "--work-dir", str(tmp_path)]
-
-    assert main.run(arguments) == 2
-    assert "there are kafka-2.1, lazy, dedupe, checked, stratalog" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_folder_without_kafka_is_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["bench", "startup", *SMALL, "--strategy", "lazy", "--kafka", str(tmp_path)]
-
-    assert main.run(arguments) == 2
-    assert "neither a Kafka" in capsys.readouterr().err
-
-
-def test_no_reader_at_all_is_wrong_usage(tmp_path: Path) -> None:
-    """It would wait for the first scan for ever."""
-    assert main.run(["bench", "startup", *SMALL, "--readers", "0", "--work-dir", str(tmp_path)]) == 2
-    assert not [*tmp_path.iterdir()]

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from stratalog.cli import main
+from tests.fixtures.catalog import log_dirs
 
 ENTRY_SIZES = {".index": 8, ".timeindex": 12}
 
@@ -102,3 +105,10 @@ def tree_hash(folder: Path) -> str:
 def relative(files: Sequence[Path], folder: Path) -> str:
     """A --files argument."""
     return ",".join(os.path.relpath(file, folder) for file in files)
+
+
+SEGMENT = log_dirs("4.3.1", "clean")[0] / "rolled-0" / "00000000000000000000.log"
+
+
+def objects(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.split("\n") if line]

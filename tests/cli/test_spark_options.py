@@ -1,0 +1,55 @@
+"""Options of the commands that run on Spark."""
+
+from __future__ import annotations
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from stratalog.cli.spark_options import read_options, source_options
+from stratalog.errors import UsageError
+
+
+@click.command()
+@read_options
+def show(
+    headers: bool,
+    batch_metadata: bool,
+    committed: bool,
+    options: dict[str, str],
+    since: str | None,
+    until: str | None,
+    master: str,
+) -> None:
+    found = source_options(
+        headers=headers, batch_metadata=batch_metadata, committed=committed, options=options
+    )
+    click.echo(sorted(found.items()))
+    click.echo((since, until, master))
+
+
+def test_flags_and_settings_become_options_of_the_source() -> None:
+    shown = CliRunner().invoke(
+        show, ["--headers", "--committed", "--option", "onCorruption=skip", "--option", "path=a=b"]
+    )
+
+    assert shown.output.splitlines() == [
+        "[('includeHeaders', 'true'), ('isolation', 'read_committed'), "
+        "('onCorruption', 'skip'), ('path', 'a=b')]",
+        "(None, None, 'local[*]')",
+    ]
+
+
+@pytest.mark.parametrize("text", ["onCorruption", "=skip"])
+def test_a_setting_without_a_name_or_a_value_is_wrong_usage(text: str) -> None:
+    shown = CliRunner().invoke(show, ["--option", text])
+
+    assert shown.exit_code == 2
+    assert "is not NAME=VALUE" in shown.output
+
+
+def test_what_is_given_by_a_flag_and_as_a_setting_is_refused() -> None:
+    with pytest.raises(UsageError, match="includeheaders is given twice"):
+        source_options(
+            headers=True, batch_metadata=False, committed=False, options={"includeheaders": "false"}
+        )
