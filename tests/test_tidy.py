@@ -482,7 +482,7 @@ def test_whoever_names_a_clean_shutdown_file_is_seen(source: str) -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        "self._mark = CleanShutdownFile(disk, directory)\nself._disk.delete(self._mark.path)",
+        "self._clean = CleanShutdownFile(disk, directory)\nself._disk.delete(self._clean.path)",
         "disk.replace(CleanShutdownFile(disk, directory).path, b'')",
         "disk.delete(directory.state.file.path)",
         "from stratalog.directory.clean_shutdown import format_clean_shutdown as bytes_of",

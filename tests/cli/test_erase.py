@@ -493,7 +493,7 @@ def test_a_segment_with_offsets_too_far_apart_is_told_before_anything_is_changed
     assert planted.contents() == before
 
 
-def test_a_failure_leaves_no_marker_and_the_next_run_finishes(
+def test_a_failure_leaves_no_clean_shutdown_file_and_the_next_run_finishes(
     planted: Planted, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rename = Disk.rename

@@ -14,7 +14,7 @@ from tests.fixtures.catalog import log_dirs
 disk = Disk()
 
 
-def test_a_brokers_mark_is_written_again_byte_for_byte(tmp_path: Path) -> None:
+def test_a_brokers_file_is_written_again_byte_for_byte(tmp_path: Path) -> None:
     (logs,) = log_dirs("4.3.1", "clean")
     epoch = CleanShutdownFile(disk, logs).read()
     assert epoch == 124
@@ -23,20 +23,20 @@ def test_a_brokers_mark_is_written_again_byte_for_byte(tmp_path: Path) -> None:
     assert (tmp_path / ".kafka_cleanshutdown").read_bytes() == (logs / ".kafka_cleanshutdown").read_bytes()
 
 
-def test_the_empty_mark_of_an_older_release_is_there_and_says_no_epoch() -> None:
+def test_the_empty_file_of_an_older_release_is_there_and_says_no_epoch() -> None:
     (logs,) = log_dirs("2.8.2", "clean")
-    mark = CleanShutdownFile(disk, logs)
+    file = CleanShutdownFile(disk, logs)
 
-    assert mark.exists()
-    assert mark.read() is None
+    assert file.exists()
+    assert file.read() is None
 
 
 @pytest.mark.parametrize("logs", log_dirs(state="killed"), ids=str)
-def test_a_killed_broker_leaves_no_mark(logs: Path) -> None:
-    mark = CleanShutdownFile(disk, logs)
+def test_a_killed_broker_leaves_no_file(logs: Path) -> None:
+    file = CleanShutdownFile(disk, logs)
 
-    assert not mark.exists()
-    assert mark.read() is None
+    assert not file.exists()
+    assert file.read() is None
 
 
 # What CleanShutdownFileHandler.read returned.
@@ -64,14 +64,14 @@ def test_a_killed_broker_leaves_no_mark(logs: Path) -> None:
         ('{"version":"x","brokerEpoch":3}', None),
     ],
 )
-def test_a_mark_is_read_as_by_kafka(text: str, epoch: int | None, tmp_path: Path) -> None:
+def test_a_file_is_read_as_by_kafka(text: str, epoch: int | None, tmp_path: Path) -> None:
     (tmp_path / ".kafka_cleanshutdown").write_text(text)
 
     assert CleanShutdownFile(disk, tmp_path).read() == epoch
 
 
 @pytest.mark.parametrize("data", [b"\xff\xfe", b"[" * 100_000, b'{"version":0,"brokerEpoch":NaN}'])
-def test_no_bytes_make_reading_a_mark_fail(data: bytes, tmp_path: Path) -> None:
+def test_no_bytes_make_reading_a_file_fail(data: bytes, tmp_path: Path) -> None:
     (tmp_path / ".kafka_cleanshutdown").write_bytes(data)
 
     assert CleanShutdownFile(disk, tmp_path).read() is None

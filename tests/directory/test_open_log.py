@@ -1,4 +1,4 @@
-"""open_log: a log in this process, from creating the directory to the mark of its clean close."""
+"""open_log: a log in this process, from creating the directory to its clean-shutdown file."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ class FailingDisk(Disk):
         ("truncate", lambda log: log.truncate_to(1), False),
     ],
 )
-def test_a_disk_that_fails_once_leaves_no_mark(
+def test_a_disk_that_fails_once_leaves_no_clean_shutdown_file(
     directory: Path, step: str, change: Callable[[PartitionLog], object], is_raised: bool
 ) -> None:
     """Closing raises what may have cost a record, and nothing else: a sync that failed has lost what it was
@@ -249,7 +249,7 @@ def test_a_disk_that_fails_once_leaves_no_mark(
         assert values(again.records())[:1] == [b"a"]
 
 
-def test_a_flush_that_fails_in_the_background_leaves_no_mark(directory: Path) -> None:
+def test_a_flush_that_fails_in_the_background_leaves_no_clean_shutdown_file(directory: Path) -> None:
     disk = FailingDisk()
     log = open_log(directory, create=True, disk=disk)
     log.append(b"a")
@@ -702,7 +702,7 @@ def log_dir(tmp_path: Path) -> Path:
 
 
 def test_the_broker_s_own_mark_and_lock_are_used(log_dir: Path) -> None:
-    mark = (log_dir / CLEAN).read_bytes()
+    before = (log_dir / CLEAN).read_bytes()
 
     with open_log(log_dir / "codecs-0") as log:
         assert not (log_dir / CLEAN).exists()
@@ -711,7 +711,7 @@ def test_the_broker_s_own_mark_and_lock_are_used(log_dir: Path) -> None:
             open_log(log_dir / "txn-0")
         log.append(b"ours")
 
-    assert (log_dir / CLEAN).read_bytes() == mark
+    assert (log_dir / CLEAN).read_bytes() == before
     assert not (log_dir / "codecs-0" / CLEAN).exists()
 
 
@@ -749,11 +749,11 @@ def test_a_new_partition_is_not_made_in_an_unclean_directory(log_dir: Path) -> N
 
 
 def test_a_new_partition_leaves_a_clean_directory_clean(log_dir: Path) -> None:
-    mark = (log_dir / CLEAN).read_bytes()
+    before = (log_dir / CLEAN).read_bytes()
 
     open_log(log_dir / "new-0", create=True).close()
 
-    assert (log_dir / CLEAN).read_bytes() == mark
+    assert (log_dir / CLEAN).read_bytes() == before
 
 
 def test_a_directory_that_a_broker_never_ran_on_takes_a_new_partition(log_dir: Path, tmp_path: Path) -> None:
@@ -779,13 +779,13 @@ def test_a_log_by_its_real_path_and_by_a_link_in_the_broker_s_directory(
 
 
 def test_a_partition_that_needs_recovery_leaves_the_others_clean(log_dir: Path) -> None:
-    mark = (log_dir / CLEAN).read_bytes()
+    before = (log_dir / CLEAN).read_bytes()
     next((log_dir / "codecs-0").glob("*.index")).unlink()
 
     with pytest.raises(NeedsRecoveryError, match="no offset index"):
         open_log(log_dir / "codecs-0")
 
-    assert (log_dir / CLEAN).read_bytes() == mark
+    assert (log_dir / CLEAN).read_bytes() == before
     open_log(log_dir / "txn-0").close()
 
 

@@ -273,14 +273,14 @@ def append_marker(log: Log, producer_id: int, kind: ControlType) -> None:
 
 
 def leave_as_after_a_clean_shutdown(log_dir: Path) -> None:
-    """The marks of our logs among those of the broker's, and its own clean-shutdown mark, written by us."""
+    """The marks of our logs among those of the broker's, and its own clean-shutdown file, written by us."""
     disk = Disk()
     ends = {names.TopicPartition(topic, 0): end_of(log_dir / f"{topic}-0") for topic in TOPICS}
     for name in (names.RECOVERY_POINT_CHECKPOINT, names.REPLICATION_OFFSET_CHECKPOINT):
         checkpoint = OffsetCheckpointFile(disk, log_dir / name)
         checkpoint.write(checkpoint.read() | ends)
-    mark = CleanShutdownFile(disk, log_dir)
-    broker_epoch = mark.read()
+    file = CleanShutdownFile(disk, log_dir)
+    broker_epoch = file.read()
     assert broker_epoch is not None
     CleanState(disk, str(log_dir)).put_back(broker_epoch)
     disk.close()

@@ -212,12 +212,12 @@ class LogHome:
         start = self._start_offsets.read().get(self.topic_partition, 0)
         return start if self._is_lone else max(start, self._lone.start_offset())
 
-    def mark_clean(self) -> None:
+    def write_clean_shutdown(self) -> None:
         """The last thing that is written: all before it is on the device."""
         if self._session is not None:
             self._session.put_back(self._session.directories[0])
         elif self._was_clean:
-            self._lone.mark_clean()
+            self._lone.write_clean_shutdown()
 
     def release(self) -> None:
         """Let go of the locks."""

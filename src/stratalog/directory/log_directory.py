@@ -56,7 +56,7 @@ class LogDirectory:
         self._with_locks: set[str] = set()  # names of partitions
         self.state = CleanState(disk, path)
         self._epoch: int | None = UNKNOWN_EPOCH
-        self._is_marked = False
+        self._has_clean_shutdown = False
 
     @property
     def is_online(self) -> bool:
@@ -87,21 +87,23 @@ class LogDirectory:
 
     def _read(self) -> None:
         self.state.look()
-        self._is_marked = self.state.file.exists()
-        self._epoch = self.state.note.broker_epoch if self._is_marked else UNKNOWN_EPOCH
+        self._has_clean_shutdown = self.state.file.exists()
+        self._epoch = self.state.note.broker_epoch if self._has_clean_shutdown else UNKNOWN_EPOCH
         with suppress(CorruptCheckpointError):  # a broker refuses to start: `startup_refusals.py` tells why
             self.meta = read_meta_properties(self._disk, self.path)
 
     def why_unclean(self) -> str | None:
         """Why it must be recovered before it is changed; None if it was shut down cleanly."""
-        return why_unclean(self._disk, self.layout, is_marked=self._is_marked, with_locks=self._with_locks)
+        return why_unclean(
+            self._disk, self.layout, has_clean_shutdown=self._has_clean_shutdown, with_locks=self._with_locks
+        )
 
     def before_change(self) -> None:
         """Called before anything in it is changed: a crash from here on must not look like a clean close."""
         self.locks.check()
-        if self._is_marked:
+        if self._has_clean_shutdown:
             self.state.remove(leaves_note=not self._appends)
-            self._is_marked = False
+            self._has_clean_shutdown = False
 
     @property
     def was_clean(self) -> bool:
@@ -116,7 +118,7 @@ class LogDirectory:
         """Whether it was opened with an epoch in its clean-shutdown file that still holds."""
         return self._epoch not in (None, UNKNOWN_EPOCH)
 
-    def mark_clean(self, broker_epoch: int | None = None, *, is_beside_epoch: bool = False) -> None:
+    def write_clean_shutdown(self, broker_epoch: int | None = None, *, is_beside_epoch: bool = False) -> None:
         """Write the clean-shutdown file, for the session; with the epoch it was opened with if none is given.
 
         `is_beside_epoch`: another directory says an epoch, so that this one, without, must not say -1
@@ -151,7 +153,7 @@ class LogDirectory:
 
 
 def why_unclean(
-    disk: Disk, layout: Layout, *, is_marked: bool, with_locks: Collection[str] | None = None
+    disk: Disk, layout: Layout, *, has_clean_shutdown: bool, with_locks: Collection[str] | None = None
 ) -> str | None:
     """What shows that a log directory was not shut down cleanly; None if nothing does.
 
@@ -159,7 +161,7 @@ def why_unclean(
     """
     if has_pending_write(disk, layout.directory):
         return "a write to it was decided and not finished"
-    if not is_marked and layout.partitions:
+    if not has_clean_shutdown and layout.partitions:
         return f"{CLEAN_SHUTDOWN} is missing"
     if has_lone_logs(disk, layout, with_locks):
         return "a log in it was open by itself, and the directory has not taken it over yet"

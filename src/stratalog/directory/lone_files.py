@@ -62,7 +62,7 @@ class LoneFiles:
         self._note_opened()
         self._state.remove(leaves_note=False)
 
-    def mark_clean(self) -> None:
+    def write_clean_shutdown(self) -> None:
         """Write the clean-shutdown file of the log, last of all."""
         self._state.put_back(UNKNOWN_EPOCH)
         self._note_closed()

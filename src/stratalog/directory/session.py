@@ -137,7 +137,7 @@ class Session:
         Its epoch is the one that it was opened with, if that still holds.
         """
         others = [other for other in self.directories if other is not directory]
-        directory.mark_clean(is_beside_epoch=any(other.has_epoch for other in others))
+        directory.write_clean_shutdown(is_beside_epoch=any(other.has_epoch for other in others))
 
     def put_back_all(self, broker_epoch: int | None) -> None:
         """Write the clean-shutdown files of all directories that did not fail, at the end of a node's run.
@@ -150,9 +150,9 @@ class Session:
         for directory in self.online:
             try:
                 if all_succeeded:
-                    directory.mark_clean(broker_epoch, is_beside_epoch=is_beside_epoch)
+                    directory.write_clean_shutdown(broker_epoch, is_beside_epoch=is_beside_epoch)
                 else:
-                    directory.mark_clean(UNKNOWN_EPOCH)
+                    directory.write_clean_shutdown(UNKNOWN_EPOCH)
             except StratalogError as error:
                 directory.fail(error)
         if all_succeeded and len(self.online) < len(self.directories):
@@ -244,7 +244,9 @@ def check_session(disk: Disk, directories: Iterable[Path], *, unclean: Unclean) 
         check_not_in_use(disk, path)
     if unclean is Unclean.REFUSE:
         reasons = {
-            path: why_unclean(disk, classify(disk, path), is_marked=CleanShutdownFile(disk, path).exists())
+            path: why_unclean(
+                disk, classify(disk, path), has_clean_shutdown=CleanShutdownFile(disk, path).exists()
+            )
             for path in paths
         }
         if refused := [(path, reason) for path, reason in reasons.items() if reason is not None]:

@@ -399,7 +399,7 @@ class LogManager:
     def retire(self, log: Log, refusal: Callable[[], LogClosedError]) -> None:
         """Mark a log for deletion; whoever changes it from then on gets the refusal."""
         home = self._directories[home_of(log)]
-        self.act_in(home, lambda: self._removal.mark(log, refusal))
+        self.act_in(home, lambda: self._removal.rename_for_deletion(log, refusal))
         self._removal.later(home, log.directory, self.topics.defaults.file_delete_delay_ms, log)
 
     # Checkpoints and failures

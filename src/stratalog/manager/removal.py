@@ -33,7 +33,7 @@ class DelayedRemoval:
         self._schedule = schedule
         self._on_failure = on_failure
 
-    def mark(self, log: Log, refusal: Callable[[], LogClosedError]) -> None:
+    def rename_for_deletion(self, log: Log, refusal: Callable[[], LogClosedError]) -> None:
         """Give the directory of a log the name -delete, under which it can still be read, but not changed."""
         name = partition_directory_name(log.topic_partition, DirectoryState.DELETE, uuid4().hex)
         log.retire(join_path(home_of(log), name), refusal)

@@ -178,4 +178,4 @@ class Opening:
 
     def _is_unclean(self, path: str) -> bool:
         layout, file = classify(self.disk, path), CleanShutdownFile(self.disk, path)
-        return why_unclean(self.disk, layout, is_marked=file.exists()) is not None
+        return why_unclean(self.disk, layout, has_clean_shutdown=file.exists()) is not None

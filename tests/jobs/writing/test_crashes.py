@@ -202,7 +202,7 @@ def test_a_broker_that_came_and_went_in_between_does_not_hide_a_write(
     assert disk.contents()[f"{ROOT}/{MARKER}"] == b'{"version":0,"brokerEpoch":6}'
 
 
-def test_a_write_that_waits_for_no_disk_leaves_no_marker() -> None:
+def test_a_write_that_waits_for_no_disk_leaves_no_clean_shutdown_file() -> None:
     disk = new_disk()
     write(ROOT, rows(p0=[b"c"], p1=[b"d"]), disk=disk, **SETTINGS, sync="false")
 

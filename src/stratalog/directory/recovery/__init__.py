@@ -3,11 +3,11 @@
 choices             what a caller can choose
 directory_recovery  one directory, from its lock to its clean-shutdown file
 finishing           plans and applies each partition as soon as its scans are in
-marking             which epoch the clean-shutdown files may carry
 progress            the stages, as progress names them
 recover             `recover_directories`: locks, surveys, scans, plans, ends
 rehearsal           what a recovery would leave, for a dry run of what comes after it
 result              what a recovery returns, as values and as JSON
+shutdown_epoch      which epoch the clean-shutdown files may carry
 tasks               the surveys and scans, as pure functions of tasks
 topic_ids           topic ids that are missing, garbled or not what the cluster says
 

@@ -93,7 +93,7 @@ class DirectoryRecovery:
     def _may_be_left_alone(self, scan_all: bool) -> bool:
         if scan_all or not self.state.file.exists():
             return False
-        return why_unclean(self._disk, classify(self._disk, self.path), is_marked=True) is None
+        return why_unclean(self._disk, classify(self._disk, self.path), has_clean_shutdown=True) is None
 
     def check_owners(self, user: int) -> None:
         """FileOwnerError unless all that may be changed keeps its owner; before anything is."""

@@ -28,13 +28,13 @@ from stratalog.directory.pending_move import finish_pending_move
 from stratalog.directory.recovery.choices import RecoveryChoices
 from stratalog.directory.recovery.directory_recovery import DirectoryRecovery
 from stratalog.directory.recovery.finishing import Finisher, PartitionRecovery
-from stratalog.directory.recovery.marking import (
+from stratalog.directory.recovery.progress import Phase
+from stratalog.directory.recovery.result import PartitionReport, RecoveryReport
+from stratalog.directory.recovery.shutdown_epoch import (
     epoch_of_the_killed_run,
     may_stand_beside_an_epoch,
     missing_directories,
 )
-from stratalog.directory.recovery.progress import Phase
-from stratalog.directory.recovery.result import PartitionReport, RecoveryReport
 from stratalog.directory.recovery.tasks import SurveyTask, scan, survey
 from stratalog.directory.session import RecoverySources, Session, Unclean
 from stratalog.directory.topic_configs import TopicConfigs
@@ -328,13 +328,13 @@ class _Recovery:
             self._notes += [why_not] if why_not else []
         ready = [directory for directory in self._alive() if not directory.is_left_alone]
         for directory in ready:
-            self._guarded(directory, self._mark, directory, epoch)
+            self._guarded(directory, self._write_clean_shutdown, directory, epoch)
         if self._has_failed:
             # One did not get its clean-shutdown file: what the others say of the epoch no longer holds.
             for directory in ready:
-                self._guarded(directory, self._mark, directory, UNKNOWN_EPOCH)
+                self._guarded(directory, self._write_clean_shutdown, directory, UNKNOWN_EPOCH)
 
-    def _mark(self, directory: DirectoryRecovery, epoch: int) -> None:
+    def _write_clean_shutdown(self, directory: DirectoryRecovery, epoch: int) -> None:
         # Where there was a clean-shutdown file only that knows the epoch: it may have had none for a reason.
         own = directory.own_epoch() if directory.state.note.was_clean else epoch
         wanted = UNKNOWN_EPOCH if self._has_failed else own

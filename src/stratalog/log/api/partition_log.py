@@ -45,12 +45,12 @@ _APPENDED_COLUMNS = ("key", "value", "timestamp", "headers")
 class Home(Protocol):
     """Where a log is kept, as whoever opened it found it (`directory/home.py`).
 
-    `mark_clean` is the last thing that is written when the log is closed; `release` gives its locks back.
+    `write_clean_shutdown` comes last when the log is closed; `release` gives its locks back.
     """
 
     def topic_id(self) -> UUID | None: ...
     def start_offset(self) -> int: ...
-    def mark_clean(self) -> None: ...
+    def write_clean_shutdown(self) -> None: ...
     def release(self) -> None: ...
 
 
@@ -363,7 +363,7 @@ class PartitionLog:
                 if self._log.failure is not None:
                     raise self._log.failure
                 self._log.keep_start()
-                self._home.mark_clean()
+                self._home.write_clean_shutdown()
             except DiskError as error:
                 self._log.close_handlers()
                 if not self._log.is_saved:
