@@ -53,6 +53,26 @@ def test_links_lead_somewhere(document: Path) -> None:
     assert [target for target in targets if not (document.parent / target).exists()] == []
 
 
+def headings(document: Path) -> set[str]:
+    """The anchors of a page's headings, as they are made for its web page."""
+    text = ANY_BLOCK.sub("", document.read_text("utf-8"))
+    titles = re.findall(r"^#+ (.*)", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=named)
+def test_links_into_a_page_lead_to_one_of_its_headings(document: Path) -> None:
+    text = ANY_BLOCK.sub("", document.read_text("utf-8"))
+    links = re.findall(r"\[[^\]]*\]\(([^):\s]*)#([^)]*)\)", text)
+
+    missing = [
+        f"{page}#{anchor}"
+        for page, anchor in links
+        if anchor not in headings(document.parent / page if page else document)
+    ]
+    assert missing == []
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_each_command_has_help_and_a_place_in_the_documents(name: str) -> None:
     text = (ROOT / "docs" / "cli.md").read_text("utf-8")
