@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stratalog.errors import CheckpointNumberError, CorruptCheckpointError, DiskError
 from stratalog.files.disk import Disk
 from stratalog.files.names import TopicPartition
-from stratalog.log.checkpoint_file import OffsetCheckpointFile
+from stratalog.log.checkpoint_file import (
+    OffsetCheckpointFile,
+    _parse_offset,
+    parse_checkpoint,
+    parse_offsets,
+)
 from tests.fixtures.catalog import HERE, log_dirs
 
 disk = Disk()
@@ -147,3 +155,27 @@ def test_a_refusal_in_a_directory_that_is_there_is_never_forgiven(tmp_path: Path
 
     with pytest.raises(DiskError):
         OffsetCheckpointFile(disk, tmp_path / "checkpoint").write_if_directory_exists({T0: 1})
+
+
+PLAIN = ["t 0 17", "a.b-c_d 3 5", "t 0 18", "t 007 5"]
+ODD = ["t  0 17", "t 0 17 ", " t 0 17", "t 0", "t 0 -1", "t 7 +5", "t 0 1\r", "\u00e9 1 2", "t\u00a01 2", ""]
+LONG = ["t 9999999999 0", "t 0 9223372036854775807", "t 0 9223372036854775808"]
+LINES = st.sampled_from([*PLAIN, *ODD, *LONG])
+
+
+@given(st.lists(LINES), st.integers(-1, 1), st.sampled_from(["0", "1", " 0"]), st.booleans())
+def test_the_quick_way_to_read_offsets_differs_from_the_other_in_nothing(
+    lines: list[str], missing: int, version: str, ends: bool
+) -> None:
+    text = "\n".join([version, str(len(lines) + missing), *lines]) + "\n" * ends
+
+    def outcome(read: Callable[[], object]) -> object:
+        try:
+            return read()
+        except CorruptCheckpointError as error:
+            return type(error), str(error)
+
+    data = text.encode()
+    assert outcome(lambda: parse_offsets(data, "x")) == outcome(
+        lambda: dict(parse_checkpoint(data, _parse_offset, "x"))
+    )

@@ -176,11 +176,12 @@ def check_unlocked(directory: Path, reason: str = "") -> bool:
     Creates, locks and changes nothing. `reason` is what the error says, unless it is this process. Returns
     whether there is a lock file at all.
     """
-    until = time.monotonic() + _TRIAL_SECONDS
+    until: float | None = None
     while True:
         holding, identity = _look(directory)
         if holding is Holding.NOBODY:
             return identity != _NO_FILE
+        until = time.monotonic() + _TRIAL_SECONDS if until is None else until
         if holding is Holding.SOMEBODY or time.monotonic() > until:
             raise _locked(os.fspath(directory), identity, reason)
         time.sleep(_POLL_SECONDS)

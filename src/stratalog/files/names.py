@@ -192,9 +192,9 @@ def parse_partition_directory(name: str) -> PartitionDirectory:
     Any other name is an InvalidNameError: a broker that finds such a directory (`lost+found`, say) does not
     start. `remote-log-index-cache` is not a partition either; a broker skips it, and so should the caller.
     """
-    state = next((state for state in _MARKED_DIRECTORIES if name.endswith(state.value)), DirectoryState.LIVE)
-    stem = name
-    if state is not DirectoryState.LIVE:
+    state, stem = DirectoryState.LIVE, name
+    if name.endswith(_MARKS):
+        state = next(state for state in _MARKED_DIRECTORIES if name.endswith(state.value))
         if not _MARKED_DIRECTORY.fullmatch(name):
             raise _no_partition(name)
         stem = name[: name.rindex(".")]
@@ -206,6 +206,7 @@ def parse_partition_directory(name: str) -> PartitionDirectory:
 
 
 _MARKED_DIRECTORIES = (DirectoryState.DELETE, DirectoryState.FUTURE, DirectoryState.STRAY)
+_MARKS = tuple(state.value for state in _MARKED_DIRECTORIES)
 
 
 def partition_directory_name(
@@ -228,8 +229,10 @@ def partition_directory_name(
 
 def parse_number(text: str, lowest: int, highest: int) -> int | None:
     """What Java's parseInt or parseLong reads, else None; int() also takes blanks and underscores."""
-    # No number of Java's has more digits, leading zeros apart; int() refuses absurd ones with a ValueError.
-    if not _NUMBER.fullmatch(text) or len(text.lstrip("+-").lstrip("0")) > 19:
+    # Nearly all are plain digits. No number of Java's has more than 19, leading zeros apart; int() refuses
+    # absurd ones with a ValueError.
+    is_plain = len(text) < 20 and text.isascii() and text.isdigit()
+    if not is_plain and (not _NUMBER.fullmatch(text) or len(text.lstrip("+-").lstrip("0")) > 19):
         return None
     number = int(text)
     return number if lowest <= number <= highest else None
