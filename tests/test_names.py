@@ -1,4 +1,4 @@
-"""One word for one thing: no two public classes or type aliases share a name, and a limit is written once."""
+"""One word for one thing: types have names of their own, limits and the joining of paths have one place."""
 
 from __future__ import annotations
 
@@ -102,3 +102,47 @@ def test_a_second_definition_of_a_limit_is_seen() -> None:
 
     assert all(any(limits_written(ast.parse(source))) for source in sources)
     assert not any(limits_written(ast.parse("x = 2**31; y = INT32_MAX + 1; z = 2**30 - 1; n = -1")))
+
+
+def path_making(tree: ast.AST) -> Iterator[str]:
+    """Where a path is joined or taken apart by hand, and not by `files/paths.py`."""
+    by_hand = {
+        "os.sep",
+        "os.path.sep",
+        "os.path.join",
+        "os.path.dirname",
+        "os.path.basename",
+        "os.path.abspath",
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and (name := ast.unparse(node)) in by_hand:
+            yield f"{node.lineno} {name}"
+
+
+def test_one_place_joins_paths() -> None:
+    wrong = [
+        f"{name}:{found}"
+        for name, tree in modules()
+        if not name.startswith(("files/", "errors/"))  # the second stands below `files` and names files
+        for found in path_making(tree)
+    ]
+
+    assert wrong == []
+
+
+def test_a_path_that_is_joined_by_hand_is_seen() -> None:
+    sources = ['f"{a}{os.sep}{b}"', "os.path.join(a, b)", "map(os.path.abspath, paths)", "a + os.sep"]
+
+    assert all(any(path_making(ast.parse(source))) for source in sources)
+    assert not any(path_making(ast.parse("join_path(a, b); os.path.realpath(a); ', '.join(names)")))
+
+
+def test_the_rule_for_pathlib_is_suppressed_hardly_anywhere() -> None:
+    """`files` goes without it (pyproject.toml); elsewhere only where pathlib says something else."""
+    found = {
+        file.relative_to(SOURCE).as_posix()
+        for file in SOURCE.rglob("*.py")
+        if re.search(r"# noqa: .*PTH", file.read_text("utf-8"))
+    }
+
+    assert found == {"spark/workers.py"}  # expanduser leaves ~ where there is no home, pathlib raises
