@@ -39,6 +39,8 @@ WITHOUT_TESTS = {
 # Test files without a module of their name: what several modules do together. In tests/ itself is what holds
 # for all of the source, for the documents, or for the helpers of tests.
 SCENARIOS = {
+    "cli/test_clean_and_damaged.py": "clean directories that were damaged, before each command",
+    "cli/test_exit_status.py": "one rule for the exit status of all commands, and what a refused run leaves",
     "cli/test_recover_salvage.py": "`recover --salvage` on many planted damages",
     "cli/test_unreadable.py": "a partition that cannot be read, before each command",
     "jobs/reading/test_damage.py": "damaged logs, through the plan and what its tasks read",

@@ -88,7 +88,10 @@ def test_a_directory_in_use_is_refused_with_3(
 def test_a_directory_that_fails_is_told_with_3(
     properties: Path, killed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(killed, tmp_path / "unmounted", "--config", properties) == 3
+    with properties.open("a") as file:
+        file.write(f"log.dirs={killed},{tmp_path / 'unmounted'}\n")
+
+    assert run("--config", properties) == 3
 
     assert "unmounted: failed, no clean-shutdown file was written" in capsys.readouterr().err
     assert (killed / MARKER).exists()

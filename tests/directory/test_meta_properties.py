@@ -66,9 +66,7 @@ def test_what_is_written_is_read_again() -> None:
     assert read_meta_properties(disk, "/data") == KRAFT
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"version=2\nnode.id=1\n", b"version=one\n", b"version=1\nnode.id=x\n"]
-)
+@pytest.mark.parametrize("data", [b"version=2\nnode.id=1\n", b"version=one\n", b"version=1\nnode.id=x\n"])
 def test_what_a_broker_does_not_start_with_is_named(data: bytes) -> None:
     with pytest.raises(CorruptCheckpointError, match=r"^/data/meta.properties: Its (version|node.id) is"):
         parse_meta_properties(data, "/data/meta.properties")

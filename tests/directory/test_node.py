@@ -12,7 +12,7 @@ from stratalog.config import ServerConfig, read_server_properties
 from stratalog.directory.cluster_metadata import METADATA_DIRECTORY
 from stratalog.directory.node import Node, find_node
 from stratalog.directory.recovery.recover import recover_directories
-from stratalog.errors import UsageError
+from stratalog.errors import TwoNodesError
 from stratalog.files.disk import Disk
 from stratalog.manager.manager import LogManager
 from tests.manager.running import fixture_copy
@@ -89,7 +89,7 @@ def test_places_of_two_nodes_are_refused(tmp_path: Path, stranger: str) -> None:
     disks = TwoDisks(tmp_path, has_metadata_log_dir=True)
     disks.belongs_to(tmp_path / stranger, 2)
 
-    with pytest.raises(UsageError, match=r"node [12] of cluster .* to node [12] of cluster"):
+    with pytest.raises(TwoNodesError, match=r"node [12] of cluster .* to node [12] of cluster"):
         find_node(Disk(), [disks.second], server=disks.server)
 
 

@@ -7,7 +7,7 @@ import pytest
 from stratalog.config import read_server_properties
 from stratalog.directory.cluster_metadata import METADATA_DIRECTORY, ClusterMetadata, read_cluster_metadata
 from stratalog.directory.topic_configs import TopicConfigs
-from stratalog.errors import ConfigError, InvalidNameError, UsageError
+from stratalog.errors import ConfigError, UsageError
 from stratalog.files.disk import Disk
 from tests.fixtures.catalog import log_dirs
 
@@ -72,7 +72,7 @@ def test_a_user_s_file_goes_over_the_cluster_s_settings() -> None:
         ("not json", UsageError),
         ("[1]", UsageError),
         ('{"a": 1}', UsageError),
-        ('{"no/topic": {}}', InvalidNameError),
+        ('{"no/topic": {}}', UsageError),
         ('{"a": {"retention.days": 1}}', ConfigError),
         ('{"a": {"retention.ms": "soon"}}', ConfigError),
     ],

@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 from stratalog.directory.topic_configs import TopicConfigs
-from stratalog.errors import LogDirLockedError, UsageError
+from stratalog.errors import LogDirLockedError, TwoNodesError, UsageError
 from stratalog.files.lock import is_locked
 from stratalog.files.names import TopicPartition
 from stratalog.manager.manager import LogManager
@@ -412,7 +412,7 @@ def test_a_start_that_finds_directories_of_two_nodes_changes_nothing(tmp_path: P
     (second / "meta.properties").write_text("version=1\nnode.id=2\ncluster.id=rHefJaIxR-W46knXddBQhg\n")
     before = contents(first)
 
-    with pytest.raises(UsageError, match="belongs to node 2"):
+    with pytest.raises(TwoNodesError, match="belongs to node 2"):
         Node(first, second).start()
 
     assert contents(first) == before

@@ -92,7 +92,7 @@ def export(
     Exit status: 0 exported, 1 with keys or values that cannot be decoded, 2 wrong usage, 3 refused or failed.
     """
     broker = BrokerFiles.of(config, directories)
-    check_directories(broker.directories)
+    check_directories(directories)
     asked = source_options(
         headers=headers, batch_metadata=batch_metadata, committed=committed, options=options
     )

@@ -20,7 +20,7 @@ from stratalog.cli.recover import recover
 from stratalog.cli.retain import retain
 from stratalog.cli.sql import sql
 from stratalog.cli.warm import warm
-from stratalog.errors import StratalogError, UsageError
+from stratalog.errors import ConfigError, StratalogError, UsageError
 from stratalog.version import __version__
 
 # What a shell reports for a process that Ctrl-C or a closed pipe ended.
@@ -62,7 +62,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         # Not standalone: click would leave with 1 after Ctrl-C, which here says that something was found.
         status = cli.main(args=list(arguments), prog_name="stratalog", obj=output, standalone_mode=False)
-    except UsageError as error:
+    except (UsageError, ConfigError) as error:
         output.error(error)
         return ExitCode.USAGE
     except StratalogError as error:

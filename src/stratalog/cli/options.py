@@ -98,7 +98,10 @@ def change_options(command: Command) -> Command:
 
 
 def check_directories(directories: tuple[str, ...]) -> None:
-    """UsageError if a path is not a directory; a topic's name among them was the way of old."""
+    """UsageError if a path that was typed is not a directory; a topic's name was once given like that.
+
+    A log directory of --config that is missing is another matter: its disk may not be mounted.
+    """
     for directory in directories:
         if not Path(directory).is_dir():
             is_name = len(directories) > 1 and "/" not in directory
@@ -122,7 +125,7 @@ class Request:
         from stratalog.directory.known_topics import TopicSources
 
         broker = BrokerFiles.of(config, directories)
-        check_directories(broker.directories)
+        check_directories(directories)
         return cls(
             directories=broker.directories,
             server=broker.server,

@@ -7,7 +7,13 @@ from pathlib import Path
 import click
 
 from stratalog.cli.broker import BrokerFiles
-from stratalog.cli.options import config_option, directories_argument, dry_run_option, topic_settings_option
+from stratalog.cli.options import (
+    check_directories,
+    config_option,
+    directories_argument,
+    dry_run_option,
+    topic_settings_option,
+)
 from stratalog.cli.output import ExitCode, Output, output_options
 from stratalog.errors import UsageError
 from stratalog.files.paths import absolute_path
@@ -62,6 +68,7 @@ def recover(
     if keep_open_transactions and not salvage:
         raise UsageError("--keep-open-transactions says what --salvage does: give both.")
     broker = BrokerFiles.of(config, directories)
+    check_directories(directories)
     if process_crash and (missing := broker.not_named()):
         raise UsageError(f"--process-crash is about all of log.dirs, and {', '.join(missing)} is not named.")
     options = RecoverOptions(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import Field, field, fields
+from difflib import get_close_matches
 from functools import cache
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -127,13 +128,17 @@ def parse_all(kind: type[Configuration], settings: Mapping[str, ConfigValue]) ->
     parsed: dict[str, Any] = {}
     for name, value in settings.items():
         if name not in known:
-            hint = _REMOVED.get(name, f"{kind.__name__} has no such setting")
-            raise ConfigError(name, value, hint)
+            raise ConfigError(name, value, _REMOVED.get(name) or _unknown(name, known))
         if value is None and name == "internal.segment.bytes":
             parsed["internal_segment_bytes"] = None
             continue
         parsed[name.replace(".", "_")] = parse_value(name, known[name], value)
     return parsed
+
+
+def _unknown(name: str, known: Iterable[str]) -> str:
+    similar = get_close_matches(name, known, n=1)
+    return "there is no such setting" + (f", {similar[0]} may be meant" if similar else "")
 
 
 def values_of(config: Configuration) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from stratalog.directory.cluster_metadata import ClusterMetadata
 from stratalog.directory.layout import PartitionEntry
 from stratalog.directory.node import find_node
 from stratalog.directory.topic_configs import parse_topics
+from stratalog.errors import CorruptCheckpointError, DiskError
 from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 from stratalog.log.partition_metadata import topic_id_of
@@ -71,7 +72,10 @@ class KnownTopics:
             return f"the cluster's metadata cannot be read to its end: {metadata.problem} {_ASK}."
         if topic not in metadata.topics:
             return f"the cluster's metadata does not know the topic. {_ASK}."
-        topic_id = topic_id_of(self._disk, join_path(directory, entry.name))
+        try:
+            topic_id = topic_id_of(self._disk, join_path(directory, entry.name))
+        except (CorruptCheckpointError, DiskError) as error:
+            return f"it is not known whether it is this topic's. {error}"
         stray = self._node.stray_reason(entry.topic_partition, topic_id)
         if stray is not None:
             return f"a broker would set it aside as stray: {stray}. {_ASK}."

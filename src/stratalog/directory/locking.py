@@ -68,11 +68,14 @@ class Locks:
         for lock in self._held:
             lock.check()
 
-    def release(self) -> None:
-        """Give the locks back; calling it again has no effect."""
+    def release(self, *, are_unused: bool = False) -> None:
+        """Give the locks back; calling it again has no effect.
+
+        `are_unused`: nothing was changed under them. Lock files that were created for them are then deleted.
+        """
         held, self._held = self._held, []
         for lock in held:
-            lock.release()
+            lock.discard() if are_unused else lock.release()
 
     def __enter__(self) -> Self:
         self.take()
@@ -104,6 +107,6 @@ def lock_log_directory(locks: Locks, disk: Disk, directory: str) -> Locked:
         for place in sorted(places):
             locks.take_after_trial(place)
     except BaseException:  # an interrupt too: nobody else could let go of the locks
-        locks.release()
+        locks.release(are_unused=True)
         raise
     return Locked(layout, with_locks)

@@ -57,6 +57,7 @@ class LogDirectory:
         self.state = CleanState(disk, path)
         self._epoch: int | None = UNKNOWN_EPOCH
         self._has_clean_shutdown = False
+        self.is_changed = False  # or may be, since it was locked
 
     @property
     def is_online(self) -> bool:
@@ -82,6 +83,7 @@ class LogDirectory:
 
     def look_again(self) -> None:
         """Read it once more: it was recovered since it was locked."""
+        self.is_changed = True
         self.layout = classify(self._disk, self.path)
         self._read()
 
@@ -101,6 +103,7 @@ class LogDirectory:
     def before_change(self) -> None:
         """Called before anything in it is changed: a crash from here on must not look like a clean close."""
         self.locks.check()
+        self.is_changed = True
         if self._has_clean_shutdown:
             self.state.remove(leaves_note=not self._appends)
             self._has_clean_shutdown = False
@@ -147,8 +150,8 @@ class LogDirectory:
             raise DiskError(self.path, f"the log directory is offline since: {self.failure}")
 
     def release(self) -> None:
-        """Give the locks back."""
-        self.locks.release()
+        """Give the locks back. Of a directory in which nothing was changed no new lock file is left."""
+        self.locks.release(are_unused=not self.is_changed)
         self._disk.release(self.path)
 
 

@@ -23,6 +23,7 @@ from stratalog.files.names import META_PROPERTIES, parse_number
 from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 from stratalog.limits import INT32_MAX
+from stratalog.log.checkpoint_file import quoted
 from stratalog.log.partition_metadata import topic_id_from_text
 
 VERSIONS = (0, 1)
@@ -63,15 +64,20 @@ def parse_meta_properties(data: bytes, path: Path) -> MetaProperties:
     """What the bytes of the file say; CorruptCheckpointError for what a broker would not start with."""
     # Java reads properties as Latin-1; what it writes beyond ASCII is escaped.
     found = parse_properties(data.decode("latin-1"))
-    version = parse_number(found.get("version", ""), 0, INT32_MAX)
+    if "version" not in found:
+        is_zeroed = bool(data) and not data.strip(b"\0")
+        raise CorruptCheckpointError(path, 0, "It is all zeros." if is_zeroed else "It has no version.")
+    version = parse_number(found["version"], 0, INT32_MAX)
     if version not in VERSIONS:
-        raise CorruptCheckpointError(path, 0, f"Its version is {found.get('version')!r}, not 0 or 1.")
+        raise CorruptCheckpointError(path, 0, f"Its version is {quoted(found['version'])}, not 0 or 1.")
     name = "node.id" if version else "broker.id"
     node_id = None
     if name in found:
         node_id = parse_number(found[name], -INT32_MAX - 1, INT32_MAX)
         if node_id is None:
-            raise CorruptCheckpointError(path, 0, f"Its {name} is {found[name]!r}, which is not a number.")
+            raise CorruptCheckpointError(
+                path, 0, f"Its {name} is {quoted(found[name])}, which is not a number."
+            )
     return MetaProperties(
         version=version,
         node_id=node_id,

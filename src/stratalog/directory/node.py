@@ -20,7 +20,7 @@ from stratalog.config import ServerConfig
 from stratalog.directory.cluster_metadata import METADATA_DIRECTORY, ClusterMetadata, read_cluster_metadata
 from stratalog.directory.meta_properties import MetaProperties, read_meta_properties
 from stratalog.directory.topic_configs import TopicConfigs
-from stratalog.errors import CorruptCheckpointError, DiskError, StratalogError, UsageError
+from stratalog.errors import CorruptCheckpointError, DiskError, StratalogError, TwoNodesError
 from stratalog.files.entries import Path
 from stratalog.files.names import TopicPartition
 from stratalog.files.paths import absolute_path, join_path
@@ -72,7 +72,7 @@ def find_node(
     """The node of these log directories, by the rule above. Changes nothing.
 
     `metadata_directory` is a `metadata.log.dir` that somebody names besides `server`; `metadata` takes the
-    place of what would be read. UsageError if two places are of two nodes. With `is_damaged` the directories
+    place of what would be read. TwoNodesError if two places are of two nodes. With `is_damaged` they
     are looked at because something is wrong with them: then that is a note, and the node is not known.
     """
     notes: list[str] = []
@@ -125,7 +125,7 @@ def _agreed(
             f"{first.node_id} of cluster {first.cluster_id}"
         )
         if not is_damaged:
-            raise UsageError(f"{words}: name the directories of one node only.")
+            raise TwoNodesError(f"{words}: name the directories of one node only.")
         notes.append(f"{words}: a broker refuses to start on both.")
         return None, None
     return (known[0][1].node_id, known[0][1].cluster_id) if known else (None, None)

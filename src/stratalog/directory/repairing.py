@@ -8,6 +8,8 @@ An index may be missing as well, which a start builds anew.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from stratalog.clock import Clock
 from stratalog.config import LogConfig
 from stratalog.directory.log_directory import LogDirectory
@@ -16,7 +18,13 @@ from stratalog.files.disk import Disk
 from stratalog.files.names import DirectoryState, FileState, parse_partition_directory, parse_segment_file
 from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
+from stratalog.log.recovery.facts import FindingKind
+from stratalog.log.recovery.survey import SurveyOptions
 
+if TYPE_CHECKING:
+    from stratalog.log.recovery.plan import RecoveryPlan
+
+_AS_CLOSED = SurveyOptions(had_clean_shutdown=True, scan_all=True)
 _LOADED = (DirectoryState.LIVE, DirectoryState.FUTURE)
 _UNFINISHED = (FileState.CLEANED, FileState.SWAP)
 
@@ -44,24 +52,16 @@ def repair_partition(
 ) -> None:
     """Bring a partition to the state that a clean close leaves, as a start after a clean stop would.
 
-    NeedsRecoveryError if bytes of its log would be cut off and that is not asked for: then nothing was
-    changed.
+    NeedsRecoveryError if bytes of its log would be cut off and that is not asked for, or if it would not be
+    as after a clean close even so: then nothing was changed.
     """
-    from stratalog.log.recovery.plan import RecoveryPlan
     from stratalog.log.recovery.quarantine import Quarantine  # only for those who need it
     from stratalog.log.recovery.run import recover_partition
-    from stratalog.log.recovery.survey import SurveyOptions
 
     key = parse_partition_directory(name).topic_partition
 
     def on_plan(plan: RecoveryPlan) -> None:
-        if plan.cuts and not may_cut:
-            raise NeedsRecoveryError(
-                join_path(directory.path, name),
-                f"{plan.cuts[0].size} bytes of {plan.cuts[0].file} must be cut off, though the directory was "
-                f"shut down cleanly: {plan.cuts[0].reason.rstrip('.')}",
-                f"Run `stratalog recover --all {directory.path}` first.",
-            )
+        _check(plan, directory.path, may_cut=may_cut)
         if plan.cuts:
             directory.before_change()
             directory.forget_epoch()  # first: killed behind the cut, nobody would know of it
@@ -74,10 +74,45 @@ def repair_partition(
         now_ms=clock(),
         quarantine=Quarantine(disk, directory.path, clock=clock),
         log_start_offset=max(0, directory.checkpoints.log_start_offsets.read().get(key, 0)),
-        options=SurveyOptions(had_clean_shutdown=True, scan_all=True),
+        options=_AS_CLOSED,
         before_change=directory.before_change,
         on_plan=on_plan,
     )
+
+
+def check_repair(
+    disk: DiskReader, clock: Clock, directory: str, name: str, config: LogConfig, *, log_start_offset: int
+) -> None:
+    """NeedsRecoveryError if `repair_partition` would refuse, without `may_cut`. Changes nothing."""
+    from stratalog.log.recovery.run import plan_scanned
+    from stratalog.log.recovery.survey import survey_partition
+    from stratalog.log.recovery.task import run_scan
+
+    survey = survey_partition(
+        disk,
+        join_path(directory, name),
+        topic_partition=parse_partition_directory(name).topic_partition,
+        config=config,
+        log_start_offset=log_start_offset,
+        now_ms=clock(),
+        options=_AS_CLOSED,
+    )
+    plan = plan_scanned(disk, survey, {task.name: run_scan(disk, task) for task in survey.scans})
+    _check(plan, directory, may_cut=False)
+
+
+def _check(plan: RecoveryPlan, directory: str, *, may_cut: bool) -> None:
+    torn = next((found for found in plan.findings if found.kind is FindingKind.TORN_END), None)
+    if torn is not None:
+        finding = f"{torn.file}: {torn.words.rstrip('.')}, though the directory was shut down cleanly"
+    elif plan.cuts and not may_cut:
+        finding = (
+            f"{plan.cuts[0].size} bytes of {plan.cuts[0].file} must be cut off, though the directory was "
+            f"shut down cleanly: {plan.cuts[0].reason.rstrip('.')}"
+        )
+    else:
+        return
+    raise NeedsRecoveryError(plan.directory, finding, f"Run `stratalog recover --all {directory}` first.")
 
 
 def _is_unfinished(disk: DiskReader, directory: str) -> bool:

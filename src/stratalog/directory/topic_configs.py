@@ -19,7 +19,7 @@ from stratalog.config import LogConfig, ServerConfig
 from stratalog.config.keys import ConfigValue
 from stratalog.config.server import broker_settings
 from stratalog.directory.cluster_metadata import ClusterMetadata
-from stratalog.errors import ConfigError, UsageError
+from stratalog.errors import ConfigError, InvalidNameError, UsageError
 from stratalog.files.names import check_topic_name
 
 Settings = Mapping[str, ConfigValue]
@@ -91,9 +91,12 @@ def parse_topics(text: str) -> dict[str, dict[str, ConfigValue]]:
     try:
         found = json.loads(text)
     except json.JSONDecodeError as error:
-        raise UsageError(f"the settings of topics are no JSON: {error}.") from error
+        raise UsageError(f"the settings of topics are not JSON: {error}.") from error
     if not isinstance(found, dict) or not all(isinstance(settings, dict) for settings in found.values()):
         raise UsageError('the settings of topics are JSON of the form {"topic": {"setting": value}}.')
     for topic in found:
-        check_topic_name(topic)
+        try:
+            check_topic_name(topic)
+        except InvalidNameError as error:
+            raise UsageError(f"the settings of topics name one that cannot be: {error}") from error
     return found

@@ -41,6 +41,7 @@ StratalogError
 ├── QuarantineError                  what was cut off cannot be kept, or not be brought back; .path
 │   └── QuarantineFullError          no room for what is to be cut off, so nothing was; .needed, .free
 ├── SegmentOffsetOverflowError       an offset too far from its segment's base; .base_offset, .offset
+├── TwoNodesError                    log directories that do not all belong to one node
 ├── UnusableSegmentError             a .log file that no broker could load; .path, .reason
 ├── WrongProcessError                a forked child changes what its parent has open; .path, .opener, .pid
 ├── MissingDependencyError           an optional part (pyspark, Java) is not here, and how to get it
@@ -94,6 +95,7 @@ from stratalog.errors.files import (
     PreconditionError,
     QuarantineError,
     QuarantineFullError,
+    TwoNodesError,
     WrongProcessError,
 )
 from stratalog.errors.logs import (
@@ -158,6 +160,7 @@ __all__ = [
     "SegmentOffsetOverflowError",
     "StratalogError",
     "TransactionCoordinatorFencedError",
+    "TwoNodesError",
     "UnexpectedAppendOffsetError",
     "UnsupportedCompressionTypeError",
     "UnusableSegmentError",

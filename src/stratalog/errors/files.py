@@ -64,6 +64,10 @@ class LogDirLockedError(StratalogError):
         return type(self), (self.path, self.reason)
 
 
+class TwoNodesError(StratalogError):
+    """Log directories that do not all belong to one node of one cluster: nothing was changed in them."""
+
+
 class NotALogDirectoryError(StratalogError):
     """A path that is not a log directory: nothing was changed there. `reason` names the likely mistake."""
 

@@ -2,8 +2,9 @@
 
 It is a lock of the open file description (F_OFD_SETLK), which conflicts with Java's and lasts until it is
 released here. The inode is compared after locking, and again before the first change: a broker that stops
-deletes the file. The file is never deleted from here, and whatever only reads takes no lock. A forked child
-closes its copy at the fork.
+deletes the file. From here only a file that was created for the lock is deleted, while the lock is held and
+if nothing was changed under it: a run that is refused leaves nothing behind. Whatever only reads takes no
+lock. A forked child closes its copy at the fork.
 
 A *trial* locks the first byte only, looks around, and then locks the rest or gives up. Another one waits for
 the end of a trial, so that a lone log and the directory around it never both give up.
@@ -18,12 +19,13 @@ import os
 import struct
 import sys
 import time
+from contextlib import suppress
 from enum import Enum
 from types import TracebackType
 from typing import Self
 from weakref import WeakValueDictionary
 
-from stratalog.errors import LogDirLockedError, UsageError
+from stratalog.errors import DiskError, LogDirLockedError, UsageError
 from stratalog.files import processes
 from stratalog.files.entries import Path
 from stratalog.files.names import LOCK
@@ -59,6 +61,7 @@ class DirectoryLock:
 
     _descriptor = -1  # for all, as one whose making failed is collected too
     _identity = _NO_FILE
+    _is_created = False  # the file, by this lock
 
     def __init__(self, directory: Path) -> None:
         self.directory = os.fspath(directory)
@@ -121,6 +124,18 @@ class DirectoryLock:
                 del _held[self._identity]
             os.close(descriptor)
 
+    def discard(self) -> None:
+        """Give the lock back, and delete its file if that was created for it: nothing was changed meanwhile.
+
+        The file goes while the lock holds, so that nobody else has it. Whoever waits for it sees that it is
+        gone.
+        """
+        if self.is_held and self._is_created:
+            with suppress(OSError, DiskError):  # a lock file that stays does no harm
+                if _same_file(self._descriptor, self.path):
+                    os.unlink(self.path)
+        self.release()
+
     def start_over_in_child(self) -> None:
         """After a fork: the lock is the parent's, with this descriptor or without."""
         self.release()
@@ -139,6 +154,7 @@ class DirectoryLock:
         self.release()
 
     def _open(self) -> int:
+        self._is_created = False
         with Refusing("open", self.path):
             try:
                 return os.open(self.path, _FLAGS)
@@ -148,6 +164,7 @@ class DirectoryLock:
                 descriptor = os.open(self.path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o644)
             except FileExistsError:
                 return os.open(self.path, _FLAGS)  # somebody was faster
+            self._is_created = True
             hand_over(descriptor, ownership_for_file(join_path(self.directory, "new")), required=False)
             return descriptor
 

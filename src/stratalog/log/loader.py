@@ -30,7 +30,7 @@ from stratalog.files.names import (
 )
 from stratalog.files.paths import absolute_path, join_path, parent_path
 from stratalog.files.reading import DiskReader
-from stratalog.log.epochs import LeaderEpochFileCache
+from stratalog.log.epochs import LeaderEpochFileCache, read_epochs
 from stratalog.log.folder import LogFolder
 from stratalog.log.guard import LogGuard
 from stratalog.log.kept_marks import KeptMarks
@@ -131,6 +131,21 @@ def load(
         clock=clock,
     )
     return Log(parts, config=config, recovery_point=end.offset, kept_marks=kept_marks)
+
+
+def check_loadable(disk: DiskReader, clock: Clock, directory: str, config: LogConfig) -> None:
+    """What keeps `load` from opening a log: NeedsRecoveryError, or CorruptCheckpointError for its epochs.
+
+    Changes nothing.
+    """
+    listing = list_partition(disk.list_sizes(directory, _LOG), directory)
+    segments = LogSegments(_open_segments(disk, clock, directory, config, listing))
+    if len(segments):
+        try:
+            clean_end(segments.active)
+        finally:
+            segments.active.close_handlers()
+    read_epochs(disk, join_path(directory, LEADER_EPOCH_CHECKPOINT))
 
 
 def list_partition(files: Mapping[str, int], directory: str) -> Listing:

@@ -24,17 +24,18 @@ from stratalog.directory.layout import classify
 from stratalog.directory.locking import MakeLock
 from stratalog.directory.log_directory import LogDirectory
 from stratalog.directory.partitions import FoundPartition
-from stratalog.directory.repairing import repair_partition
+from stratalog.directory.repairing import check_repair, repair_partition
 from stratalog.directory.session import Session, Unclean
 from stratalog.engine.progress import OnProgress
 from stratalog.engine.threads import ThreadEngine
-from stratalog.errors import DiskError, NeedsRecoveryError, StratalogError
+from stratalog.errors import CorruptCheckpointError, DiskError, NeedsRecoveryError, StratalogError
 from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock
-from stratalog.files.names import TopicPartition
+from stratalog.files.names import LEADER_EPOCH_CHECKPOINT, TopicPartition
 from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
-from stratalog.log.loader import load
+from stratalog.log.epochs import read_epochs
+from stratalog.log.loader import check_loadable, load
 from stratalog.log.log import Log
 from stratalog.log.scheduler import ScheduledTask
 from stratalog.operations.looking import (
@@ -100,6 +101,7 @@ class Maintenance:
             names=self.names,
         )
         with opening.opened(dry_run=self.dry_run) as opened:
+            notes = () if opened.recovery is not None else opening.notes
             if opened.is_failed:
                 return WorkReport(directories=(), recovery=opened.recovery, is_plan=self.dry_run)
             check_names(opened.disk, opened.paths, self.names)
@@ -116,7 +118,7 @@ class Maintenance:
                     )
             return WorkReport(
                 directories=tuple(planned.values()),
-                notes=known.notes,
+                notes=(*notes, *known.notes),
                 recovery=opened.recovery,
                 refusals=opening.refusals(opened),
                 is_plan=self.dry_run,
@@ -180,6 +182,8 @@ class Maintenance:
                     return PartitionWork(name=name, refusal=partition.refusal)
                 with progress.part(path, name) as on_read:
                     planned = work.plan(partition, now, on_read)
+                if planned.changes_log and (error := self._why_not_opened(disk, directory, partition)):
+                    return PartitionWork(name=name, error=error)
                 files = waiting_files(disk, path, partition.config.file_delete_delay_ms)
             return replace(
                 planned,
@@ -198,6 +202,24 @@ class Maintenance:
             before = planned[path]
             planned[path] = replace(before, partitions=(*before.partitions, found[number]))
         return planned
+
+    def _why_not_opened(self, disk: DiskReader, directory: str, partition: Partition) -> str | None:
+        """Why the run cannot open a log that it has to change, found before anything is changed."""
+        path = join_path(directory, partition.name)
+        try:
+            try:
+                check_loadable(disk, self.clock, path, partition.config)
+            except NeedsRecoveryError:
+                start = partition.view.log_start_offset
+                check_repair(
+                    disk, self.clock, directory, partition.name, partition.config, log_start_offset=start
+                )
+                read_epochs(disk, join_path(path, LEADER_EPOCH_CHECKPOINT))
+        except CorruptCheckpointError as error:
+            return f"{error} Run `stratalog recover --all {directory}` first, which rewrites it."
+        except NeedsRecoveryError as error:
+            return str(error)
+        return None
 
     def _do_directory(
         self,
@@ -272,7 +294,7 @@ class _Doing:
         delay_ms = self._known.of(key.topic).file_delete_delay_ms
         before = {file.path for file in waiting_files(self._disk, path, delay_ms)}
         done = planned
-        if planned.deleted or planned.cleaned:
+        if planned.changes_log:
             with self._opened(planned.name, key) as log:
                 done = self._work.do(log, planned, self._cleaned.get(key), self._now, on_read)
             if done.cleaned is not None:
@@ -292,12 +314,7 @@ class _Doing:
         except NeedsRecoveryError:
             config = self._known.of(key.topic)
             repair_partition(self._disk, self._clock, self._directory, name, config, may_cut=False)
-            try:
-                log = self._load(name, key)
-            except NeedsRecoveryError as error:
-                # `recover` alone believes the clean-shutdown file, and would find nothing to do.
-                remedy = f"Run `stratalog recover --all {self._directory.path}` first."
-                raise NeedsRecoveryError(error.path, error.finding, remedy) from error
+            log = self._load(name, key)
         try:
             log.update_high_watermark(self._watermarks.get(key, 0))
             yield log

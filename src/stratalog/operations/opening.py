@@ -8,14 +8,15 @@ of the operation's, and a dry run looks at what it would leave.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from stratalog.directory.checkpoints import Checkpoint, DirectoryCheckpoints
 from stratalog.directory.clean_shutdown import CleanShutdownFile
 from stratalog.directory.kind import check_log_directory
 from stratalog.directory.known_topics import KnownTopics, TopicSources
-from stratalog.directory.layout import classify
+from stratalog.directory.layout import Problem, classify
 from stratalog.directory.log_directory import LogDirectory, why_unclean
 from stratalog.directory.session import (
     RecoverySources,
@@ -26,7 +27,7 @@ from stratalog.directory.session import (
     unique_paths,
 )
 from stratalog.directory.startup_refusals import StartupRefusal, startup_refusals
-from stratalog.errors import DiskError
+from stratalog.errors import DiskError, NeedsRecoveryError
 from stratalog.files.disk import Disk
 from stratalog.files.names import TopicPartition
 from stratalog.operations.looking import check_names
@@ -88,6 +89,9 @@ class Opening:
         """
         if self.unclean is Unclean.RECOVER:
             self._check_asked()
+        else:
+            check_session(self.disk, self.directories, unclean=self.unclean)
+        self._check_checkpoints()
         with ExitStack() as held:
             yield self._look(held) if dry_run else self._open(held)
 
@@ -98,6 +102,38 @@ class Opening:
             check_log_directory(self.disk, path)
         KnownTopics(self.disk, paths, self.sources)
         check_names(self.disk, paths, self.names)
+
+    def _check_checkpoints(self) -> None:
+        """NeedsRecoveryError if a directory was shut down cleanly, and has a checkpoint that cannot be read.
+
+        A broker takes such a directory offline. What it said is lost: where a log starts, for one.
+        """
+        for path in unique_paths(self.directories):
+            if self._is_unclean(path):
+                continue  # recovery rewrites it
+            for checkpoint, problem in self._bad_checkpoints(path):
+                if checkpoint.takes_offline:
+                    raise NeedsRecoveryError(
+                        checkpoint.path,
+                        f"{problem.words}. A broker takes the log directory offline because of it",
+                        f"Run `stratalog recover --all {path}` first, which rewrites it.",
+                    )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences about checkpoints that count as empty, for a broker too."""
+        return tuple(
+            f"{checkpoint.path}: {problem.words}. It counts as empty, as for a broker."
+            for path in unique_paths(self.directories)
+            for checkpoint, problem in self._bad_checkpoints(path)
+        )
+
+    def _bad_checkpoints(self, directory: str) -> Iterator[tuple[Checkpoint, Problem]]:
+        for checkpoint in DirectoryCheckpoints(self.disk, directory).every:
+            with suppress(DiskError):  # the directory fails alone, when it is worked on
+                checkpoint.read()
+                if checkpoint.problem is not None:
+                    yield checkpoint, checkpoint.problem
 
     def _look(self, held: ExitStack) -> Opened:
         paths = check_session(self.disk, self.directories, unclean=self.unclean)
@@ -118,6 +154,7 @@ class Opening:
             options=options,
             on_progress=self.on_progress,
         )
+        rehearsal.add_topic_ids(result)
         return Opened(
             disk=rehearsal.disk,
             paths=paths,

@@ -87,6 +87,17 @@ class RecoverReport(Report):
         )
 
     @property
+    def _is_cut_short(self) -> bool:
+        """Whether a log that is left alone, as it was shut down cleanly, ends in the middle of a batch."""
+        return any(
+            finding.kind is FindingKind.TORN_END
+            for directory in self.result.directories
+            if directory.outcome is Outcome.CLEAN
+            for partition in directory.partitions
+            for finding in partition.findings
+        )
+
+    @property
     def status(self) -> Status:
         if not self.may_start:
             return Status.FAILED
@@ -133,6 +144,11 @@ class RecoverReport(Report):
             size = sum(cut.size for cut in self.cuts)
             kept = "and kept in quarantine" if self.keeps_cuts else "and not kept"
             return f"the broker can be started: {size} bytes of its logs are cut off {kept}"
+        if self._is_cut_short:
+            return (
+                "the broker can be started, but run `stratalog recover --all` first: a log that was shut "
+                "down cleanly ends in the middle of a batch"
+            )
         if self.has_findings:
             return "the broker can be started: nothing is cut off, but read the findings"
         return "the broker can be started: nothing is lost"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stratalog.directory.recovery.result import Outcome, to_document
-from stratalog.operations.report import PLANNED, Table, refusal_document
+from stratalog.operations.report import PLANNED, Table, refusal_document, refusals_table
 from stratalog.operations.words import size_text
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def recovery_tables(report: RecoverReport) -> list[Table]:
         _directories(result),
         _cuts(result, report.is_plan),
         _findings(result),
-        _refusals(report),
+        refusals_table(report.refusals),
         _devices(result),
     ]
 
@@ -34,14 +34,6 @@ def recovery_document(report: RecoverReport) -> dict[str, object]:
         "may_start": report.may_start,
         "verdict": report.verdict,
     }
-
-
-def _refusals(report: RecoverReport) -> Table:
-    return Table(
-        title="What keeps a broker from starting",
-        columns=["where", "what is wrong", "what to do"],
-        rows=[[each.path, f"{each.reason} {each.consequence}", each.remedy] for each in report.refusals],
-    )
 
 
 def _directories(report: RecoveryReport) -> Table:
@@ -65,6 +57,8 @@ def _directories(report: RecoveryReport) -> Table:
 def _marker(report: DirectoryReport) -> str:
     if report.outcome is Outcome.CLEAN:
         return "as it was"
+    if report.outcome is Outcome.PLANNED:
+        return "to be written"
     if report.broker_epoch is None:
         return "none"
     return "without epoch" if report.broker_epoch < 0 else f"epoch {report.broker_epoch}"

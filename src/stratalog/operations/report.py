@@ -110,10 +110,16 @@ class ChangeReport(Report):
 
     @property
     def status(self) -> Status:
-        if self.is_failed or (self.recovery is not None and not self.recovery.may_start):
+        if self.is_failed or not self.may_start:
             return Status.FAILED
         has_findings = self.recovery is not None and self.recovery.has_findings
         return Status.FINDINGS if has_findings else Status.FINE
+
+    def tables_with(self, *tables: Table) -> list[Table]:
+        """These tables, after those of a recovery; or with what keeps a broker from starting."""
+        if self.recovery is not None:
+            return [*self.recovery.tables(), *tables]
+        return [*tables, refusals_table(self.refusals)]
 
     def document_of(self, directories: Sequence[dict[str, object]]) -> dict[str, object]:
         """The report in values that JSON has, with what is to be told of each directory."""
@@ -143,6 +149,15 @@ class ChangeReport(Report):
         if self.is_plan:
             return f"{left}Nothing was changed: the broker can be started."
         return f"{left}The broker can be started."
+
+
+def refusals_table(refusals: Sequence[StartupRefusal]) -> Table:
+    """What keeps a broker from starting, and what to do about it."""
+    return Table(
+        title="What keeps a broker from starting",
+        columns=["where", "what is wrong", "what to do"],
+        rows=[[each.path, f"{each.reason} {each.consequence}", each.remedy] for each in refusals],
+    )
 
 
 def why_not_started(refusals: Sequence[StartupRefusal]) -> str:

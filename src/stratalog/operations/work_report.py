@@ -48,8 +48,13 @@ class PartitionWork:
     waiting: tuple[WaitingFile, ...] = ()
 
     @property
+    def changes_log(self) -> bool:
+        """Whether the log must be opened for it."""
+        return bool(self.deleted or self.cleaned)
+
+    @property
     def is_change(self) -> bool:
-        return bool(self.deleted or self.cleaned or self.removed)
+        return bool(self.changes_log or self.removed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,8 +90,7 @@ class WorkReport(ChangeReport):
         return sum(bool(partition.refusal or partition.error) for partition in self.partitions)
 
     def tables(self) -> list[Table]:
-        before = [] if self.recovery is None else self.recovery.tables()
-        return [*before, self._deleted(), self._cleaned(), self._files()]
+        return self.tables_with(self._deleted(), self._cleaned(), self._files())
 
     def words(self) -> list[str]:
         before = [] if self.recovery is None else self.recovery.words()

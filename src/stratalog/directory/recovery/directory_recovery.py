@@ -59,6 +59,7 @@ class DirectoryRecovery:
         self.log_start_offsets: dict[TopicPartition, int] = {}
         self.problems: list[Problem] = []
         self.partitions: dict[str, PartitionReport] = {}
+        self.clean_ends: dict[PartitionEntry, int] = {}  # of logs that are left alone
         self._disk = disk
         self._dry_run = dry_run
         self._checkpoints = DirectoryCheckpoints(disk, path)
@@ -89,6 +90,11 @@ class DirectoryRecovery:
             self._directory.lock()
             # A broker may have stopped in order just before.
             self.is_left_alone = self._may_be_left_alone(scan_all)
+
+    def expect_changes(self) -> None:
+        """What keeps the run from it has been found: from here on files are changed, unless it is left."""
+        if not self.is_left_alone and not self._dry_run:
+            self._directory.is_changed = True
 
     def _may_be_left_alone(self, scan_all: bool) -> bool:
         if scan_all or not self.state.file.exists():
@@ -155,6 +161,7 @@ class DirectoryRecovery:
     def complete(self, is_tiered: Callable[[str], bool], quarantines: Sequence[Quarantine]) -> None:
         """Write what belongs to the directory, less its clean-shutdown file; its partitions are synced."""
         if self.is_left_alone:
+            self._find_short_clean_logs()
             return
         # Backwards by name: of a log and its future one in the same directory, the marks are the log's.
         ends = {found.topic_partition: found for _, found in sorted(self.partitions.items(), reverse=True)}
@@ -218,6 +225,7 @@ class DirectoryRecovery:
             left_alone=self.layout.left_alone,
             broker_epoch=self.broker_epoch,
             error=self.error,
+            topic_ids=self._topic_ids.wanted,
         )
 
     def path_of(self, entry: PartitionEntry) -> str:
@@ -239,6 +247,25 @@ class DirectoryRecovery:
                 Problem(found.name, words, "records that were committed are gone, here at least")
             )
         return is_short
+
+    def _find_short_clean_logs(self) -> None:
+        """Find the logs that end before what a clean shutdown has checkpointed: records are gone since.
+
+        A clean shutdown writes the end of each log as its recovery point. After a crash that proves nothing:
+        a broker that died while it truncated a log has not lowered it yet. What the cleaner has checkpointed
+        proves nothing either, as recovery and a broker let it stand above the end.
+        """
+        points = self._checkpoints.recovery_points.read()
+        watermarks = self._checkpoints.high_watermarks.read()
+        for entry, end in sorted(self.clean_ends.items()):
+            if entry.state is not DirectoryState.LIVE:
+                continue  # its log, in this directory or another, has the same name in the checkpoints
+            point, watermark = points.get(entry.topic_partition, 0), watermarks.get(entry.topic_partition, 0)
+            if max(point, watermark) <= end:
+                continue
+            known = f"its recovery point is {point}" if point > end else f"its high watermark is {watermark}"
+            words = f"it ends at offset {end}, and {known}, though the directory was shut down cleanly"
+            self.problems.append(Problem(entry.name, words, "records are gone, here at least"))
 
     def _write_log_starts(
         self, ends: dict[TopicPartition, PartitionReport], is_tiered: Callable[[str], bool]

@@ -169,6 +169,8 @@ class _Recovery:
             self._guarded(directory, directory.check_owners, user, refusal=FileOwnerError)
         if not self._options.dry_run:
             self._lock_places()
+        for directory in self._alive():
+            directory.expect_changes()
         if isinstance(self._disk, WorkDirDisk) and not self._options.dry_run:
             locked = [directory for directory in self._alive() if not directory.is_left_alone]
             for directory in locked:
@@ -310,6 +312,8 @@ class _Recovery:
                 topic_partition=entry.topic_partition,
                 findings=tuple(_left_as_it_is(found) for found in survey.findings),
             )
+            if survey.end_offset is not None:
+                directory.clean_ends[entry] = survey.end_offset
         else:
             self._work.append(PartitionRecovery(directory, entry, survey))
 

@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 from tempfile import TemporaryDirectory
 
 from stratalog.directory.recovery.result import RecoveryReport
-from stratalog.files.names import TopicPartition
+from stratalog.files.names import PARTITION_METADATA, TopicPartition
+from stratalog.files.paths import join_path
 from stratalog.files.planned import PlannedDisk
+from stratalog.log.partition_metadata import format_partition_metadata
 from stratalog.log.recovery.plan import RecoveryPlan
 from stratalog.log.recovery.steps import CopyRanges, apply_steps
 
@@ -32,6 +34,13 @@ class RecoveryRehearsal:
             self.rewritten[plan.directory] = copied[0]
         else:
             apply_steps(self.disk, plan.directory, plan.steps, None)
+
+    def add_topic_ids(self, report: RecoveryReport) -> None:
+        """Note the topic ids that the recovery would write."""
+        for directory in report.directories:
+            for name, topic_id in directory.topic_ids.items():
+                path = join_path(directory.directory, name, PARTITION_METADATA)
+                self.disk.replace(path, format_partition_metadata(topic_id))
 
 
 def log_starts(report: RecoveryReport) -> dict[str, dict[TopicPartition, int]]:

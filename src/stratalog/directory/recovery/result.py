@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
+from uuid import UUID
 
 from stratalog.directory.layout import Problem
 from stratalog.engine.progress import DeviceUse
@@ -49,6 +51,7 @@ class DirectoryReport:
     """One log directory.
 
     `broker_epoch` is that of the clean-shutdown file: -1 if it has none, None if no such file was written.
+    `topic_ids` are those that were written, or would be, by the name of the partition's directory.
     """
 
     directory: str
@@ -58,6 +61,7 @@ class DirectoryReport:
     left_alone: tuple[str, ...] = ()
     broker_epoch: int | None = None
     error: str | None = None
+    topic_ids: Mapping[str, UUID] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,12 +29,12 @@ _STRAY = "a broker renames the folder to -stray and does not serve it"
 
 
 class TopicIds:
-    """The partition.metadata of one directory's partitions; `look` first, then `write`."""
+    """The partition.metadata of one directory's partitions; `look` first, then `write` those `wanted`."""
 
     def __init__(self, disk: Disk, layout: Layout) -> None:
         self._disk = disk
         self._layout = layout
-        self._wanted: dict[str, UUID] = {}  # by the partition's folder
+        self.wanted: dict[str, UUID] = {}  # by the partition's folder
         self._garbled: dict[str, str] = {}  # why, by the partition's folder
 
     def look(
@@ -69,7 +69,7 @@ class TopicIds:
                 problem = Problem(entry.name, f"{PARTITION_METADATA} is missing", _STRAY)
             topic_id = _known_id(entry, metadata, node_id)
             if topic_id is not None and not is_left_alone:
-                self._wanted[entry.name] = topic_id
+                self.wanted[entry.name] = topic_id
                 consequence = "it is written anew, by the cluster's metadata"
                 problem = problem._replace(consequence=consequence, is_repaired=True)
             problems.append(problem)
@@ -77,7 +77,7 @@ class TopicIds:
 
     def write(self, quarantines: Sequence[Quarantine]) -> None:
         """Write the ids that are known. What stood in a file is kept in the first of these that has room."""
-        for name, topic_id in self._wanted.items():
+        for name, topic_id in self.wanted.items():
             if name in self._garbled:
                 self._keep(name, quarantines)
             file = self._file(name)

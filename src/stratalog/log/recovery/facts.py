@@ -56,6 +56,7 @@ class FindingKind(Enum):
     UNFINISHED_SWAP = "segments that were about to be replaced"
     SPLIT_SEGMENT = "offsets too far from their segment's base"
     DAMAGE_BELOW_RECOVERY_POINT = "damage in a part of the log that counts as flushed"
+    TORN_END = "a log that was closed cleanly, and goes on after its last whole batch"
     BELOW_LOG_START = "a log that ends before its start"
     GAP = "readable batches after damage, without those in between"
     STUCK_READERS = "a transaction that began before a gap, and that no marker ends"

@@ -232,6 +232,17 @@ class _Surveyor:
                 )
             )
             return None
+        end = start if last is None else last.position + last.size
+        if end < files.log.size:
+            self._findings.append(
+                Finding(
+                    kind=FindingKind.TORN_END,
+                    file=files.log_name,
+                    words=f"Its last whole batch ends at byte {end}; {files.log.size - end} bytes follow.",
+                    consequence="They are cut off. A broker would append after them, and no reader would get "
+                    "past them.",
+                )
+            )
         return files.base_offset if last is None else last.last_offset + 1
 
     def _last_indexed_position(self, files: FoundSegment, check: IndexCheck) -> int:

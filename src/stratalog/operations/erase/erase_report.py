@@ -77,13 +77,12 @@ class ErasureReport(ChangeReport):
         return sum(bool(partition.refusal or partition.error) for partition in self.partitions)
 
     def tables(self) -> list[Table]:
-        before = [] if self.recovery is None else self.recovery.tables()
         erased = Table(
             title=f"Erased records{PLANNED[self.is_plan]}",
             columns=["!file", "what", ">records", ">before", ">after"],
             rows=[_row(file) for partition in self.partitions for file in partition.files],
         )
-        return [*before, erased]
+        return self.tables_with(erased)
 
     def words(self) -> list[str]:
         before = [] if self.recovery is None else self.recovery.words()
