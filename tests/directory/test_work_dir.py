@@ -88,6 +88,27 @@ def tear(directory: Path) -> bytes:
     return tail
 
 
+def test_a_dry_run_did_not_foresee_a_full_disk(killed: Path, small: Path) -> None:
+    fill(small)
+    before = files_of(killed)
+
+    planned = recover(killed, dry_run=True)
+    assert files_of(killed) == before
+    done = recover(killed)
+
+    for report in (planned, done):
+        assert report.outcome is Outcome.FAILED
+        assert report.error is not None
+        assert "`stratalog recover --work-dir DIR` copes with a full disk." in report.error
+
+
+def test_a_dry_run_of_a_disk_with_room_fails_no_more_than_the_run(killed: Path) -> None:
+    tear(killed)
+
+    assert recover(killed, dry_run=True).outcome is Outcome.PLANNED
+    assert recover(killed).outcome is Outcome.RECOVERED
+
+
 def test_a_full_disk_is_recovered_with_a_work_dir_as_any_other(
     killed: Path, small: Path, work: Path, tmp_path: Path
 ) -> None:

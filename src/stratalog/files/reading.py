@@ -150,7 +150,9 @@ class DiskReader:
         name = os.fspath(path)
         with Refusing("get the free space of", name):
             found = os.statvfs(name)
-        return found.f_bavail * found.f_frsize
+        # Root may use the blocks that a file system keeps back from others.
+        blocks = found.f_bfree if os.geteuid() == 0 else found.f_bavail
+        return blocks * found.f_frsize
 
     def may_create_in(self, path: Path) -> bool:
         """Whether this user can create files in a directory; False where there is none."""

@@ -7,6 +7,7 @@ progress            the stages, as progress names them
 recover             `recover_directories`: locks, surveys, scans, plans, ends
 rehearsal           what a recovery would leave, for a dry run of what comes after it
 result              what a recovery returns, as values and as JSON
+room                is there room for what a plan writes, for a dry run
 shutdown_epoch      which epoch the clean-shutdown files may carry
 tasks               the surveys and scans, as pure functions of tasks
 topic_ids           topic ids that are missing, garbled or not what the cluster says

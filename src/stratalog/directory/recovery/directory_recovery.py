@@ -29,6 +29,7 @@ from stratalog.directory.meta_properties import MetaProperties, read_meta_proper
 from stratalog.directory.owners import check_owners, current_groups
 from stratalog.directory.pending_write import finish_pending_write
 from stratalog.directory.recovery.result import DirectoryReport, Outcome, PartitionReport
+from stratalog.directory.recovery.room import FULL, HINT, Room
 from stratalog.directory.recovery.topic_ids import TopicIds
 from stratalog.directory.write_journal import has_pending_write
 from stratalog.errors import CorruptCheckpointError, DiskError
@@ -59,6 +60,7 @@ class DirectoryRecovery:
         self.log_start_offsets: dict[TopicPartition, int] = {}
         self.problems: list[Problem] = []
         self.partitions: dict[str, PartitionReport] = {}
+        self.room: Room | None = None  # on its device, for a dry run
         self.clean_ends: dict[PartitionEntry, int] = {}  # of logs that are left alone
         self._disk = disk
         self._dry_run = dry_run
@@ -68,7 +70,8 @@ class DirectoryRecovery:
 
     def fail(self, error: Exception) -> None:
         if self.error is None:
-            self.error = str(error)
+            is_full = isinstance(error, DiskError) and error.errno in FULL and HINT not in str(error)
+            self.error = f"{error} {HINT}" if is_full else str(error)
 
     def check_kind(self) -> None:
         """NotALogDirectoryError, which concerns all directories of the node, if it is something else."""
@@ -167,6 +170,8 @@ class DirectoryRecovery:
         ends = {found.topic_partition: found for _, found in sorted(self.partitions.items(), reverse=True)}
         is_short = self._find_short_logs(ends)
         if self._dry_run:
+            if self.room is not None:
+                self.room.write(1)  # checkpoints and the clean-shutdown file are small
             return
         self.locks.check()
         if is_short:

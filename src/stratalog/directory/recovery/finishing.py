@@ -121,22 +121,25 @@ class Finisher:
         if not self._dry_run:
             plan = self._apply(work, plan)
         else:
-            self._check_room(work.directory, plan)
+            keeps_here = self._check_room(work.directory, plan)
+            if work.directory.room is not None:
+                work.directory.room.take(plan.steps, keeps_here=keeps_here)
             if self._on_plan is not None:
                 self._on_plan(plan)
         work.directory.partitions[work.entry.name] = _report(work, plan)
         work.is_finished = True
 
-    def _check_room(self, directory: DirectoryRecovery, plan: RecoveryPlan) -> None:
+    def _check_room(self, directory: DirectoryRecovery, plan: RecoveryPlan) -> bool:
         """QuarantineFullError if a run would not find room for what this plan cuts off.
 
+        Returns whether it is kept on the device of the log directory.
         On the same device what is kept takes the room of what is cut off right after; elsewhere it adds up.
         """
         places = self._quarantines_of(directory)
         for number, place in enumerate(places, 1):
             ranges = ranges_to_keep(self._disk, plan.directory, plan.steps, place)
             if ranges is None:
-                return
+                return False
             is_elsewhere = not self._disk.is_same_device(plan.directory, place.directory)
             before = self._planned.setdefault(place.directory, []) if is_elsewhere else []
             try:
@@ -147,7 +150,8 @@ class Finisher:
                     raise
             else:
                 before += ranges
-                return
+                return not is_elsewhere
+        return False
 
     def _apply(self, work: PartitionRecovery, plan: RecoveryPlan) -> RecoveryPlan:
         """Do what is planned; returns the plan with the places of what was cut off."""

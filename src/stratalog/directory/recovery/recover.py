@@ -30,6 +30,7 @@ from stratalog.directory.recovery.directory_recovery import DirectoryRecovery
 from stratalog.directory.recovery.finishing import Finisher, PartitionRecovery
 from stratalog.directory.recovery.progress import Phase
 from stratalog.directory.recovery.result import PartitionReport, RecoveryReport
+from stratalog.directory.recovery.room import Room
 from stratalog.directory.recovery.shutdown_epoch import (
     epoch_of_the_killed_run,
     may_stand_beside_an_epoch,
@@ -182,6 +183,8 @@ class _Recovery:
                     self._guarded(directory, finish_pending_move, self._disk, directory.path, locked_paths)
         for directory in self._alive():
             self._guarded(directory, directory.look)
+            if self._options.dry_run and self._options.work_dir is None and not directory.is_left_alone:
+                directory.room = Room(directory.path, self._disk.free_size(directory.path))
         everywhere = [(found.path, entry) for found in self._alive() for entry in found.layout.partitions]
         for path, other in find_aliases(self._disk, everywhere).items():
             owner = self._owner_of(path)

@@ -1,0 +1,58 @@
+"""Is there room for what a plan writes? A dry run says so before the run fails on a full disk.
+
+New files are written before the old ones go, and cuts of logs free what they cut. An index frees nothing: it
+is preallocated, and may have no blocks behind its zeros. Blocks are not counted otherwise: where only some
+bytes are missing, the run may fail all the same.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterable
+
+from stratalog.errors import DiskError
+from stratalog.files.names import FileKind
+from stratalog.log.recovery.facts import FileFact
+from stratalog.log.recovery.steps import CopyRanges, Delete, KeepRange, Step, Truncate, WriteFile
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+HINT = "`stratalog recover --work-dir DIR` copes with a full disk."
+
+
+class Room:
+    """What is free on the device of one log directory, while plans for it come in."""
+
+    def __init__(self, directory: str, free: int) -> None:
+        self._directory = directory
+        self._free = free
+
+    def take(self, steps: Iterable[Step], *, keeps_here: bool) -> None:
+        """DiskError if a step does not fit; `keeps_here`: quarantine is on the same device."""
+        for step in steps:
+            match step:
+                case WriteFile():
+                    self.write(len(step.data))
+                    self._free += 0 if step.file is None else min(step.file.size, len(step.data))
+                case CopyRanges():
+                    self.write(sum(size for _, size in step.ranges))
+                case KeepRange() if keeps_here:
+                    self._free -= step.size  # that it fits was seen before
+                case Truncate() if _is_log(step.file):
+                    self._free += step.file.size - step.size
+                case Delete() if _is_log(step.file):
+                    self._free += step.file.size
+
+    def write(self, size: int) -> None:
+        """DiskError unless a new file of this size fits."""
+        if size > self._free:
+            raise DiskError(
+                self._directory,
+                f"{size} bytes are to be written to a new file, and {max(0, self._free)} are free here. Free "
+                f"some space; or {HINT}",
+                errno.ENOSPC,
+            )
+        self._free -= size
+
+
+def _is_log(file: FileFact) -> bool:
+    return FileKind.LOG.value in file.name  # whatever state its suffix says
