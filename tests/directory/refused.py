@@ -16,6 +16,7 @@ from stratalog.directory.startup_refusals import RefusalKind
 
 META = "meta.properties"
 ID = "rolled-0/partition.metadata"
+ACTIVE = "rolled-0/00000000000000000072.log"
 EPOCHS = "rolled-0/leader-epoch-checkpoint"
 WAITING = "short-lived-0.16d0e42cb57747578f152795418c656f-delete"
 OTHER_ID = "reGNe0_MHPkN7msm8w9sjg"  # of another broker's directory
@@ -65,6 +66,23 @@ def copy(name: str, target: str) -> Make:
 
 def remove(name: str) -> Make:
     return lambda directory: (directory / name).unlink()
+
+
+def last_batch(at: int, data: bytes) -> Make:
+    """Write over the last batch of a log from one of its bytes on."""
+
+    def make(directory: Path) -> None:
+        log = bytearray((directory / ACTIVE).read_bytes())
+        position = following = 0
+        while following < len(log):
+            position, following = (
+                following,
+                following + 12 + int.from_bytes(log[following + 8 : following + 12]),
+            )
+        log[position + at : position + at + len(data)] = data
+        (directory / ACTIVE).write_bytes(log)
+
+    return make
 
 
 def _meta(make: Make) -> Change:
@@ -131,6 +149,15 @@ REFUSED: dict[str, Change] = {
     },
     "a file foo.log in what waits to be deleted": _name(f"{WAITING}/foo.log"),
     "a file foo.log in the cluster's metadata": _name("__cluster_metadata-0/foo.log"),
+    "meta.properties of version 0 without broker.id": _meta(edit(META, "version=1", "version=0")),
+    **{
+        f"bootstrap.checkpoint {how}": Change(
+            RefusalKind.BOOTSTRAP, "bootstrap.checkpoint", write("bootstrap.checkpoint", data)
+        )
+        for how, data in (("empty", b""), ("zeroed", bytes(100)), ("of noise", b"noise " * 20))
+    },
+    "the last batch zeroed": Change(RefusalKind.LOG_END, ACTIVE, last_batch(0, bytes(200))),
+    "the length of the last batch 5": Change(RefusalKind.LOG_END, ACTIVE, last_batch(8, b"\0\0\0\5")),
     "quorum-state empty": Change(
         RefusalKind.QUORUM_STATE,
         "__cluster_metadata-0/quorum-state",
@@ -145,6 +172,10 @@ REFUSED: dict[str, Change] = {
 
 ACCEPTED: dict[str, Make] = {
     "a directory without an id": edit(META, "directory.id=.*\n", ""),
+    "meta.properties of version 0": edit(META, "node.id=1((?s:.*))version=1", r"broker.id=1\1version=0"),
+    "bootstrap.checkpoint missing": remove("bootstrap.checkpoint"),
+    "the magic of the last batch 9": last_batch(16, b"\x09"),
+    "the length of the last batch 1000000": last_batch(8, (1_000_000).to_bytes(4, "big")),
     "a file of any name": write("README", b"x"),
     "a partition without anything": folder("bar-0"),
     **{f"{name} with a word for a number": write(name, b"0\n1\nrolled 0 many\n") for name in CHECKPOINTS},

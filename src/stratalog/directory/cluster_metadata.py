@@ -33,6 +33,7 @@ from stratalog.records.internal_topics import CLUSTER_METADATA
 from stratalog.records.reader import RecordBatch, read_batches
 
 METADATA_DIRECTORY = f"{CLUSTER_METADATA}-0"
+BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
 _TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4  # Kafka: ConfigResource.Type
 _CHUNK_SIZE = 4 << 20
 
@@ -109,6 +110,30 @@ def read_cluster_metadata(disk: DiskReader, partition_directory: Path) -> Cluste
     except (CorruptRecordError, DiskError) as error:
         metadata.problem = str(error)
     return metadata
+
+
+def bootstrap_problem(disk: DiskReader, directory: Path) -> str | None:
+    """Why a broker cannot start with the bootstrap.checkpoint of its metadata.log.dir; None if it can.
+
+    It has the first records of the cluster, and is read at every start, where it is there.
+    Kafka: BootstrapDirectory
+    """
+    path = join_path(os.fspath(directory), BOOTSTRAP_CHECKPOINT)
+    if not disk.exists(path):
+        return None
+    try:
+        messages = [
+            decode_internal(CLUSTER_METADATA, record.key, record.value)
+            for batch in _batches(disk, path)
+            if not batch.is_control
+            for record in batch
+        ]
+    except CorruptRecordError as error:
+        return f"It cannot be read: {error}"
+    features = [found.value for found in messages if found.kind == "FEATURE_LEVEL_RECORD" and found.value]
+    if not any(feature["name"] == "metadata.version" for feature in features):
+        return "It does not say which metadata.version the cluster began with."
+    return None
 
 
 def _segments_from(offset: int, names: list[str]) -> list[int]:

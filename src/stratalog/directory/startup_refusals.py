@@ -1,11 +1,13 @@
 """What would a Kafka 4.3.1 broker refuse to start for?
 
 One function looks at all log directories of a node and lists the reasons, each with what to do about it. It
-reads listings and small files only, changes nothing, and takes no lock. A broker gives up at two places:
+reads listings, small files and the ends of logs only, changes nothing, and takes no lock. A broker gives up
+at two places:
 
 before loading   meta.properties of every directory: missing, garbled, of two nodes or clusters
 while loading    a folder that is not a partition's, a partition twice, a file's name without an offset, a
-                 partition.metadata or leader epochs that are garbled; also in folders marked -delete and
+                 partition.metadata or leader epochs that are garbled, the end of a log that was shut
+                 down cleanly and is damaged there; also in folders marked -delete and
                  -stray, which it loads before it removes or keeps them
 
 Some of these end the process. Others take one log directory offline, which ends the process too if the
@@ -24,7 +26,12 @@ from enum import Enum
 from typing import NamedTuple
 
 from stratalog.directory.checkpoints import DirectoryCheckpoints
-from stratalog.directory.cluster_metadata import METADATA_DIRECTORY
+from stratalog.directory.clean_shutdown import CleanShutdownFile
+from stratalog.directory.cluster_metadata import (
+    BOOTSTRAP_CHECKPOINT,
+    METADATA_DIRECTORY,
+    bootstrap_problem,
+)
 from stratalog.directory.kind import are_brokers
 from stratalog.directory.layout import Layout, classify, find_duplicates
 from stratalog.directory.meta_properties import MetaProperties, directory_id_problem, read_meta_properties
@@ -43,6 +50,7 @@ from stratalog.files.paths import join_path, prefix_of
 from stratalog.files.reading import DiskReader
 from stratalog.limits import INT64_MAX, INT64_MIN
 from stratalog.log.epochs import LeaderEpochFileCache
+from stratalog.log.loader import damage_at_end_of
 from stratalog.log.partition_metadata import PartitionMetadataFile
 
 _QUORUM_STATE = "quorum-state"
@@ -69,6 +77,8 @@ class RefusalKind(Enum):
     PARTITION_METADATA = "partition_metadata"
     FILE_NAME = "file_name"
     QUORUM_STATE = "quorum_state"
+    BOOTSTRAP = "bootstrap"
+    LOG_END = "log_end"
     OWNER = "owner"
     UNREADABLE = "unreadable"
 
@@ -154,7 +164,7 @@ def _of_nodes(
         else:
             if meta is None:
                 missing.append(path)
-            elif meta.is_kraft and (reason := _incomplete(meta)):
+            elif reason := _incomplete(meta):
                 refusal = _bad_meta(path, reason)
             else:
                 known.append((path, meta))
@@ -170,7 +180,9 @@ def _of_nodes(
 
 def _incomplete(meta: MetaProperties) -> str | None:
     if meta.node_id is None:
-        return "It has no node.id."
+        return "It has no node.id." if meta.is_kraft else "It has no broker.id, which version 0 has."
+    if not meta.is_kraft:
+        return None  # of a cluster with ZooKeeper
     if meta.cluster_id is None:
         return "It has no cluster.id."
     return None if meta.directory_id is None else directory_id_problem(meta.directory_id)
@@ -221,13 +233,17 @@ def _of_layout(disk: DiskReader, layout: Layout) -> Iterator[StartupRefusal]:
         )
     yield from _of_checkpoints(disk, directory)
     yield from _of_owners(disk, layout)
+    is_clean = CleanShutdownFile(disk, directory).exists()
     for entry in layout.partitions:
         yield from _of_partition(disk, directory, entry.name)
+        if is_clean:
+            yield from _of_log_end(disk, directory, entry.name)
     for name in (*layout.waiting, *layout.strays):
         for refusal in _of_partition(disk, directory, name):
             yield refusal._replace(remedy=_MOVE_FOLDER)
     if METADATA_DIRECTORY in layout.left_alone:
         yield from _of_quorum_state(disk, directory)
+        yield from _of_bootstrap(disk, directory)
         for refusal in _of_partition(disk, directory, METADATA_DIRECTORY):
             is_movable = refusal.kind is RefusalKind.FILE_NAME
             yield refusal if is_movable else refusal._replace(remedy="Restore it from a backup.")
@@ -289,6 +305,40 @@ def _of_quorum_state(disk: DiskReader, directory: str) -> Iterator[StartupRefusa
             name,
             "It is not JSON.",
             "Restore it from a backup; if this is the cluster's only controller, delete it.",
+        )
+
+
+def _of_bootstrap(disk: DiskReader, directory: str) -> Iterator[StartupRefusal]:
+    try:
+        problem = bootstrap_problem(disk, directory)
+    except DiskError as error:
+        yield _unreadable(directory, BOOTSTRAP_CHECKPOINT, error)
+        return
+    if problem is not None:
+        yield StartupRefusal(
+            RefusalKind.BOOTSTRAP,
+            directory,
+            BOOTSTRAP_CHECKPOINT,
+            problem,
+            "Restore it from a backup; or delete it: a cluster that has begun needs it no more.",
+        )
+
+
+def _of_log_end(disk: DiskReader, directory: str, name: str) -> Iterator[StartupRefusal]:
+    """Damage at the end of a log whose directory was shut down cleanly: otherwise a broker recovers it."""
+    try:
+        found = damage_at_end_of(disk, join_path(directory, name))
+    except DiskError as error:
+        yield _unreadable(directory, name, error)
+        return
+    if found is not None:
+        file, damage = found
+        yield StartupRefusal(
+            RefusalKind.LOG_END,
+            directory,
+            join_path(name, file),
+            f"The end of the log cannot be read: {damage}",
+            "Run `stratalog recover --all`, which cuts the log there and keeps what it cuts off.",
         )
 
 

@@ -13,11 +13,9 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from stratalog.clock import Clock
+from stratalog.clock import Clock, system_clock
 from stratalog.config import LogConfig
-from stratalog.errors import (
-    NeedsRecoveryError,
-)
+from stratalog.errors import CorruptRecordError, NeedsRecoveryError
 from stratalog.files.disk import Disk
 from stratalog.files.names import (
     LAST_DIGITS,
@@ -35,7 +33,7 @@ from stratalog.log.folder import LogFolder
 from stratalog.log.guard import LogGuard
 from stratalog.log.kept_marks import KeptMarks
 from stratalog.log.log import Log
-from stratalog.log.log_end import clean_end
+from stratalog.log.log_end import clean_end, damage_at_end
 from stratalog.log.marks import LogMarks
 from stratalog.log.offsets import OffsetMetadata
 from stratalog.log.parts import LogParts
@@ -146,6 +144,26 @@ def check_loadable(disk: DiskReader, clock: Clock, directory: str, config: LogCo
         finally:
             segments.active.close_handlers()
     read_epochs(disk, join_path(directory, LEADER_EPOCH_CHECKPOINT))
+
+
+def damage_at_end_of(disk: DiskReader, directory: str) -> tuple[str, CorruptRecordError] | None:
+    """The newest .log of a partition, and what stops a broker there after a clean shutdown; None: nothing.
+
+    Where the offset index is missing a broker recovers the segment, and cuts it there.
+    """
+    names = disk.list_sizes(directory, _LOG)
+    bases = [name[:20] for name in names if name[20:] == _LOG and name[:20].isdecimal()]
+    if not bases or f"{max(bases)}{FileKind.OFFSET_INDEX.value}" not in names:
+        return None
+    file = f"{max(bases)}{_LOG}"
+    active = LogSegment.open(
+        disk, directory, int(max(bases)), LogConfig(), system_clock, size=names[file], has_index=True
+    )
+    try:
+        error = damage_at_end(active)
+    finally:
+        active.close_handlers()
+    return None if error is None else (file, error)
 
 
 def list_partition(files: Mapping[str, int], directory: str) -> Listing:

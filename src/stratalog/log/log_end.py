@@ -26,6 +26,7 @@ from stratalog.errors import CorruptIndexError, CorruptRecordError, CorruptSnaps
 from stratalog.files.reading import DiskReader
 from stratalog.limits import INT64_MAX
 from stratalog.log.offsets import OffsetMetadata
+from stratalog.records.batch import LOG_OVERHEAD
 from stratalog.records.kernels.index import LAST
 from stratalog.records.kernels.memory import byte_array
 from stratalog.records.walk import WalkStop, explain_stop, walk_batches
@@ -35,6 +36,8 @@ from stratalog.segment.segment import LogSegment
 
 logger = logging.getLogger(__name__)
 
+_LENGTH_AT = 8
+_SMALLEST_LENGTH = 14  # of a message of format 0. Kafka: LegacyRecord.RECORD_OVERHEAD_V0
 _EXPLAINED_SIZE = 1 << 16  # of what is no batch, to say why not
 _ZEROS_SIZE = 1 << 20  # of what is read at once to see whether it is zeros
 
@@ -183,6 +186,22 @@ def clean_end(active: LogSegment) -> int:
             f"for {active.size - end} bytes",
         )
     return active.base_offset if last is None else last.last_offset + 1
+
+
+def damage_at_end(active: LogSegment) -> CorruptRecordError | None:
+    """What stops a broker that loads a log after a clean shutdown; None if it starts.
+
+    It walks by lengths, from the last entry of the newest index on, and dies of one that no batch has. A half
+    batch, a wrong checksum or a magic that it does not know does not stop it. Kafka: FileLogInputStream
+    """
+    try:
+        find_batch(active.read_into, last_indexed(active), active.size, LAST, 0, path=active.log_path)
+    except CorruptRecordError as error:
+        header = aligned_buffer(LOG_OVERHEAD)
+        active.read_into(header, error.position)
+        length = int.from_bytes(header[_LENGTH_AT:].tobytes(), "big", signed=True)
+        return error if length < _SMALLEST_LENGTH else None
+    return None
 
 
 def last_indexed(segment: LogSegment) -> int:

@@ -203,7 +203,7 @@ def _will_be_repaired(refusal: StartupRefusal, directory: DirectoryReport) -> bo
     """Whether a run does away with what this dry run has found."""
     if directory.outcome is not Outcome.PLANNED:
         return False
-    if refusal.kind is RefusalKind.CHECKPOINT:
+    if refusal.kind in (RefusalKind.CHECKPOINT, RefusalKind.LOG_END):
         return True
     partition = parent_path(refusal.name)
     if refusal.kind is RefusalKind.LEADER_EPOCHS:
