@@ -407,7 +407,7 @@ def test_what_a_failed_cleaner_has_left_beside_a_marker_is_ended_first(
 
     assert run(planted, "--key", "0") == 0
 
-    assert "t-0: a replacement of segments was cut short, and was ended first" in capsys.readouterr().err
+    assert "t-0: a replacement of segments was cut short, and is ended first" in capsys.readouterr().err
     assert json.loads((planted.data / MARKER).read_text())["brokerEpoch"] == EPOCH
     assert occurs(planted, b"0006") == []
     before = planted.contents()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from stratalog.clock import Clock
 from stratalog.config import LogConfig
+from stratalog.directory.checkpoints import DirectoryCheckpoints
 from stratalog.directory.log_directory import LogDirectory
 from stratalog.errors import InvalidNameError, NeedsRecoveryError
 from stratalog.files.disk import Disk
@@ -33,12 +34,17 @@ def finish_replacements(
     disk: Disk, clock: Clock, directory: LogDirectory, name: str, config: LogConfig
 ) -> bool:
     """Finish or undo what was cut short in a partition's directory; whether there was something."""
-    path = join_path(directory.path, name)
-    is_loaded = parse_partition_directory(name).state in _LOADED
-    if not is_loaded or not disk.exists(path) or not _is_unfinished(disk, path):
+    if not is_unfinished(disk, directory.path, name):
         return False
     repair_partition(disk, clock, directory, name, config, may_cut=False)
     return True
+
+
+def is_unfinished(disk: DiskReader, directory: str, name: str) -> bool:
+    """Whether a replacement of segments was cut short in a partition's directory."""
+    path = join_path(directory, name)
+    is_loaded = parse_partition_directory(name).state in _LOADED
+    return is_loaded and disk.exists(path) and _has_unfinished(disk, path)
 
 
 def repair_partition(
@@ -80,25 +86,25 @@ def repair_partition(
     )
 
 
-def check_repair(
-    disk: DiskReader, clock: Clock, directory: str, name: str, config: LogConfig, *, log_start_offset: int
-) -> None:
-    """NeedsRecoveryError if `repair_partition` would refuse, without `may_cut`. Changes nothing."""
+def plan_repair(disk: DiskReader, clock: Clock, directory: str, name: str, config: LogConfig) -> RecoveryPlan:
+    """What `repair_partition` would do, without `may_cut`; NeedsRecoveryError if it would refuse."""
     from stratalog.log.recovery.run import plan_scanned
     from stratalog.log.recovery.survey import survey_partition
     from stratalog.log.recovery.task import run_scan
 
+    key = parse_partition_directory(name).topic_partition
     survey = survey_partition(
         disk,
         join_path(directory, name),
-        topic_partition=parse_partition_directory(name).topic_partition,
+        topic_partition=key,
         config=config,
-        log_start_offset=log_start_offset,
+        log_start_offset=max(0, DirectoryCheckpoints(disk, directory).log_start_offsets.read().get(key, 0)),
         now_ms=clock(),
         options=_AS_CLOSED,
     )
     plan = plan_scanned(disk, survey, {task.name: run_scan(disk, task) for task in survey.scans})
     _check(plan, directory, may_cut=False)
+    return plan
 
 
 def _check(plan: RecoveryPlan, directory: str, *, may_cut: bool) -> None:
@@ -115,7 +121,7 @@ def _check(plan: RecoveryPlan, directory: str, *, may_cut: bool) -> None:
     raise NeedsRecoveryError(plan.directory, finding, f"Run `stratalog recover --all {directory}` first.")
 
 
-def _is_unfinished(disk: DiskReader, directory: str) -> bool:
+def _has_unfinished(disk: DiskReader, directory: str) -> bool:
     for entry in disk.list_directory(directory):
         try:
             file = parse_segment_file(entry.name)

@@ -24,7 +24,7 @@ from stratalog.directory.layout import classify
 from stratalog.directory.locking import MakeLock
 from stratalog.directory.log_directory import LogDirectory
 from stratalog.directory.partitions import FoundPartition
-from stratalog.directory.repairing import check_repair, repair_partition
+from stratalog.directory.repairing import plan_repair, repair_partition
 from stratalog.directory.session import Session, Unclean
 from stratalog.engine.progress import OnProgress
 from stratalog.engine.threads import ThreadEngine
@@ -210,10 +210,7 @@ class Maintenance:
             try:
                 check_loadable(disk, self.clock, path, partition.config)
             except NeedsRecoveryError:
-                start = partition.view.log_start_offset
-                check_repair(
-                    disk, self.clock, directory, partition.name, partition.config, log_start_offset=start
-                )
+                plan_repair(disk, self.clock, directory, partition.name, partition.config)
                 read_epochs(disk, join_path(path, LEADER_EPOCH_CHECKPOINT))
         except CorruptCheckpointError as error:
             return f"{error} Run `stratalog recover --all {directory}` first, which rewrites it."

@@ -13,7 +13,7 @@ from stratalog.clock import Clock
 from stratalog.directory.known_topics import KnownTopics
 from stratalog.directory.layout import PartitionEntry
 from stratalog.directory.log_directory import LogDirectory
-from stratalog.directory.repairing import finish_replacements
+from stratalog.directory.repairing import finish_replacements, is_unfinished, plan_repair
 from stratalog.directory.session import Session
 from stratalog.errors import InvalidNameError, StratalogError
 from stratalog.files.disk import Disk
@@ -31,10 +31,13 @@ from stratalog.log.cleaning.erase_audit import Audit, AuditLine
 from stratalog.log.cleaning.erase_partition import PartitionFiles
 from stratalog.log.cleaning.erase_quarantine import find_kept
 from stratalog.log.cleaning.erase_selection import Matcher, Selection
+from stratalog.log.recovery.plan import RecoveryPlan
 from stratalog.log.recovery.quarantine import Quarantine
 from stratalog.operations.erase.erase_checks import check_staged, unknown_files
 from stratalog.operations.erase.erase_report import DirectoryErasure, ErasedFile, PartitionErasure
 from stratalog.operations.read_progress import ReadProgress, logs_size
+
+ENDED_FIRST = "{}: a replacement of segments was cut short, and is ended first."
 
 
 class Looked(NamedTuple):
@@ -108,7 +111,16 @@ class DirectoryEraser:
                 continue
             if finish_replacements(self._disk, self._clock, directory, name, config):
                 self._is_changed = True
-                self.notes.append(f"{name}: a replacement of segments was cut short, and was ended first.")
+                self.notes.append(ENDED_FIRST.format(name))
+
+    def plan_replacements(self) -> list[RecoveryPlan]:
+        """What `finish_replacements` would do, for a dry run; NeedsRecoveryError where it would refuse."""
+        plans = []
+        for name in self.names:
+            config = self._known.of(parse_partition_directory(name).topic_partition.topic)
+            if not config.remote_storage_enable and is_unfinished(self._disk, self.path, name):
+                plans.append(plan_repair(self._disk, self._clock, self.path, name, config))
+        return plans
 
     def look(self, disk: DiskReader, name: str, searching: Matcher) -> Looked:
         """Find everything that is to go of one partition; an error is told of it. Any thread may do it.

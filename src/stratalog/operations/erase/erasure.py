@@ -29,9 +29,11 @@ from stratalog.engine.threads import ThreadEngine
 from stratalog.errors import PolicyViolationError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock
+from stratalog.files.paths import last_name
+from stratalog.files.planned import PlannedDisk
 from stratalog.files.reading import DiskReader
 from stratalog.log.cleaning.erase_selection import Matcher, Selection
-from stratalog.operations.erase.erase_directory import DirectoryEraser, Looked
+from stratalog.operations.erase.erase_directory import ENDED_FIRST, DirectoryEraser, Looked
 from stratalog.operations.erase.erase_report import ErasureReport
 from stratalog.operations.opening import Opened, Opening
 from stratalog.operations.read_progress import ReadProgress, nobody
@@ -94,26 +96,16 @@ class Erasure:
                 locks = Locks(place, self.make_lock)
                 held.callback(locks.release)
                 locks.take()
+            ended: list[str] = []
+            if self.dry_run:
+                opened = fixed._with_replacements_ended(opened, held, ended)
             report = fixed._in_all(opened, on_progress)
+            report = replace(report, notes=(*ended, *report.notes))
             return replace(report, refusals=opening.refusals(opened))
 
     def _in_all(self, opened: Opened, on_progress: OnProgress) -> ErasureReport:
         paths, session = opened.paths, opened.session
-        known = KnownTopics(opened.disk, paths, self.sources)
-        places = self._places(paths)  # looked through with the first directory, whose audit tells of them
-        looking = [
-            DirectoryEraser(
-                path,
-                [path, *(places if path == paths[0] else [])],
-                names=self.names,
-                selection=self.selection,
-                known=known,
-                disk=opened.disk,
-                clock=self.clock,
-                rewritten=opened.rewritten,
-            )
-            for path in paths
-        ]
+        looking = self._erasers(opened)
         for name in self.names:
             topics = {topic for each in looking for topic in each.topics_of(name)}
             if not topics:
@@ -148,6 +140,40 @@ class Erasure:
             recovery=opened.recovery,
             is_plan=self.dry_run,
         )
+
+    def _erasers(self, opened: Opened) -> list[DirectoryEraser]:
+        paths = opened.paths
+        known = KnownTopics(opened.disk, paths, self.sources)
+        places = self._places(paths)  # looked through with the first directory, whose audit tells of them
+        return [
+            DirectoryEraser(
+                path,
+                [path, *(places if path == paths[0] else [])],
+                names=self.names,
+                selection=self.selection,
+                known=known,
+                disk=opened.disk,
+                clock=self.clock,
+                rewritten=opened.rewritten,
+            )
+            for path in paths
+        ]
+
+    def _with_replacements_ended(self, opened: Opened, held: ExitStack, notes: list[str]) -> Opened:
+        """What a dry run looks at: a run first ends the replacements of segments that were cut short."""
+        plans = [plan for each in self._erasers(opened) for plan in each.plan_replacements()]
+        if not plans:
+            return opened
+        from stratalog.directory.recovery.rehearsal import RecoveryRehearsal, rehearsing_recovery
+
+        if isinstance(opened.disk, PlannedDisk):
+            rehearsal = RecoveryRehearsal(opened.disk)
+        else:
+            rehearsal = held.enter_context(rehearsing_recovery())
+        for plan in plans:
+            rehearsal.add(plan)
+            notes.append(ENDED_FIRST.format(last_name(plan.directory)))
+        return replace(opened, disk=rehearsal.disk, rewritten={**opened.rewritten, **rehearsal.rewritten})
 
     def _look(self, looking: Sequence[DirectoryEraser], disk: DiskReader, on_progress: OnProgress) -> None:
         """Look through every partition, with as many readers for each device as it can use."""
