@@ -25,7 +25,10 @@ POINTS = "/data/recovery-point-offset-checkpoint"
 class NoLock(DirectoryLock):
     """The lock of a simulated disk, which nobody else has."""
 
-    def acquire(self) -> None:
+    def acquire(self, *, is_trial: bool = False) -> None:
+        pass
+
+    def confirm(self) -> None:
         pass
 
     def check(self) -> None:
