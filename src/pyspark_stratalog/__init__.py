@@ -1,12 +1,13 @@
 """Where Spark looks for data sources: any top-level `pyspark_*` module with a `DefaultSource`.
 
-It makes `format("stratalog")` known to every session without registering it. Spark imports this wherever it
-plans, and one such module that fails hides all sources found this way: so it imports little and never fails.
+It makes `format("stratalog")` known to every session without registering it. Spark imports this module in
+every process that plans. If the import of one such module fails, Spark sees no source of this kind at all, so
+this module imports little and never fails.
 """
 
 try:
     from stratalog.spark.source import StratalogSource as DefaultSource
-except ImportError:  # a pyspark without Python data sources, or none
+except ImportError:  # pyspark is missing, or too old for Python data sources
     __all__: list[str] = []
 else:
     __all__ = ["DefaultSource"]

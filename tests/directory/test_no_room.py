@@ -148,7 +148,7 @@ def test_a_read_only_opening_says_what_it_hides(tmp_path: Path, caplog: pytest.L
 
     assert hidden is not None
     assert (hidden.path, hidden.position, hidden.hidden_size) == (str(file), size - len(TORN), len(TORN))
-    assert hidden.reason == f"the last batch is cut off: {len(TORN)} bytes are left of it."
+    assert hidden.reason == f"the last batch is cut off: only {len(TORN)} bytes of it are there."
     assert str(hidden) in caplog.text
     assert file.stat().st_size == size
 

@@ -229,5 +229,5 @@ def test_old_messages_are_not_changed_in_place(magic: int) -> None:
     data = bytearray(100)
     data[16] = magic
 
-    with pytest.raises(InvalidBatchError, match="only v2"):
+    with pytest.raises(InvalidBatchError, match="only batches of magic 2"):
         set_base_offset(data, 1)

@@ -117,8 +117,8 @@ def test_a_higher_level_compresses_further() -> None:
         ([Record(-1)], "0 or more"),
         ([Record(0, -2)], "-2 is negative"),
         ([Record(0), Record(2**31)], "do not fit one batch"),
-        ([Record(2**63)], "does not fit 64 bits"),
-        ([Record(0, 2**63)], "does not fit 64 bits"),
+        ([Record(2**63)], "does not fit in 64 bits"),
+        ([Record(0, 2**63)], "does not fit in 64 bits"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -332,5 +332,5 @@ def test_a_record_too_far_from_the_base_offset_is_refused() -> None:
     ids=["a number as value", "a word as time", "text as headers"],
 )
 def test_columns_of_other_types_are_refused_with_their_types(columns: dict[str, list[object]]) -> None:
-    with pytest.raises(InvalidBatchError, match="columns of these types are no records"):
+    with pytest.raises(InvalidBatchError, match="records cannot be made of columns of these types"):
         list(build_batches(pa.table(columns)))

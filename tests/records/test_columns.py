@@ -85,7 +85,7 @@ def test_the_columns_are_those_of_sparks_kafka_source() -> None:
 
 
 def test_an_unknown_column_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(UsageError, match=r"unknown columns colour; there are key, value, topic"):
+    with pytest.raises(UsageError, match=r"unknown columns colour; the columns are key, value, topic"):
         ColumnReader(columns=["key", "colour"])
 
 

@@ -74,7 +74,7 @@ def test_streams_are_written_as_kafka_writes_them() -> None:
 
 @pytest.mark.parametrize("codec", [5, 6, 7])
 def test_a_codec_without_meaning_is_refused(codec: int) -> None:
-    with pytest.raises(UnsupportedCompressionTypeError, match=f"codec {codec} "):
+    with pytest.raises(UnsupportedCompressionTypeError, match=f"codec {codec};"):
         decompress_into(codec, memoryview(b"x"), Scratch(), limit=MIB)
     with pytest.raises(UnsupportedCompressionTypeError):
         Codec.from_attributes(0x38 | codec)

@@ -127,8 +127,8 @@ ENTRY = naive.encode_message(INSIDE[0], magic=1)
     ("data", "reason"),
     [
         (wrapper(b"", offset=3), "no whole message"),
-        (wrapper(bytes(40), offset=3), "no message"),
-        (wrapper(ENTRY, offset=9), "has offset 9, its last inner one 10"),
+        (wrapper(bytes(40), offset=3), "not a message"),
+        (wrapper(ENTRY, offset=9), "has offset 9, but its last inner message has 10"),
         (wrapper(wrapper(ENTRY, offset=10), offset=10), "compressed itself"),
         (naive.encode_message(naive.Record(0, 5, b"k", None), magic=1, attributes=1), "without a value"),
     ],
@@ -158,7 +158,7 @@ def test_sizes_that_reach_behind_the_message_are_refused(read: Callable[[bytes],
     body = bytes([1, 0]) + bytes(8) + (5).to_bytes(4, "big") + b"key" + bytes(4)
     data = bytes(8) + (4 + len(body)).to_bytes(4, "big") + naive.crc32(body).to_bytes(4, "big") + body
 
-    with pytest.raises(InvalidRecordError, match="reaches behind its end"):
+    with pytest.raises(InvalidRecordError, match="reaches past its end"):
         read(data)
 
 

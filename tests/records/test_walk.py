@@ -75,7 +75,7 @@ def test_a_range_outside_the_buffer_is_refused(start: int, end: int) -> None:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (golden.TWO_RECORDS[:-1], "the last batch is cut off: 96 bytes are left"),
+        (golden.TWO_RECORDS[:-1], "the last batch is cut off: only 96 bytes of it are there"),
         (golden.TWO_RECORDS[:16] + b"\x05" + golden.TWO_RECORDS[17:], "magic is 5"),
         (bytes(50), "zeros where a batch should start, 50 bytes before the end"),
         (b"\0" * 11 + b"\x30" + bytes(4) + b"\2" + bytes(60), "magic 2 cannot have the length 48"),

@@ -51,7 +51,7 @@ def test_damage_between_batches_is_told_with_its_place(segment: LogSegment) -> N
 
     assert (caught.value.position, caught.value.path) == (at, segment.log_path)
     Disk().write_at(segment.log_path, bytes(20), at)
-    with pytest.raises(CorruptRecordError, match="length 0 that stands here"):
+    with pytest.raises(CorruptRecordError, match="length 0 that its header says"):
         list(segment.batches())
     with pytest.raises(CorruptRecordError):
         segment.translate_offset(41)

@@ -158,7 +158,7 @@ def test_a_torn_last_batch_is_not_believed(tmp_path: Path, kept: int) -> None:
     found = scan_of(tmp_path, good, records(1, "there")[:kept])
 
     assert (found.stop, found.valid_size, found.next_offset) == (ScanStop.TORN_TAIL, len(good), 1)
-    assert found.reason == f"the last batch is cut off: {kept} bytes are left of it."
+    assert found.reason == f"the last batch is cut off: only {kept} bytes of it are there."
 
 
 @pytest.mark.parametrize(

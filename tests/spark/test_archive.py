@@ -72,7 +72,7 @@ def test_a_rehearsal_that_fails_is_told_and_leaves_nothing(tmp_path: Path) -> No
     java.chmod(0o755)
     environ = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "JAVA_HOME": str(java.parent.parent)}
 
-    with pytest.raises(StratalogError, match="could not be kept"):
+    with pytest.raises(StratalogError, match="could not be written"):
         write_archive(environ)
 
     assert list((tmp_path / "stratalog" / "spark").iterdir()) == []

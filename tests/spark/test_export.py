@@ -188,8 +188,8 @@ def test_avro_values_become_columns(spark: SparkSession, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        ({"value": "utf-8"}, "there are binary, utf8, json, avro, confluent-avro"),
-        ({"decode": "consumer_offsets"}, "decode works only for a batch read"),
+        ({"value": "utf-8"}, "use one of binary, utf8, json, avro, confluent-avro"),
+        ({"decode": "consumer_offsets"}, "decode cannot be exported"),
         ({"writer_options": {"a": "b"}}, "writer options are for Spark's writers"),
         ({"codec": "brotli9"}, "not a supported Parquet codec"),
         ({"topics": "none"}, "subscribe names none"),

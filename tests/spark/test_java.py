@@ -82,7 +82,7 @@ def test_without_any_java_the_error_says_what_was_found_and_what_to_do(
         MissingDependencyError, match=r"JAVA_HOME has Java 11.*pip install 'stratalog\[java\]'"
     ):
         java_variables({"JAVA_HOME": str(old), "PATH": ""})
-    with pytest.raises(MissingDependencyError, match="none was found"):
+    with pytest.raises(MissingDependencyError, match="JAVA_HOME and PATH have none"):
         java_variables({"PATH": ""})
 
 

@@ -69,7 +69,7 @@ def test_an_older_pyspark_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, ol
     monkeypatch.setattr(importlib.metadata, "version", lambda _name: old)
 
     with pytest.raises(
-        MissingDependencyError, match=rf"pyspark {old} is installed, and 4\.3 or newer is needed"
+        MissingDependencyError, match=rf"pyspark {old} is installed, but 4\.3 or newer is needed"
     ):
         require_pyspark()
 

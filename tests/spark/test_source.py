@@ -182,7 +182,7 @@ def test_a_frame_whose_log_is_gone_says_so(spark: SparkSession, log_dir: Path) -
     assert frame.count() == 100
     shutil.rmtree(log_dir / "orders-0")
 
-    with pytest.raises(PythonException, match=r"were there in .* when this read was planned"):
+    with pytest.raises(PythonException, match=r"were in .* when this read was planned"):
         frame.count()
 
 

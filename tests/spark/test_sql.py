@@ -263,5 +263,5 @@ def test_names_that_differ_in_case_only_are_refused(spark: SparkSession, tmp_pat
     for name in ("Orders-0", "orders-0"):
         stratalog.open_log(tmp_path / name, create=True).close()
 
-    with pytest.raises(UsageError, match="Orders and orders are one name to SQL"):
+    with pytest.raises(UsageError, match="Orders and orders are the same name in SQL"):
         make_views(spark, [tmp_path], "SELECT 1 FROM orders")

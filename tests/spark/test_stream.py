@@ -179,7 +179,7 @@ def test_a_topic_made_anew_fails_the_query_in_words(
     for part in (
         "orders-0",
         str(log_dir),
-        f"its id was {OLD_ID} and is {NEW_ID} now",
+        f"its id was {OLD_ID} and is now {NEW_ID}",
         "failOnDataLoss=false",
     ):
         assert part in str(caught.value)

@@ -109,7 +109,7 @@ def test_transactions_are_where_their_last_record_says(spark: SparkSession) -> N
     ("options", "says"),
     [
         ({"decode": "consumer_offset"}, "use one of consumer_offsets, transaction_state, cluster_metadata"),
-        ({"decode": "consumer_offsets", "subscribe": "codecs"}, "reads __consumer_offsets, and nothing else"),
+        ({"decode": "consumer_offsets", "subscribe": "codecs"}, "reads only __consumer_offsets"),
     ],
 )
 def test_bad_options_are_told_in_words(spark: SparkSession, options: dict[str, str], says: str) -> None:

@@ -80,7 +80,7 @@ class BatchHeader(NamedTuple):
 
     @classmethod
     def unpack(cls, buffer: Buffer, position: int = 0) -> Self:
-        """The header at `position`; a buffer too short for one is a CorruptRecordError."""
+        """The header at `position`; CorruptRecordError if the buffer is too short for one."""
         _check_header(buffer, position)
         return cls._make(_LAYOUT.unpack_from(buffer, position))
 
@@ -126,7 +126,10 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When tombstones and markers in this batch may go; compaction puts it in base_timestamp's place."""
+        """When tombstones and markers in this batch may be removed.
+
+        Compaction stores it in base_timestamp.
+        """
         return self.base_timestamp if self.attributes & Attributes.DELETE_HORIZON else None
 
 
@@ -208,20 +211,23 @@ def _check_header(buffer: Buffer, position: int) -> None:
     left = len(buffer) - position
     if left < RECORD_BATCH_OVERHEAD or position < 0:
         raise CorruptRecordError(
-            f"{max(left, 0)} bytes are left, a batch header has {RECORD_BATCH_OVERHEAD}.", position=position
+            f"only {max(left, 0)} bytes are left, but a batch header has {RECORD_BATCH_OVERHEAD}.",
+            position=position,
         )
 
 
 def _check_changeable(buffer: Buffer, position: int) -> None:
     _check_header(buffer, position)
     if buffer[position + 16] != 2:
-        raise InvalidBatchError(f"magic is {buffer[position + 16]}; only v2 batches are changed in place.")
+        raise InvalidBatchError(
+            f"magic is {buffer[position + 16]}; only batches of magic 2 can be changed in place."
+        )
 
 
 def _check_batch(buffer: Buffer, position: int, end: int) -> None:
     if not 0 <= position <= end - RECORD_BATCH_OVERHEAD <= len(buffer) - RECORD_BATCH_OVERHEAD:
         raise CorruptRecordError(
-            f"a batch of {end - position} bytes does not lie in the {len(buffer)} bytes given.",
+            f"a batch of {end - position} bytes does not fit in the given buffer of {len(buffer)} bytes.",
             position=position,
         )
 

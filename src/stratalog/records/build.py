@@ -50,10 +50,10 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchOptions:
-    """What a batch has beside its records.
+    """The fields of a batch other than its records.
 
-    `log_append_time` makes it a LogAppendTime batch with that time. `delete_horizon_ms` takes the place of
-    the base timestamp, as compaction has it. `level` None is Kafka's default of the codec.
+    `log_append_time` makes it a LogAppendTime batch with that time. `delete_horizon_ms` replaces the base
+    timestamp, as in compaction. `level` None is Kafka's default of the codec.
     """
 
     codec: Codec = Codec.NONE
@@ -101,9 +101,9 @@ def build_batches(
 ) -> Iterator[bytes]:
     """Batches of the rows of an Arrow table, each closed when its records reach batch_size bytes.
 
-    Columns: `value`, and if there are such `key`, `timestamp` (a timestamp, or an integer of milliseconds),
-    `headers` (list of struct of key and value) and `offset` (ascending; else they count from base_offset).
-    A base sequence goes on from batch to batch.
+    Columns: `value`, and optionally `key`, `timestamp` (a timestamp, or an integer of milliseconds),
+    `headers` (list of struct of key and value) and `offset` (ascending; otherwise offsets count from
+    base_offset). A base sequence continues from batch to batch.
     """
     sequence, last_offset = options.base_sequence, -1
     for part in table.to_batches() if isinstance(table, pa.Table) else [table]:
@@ -111,7 +111,9 @@ def build_batches(
             columns = _columns_of_arrow(part, base_offset)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:  # cannot be cast
             types = ", ".join(f"{field.name}: {field.type}" for field in part.schema)
-            raise InvalidBatchError(f"columns of these types are no records ({types}): {error}") from error
+            raise InvalidBatchError(
+                f"records cannot be made of columns of these types ({types}): {error}"
+            ) from error
         base_offset += part.num_rows
         _check(columns, last_offset)
         last_offset = int(columns.offsets[-1]) if part.num_rows else last_offset
@@ -132,16 +134,17 @@ def encode_batch(
 ) -> bytes:
     """A batch with these header fields; length, CRC and count are computed.
 
-    For whoever rewrites a batch: base offset, base timestamp and last offset delta stay what they are,
-    whatever the records say, so decoding an uncompressed batch and encoding it again gives the same bytes.
+    For rewriting a batch: base offset, base timestamp and last offset delta keep their values, whatever the
+    records say, so decoding an uncompressed batch and encoding it again gives the same bytes.
     """
     columns = records if isinstance(records, RecordColumns) else _columns_of_records(records)
     count = len(columns.offsets)
     done, section = _encode(columns, 0, count, header.base_offset, header.base_timestamp, INT32_MAX)
     if done != count:
         raise InvalidBatchError(
-            f"record {done} of {count} does not go into the batch: 2^31 bytes are full, or its offset "
-            f"{columns.offsets[done]} is more than 2^31 - 1 from the base offset {header.base_offset}."
+            f"record {done} of {count} does not fit in the batch: the batch would exceed 2^31 bytes, or the "
+            f"record's offset {columns.offsets[done]} is more than 2^31 - 1 from the base offset "
+            f"{header.base_offset}."
         )
     return _close(header._replace(records_count=count), section, level)
 
@@ -193,7 +196,7 @@ def _encode_section(
 def _encode(
     columns: RecordColumns, start: int, stop: int, base_offset: int, base_timestamp: int, max_size: int
 ) -> tuple[int, Bytes]:
-    """(the first record left out, a buffer with room for the header and then the section)."""
+    """(the first record that did not fit, a buffer with room for the header and then the section)."""
     room = min(max_size, 1 << 16)
     while True:
         out = np.empty(RECORD_BATCH_OVERHEAD + room, np.uint8)
@@ -215,7 +218,7 @@ def _close(header: BatchHeader, batch: Bytes, level: int | None) -> bytes:
         whole = bytearray(batch)
     if len(whole) > INT32_MAX:
         raise InvalidBatchError(
-            f"the batch would have {len(whole)} bytes; the length field ends at 2^31 - 1."
+            f"the batch would have {len(whole)} bytes, but the length field allows 2^31 - 1."
         )
     whole[:RECORD_BATCH_OVERHEAD] = header._replace(batch_length=len(whole) - LOG_OVERHEAD).pack()
     write_crc(whole, 0, len(whole))
@@ -246,7 +249,7 @@ def _columns_of_records(records: Sequence[Record]) -> RecordColumns:
         )
     except OverflowError:
         raise InvalidBatchError(
-            "an offset or timestamp does not fit 64 bits, or keys or values 2 GiB."
+            "an offset or timestamp does not fit in 64 bits, or the keys or values have more than 2 GiB."
         ) from None
 
 
@@ -269,7 +272,8 @@ def _columns_of_arrow(batch: pa.RecordBatch, base_offset: int) -> RecordColumns:
     unknown = names - {"key", "value", "timestamp", "headers", "offset"}
     if "value" not in names or unknown:
         raise InvalidBatchError(
-            f"columns {sorted(names)}: value is needed, and key, timestamp, headers, offset are known."
+            f"columns {sorted(names)}: value is required; key, timestamp, headers and offset are optional; "
+            "there are no others."
         )
     nulls = pa.nulls(rows, pa.binary())
     offsets = np.arange(base_offset, base_offset + rows, dtype=np.int64)
@@ -297,7 +301,7 @@ def _columns_of_arrow(batch: pa.RecordBatch, base_offset: int) -> RecordColumns:
 
 
 def binary_parts(column: pa.Array) -> tuple[Bytes, NDArray[np.int32], NDArray[np.bool_]]:
-    """A column of bytes or text as kernels take it: (all bytes, ends, which are not null)."""
+    """A column of bytes or text in the form that kernels take: (all bytes, ends, which are not null)."""
     column = column.cast(pa.binary())
     _, ends, data = column.buffers()
     every = np.zeros(1, np.int32)
@@ -318,7 +322,7 @@ def _header_parts(
         return np.zeros(rows + 1, np.int32), *binary_parts(empty)[:2], *binary_parts(empty)
     column = column.cast(_HEADERS)
     sizes = column.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
-    pairs = column.flatten()  # leaves out what lies behind null lists
+    pairs = column.flatten()  # leaves out elements under null lists
     if pairs.field("key").null_count:
         raise InvalidBatchError("a header needs a key; only its value may be null.")
     ends = np.zeros(rows + 1, np.int32)
@@ -327,5 +331,5 @@ def _header_parts(
 
 
 def _writable(array: NDArray[_T]) -> NDArray[_T]:
-    """Numba compiles a kernel once more for read-only or strided arrays: hand it one kind only."""
+    """A writable, contiguous array: Numba would compile each kernel again for other kinds."""
     return array if array.flags.writeable and array.flags.c_contiguous else array.copy()

@@ -1,7 +1,7 @@
 """Batches to Arrow columns: the one bulk decoder, used by all readers.
 
-The columns are those of Spark's own Kafka source, so that a query moves between the two, and on request what
-only the log knows of a batch. What is not asked for is not copied: a query of offsets touches no value.
+The columns are those of Spark's own Kafka source, so that a query moves between the two, and on request
+fields of the batch. Columns that are not asked for are not copied: a query of offsets touches no value.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ TYPES: dict[str, pa.DataType] = {
     "timestamp": pa.timestamp("us", tz="UTC"),
     "timestampType": pa.int32(),
     "headers": HEADERS_TYPE,
-    # Of the batch that a record came in, and its place in it.
+    # Fields of the record's batch, and the record's place in it.
     "leaderEpoch": pa.int32(),
     "producerId": pa.int64(),
     "producerEpoch": pa.int16(),
@@ -58,8 +58,8 @@ TYPES: dict[str, pa.DataType] = {
 KAFKA_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
 ALL_COLUMNS = tuple(TYPES)
 
-# Spark takes 4,000 to 32,000 rows of 1 to 8 MB about equally fast. The records of a run fit in, if they have
-# 64 bytes each, so that most runs become one Arrow batch.
+# Spark handles batches of 4,000 to 32,000 rows and 1 to 8 MB about equally fast. A run of records of 64 bytes
+# or more fits in, so most runs become one Arrow batch.
 DEFAULT_MAX_ROWS = 16384
 DEFAULT_MAX_BYTES = 4 << 20
 
@@ -88,14 +88,14 @@ class RowChunk:
 
 Maker = Callable[[RowChunk], pa.Array]
 Keep = Callable[[BatchTable], NDArray[np.bool_] | None]
-"""Shown the rows of batches whose checksums hold, in their order; which of them to decode, None for all."""
+"""Gets the rows of batches whose checksums match, in order; returns which to decode, None for all."""
 
 
 def arrow_schema(columns: Sequence[str] = KAFKA_COLUMNS) -> pa.Schema:
     """The Arrow schema of these columns; an unknown name is a UsageError that lists the known ones."""
     unknown = [name for name in columns if name not in TYPES]
     if unknown:
-        raise UsageError(f"unknown columns {', '.join(unknown)}; there are {', '.join(TYPES)}.")
+        raise UsageError(f"unknown columns {', '.join(unknown)}; the columns are {', '.join(TYPES)}.")
     return pa.schema([(name, TYPES[name]) for name in columns])
 
 
@@ -105,12 +105,12 @@ def read_columns(buffer: Any, **options: Any) -> Iterator[pa.RecordBatch]:
 
 
 class ColumnReader:
-    """Decodes buffer after buffer of one partition, with memory of its own that is used again each time.
+    """Decodes the buffers of one partition one after the other, and reuses its memory for each.
 
-    It belongs to one thread. Each Arrow batch has at most `max_rows` rows, and more than one only if
-    their records fit into `max_bytes`. Records outside [start_offset, end_offset) are left out, control
-    records too unless `include_control`, and whole batches that `keep` does not want. `limit` bounds what one
-    compressed batch may unpack to, `run_size` what is walked and decoded in one go.
+    It belongs to one thread. Each Arrow batch has at most `max_rows` rows, and more than one only if their
+    records fit into `max_bytes`. It leaves out records outside [start_offset, end_offset), control records
+    unless `include_control` is set, and the batches that `keep` rejects. `limit` bounds what one compressed
+    batch may unpack to, `run_size` what is walked and decoded in one go.
     """
 
     def __init__(
@@ -155,8 +155,8 @@ class ColumnReader:
     def read(self, buffer: Any, *, start: int = 0, end: int | None = None) -> Iterator[pa.RecordBatch]:
         """The records of buffer[start:end], which holds whole batches.
 
-        A batch that is corrupt is a CorruptRecordError, told after everything before it. A torn tail is not:
-        the reading ends before it. Afterwards `next_position` and `stop` say where and why it ended.
+        A corrupt batch raises CorruptRecordError, after everything before it was returned. A torn tail does
+        not: the read ends before it. Afterwards `next_position` and `stop` say where and why it ended.
         """
         data = byte_array(buffer)
         end = data.size if end is None else end
@@ -170,14 +170,14 @@ class ColumnReader:
                 end=end,
                 table=self._table,
                 check_crc=self._check_crc,
-                max_size=self._run_size,  # so that the decoder finds in the cache what the checksum has read
+                max_size=self._run_size,  # so that the bytes are still in the cache when they are decoded
             )
             for records in self._read_walked(data, walk.headers):
                 yield records
                 if self._reads_count != this_read:
                     raise UsageError(
-                        "another read of this ColumnReader was begun before this one was at its end: they "
-                        "would share its memory. Finish one first, or take a reader for each."
+                        "another read of this ColumnReader began before this one ended, and both would use "
+                        "the same memory. Finish one read first, or use a reader for each."
                     )
             self.next_position, self.stop = walk.next_position, walk.stop
         if self.stop not in (WalkStop.END, WalkStop.TORN_TAIL):
@@ -238,7 +238,7 @@ class ColumnReader:
 
 
 def wrong_crc(data: Bytes, row: np.void) -> CorruptRecordError:
-    """The error for a batch whose checksum does not hold."""
+    """The error for a batch with a wrong checksum."""
     kind, start = ("CRC-32C", 21) if row["magic"] == 2 else ("CRC-32", 16)
     position = int(row["position"])
     compute = crc32c if row["magic"] == 2 else crc32_zlib
@@ -257,7 +257,7 @@ def _value(chunk: RowChunk) -> pa.Array:
 
 
 def _both(chunk: RowChunk) -> tuple[pa.Array, pa.Array] | None:
-    """Keys and values at once; None where one of them is null."""
+    """Keys and values in one pass; None if one of them is null."""
     count = len(chunk.rows)
     key_ends, keys = _Out(4 * (count + 1)), _Out(chunk.sums[KEY])
     value_ends, values = _Out(4 * (count + 1)), _Out(chunk.sums[VALUE])
@@ -314,7 +314,7 @@ def _headers(chunk: RowChunk) -> pa.Array:
     key_column = pa.Array.from_buffers(pa.binary(), count, [None, key_ends.buffer, keys.buffer], 0)
     if ascii_keys:
         key_column = key_column.view(pa.string())
-    else:  # Java replaces what is no UTF-8, and an Arrow string must be UTF-8
+    else:  # Java replaces bytes that are not UTF-8, and an Arrow string must be UTF-8
         key_column = pa.array([decode_text(key) for key in key_column.to_pylist()], pa.string())
     value_buffers = [value_validity.buffer if nulls else None, value_ends.buffer, values.buffer]
     value_column = pa.Array.from_buffers(pa.binary(), count, value_buffers, nulls)

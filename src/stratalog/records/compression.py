@@ -2,16 +2,16 @@
 
 name    id  framing
 none     0  the bytes themselves
-gzip     1  RFC 1952 members; what follows the last whole member and is no member is ignored
+gzip     1  RFC 1952 members; other bytes after the last whole member are ignored
 snappy   2  xerial stream (16-byte header, then length and raw block), or one raw block without a header
-lz4      3  one LZ4 frame of independent blocks; with magic 0 its header checksum is wrong and not looked at
+lz4      3  one LZ4 frame of independent blocks; with magic 0 its header checksum is wrong and ignored
 zstd     4  zstd frames, skippable ones included; magic 2 only
 
-A length found in a stream is never believed before it is compared with what is left to read and with the
-caller's limit, so that hostile input costs at most the limit and a constant: 4 MiB, one LZ4 block; with zstd
-the window that the frame asks for, up to 128 MiB, which Kafka's highest level does ask for.
-Which library does what, and the measurements behind it: docs/decisions/0001-codec-libraries.md. The
-framing in detail: docs/formats/compression.md. Kafka: org.apache.kafka.common.compress.
+A length in a stream is checked against the remaining bytes and the caller's limit before it is used, so that
+hostile input costs at most the limit and a constant: 4 MiB, one LZ4 block; with zstd the window that the
+frame asks for, up to 128 MiB, as Kafka's highest level does. Which library does what, and the measurements
+behind it: docs/decisions/0001-codec-libraries.md. The framing in detail: docs/formats/compression.md. Kafka:
+org.apache.kafka.common.compress.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ def decompress_into(codec: int, data: memoryview, scratch: Scratch, *, magic: in
 
     `scratch.used` stays where it is: the caller moves it. `codec` is a Codec or just the three bits of the
     attributes. More than `limit` plain bytes are a RecordTooLargeError, damage is a CorruptCompressionError,
-    codecs 5 to 7 are an UnsupportedCompressionTypeError. All tell position 0: the caller, who knows the
-    batch, tells it with `.at()`. After an error the bytes behind `used` are undefined.
+    codecs 5 to 7 are an UnsupportedCompressionTypeError. All errors have position 0; the caller, who knows
+    the batch, sets the real one with `.at()`. After an error the bytes after `used` are undefined.
     """
     return _READERS[codec](data, scratch, magic, limit)
 
 
 def decompress(codec: int, data: bytes | memoryview, *, magic: int = 2, limit: int = DEFAULT_LIMIT) -> bytes:
-    """The plain bytes of `data`, for whoever has a batch or two; errors as in `decompress_into`."""
+    """The plain bytes of `data`, for callers with only a batch or two; errors as in `decompress_into`."""
     scratch = Scratch(64 << 10)
     size = decompress_into(codec, memoryview(data), scratch, magic=magic, limit=limit)
     return bytes(scratch.view[:size])
@@ -87,8 +87,8 @@ def compress(codec: int, data: bytes | memoryview, *, level: int | None = None, 
 
 def _refuse_codec(number: int) -> NoReturn:
     raise UnsupportedCompressionTypeError(
-        f"codec {number} is none of none 0, gzip 1, snappy 2, lz4 3 and zstd 4. "
-        "A newer Kafka may have written it, or the attributes are damaged."
+        f"there is no codec {number}; Kafka has none 0, gzip 1, snappy 2, lz4 3 and zstd 4. A newer Kafka "
+        "may have written it, or the attributes are damaged."
     )
 
 
@@ -112,7 +112,7 @@ def _unknown_reader(number: int) -> Callable[[memoryview, Scratch, int, int], in
     return read
 
 
-# A tuple indexed by the codec's number: the quickest branch there is on a path taken once a batch.
+# A tuple indexed by the codec's number is the fastest branch, and this runs once for each batch.
 _READERS = (
     _read_plain,
     gzip.read,

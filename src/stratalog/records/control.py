@@ -8,9 +8,8 @@ value of ABORT and COMMIT
           0     2  version, 0    below 0: invalid; above: read as 0
           2     4  coordinator_epoch
 
-More bytes than these are left unread: a newer version may have them. The values of the other types are
-messages of Kafka's schemas, which stratalog.records.internal reads.
-Kafka: ControlRecordType, EndTransactionMarker.
+Further bytes are ignored: a newer version may have them. The values of the other types are messages of
+Kafka's schemas, which stratalog.records.internal reads. Kafka: ControlRecordType, EndTransactionMarker.
 """
 
 from __future__ import annotations
@@ -29,7 +28,10 @@ _MARKER = struct.Struct(">hi")
 
 
 class ControlType(IntEnum):
-    """Kafka's control record types. All but the first two stand in KRaft metadata logs and snapshots only."""
+    """Kafka's control record types.
+
+    All except the first two are only in KRaft metadata logs and snapshots.
+    """
 
     ABORT = 0
     COMMIT = 1
@@ -67,14 +69,16 @@ class EndTxnMarker(NamedTuple):
 
     @classmethod
     def parse(cls, key: Buffer | None, value: Buffer | None) -> Self:
-        """The marker in a control record; InvalidRecordError if it is none.
+        """The marker in a control record; InvalidRecordError if it is not a marker.
 
         A value below 6 bytes is invalid, as it was for Kafka up to 4.0. From 4.1 on a broker that recovers
-        such a log fails on it and does not start.
+        such a log fails and does not start.
         """
         _, control_type = parse_control_key(key)
         if not isinstance(control_type, ControlType) or control_type > ControlType.COMMIT:
-            raise InvalidRecordError(f"control type {int(control_type)} is no transaction marker: 0 or 1 is.")
+            raise InvalidRecordError(
+                f"control type {int(control_type)} is not a transaction marker, which has type 0 or 1."
+            )
         if value is None or len(value) < _MARKER.size:
             found = "none" if value is None else f"{len(value)} bytes"
             raise InvalidRecordError(
@@ -86,13 +90,13 @@ class EndTxnMarker(NamedTuple):
         return cls(control_type, coordinator_epoch, version)
 
     def key_bytes(self) -> bytes:
-        """The record's key. Always of the current version: what a newer one would mean is unknown here."""
+        """The record's key. Always of the current version: the meaning of a newer one is unknown."""
         if self.control_type not in (ControlType.ABORT, ControlType.COMMIT):
             raise InvalidBatchError(f"a transaction marker is ABORT or COMMIT, not {self.control_type!r}.")
         return build_control_key(self.control_type)
 
     def value_bytes(self) -> bytes:
-        """The record's value, likewise."""
+        """The record's value, also of the current version."""
         if not INT32_MIN <= self.coordinator_epoch <= INT32_MAX:
             raise InvalidBatchError(f"coordinator_epoch {self.coordinator_epoch} does not fit into an int32.")
         return _MARKER.pack(CURRENT_VERSION, self.coordinator_epoch)

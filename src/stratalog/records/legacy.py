@@ -27,9 +27,9 @@ from stratalog.records.kernels.memory import byte_array
 
 
 def unpack(view: memoryview, row: np.void, codec: int, scratch: Scratch, limit: int) -> None:
-    """Put the messages of one entry behind what the scratch holds, and tell its row.
+    """Unpack the messages of one entry after the scratch's content, and update the entry's row.
 
-    Sets base_offset to what must be added to the offsets found inside.
+    Sets base_offset to the number to add to the inner offsets.
     """
     position, end = int(row["position"]), int(row["position"]) + int(row["size"])
     if codec == Codec.NONE:
@@ -53,15 +53,17 @@ def _unpack_wrapper(entry: memoryview, row: np.void, codec: int, scratch: Scratc
     size = decompress_into(codec, value, scratch, magic=magic, limit=limit)
     inner_count, last_inner_offset, end = inner_messages(scratch.array, scratch.used, scratch.used + size)
     if inner_count <= 0:
-        reason = "holds no whole message" if inner_count == 0 else "holds bytes that are no message"
+        reason = "holds no whole message" if inner_count == 0 else "holds bytes that are not a message"
         raise InvalidRecordError(f"the compressed message at offset {wrapper_offset} {reason}.")
-    # Some old librdkafka left the wrapper at 0; inner offsets count from 0 then. Kafka: DeepRecordsIterator.
+    # Some old librdkafka versions wrote 0 as the wrapper's offset; then inner offsets count from 0. Kafka:
+    # DeepRecordsIterator.
     if magic == 0 or wrapper_offset == 0:
         row["base_offset"] = 0
     elif not 0 <= last_inner_offset <= wrapper_offset:
-        # Kafka reads a negative one, which no broker writes, and adds up offsets that may leave 64 bits.
+        # No broker writes a negative offset. Kafka reads it, with sums that may overflow 64 bits.
         raise InvalidRecordError(
-            f"the compressed message has offset {wrapper_offset}, its last inner one {last_inner_offset}."
+            f"the compressed message has offset {wrapper_offset}, but its last inner message has "
+            f"{last_inner_offset}."
         )
     else:
         row["base_offset"] = wrapper_offset - last_inner_offset
@@ -71,5 +73,5 @@ def _unpack_wrapper(entry: memoryview, row: np.void, codec: int, scratch: Scratc
 def _checked_entry(entry: memoryview) -> tuple[int, int, int, int, int]:
     found = legacy_entry(byte_array(entry), 0, len(entry))
     if found[0] < 0:
-        raise InvalidRecordError("the sizes of key and value reach behind the end of the message.")
+        raise InvalidRecordError("the sizes of key and value reach past the end of the message.")
     return found

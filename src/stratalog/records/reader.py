@@ -1,4 +1,4 @@
-"""Batches and records one by one: the convenience at the edges, over the same kernels as the columns."""
+"""Batches and records one by one, for small inputs; it uses the same kernels as the columns."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ class RecordBatch:
 
     @property
     def header(self) -> BatchHeader:
-        """The 61 bytes of a v2 batch; what v0 and v1 share with it is in `facts`."""
+        """The 61 bytes of a v2 batch; the fields that v0 and v1 have too are in `facts`."""
         return BatchHeader.unpack(self.raw)
 
     @property
     def raw(self) -> memoryview:
-        """The batch as it stands in the buffer."""
+        """The bytes of the batch."""
         return self._data[self.facts.position : self.facts.position + self.facts.size].data
 
     @property
@@ -90,8 +90,8 @@ class RecordBatch:
     def records(self, *, stored_timestamps: bool = False) -> Iterator[Record]:
         """The records as a consumer sees them.
 
-        In a LogAppendTime batch all have the time of the append; with `stored_timestamps` each has the one
-        that its producer gave it, which is still there below and which rewriting the batch needs.
+        In a LogAppendTime batch all have the time of the append; with `stored_timestamps` each has its
+        producer's timestamp, which is still stored and which rewriting the batch needs.
         """
         row = self._row.copy()
         if stored_timestamps:
@@ -118,7 +118,7 @@ def read_batches(
     check_crc: bool = True,
     limit: int = DEFAULT_LIMIT,
 ) -> Iterator[RecordBatch]:
-    """The batches of buffer[start:end]; a corrupt one is a CorruptRecordError, a torn tail is the end."""
+    """The batches of buffer[start:end]; a corrupt one raises CorruptRecordError, a torn tail ends it."""
     data = byte_array(buffer)
     end = data.size if end is None else end
     table = new_table(64)

@@ -14,24 +14,24 @@ _GROWTH_CAP = 16 << 20
 
 
 class Scratch:
-    """Memory for decompressed bytes that is used again for batch after batch; it belongs to one thread.
+    """Reused memory for decompressed bytes; it belongs to one thread.
 
-    `array[:used]` is the caller's: decompressing writes behind it and leaves moving `used` to the caller.
-    `array` is replaced when it grows, so take it anew after each call. The memory is an anonymous map: it
-    starts on a page, costs nothing until it is touched, and is kept, since a fresh `np.empty` of this size
-    would be handed back to the system after each use and pay its page faults every time.
+    `array[:used]` belongs to the caller: decompressing writes after it, and the caller moves `used`. `array`
+    is replaced when it grows, so read the attribute again after each call. The memory is an anonymous map: it
+    starts on a page boundary, costs nothing until it is touched, and is kept. A new `np.empty` of this size
+    would go back to the system after each use, with new page faults every time.
     """
 
     __slots__ = ("array", "used", "view", "zstd")
 
     def __init__(self, capacity: int = 1 << 20) -> None:
         self.used = 0
-        # A zstd context takes longer to make than a batch to decode, and is no more shared than this is.
+        # Making a zstd context takes longer than decoding a batch; like this object it belongs to one thread.
         self.zstd = zstandard.ZstdDecompressor()
         self._replace(capacity)
 
     def reserve(self, size: int, *, written: int = 0) -> None:
-        """Make room for `size` bytes behind `used`, of which the first `written` are there already."""
+        """Make room for `size` bytes after `used`, of which the first `written` are already there."""
         needed = self.used + size
         if needed > self.array.size:
             previous, kept = self.view, self.used + written

@@ -1,8 +1,8 @@
 """Makes the records of a run of batches readable in one array, whatever their codec and format.
 
-A run without compression stays where it is. Where one batch of a run is compressed, all of them go into the
-scratch, one behind the other, so that a decoder always reads from a single array: copying the few plain
-batches of a mixed run costs less than a decoder that looks up its source for each record.
+A run without compression stays where it is. If one batch of a run is compressed, all of them are copied to
+the scratch, one after the other, so that a decoder always reads from a single array: copying the few plain
+batches of a mixed run costs less than looking up the source of each record.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from stratalog.records.compression import CODEC_MASK, Scratch, decompress_into
 from stratalog.records.kernels.memory import Bytes
 from stratalog.records.kernels.walk import BatchTable, survey
 
-# A run ends once this much is unpacked: the decoder then finds it in the CPU's second cache still.
+# A run ends once this much is unpacked: it is then still in the CPU's second cache when it is decoded.
 RUN_SIZE = 512 << 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """`batches` of one family (v2, or v0 and v1) whose records lie in `data` where their rows say.
+    """`batches` of one family (v2, or v0 and v1) whose rows say where their records are in `data`.
 
-    `problem` is what is wrong with the batch right behind them, which is then the last of its walk.
+    `problem` is the fault of the next batch, which is then the last of its walk.
     """
 
     data: Bytes
@@ -37,16 +37,16 @@ class Run:
 
 
 def next_run(data: Bytes, headers: BatchTable, start: int, scratch: Scratch, limit: int) -> Run:
-    """The longest run from row `start` on; overwrites where its rows say that the records lie.
+    """The longest run from row `start` on; overwrites the record positions in its rows.
 
-    Nothing bounds a run that stays where it is but the walk that found it.
+    A run that is not copied is only bounded by the walk that found it.
     """
     _, _, stop, has_codec = survey(headers, start)
     is_legacy = bool(headers["magic"][start] < 2)
     if not has_codec:
         batches = headers[start:stop]
         if is_legacy:
-            # The decoder adds the base to each inner offset, and a plain message carries its own.
+            # The decoder adds the base to each inner offset, but a plain message has its full offset.
             batches["base_offset"] = 0
         return Run(data=data, batches=batches, is_legacy=is_legacy)
     scratch.used = 0
@@ -56,7 +56,10 @@ def next_run(data: Bytes, headers: BatchTable, start: int, scratch: Scratch, lim
 
 
 def _unpack(data: Bytes, batches: BatchTable, codecs: NDArray[np.int16], scratch: Scratch, limit: int) -> Run:
-    """Decompress v2 batches one behind the other; plain lists, as a row's fields cost more than a call."""
+    """Decompress v2 batches one after the other.
+
+    Uses plain lists, because a row's fields are slow to read.
+    """
     view = data.data
     places, problem = [0], None
     columns = (codecs, batches["records_position"], batches["records_end"], batches["records_count"])
@@ -64,9 +67,10 @@ def _unpack(data: Bytes, batches: BatchTable, codecs: NDArray[np.int16], scratch
         if scratch.used >= RUN_SIZE:
             break
         try:
-            # Without records Kafka looks at no byte. No bytes are no stream: the decoder misses the records.
+            # Kafka reads no bytes of a batch without records. Zero bytes are not a valid stream: the decoder
+            # then reports the missing records.
             readable = count and end > start
-            bound = limit if codec else end - start  # what is not compressed is as large as it is
+            bound = limit if codec else end - start  # an uncompressed batch keeps its size
             size = decompress_into(codec, view[start:end], scratch, limit=bound) if readable else 0
         except CorruptRecordError as error:
             problem = error.at(position=start - RECORD_BATCH_OVERHEAD)
@@ -97,9 +101,9 @@ def _unpack_legacy(
 PROBLEMS = {
     2: "a count below zero, or above what its bytes can hold",
     3: "a variable-length number that does not end where it must",
-    4: "a size that reaches behind its end",
+    4: "a size that reaches past its end",
     5: "a record that is not as long as it says",
-    6: "bytes behind its last record",
+    6: "bytes after its last record",
     7: "fewer records than its header counts",
     8: "an inner message that is neither v0 nor v1",
     9: "an inner message that is compressed itself",
@@ -107,9 +111,9 @@ PROBLEMS = {
 
 
 def invalid_record(row: np.void, problem: int) -> InvalidRecordError:
-    """The error for what a decoder found in this batch."""
+    """The error for the problem that a decoder found in this batch."""
     return InvalidRecordError(
-        f"the batch of offsets {row['base_offset']} to {row['last_offset']} has {PROBLEMS[problem]}. "
-        "Its checksum holds, so it was written like this: by a faulty producer, or with a faulty codec.",
+        f"the batch of offsets {row['base_offset']} to {row['last_offset']} has {PROBLEMS[problem]}. Its "
+        "checksum matches, so a faulty producer or codec wrote it like this.",
         position=int(row["position"]),
     )

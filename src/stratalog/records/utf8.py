@@ -1,4 +1,4 @@
-"""Text as Kafka reads it: UTF-8, with Java's replacement for what is none."""
+"""Text as Kafka reads it: UTF-8, with Java's replacement for invalid bytes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ _REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
 
 
 def decode_text(raw: bytes) -> str:
-    """UTF-8 as Java reads it: what is none is replaced, so that a client's odd name cannot hide a record."""
+    """UTF-8 as Java reads it; invalid bytes are replaced, so a client's odd name cannot hide a record."""
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError:
-        # For an encoded surrogate, whole or cut off, Java has one U+FFFD, where Python has one for each byte.
+        # Java replaces an encoded surrogate, whole or cut off, by one U+FFFD; Python uses one for each byte.
         return _SURROGATE.sub(_REPLACEMENT, raw).decode("utf-8", "replace")

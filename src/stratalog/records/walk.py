@@ -1,7 +1,7 @@
-"""From batch to batch through a buffer: the headers of all whole batches, and why it ends where it ends.
+"""Walks through the batches of a buffer: the headers of all whole batches, and why the walk ended.
 
-This is all that a scan of a segment needs of the bytes: lengths lead from batch to batch, checksums say which
-are good, and nothing inside a batch is unpacked.
+A scan of a segment needs no more than this: lengths lead from batch to batch, checksums say which are good,
+and no batch is unpacked.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class WalkStop(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Walk:
-    """The batches found, and the place to go on from.
+    """The batches found, and the position to continue from.
 
     `headers` is a view of the table's rows (dtype `BATCH`), valid until the table is used again.
-    `next_position` is where the first batch starts that is not in it.
+    `next_position` is the start of the first batch that is not in it.
     """
 
     headers: BatchTable
@@ -44,7 +44,7 @@ class Walk:
 
 
 def new_table(rows: int = DEFAULT_ROWS) -> BatchTable:
-    """A table to walk into again and again."""
+    """A table for walks, which can be reused."""
     return np.zeros(rows, BATCH)
 
 
@@ -57,9 +57,9 @@ def walk_batches(
     check_crc: bool = True,
     max_size: int = INT64_MAX,
 ) -> Walk:
-    """Walk buffer[start:end] until it ends, breaks, the table is full or max_size bytes are behind it.
+    """Walk buffer[start:end] until it ends, breaks, the table is full or max_size bytes are walked.
 
-    A batch whose checksum is wrong has `valid` False, and the walk goes on: its length was credible.
+    A batch whose checksum is wrong has `valid` False, and the walk continues: its length was plausible.
     """
     data = byte_array(buffer)
     end = data.size if end is None else end
@@ -74,11 +74,11 @@ def explain_stop(data: Bytes, position: int, end: int, stop: WalkStop) -> str:
     """One sentence on why no batch could be read at `position`, with the numbers found there."""
     left = end - position
     if stop is WalkStop.TORN_TAIL:
-        return f"the last batch is cut off: {left} bytes are left of it."
+        return f"the last batch is cut off: only {left} bytes of it are there."
     length = int.from_bytes(data[position + 8 : position + 12].tobytes(), "big", signed=True)
     magic = int(data[position + 16])
     if stop is WalkStop.BAD_MAGIC:
         return f"magic is {magic}; Kafka has written 0, 1 and 2."
     if not data[position : min(end, position + 4096)].any():
-        return f"zeros where a batch should start, {left} bytes before the end."
-    return f"a batch of magic {magic} cannot have the length {length} that stands here."
+        return f"there are zeros where a batch should start, {left} bytes before the end."
+    return f"a batch of magic {magic} cannot have the length {length} that its header says."

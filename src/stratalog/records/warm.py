@@ -12,7 +12,7 @@ from stratalog.records.kernels import decode as decoding
 from stratalog.records.kernels.hash import choose_partitions, hash_keys
 from stratalog.records.reader import read_batches
 
-# A v1 message that wraps one v1 message, gzip: the smallest input that takes the way of old message sets.
+# A v1 message that wraps one v1 message, gzip: the smallest input for the code of old message sets.
 OLD_SET = bytes.fromhex(
     "00000000000000000000003b9436720e01010000000000000001ffffffff000000251f8b080000000000020363608003f1e8"
     "c53a028c301ee37f2000d1650019e2cb0a23000000"

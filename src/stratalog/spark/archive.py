@@ -1,8 +1,8 @@
-"""Spark's classes, parsed once and kept: an embedded session then starts in about half the time.
+"""An archive of Spark's parsed classes, with which an embedded session starts in about half the time.
 
 The JVM can write the classes it has loaded to an archive when it exits (AppCDS) and map that at its next
-start. The archive is some 160 MB in the user's cache folder and fits one Java and one set of jars: the
-name carries both, and a JVM that finds another one in it does without. `stratalog warm --spark` writes it.
+start. The archive takes some 160 MB in the user's cache folder and fits one Java and one set of jars. Its
+name contains both, and a JVM ignores an archive that does not fit. `stratalog warm --spark` writes it.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from stratalog.errors import DiskError, StratalogError
 from stratalog.spark.java import REAL_JAVA_VARIABLE, cache_folder, java_variables
 
 TIMEOUT_SECONDS = 600
-# A JVM that finds its archive unfit says so on stdout, and one that writes it lists what it left out.
+# Without these a JVM prints to stdout that an archive does not fit, or what it left out of a new one.
 _QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 
-# Runs the kind of job that the archive is for, then lets the JVM exit by itself and waits until it has: it
-# writes the archive on its way out, and would be ended in the middle if this process went first.
+# Runs a typical job, then lets the JVM exit by itself and waits for it: the JVM writes the archive while it
+# exits, and would be killed if this process ended first.
 _REHEARSAL = """
 import sys
 from stratalog.spark.engine import SparkEngine
@@ -38,7 +38,7 @@ jvm.wait()
 
 
 def archive_options(environ: Mapping[str, str]) -> str:
-    """JVM options that use the archive for this Java and this pyspark; none where there is no archive."""
+    """JVM options that use the archive for this Java and this pyspark; none if there is no archive."""
     path = archive_path(environ)
     return f"-XX:SharedArchiveFile={path} -Xshare:auto {_QUIET}" if path.exists() else ""
 
@@ -54,7 +54,7 @@ def archive_path(environ: Mapping[str, str]) -> Path:
 
 
 def write_archive(environ: Mapping[str, str]) -> Path:
-    """Run a small Spark job in a process of its own and keep its classes; takes some 20 s."""
+    """Run a small Spark job in its own process and archive its classes; takes about 20 s."""
     environ = {**environ, **java_variables(environ)}
     path = archive_path(environ)
     new = path.with_suffix(f".{os.getpid()}.tmp")
@@ -70,7 +70,7 @@ def write_archive(environ: Mapping[str, str]) -> Path:
         )
         if done.returncode != 0 or not new.exists():
             last_words = done.stderr.strip().splitlines()[-1:] or ["it gave no reason"]
-            raise StratalogError(f"Spark's classes could not be kept: {last_words[0]}")
+            raise StratalogError(f"the archive of Spark's classes could not be written: {last_words[0]}")
         new.replace(path)
     finally:
         new.unlink(missing_ok=True)

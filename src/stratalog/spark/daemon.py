@@ -1,8 +1,8 @@
-"""Spark's daemon that forks the Python workers of tasks, less its word about workers that Spark itself stops.
+"""Spark's daemon that forks Python workers, without its tracebacks for workers that Spark itself stops.
 
-A query with a LIMIT has enough before its tasks are through, and one that waits has no use for idle workers:
-Spark closes the connection to them. The daemon of PySpark 4.3 then prints a traceback of a BrokenPipeError,
-amid what the user came to read.
+A query with a LIMIT may be done before its tasks are, and a waiting query does not need idle workers: Spark
+closes the connection to such workers. The daemon of PySpark 4.3 then prints a traceback of a BrokenPipeError
+into the user's output.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ _work = daemon.worker
 
 
 def work(sock: socket, authenticated: bool) -> int:
-    """Work for Spark until the worker is not needed any more."""
+    """Work for Spark until it no longer needs the worker."""
     try:
         return _work(sock, authenticated)
     except (BrokenPipeError, ConnectionResetError):
-        return 1  # the process ends, as it does behind the traceback
+        return 1  # the process ends, as it does after the traceback
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""`SparkEngine`: a job's tasks on Spark, wherever its executors are.
+"""`SparkEngine` runs a job's tasks on Spark's executors.
 
-The tasks travel inside the mapped function and a range of numbers, one to a partition, says which pack
-of them a Spark task runs. That gives exactly as many Spark tasks as packs, without a shuffle, and needs
-nothing but `mapInArrow`, which Spark Connect has as well (an RDD it has not).
+The mapped function carries the tasks, and a range of numbers, one in each partition, says which pack of tasks
+a Spark task runs. That gives exactly as many Spark tasks as packs, without a shuffle. It needs only
+`mapInArrow`, which Spark Connect has too; RDDs it does not have.
 
-A Spark task costs 11 to 25 ms before it does anything, so there are a few for each core and each runs
-several of ours. Their outcomes come when a whole job is done; so many thousand tasks are several jobs, one
-after the other, and the driver holds the outcomes of one.
+A Spark task costs 11 to 25 ms before it does anything, so there are a few for each core and each runs several
+of ours. Outcomes arrive when a whole job is done, so many thousand tasks become several jobs in a row, and
+the driver holds the outcomes of only one.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 
 PACKS_PER_CORE = 4
 POLL_SECONDS = 0.1
-# What setJobGroup changes in the caller's session, and what is put back behind the map.
+# What setJobGroup changes in the caller's session; it is restored after the map.
 GROUP_PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
-# Where Spark does not say how many cores it has (Connect).
+# Used if Spark does not say how many cores it has (Spark Connect).
 ASSUMED_CORES = 8
 TASKS_IN_A_JOB = 10_000
 
 
 class SparkEngine:
-    """Maps on the executors of a session. Workers need this package installed, and see the same files."""
+    """Maps on the executors of a session. Workers need this package, and must see the same files."""
 
     def __init__(self, spark: SparkSession, *, packs_per_core: int = PACKS_PER_CORE) -> None:
         self._spark = spark
@@ -54,7 +54,7 @@ class SparkEngine:
         tasks: Sequence[Task],
         *,
         sizes: Sequence[int] | None = None,
-        paths: Sequence[str] | None = None,  # noqa: ARG002 (which devices executors have is Spark's business)
+        paths: Sequence[str] | None = None,  # noqa: ARG002 (the executors' devices are unknown here)
         on_progress: OnProgress | None = None,
     ) -> Generator[TaskOutcome[Task, Result], None, None]:
         size_of = task_sizes(len(tasks), sizes)
@@ -75,7 +75,7 @@ class SparkEngine:
     def _reporting(
         self, on_progress: OnProgress | None, of_job: range, packs_count: int, size_of: Sequence[int]
     ) -> Iterator[None]:
-        """Call `on_progress` from a thread while the block runs, and once more when it is through."""
+        """Call `on_progress` from a thread while the block runs, and once more at its end."""
         if on_progress is None:
             yield
             return
@@ -105,7 +105,7 @@ class SparkEngine:
 def _runner(
     function: TaskFunction[Task, Result], work: list[list[tuple[int, Task]]]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """What a worker runs: numbers of packs in, one pickled outcome for each pack out."""
+    """The function that a worker runs: from numbers of packs to one pickled outcome for each pack."""
     planned_by = __version__
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -129,9 +129,9 @@ def _runner(
 def run_pack(
     function: TaskFunction[Task, Result], members: Sequence[tuple[int, Task]]
 ) -> list[tuple[int, Result | StratalogError]]:
-    """The number of each task with its result, or our own error that it raised.
+    """The number of each task with its result, or with the Stratalog error that it raised.
 
-    Spark hands over only the text of an exception; ours carry facts, so they travel as values.
+    Spark only passes on the text of an exception; our errors have attributes, so they are returned as values.
     """
     disk = DiskReader()
     outcomes: list[tuple[int, Result | StratalogError]] = []

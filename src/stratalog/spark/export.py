@@ -1,10 +1,10 @@
-"""Log directories to files: Parquet straight from the tasks, any other format of Spark's through its writers.
+"""Exports log directories: the tasks write Parquet themselves, Spark's writers any other format.
 
     export(spark, "/var/lib/kafka", "/data/orders", topics="orders", value="json")
 
-Each record once, in folders by topic and day; run again, it finishes what was stopped and takes what is new
-(`jobs/export.py`). Parquet is written where the records are read: no row enters the JVM. Another format is
-written by Spark into the folder of the run, and its files are taken from there when all of them are done.
+Each record is exported once, to folders by topic and day. Another run finishes a stopped one and exports new
+records (`jobs/export.py`). Parquet is written where the records are read: no row enters the JVM. Spark writes
+another format to the folder of the run, and the files are moved from there when all are complete.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from stratalog.jobs.reading.options import ReadOptions
 
 PARQUET, CSV = "parquet", "csv"
-# Spark's writer of CSV takes blanks away from both ends of a text, unless told not to.
+# By default Spark's CSV writer strips blanks from both ends of a text.
 KEEPING = {"ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
-# Where Spark says how many rows it wrote.
+# The name under which Spark reports how many rows it wrote.
 COUNTS = "stratalog_export"
 
 
@@ -59,24 +59,26 @@ def export(
     on_progress: OnProgress | None = None,
     **options: object,
 ) -> ExportReport:
-    """Export what a read with these options gives, less what the folder has already.
+    """Export the records that a read with these options gives and the folder does not have yet.
 
-    `key` and `value` say what their bytes are: binary, utf8, json, avro or confluent-avro, the last two with
-    the text of an Avro schema. `codec` is for Parquet; other formats take Spark's `writer_options`. Any other
-    keyword is an option of the source.
+    `key` and `value` name the encoding of their bytes: binary, utf8, json, avro or confluent-avro, the last
+    two with the text of an Avro schema. `codec` is for Parquet; other formats take Spark's `writer_options`.
+    Any other keyword is an option of the source.
     """
     from stratalog.jobs.export import export_logs, run_export
     from stratalog.jobs.reading.options import ReadOptions
 
     asked = ReadOptions.parse(option_texts(path, topics=topics, since=since, until=until, **options))
     if asked.table is not None:
-        raise UsageError("decode makes a table: write that with Spark's own writers.")
+        raise UsageError("decode cannot be exported: read the table, and write it with Spark's own writers.")
     rows = _row_settings(asked, columns, (key, key_schema), (value, value_schema))
     engine = SparkEngine(spark)
     folder = os.fspath(target)
     if format == PARQUET:
         if writer_options:
-            raise UsageError("writer options are for Spark's writers, and Parquet is written without them.")
+            raise UsageError(
+                "writer options are for Spark's writers, and Parquet is not written by Spark: leave them out."
+            )
         return export_logs(
             engine, asked, folder, rows, codec=codec, cores=engine.cores, on_progress=on_progress
         )
@@ -97,7 +99,7 @@ def _row_settings(
     def decoding(name: str, schema: str | None) -> Decoding:
         known = {each.value: each for each in Encoding}
         if name not in known:
-            raise UsageError(f"{name} is nothing that bytes can be decoded as: there are {', '.join(known)}.")
+            raise UsageError(f"{name} is not an encoding: use one of {', '.join(known)}.")
         return Decoding(encoding=known[name], schema=schema)
 
     chosen = asked.columns if columns is None else columns
@@ -117,7 +119,7 @@ def _through_spark(
     writer_options: dict[str, str],
     on_progress: OnProgress | None,
 ) -> Callable[[Sequence[ExportTask]], Sequence[TaskNote]]:
-    """Does all tasks in one job of Spark's, which has its own way to write each file once."""
+    """Runs all tasks in one Spark job; Spark itself makes sure that each file is written once."""
 
     def run(tasks: Sequence[ExportTask]) -> Sequence[TaskNote]:
         from pyspark.sql import Observation
@@ -131,7 +133,7 @@ def _through_spark(
         options = {**(KEEPING if format_name.lower() == CSV else {}), **writer_options}
         writer = frame.write.format(format_name).options(**options).mode("overwrite")
         with _watched(spark, tasks, on_progress):
-            # With a scheme: a cluster's default file system may be another one.
+            # The scheme is needed: a cluster's default file system may be another one.
             writer.partitionBy("topic", "date").save("file://" + join_path(first.folder, staged))
         found = counts.get
         files = tuple(_written(first.folder, staged, first.run))
@@ -141,7 +143,7 @@ def _through_spark(
 
 
 def _frame(spark: SparkSession, tasks: Sequence[ExportTask], rows: RowSettings) -> DataFrame:
-    """The rows of all tasks, a task of Spark's for each of ours."""
+    """The rows of all tasks, with one Spark task for each of ours."""
     import pyarrow as pa
 
     from stratalog.spark.tables import spark_type
@@ -172,7 +174,7 @@ def _frame(spark: SparkSession, tasks: Sequence[ExportTask], rows: RowSettings) 
 
 
 def _for_spark(kind: pa.DataType) -> pa.DataType:
-    """The type with microseconds in it, which are the only times that Spark has."""
+    """The type with times in microseconds, the only unit that Spark has."""
     import pyarrow as pa
 
     if pa.types.is_timestamp(kind):
@@ -187,9 +189,9 @@ def _for_spark(kind: pa.DataType) -> pa.DataType:
 
 
 def _writable(frame: DataFrame, format_name: str) -> DataFrame:
-    """The frame with columns that the format can hold: CSV has no bytes and nothing nested.
+    """The frame with columns that the format can hold: CSV has neither bytes nor nested types.
 
-    Bytes become base64, as Spark's JSON has them; what is nested becomes JSON.
+    Bytes become base64, as in Spark's JSON; nested values become JSON.
     """
     if format_name.lower() != CSV:
         return frame
@@ -217,7 +219,7 @@ def _counting(rows: RowSettings) -> list[Column]:
 def _watched(
     spark: SparkSession, tasks: Sequence[ExportTask], on_progress: OnProgress | None
 ) -> AbstractContextManager[None]:
-    """Reports the finished tasks of Spark's while the block runs, where it can be known."""
+    """Reports the finished Spark tasks while the block runs, if Spark shows them."""
     from stratalog.engine.progress import Progress
 
     context = context_of(spark)
@@ -226,7 +228,7 @@ def _watched(
     total = sum(task.size for task in tasks)
 
     def report(done: int) -> None:
-        # Spark does not say which: tasks are of about equal size.
+        # Spark does not say which tasks are finished: all are of about equal size.
         on_progress(
             Progress(
                 tasks_done=done,
@@ -240,7 +242,7 @@ def _watched(
 
 
 def _written(root: str, staged: str, run: int) -> Iterator[StagedFile]:
-    """The files that Spark's writer left, and where they go: Spark does not bring them to the device."""
+    """The files that Spark's writer wrote, and their targets. Syncs them, because Spark does not."""
     from stratalog.files.disk import Disk, EntryKind
     from stratalog.jobs.exporting.folder import StagedFile
 
@@ -253,7 +255,7 @@ def _written(root: str, staged: str, run: int) -> Iterator[StagedFile]:
             inner = join_path(folder, entry.name)
             if entry.kind is EntryKind.DIRECTORY:
                 yield from below(inner)
-            elif not entry.name.startswith((".", "_")):  # checksums of Hadoop's, and its word of success
+            elif not entry.name.startswith((".", "_")):  # Hadoop's checksums and its _SUCCESS file
                 yield inner
 
     for name in below(""):
@@ -263,6 +265,6 @@ def _written(root: str, staged: str, run: int) -> Iterator[StagedFile]:
         yield StagedFile(
             staged=source,
             target=join_path(place, f"run-{run:06d}-{file}"),
-            rows=-1,  # Spark counts them all together
+            rows=-1,  # Spark only counts the rows of all files together
             size=disk.size(join_path(root, source)),
         )

@@ -1,4 +1,4 @@
-"""`stratalog.spark.read`: the pruned read as the easy one."""
+"""`stratalog.spark.read`: a read that prunes columns and times, in one call."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Time = datetime | int | str
-"""A point in time: with its zone (UTC where it has none), in milliseconds since 1970, or as ISO 8601."""
+"""A point in time: a datetime (UTC if it has no zone), milliseconds since 1970, or ISO 8601."""
 
 
 def read(
@@ -29,11 +29,11 @@ def read(
     columns: Sequence[str] | None = None,
     **options: object,
 ) -> DataFrame:
-    """A DataFrame of Kafka log directories that reads what is asked for, and no more.
+    """A DataFrame of Kafka log directories that reads only what is asked for.
 
     `since` and `until` bound each partition as Kafka finds offsets by time: from its first record that is not
-    before `since` up to its first one that is not before `until`. `columns` are read and nothing else; with
-    an empty list rows can be counted. Any other keyword is an option of the source.
+    before `since` up to its first one that is not before `until`. Only `columns` are read; with an empty list
+    rows can be counted. Any other keyword is an option of the source.
 
         read(spark, "/var/lib/kafka", topics="orders", since="2026-11-15T12:00", columns=["value"])
     """
@@ -43,9 +43,9 @@ def read(
     from stratalog.spark.source import schema_of
 
     given = option_texts(path, topics=topics, since=since, until=until, **options)
-    parsed = ReadOptions.parse(given)  # so that an error is raised here, as what it is
+    parsed = ReadOptions.parse(given)  # so that an error is raised here, with its own type
     reader = spark.read.format("stratalog").options(**given)
-    if parsed.table is not None:  # which has columns of its own
+    if parsed.table is not None:  # a table has its own columns
         return reader.load() if columns is None else reader.load().select(*columns)
     if columns is None:
         columns = parsed.columns
@@ -60,7 +60,7 @@ def option_texts(
     until: Time | None = None,
     **options: object,
 ) -> dict[str, str]:
-    """What `read` is asked for, as options of the source."""
+    """The arguments of `read` as options of the source."""
     paths = [path] if isinstance(path, str | os.PathLike) else list(path)
     given = {name: _text(value) for name, value in options.items()}
     if topics is not None:
@@ -76,7 +76,7 @@ def option_texts(
 
 def _milliseconds(name: str, time: Time) -> int:
     if isinstance(time, bool):
-        raise UsageError(f"{name} is {time}: it is a time.")
+        raise UsageError(f"{name} is {time}: it must be a time.")
     if isinstance(time, int):
         return time
     if isinstance(time, str):
@@ -85,7 +85,7 @@ def _milliseconds(name: str, time: Time) -> int:
         except ValueError:
             raise UsageError(f"{name} is {time!r}: write it like 2026-11-15T12:00:00+01:00.") from None
     zoned = time if time.tzinfo else time.replace(tzinfo=UTC)
-    # A record in the same millisecond, but before this very time, cannot be told from one behind it.
+    # Records have milliseconds: within one, a record before this time cannot be told from one after it.
     return int(zoned.timestamp()) * 1000 + zoned.microsecond // 1000
 
 

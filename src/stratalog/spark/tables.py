@@ -1,10 +1,11 @@
-"""Kafka's internal topics as DataFrames: every record decoded, or what holds now.
+"""Kafka's internal topics as DataFrames: every record decoded, or only the current state.
 
     spark.read.format("stratalog").option("decode", "consumer_offsets").load("/var/lib/kafka")
     commits(spark, "/var/lib/kafka").where("group = 'billing'").show()
 
-The first gives a row for each record; the functions give a row for each thing that exists: the newest record
-of each key counts, and one without a value deletes. A coordinator that loads the topic sees the same.
+The first gives a row for each record. The functions give a row for each thing that exists: the newest record
+of each key counts, and a record without a value deletes its key. A coordinator that loads the topic sees the
+same.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ Paths = Path | Sequence[Path]
 
 
 class TablePartition(InputPartition):
-    """A task on its way to a worker, and the version of us that planned it."""
+    """A task for a worker, and the version of Stratalog that planned it."""
 
     def __init__(self, task: TableTask) -> None:
         super().__init__(None)
@@ -58,7 +59,7 @@ class TableReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, TablePartition):
-            return  # what Spark makes of a plan without tasks
+            return  # Spark passes None for a plan without tasks
         require_version(partition.version)
         prepare_worker()
         from stratalog.jobs.metadata_snapshot import read_table_task
@@ -71,16 +72,16 @@ class TableReader(DataSourceReader):
 
 
 def table_schema(table: str) -> str:
-    """The columns of a table as Spark's DDL has them."""
+    """The columns of a table in Spark's DDL."""
     return ", ".join(f"{name} {spark_type}" for name, spark_type in _spark_types(table).items())
 
 
 def spark_type(kind: pa.DataType) -> str:
-    """An Arrow type by the name that Spark has for it."""
+    """Spark's name for an Arrow type."""
     import pyarrow as pa
 
     if pa.types.is_struct(kind):
-        # Names that are no plain words stand in backquotes, as Spark would have them.
+        # Names are in backquotes, because Spark requires that unless they are plain words.
         fields = (f"`{field.name}`:{spark_type(field.type)}" for field in kind)
         return f"struct<{','.join(fields)}>"
     if pa.types.is_map(kind):
@@ -111,7 +112,7 @@ _SPARK_NAMES = {
 
 
 def commits(spark: SparkSession, path: Paths) -> DataFrame:
-    """The committed offset of each group and partition; transactions that were aborted do not count."""
+    """The committed offset of each group and partition; aborted transactions do not count."""
     newest = _newest(spark, path, "consumer_offsets").where("kind LIKE '%OFFSET_COMMIT'")
     return newest.selectExpr(
         "group",
@@ -124,7 +125,7 @@ def commits(spark: SparkSession, path: Paths) -> DataFrame:
 
 
 def groups(spark: SparkSession, path: Paths) -> DataFrame:
-    """The groups that have had members; one that only ever committed offsets is in `commits` alone."""
+    """The groups that have had members; a group that only committed offsets is only in `commits`."""
     newest = _newest(spark, path, "consumer_offsets").where(
         "kind RLIKE '^((CONSUMER|SHARE|STREAMS)_)?GROUP_METADATA$'"
     )
@@ -134,7 +135,7 @@ def groups(spark: SparkSession, path: Paths) -> DataFrame:
 
 
 def members(spark: SparkSession, path: Paths) -> DataFrame:
-    """The members of groups; of a classic group with their assignment, by topic."""
+    """The members of groups; those of a classic group with their assignment by topic."""
     newest = _newest(spark, path, "consumer_offsets").where(
         "kind = 'GROUP_METADATA' OR kind LIKE '%GROUP_MEMBER_METADATA'"
     )
@@ -142,7 +143,7 @@ def members(spark: SparkSession, path: Paths) -> DataFrame:
 
 
 def transactions(spark: SparkSession, path: Paths) -> DataFrame:
-    """What each transactional id is at."""
+    """The state of each transactional id."""
     return _newest(spark, path, "transaction_state").selectExpr(
         "transactionalId",
         "producerId",
@@ -159,16 +160,16 @@ _GROUP_TYPE = "CASE WHEN kind = 'GROUP_METADATA' THEN 'classic' ELSE lower(split
 
 
 def _newest(spark: SparkSession, path: Paths, table: str) -> DataFrame:
-    """The last record of each key, less those that say that it is gone."""
+    """The last record of each key, without the keys whose last record is a tombstone."""
     records = read(spark, path, decode=table, isolation="read_committed")
-    # Whole rows are sorted rather than aggregated: a key has one partition, so its offsets tell old from new.
+    # Rows are ranked by offset: all records of a key are in one partition, so offsets order them.
     latest = "row_number() OVER (PARTITION BY kind, key ORDER BY offset DESC) AS place"
     ranked = records.where("key IS NOT NULL").selectExpr("*", latest)
     return ranked.where("place = 1 AND NOT isTombstone").drop("place")
 
 
 def _checked_columns(table: str, schema: StructType) -> tuple[str, ...]:
-    """The names in a schema, each a column that the table has and of its type; else UsageError."""
+    """The names in a schema; UsageError if one is not a column of the table, or has another type."""
     from stratalog.spark.source import check_once
 
     check_once(schema)

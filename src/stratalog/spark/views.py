@@ -1,12 +1,13 @@
-"""A view for each topic of a log directory, as far as a query names them, with no more columns than it needs.
+"""Makes views for the topics that a query names, with only the columns that it needs.
 
     orders, `web.clicks`      a topic, with the columns of the source
-    kafka_records             all topics, but for Kafka's internal ones
+    kafka_records             all topics except Kafka's internal ones
     kafka_commits, kafka_groups, kafka_members, kafka_transactions, kafka_metadata
                               what Kafka keeps in its internal topics, decoded
 
 Making a view costs as much as planning a read, and Spark does not tell a source which columns a query needs.
-So the text of the query decides both, on the safe side: a word that looks like a name costs a little time.
+So the text of the query decides both, and errs on the safe side: a word that only looks like a name costs a
+little time.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 RECORDS = "kafka_records"
 METADATA = "kafka_metadata"
-# The views of what holds now, and the table that each is made of.
+# The views of the current state, and the table of each.
 CURRENT: dict[str, tuple[str, Callable[[SparkSession, Sequence[Path]], DataFrame]]] = {
     "kafka_commits": ("consumer_offsets", tables.commits),
     "kafka_groups": ("consumer_offsets", tables.groups),
@@ -34,7 +35,7 @@ CURRENT: dict[str, tuple[str, Callable[[SparkSession, Sequence[Path]], DataFrame
     "kafka_transactions": ("transaction_state", tables.transactions),
 }
 _ALL_COLUMNS = re.compile(
-    # A star, but not that of count(*); and whatever means all columns without naming them.
+    # A star, except that of count(*), and keywords that mean all columns without naming them.
     r"(?<!count\()\*|\b(table|natural|pivot|unpivot|identifier)\b|\|>"
     r"|(^|\(|\b(union|all|distinct|intersect|except|minus)\b)\s*from\b"
 )
@@ -57,7 +58,7 @@ def make_views(
         twin = next((other for other in made if other.lower() == name.lower()), None)
         if twin is not None:
             raise UsageError(
-                f"{twin} and {name} are one name to SQL: query {RECORDS} WHERE topic = '{name}' instead."
+                f"{twin} and {name} are the same name in SQL: query {RECORDS} WHERE topic = '{name}' instead."
             )
         topic = None if name == RECORDS and name not in topics else name
         if name in topics or name == RECORDS:
@@ -72,7 +73,7 @@ def make_views(
 
 
 def topics_of(paths: Sequence[Path]) -> list[str]:
-    """The topics in log directories, internal ones too; UsageError for a path that is none."""
+    """The topics in log directories, internal ones too; UsageError for a path that is not a log directory."""
     from stratalog.files.reading import DiskReader
     from stratalog.jobs.reading.catalog import expand_paths, find_partitions, partitions_in
 
@@ -84,7 +85,7 @@ def topics_of(paths: Sequence[Path]) -> list[str]:
 
 
 def view_names(query: str, topics: Sequence[str]) -> list[str]:
-    """The views that there could be, of which the query has the name in it; all of them to be shown."""
+    """The possible views whose names are in the query; all of them if the query lists views."""
     tables_there = {name for name, topic in TABLE_TOPICS.items() if topic in topics}
     every = dict.fromkeys([*topics, RECORDS])
     every |= dict.fromkeys(name for name, (table, _) in CURRENT.items() if table in tables_there)
@@ -96,7 +97,7 @@ def view_names(query: str, topics: Sequence[str]) -> list[str]:
 
 
 def needed_columns(query: str, columns: Sequence[str]) -> tuple[str, ...]:
-    """Those of the columns that a query can need."""
+    """The columns that a query may need."""
     text = re.sub(r"\s+", " ", query.lower()).strip()
     text = re.sub(r"\bcount ?\( ?\* ?\)", "count(*)", text)
     if not text.startswith(("select ", "with ")) or _ALL_COLUMNS.search(text):

@@ -1,4 +1,4 @@
-"""What a Python worker of Spark needs before it works for us: our version, a place for compiled kernels."""
+"""What a Python worker of Spark needs: the driver's version of Stratalog, a cache for compiled kernels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NUMBA_CACHE_VARIABLE = "NUMBA_CACHE_DIR"
 
 
 def require_version(planned_by: str) -> None:
-    """MissingDependencyError unless this process has the version of us that planned the work."""
+    """MissingDependencyError if another version of Stratalog planned the work."""
     if planned_by != __version__:
         raise MissingDependencyError(
             f"the driver has stratalog {planned_by}, this worker ({sys.executable}) has {__version__}. "
@@ -24,10 +24,10 @@ def require_version(planned_by: str) -> None:
 
 
 def prepare_worker() -> None:
-    """Have compiled kernels kept somewhere, where nothing else would; before Numba is imported.
+    """Set a cache folder for compiled kernels if there is none; call it before Numba is imported.
 
-    Numba keeps them beside the package or in the user's cache. A worker in a container often can write
-    neither, and each would compile for itself.
+    Numba keeps them beside the package or in the user's cache. A worker in a container often can write to
+    neither, so every worker would compile them again.
     """
     if NUMBA_CACHE_VARIABLE in os.environ or "numba" in sys.modules or _has_own_place():
         return
@@ -36,8 +36,8 @@ def prepare_worker() -> None:
         folder.mkdir(mode=0o700, exist_ok=True)
         found = folder.lstat()
     except OSError:
-        return  # then they are compiled each time
-    # Machine code is loaded from there: it must be ours alone.
+        return  # the kernels are compiled each time
+    # Machine code is loaded from this folder, so nobody else may write to it.
     if stat.S_ISDIR(found.st_mode) and found.st_uid == _user() and not found.st_mode & 0o022:
         os.environ[NUMBA_CACHE_VARIABLE] = str(folder)
 
@@ -49,7 +49,7 @@ def _has_own_place() -> bool:
 
 
 def _nearest(path: Path) -> Path:
-    """The path, or of those above it the first that exists."""
+    """The path, or its nearest parent that exists."""
     return next((each for each in (path, *path.parents) if each.exists()), path)
 
 

@@ -33,7 +33,7 @@ def test_zeros_behind_the_last_batch_end_the_file_and_not_the_dump(
     ]
     assert (
         dumped.err
-        == f"{segment} at byte 1335: zeros where a batch should start, 4096 bytes before the end.\n"
+        == f"{segment} at byte 1335: there are zeros where a batch should start, 4096 bytes before the end.\n"
     )
     assert dumped.status == 1
 

@@ -59,7 +59,7 @@ def test_a_damaged_value_is_told_in_the_place_of_the_key() -> None:
     assert contents.payload is None
     assert contents.key == (
         "Error at offset 7, skipping. Could not read record with version 3 from value's buffer "
-        "due to: 9 bytes are announced, 2 are left."
+        "due to: 9 bytes are announced, but 2 are left."
     )
 
 

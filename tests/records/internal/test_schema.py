@@ -113,14 +113,14 @@ def test_a_version_outside_the_schema_is_refused() -> None:
 
 def test_a_tagged_field_of_another_size_than_announced_is_refused() -> None:
     # epoch 0, one tagged field: tag 0 (int64), announced as 7 bytes
-    with pytest.raises(InvalidRecordError, match="metadataHash is 8 bytes, 7 were announced"):
+    with pytest.raises(InvalidRecordError, match="metadataHash has 8 bytes, but 7 were announced"):
         decode_message(
             schema_named("ConsumerGroupMetadataValue"), 0, bytes.fromhex("00000000 01 00 07") + bytes(8)
         )
 
 
 def test_null_is_refused_where_the_schema_has_none() -> None:
-    with pytest.raises(InvalidRecordError, match="null where a string must be"):
+    with pytest.raises(InvalidRecordError, match="null instead of a string"):
         decode_message(schema_named("GroupMetadataKey"), 0, b"\xff\xff")
 
 

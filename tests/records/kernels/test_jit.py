@@ -116,7 +116,7 @@ def test_where_nothing_can_be_written_kernels_work_and_that_is_said_once(package
 
     assert output == "e3069283\nfrom the cache: 0\n"
     (line,) = complaints.splitlines()
-    assert line.startswith("stratalog.records.kernels.jit WARNING compiled kernels cannot be kept")
+    assert line.startswith("stratalog.records.kernels.jit WARNING compiled kernels cannot be cached")
     assert "NUMBA_CACHE_DIR" in line
 
 

@@ -1,4 +1,4 @@
-"""What is said of a compressed stream that cannot be read: the same sentences for every codec."""
+"""The errors for a compressed stream that cannot be read: the same sentences for every codec."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """gzip: RFC 1952 members, read as Java's GZIPInputStream reads them. Kafka: GzipCompression.
 
-Members follow each other; what stands behind the last whole one and is no member is ignored.
+Members follow each other; bytes after the last whole member that are not a member are ignored.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import zlib
 from stratalog.records.codecs.failures import corrupt, too_large
 from stratalog.records.scratch import Scratch
 
-# GZIPInputStream looks for another member only where more than this is left behind a trailer.
+# GZIPInputStream looks for another member only if more than this many bytes follow a trailer.
 _IGNORED_TAIL = 18
 _HEADER = bytes.fromhex("1f8b08000000000000ff")  # as Java writes it: no time, unknown system
-# zlib hands back what it has not consumed as a copy. Feeding it little at first, and then twice as much each
-# time, keeps both a stream of many small members and one large member linear.
+# zlib returns unconsumed input as a copy. Feeding it little at first, then twice as much each time, keeps the
+# cost linear for many small members as well as for one large member.
 _FIRST_FEED_SIZE = 16 << 10
 _LARGEST_FEED_SIZE = 256 << 10
 _PIECE_SIZE = 1 << 20
@@ -34,12 +34,12 @@ def read(data: memoryview, scratch: Scratch, magic: int, limit: int) -> int:  # 
             return produced
         start = _header_end(data, end)
         if start < 0:
-            # Kafka: GZIPInputStream.readTrailer ignores a malformed header behind a whole member.
+            # Kafka: GZIPInputStream.readTrailer ignores a malformed header after a whole member.
             return produced
 
 
 def _header_end(data: memoryview, position: int) -> int:
-    """Where the deflate stream of the member at `position` starts; -1 where there is no valid header."""
+    """Where the deflate stream of the member at `position` starts; -1 if there is no valid header."""
     header = bytes(data[position : position + 10])
     if len(header) < 10 or header[:3] != _HEADER[:3]:
         return -1
@@ -61,7 +61,10 @@ def _header_end(data: memoryview, position: int) -> int:
 
 
 def _behind_zero(data: memoryview, position: int) -> int:
-    """The position behind the next zero byte, or behind everything. In steps, as a find takes a copy."""
+    """The position after the next zero byte, or the end.
+
+    It searches in steps, because a find needs a copy.
+    """
     for start in range(position, len(data), 256):
         if (zero := bytes(data[start : start + 256]).find(0)) >= 0:
             return start + zero + 1
@@ -69,7 +72,7 @@ def _behind_zero(data: memoryview, position: int) -> int:
 
 
 def _inflate(data: memoryview, start: int, scratch: Scratch, produced: int, limit: int) -> tuple[int, int]:
-    """Inflate one member behind `produced` bytes; returns (plain size, position behind its trailer)."""
+    """Inflate one member after `produced` bytes; returns (plain size, position after its trailer)."""
     inflater = zlib.decompressobj(-zlib.MAX_WBITS)
     position, pending, feed_size = start, memoryview(b""), _FIRST_FEED_SIZE
     size = crc = 0

@@ -8,8 +8,8 @@ at  size  field
  6     1  HC                     second byte of xxh32 of FLG to here; with magic 0 of the whole header, unread
  7        blocks: size (4, little endian, top bit: stored as it is), the bytes, [checksum], up to size 0
 
-The frame is taken apart here, since a block decoder that writes where it is told is twice as fast as the
-frame decoders of the libraries, and since Kafka's reader refuses and ignores other things than they do.
+The frame is parsed here for two reasons: a block decoder that writes to a given place is twice as fast as the
+libraries' frame decoders, and Kafka's reader refuses and ignores other things than those do.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _END_MARK = bytes(4)
 _STORED = 0x80000000
 # A byte of compressed data lengthens a run by at most 255.
 _MAX_RATIO = 255
-_DEFAULT_LEVEL = 9  # Kafka: Lz4Compression takes its fast compressor for 9 and the HC one for all others
+_DEFAULT_LEVEL = 9  # Kafka: Lz4Compression uses its fast compressor for 9 and the HC one for all other levels
 _UINT32_LE = struct.Struct("<I")
 
 
@@ -39,7 +39,7 @@ def read(data: memoryview, scratch: Scratch, magic: int, limit: int) -> int:
         position, block_limit, flags = 7, _BLOCK_SIZE, 0x60
     else:
         position, block_limit, flags = _read_header(data, magic)
-    # A block with a checksum is decoded as a frame of its own, by the library that knows the checksum.
+    # A block with a checksum is decoded as a frame of its own, because the library checks the checksum.
     checksum_size = 4 if flags & 0x10 else 0
     end, produced = len(data), 0
     while True:
@@ -52,9 +52,11 @@ def read(data: memoryview, scratch: Scratch, magic: int, limit: int) -> int:
             break
         block_end = position + block_size
         if block_size > block_limit:
-            raise corrupt("lz4", f"has a block of {block_size} bytes where {block_limit} are the most")
+            raise corrupt("lz4", f"has a block of {block_size} bytes, but at most {block_limit} are allowed")
         if block_end + checksum_size > end:
-            raise corrupt("lz4", f"promises a block of {block_size} bytes and has {end - position} left")
+            raise corrupt(
+                "lz4", f"promises a block of {block_size} bytes, but only {end - position} are left"
+            )
         room = min(block_limit, block_size * _MAX_RATIO)
         target = scratch.used + produced
         if target + room > len(scratch.view):
@@ -75,8 +77,8 @@ def read(data: memoryview, scratch: Scratch, magic: int, limit: int) -> int:
         if produced > limit:
             raise too_large("lz4", produced, limit)
         position = block_end + checksum_size
-    # The checksum of the content must be there; like Kafka's reader nobody here compares it, as the batch
-    # has its CRC. What follows the frame is ignored.
+    # The content checksum must be present, but is not compared, as in Kafka's reader: the batch has its own
+    # CRC. Bytes after the frame are ignored.
     if flags & 0x04 and position + 4 > end:
         raise corrupt("lz4", "is cut off in its content checksum")
     return produced
@@ -87,7 +89,7 @@ def _read_header(data: memoryview, magic: int) -> tuple[int, int, int]:
     if len(data) < 7:
         raise corrupt("lz4", "is cut off in its header")
     if data[:4] != _MAGIC:
-        raise corrupt("lz4", f"starts with {data[:4].hex()}, which is no LZ4 frame")
+        raise corrupt("lz4", f"starts with {data[:4].hex()}, which is not an LZ4 frame")
     flags, block_descriptor = data[4], data[5]
     if flags >> 6 != 1 or flags & 0x03:
         raise corrupt("lz4", f"has flags {flags:#04x}, of another version or with reserved bits set")

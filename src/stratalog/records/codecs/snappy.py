@@ -20,10 +20,10 @@ from stratalog.records.codecs.failures import corrupt, too_large
 from stratalog.records.scratch import Scratch
 
 _XERIAL_MAGIC = bytes.fromhex("82534e4150505900")
-_XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)  # version, oldest reader that understands it
+_XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)  # version, oldest version that can read it
 _XERIAL_BLOCK_SIZE = 32 << 10
 _XERIAL_ANOTHER = int.from_bytes(_XERIAL_MAGIC[:4], "big")  # in the place of a length: another header
-# A copy element of three bytes stands for at most 64: whoever promises more than this lies.
+# A copy element of three bytes yields at most 64: a larger promised size must be wrong.
 _SNAPPY_MAX_RATIO = 22
 _UINT32_BE = struct.Struct(">I")
 
@@ -34,7 +34,8 @@ def read(data: memoryview, scratch: Scratch, magic: int, limit: int) -> int:  # 
         return _read_snappy_block(data, scratch, 0, limit)
     # The versions in the header are not compared with anything, as in SnappyInputStream.
     position, produced = len(_XERIAL_HEADER), 0
-    while position + 4 <= end:  # one to three bytes at the end are no length and are ignored, as there
+    # one to three bytes at the end are not a length and are ignored, as in SnappyInputStream
+    while position + 4 <= end:
         (block_size,) = _UINT32_BE.unpack_from(data, position)
         position += 4
         if block_size == _XERIAL_ANOTHER:
@@ -43,7 +44,9 @@ def read(data: memoryview, scratch: Scratch, magic: int, limit: int) -> int:  # 
                 raise corrupt("snappy", "is cut off in a second header")
             continue
         if block_size > end - position:
-            raise corrupt("snappy", f"promises a block of {block_size} bytes and has {end - position} left")
+            raise corrupt(
+                "snappy", f"promises a block of {block_size} bytes, but only {end - position} are left"
+            )
         block = data[position : position + block_size]
         produced += _read_snappy_block(block, scratch, produced, limit)
         position += block_size

@@ -1,8 +1,7 @@
 """zstd: frames one after another, skippable ones between them. Kafka: ZstdCompression, zstd-jni.
 
-Two things are refused here that zstd-jni lets pass: a frame that is cut off, where it is not the first one
-and came with the same 128 KiB read as the one before; and a declared size that is not the size, where the
-last block is empty.
+Two things are refused here that zstd-jni accepts: a cut-off frame that is not the first one and arrives in
+the same 128 KiB read as the frame before; and a wrong declared size if the last block is empty.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ _UINT32_LE = struct.Struct("<I")
 _MAGIC = 0xFD2FB528
 _SKIPPABLE_MAGIC = 0x184D2A50  # and the fifteen after it
 _BLOCK_SIZE = 128 << 10  # no block holds more
-# Up to here a frame is decoded in one call, which is half again as fast as a stream; past it the extra copy
-# that the call makes would count against the caller's limit.
+# Up to this size a frame is decoded in one call, which is half again as fast as a stream; past it the extra
+# copy that the call makes would count against the caller's limit.
 _ONE_CALL_SIZE = 1 << 20
 
 
@@ -36,10 +35,10 @@ def read(data: memoryview, scratch: Scratch, magic: int, limit: int) -> int:  # 
 
 
 def _walk_frame(data: memoryview, position: int) -> tuple[int, int]:
-    """(where the frame at `position` ends, its count of blocks: 0 for a skippable one), decoding nothing.
+    """(where the frame at `position` ends, its number of blocks, 0 for a skippable one), without decoding it.
 
-    This is how a cut is seen, which the stream reader of the library takes for an end, and it bounds the
-    plain size before anything is allocated.
+    This finds a cut-off frame, which the library's stream reader takes for the end. It also bounds the plain
+    size before anything is allocated.
     """
     end = len(data)
     try:
@@ -85,16 +84,16 @@ def _read_frame(frame: memoryview, block_count: int, scratch: Scratch, produced:
             raise too_large("zstd", produced + declared, limit)
         if declared > bound:
             raise corrupt("zstd", f"promises {declared} bytes in {block_count} blocks")
-        # The one-call decoder takes a declared size of 0 at its word and looks no further.
+        # The one-call decoder trusts a declared size of 0 and does not read the frame.
         if bound > _ONE_CALL_SIZE or declared == 0:
             size = _stream_frame(frame, scratch, produced, limit)
-            # The streaming decoder does not compare them where the last block is empty.
+            # The streaming decoder does not compare the sizes if the last block is empty.
             if declared not in (-1, size):
-                raise corrupt("zstd", f"promises {declared} bytes and holds {size}")
+                raise corrupt("zstd", f"promises {declared} bytes, but holds {size}")
             return size
         plain = scratch.zstd.decompress(frame, bound)
     except zstandard.ZstdError as error:
-        if "not enough memory" in str(error):  # the library has no other sign of it
+        if "not enough memory" in str(error):  # the library has no other sign of that
             raise MemoryError(f"zstd: {error}") from None
         raise corrupt("zstd", f"is damaged: {error}") from None
     size = len(plain)
@@ -111,7 +110,7 @@ def _stream_frame(frame: memoryview, scratch: Scratch, produced: int, limit: int
     size = 0
     with scratch.zstd.stream_reader(frame) as reader:
         while True:
-            # One byte past the limit is enough to know that it is passed.
+            # One byte more than the limit is enough to see that the limit is exceeded.
             room = min(max(_ONE_CALL_SIZE, size), limit - produced - size + 1)
             scratch.reserve(produced + size + room, written=produced + size)
             target = scratch.used + produced + size

@@ -2,10 +2,11 @@
 
 `record_contents` is what follows ` key: ` and ` payload: ` on a record's line under the decoder option of its
 topic: --offsets-decoder, --transaction-log-decoder, --share-group-state-decoder, --cluster-metadata-decoder.
-`control_contents` is what the tool adds to the line of a KRaft control record, whatever its options.
+`control_contents` is what the tool adds to the line of a KRaft control record with any options.
 
-A record that cannot be decoded gets a sentence in the place of its key (of its payload in the metadata topic)
-and the tool goes on. The sentences are the tool's, but where Java tells what is wrong with the bytes, we do.
+A record that cannot be decoded gets a sentence instead of its key (instead of its payload in the metadata
+topic), and the tool continues. The sentences are the tool's, except that our own words replace Java's
+description of the bytes.
 
 Kafka: DumpLogSegments.java, its parsers and printControlRecord
 """
@@ -47,8 +48,10 @@ class Contents(NamedTuple):
 
 
 def record_contents(topic: str, offset: int, key: Buffer | None, value: Buffer | None) -> Contents:
-    """The texts of a data record. A record without a key stops the tool, in all topics but the metadata:
-    that raises InvalidRecordError, and is the only thing that does."""
+    """The texts of a data record.
+
+    A record without a key stops the tool in all topics except the metadata: only that raises
+    InvalidRecordError."""
     if topic == CLUSTER_METADATA:
         return Contents(None, _metadata_text(offset, key, value))
     if key is None:
@@ -77,7 +80,7 @@ def _coordinator_text(topic: str, offset: int, key: Buffer, value: Buffer | None
     record_type, _ = wire.read_int16(key, 0)
     if find_schema(topic, "key", record_type) is None:
         return Contents(f"Unknown record type {record_type} at offset {offset}, skipping.", None)
-    # The tool reads the key first, so a fault there is what it tells of.
+    # The tool reads the key first, so it reports a fault in the key.
     try:
         record = decode_internal(topic, key, None)
     except InvalidRecordError as fault:
@@ -128,7 +131,7 @@ def _unknown_metadata(record: InternalRecord) -> str:
             "org.apache.kafka.common.errors.UnsupportedVersionException: "
             f"Unknown metadata id {record.record_type}"
         )
-    # The tool would read it as if it were the newest version that it knows, and print what comes of that.
+    # The tool would read it as the newest version that it knows, and print the wrong result.
     return f"Unknown version {record.value_version} of record type {record.record_type}"
 
 
@@ -158,7 +161,7 @@ def value_json(record: InternalRecord) -> str:
 
 
 def _consumer_member(member: dict[str, FieldValue]) -> dict[str, FieldValue]:
-    """A member of a classic consumer group, with what its client wrote into it decoded."""
+    """A member of a classic consumer group, with the client's own bytes decoded."""
     return {
         **member,
         "subscription": _embedded(schema_named("ConsumerProtocolSubscription"), member["subscription"]),
@@ -167,9 +170,9 @@ def _consumer_member(member: dict[str, FieldValue]) -> dict[str, FieldValue]:
 
 
 def _embedded(schema: Schema, raw: bytes) -> FieldValue:
-    """The message that begins with its version, as JSON; the bytes themselves if they are none.
+    """The message that begins with its version, as JSON; the bytes themselves if they are not such a message.
 
-    Clients write these, brokers never look inside, and the tool keeps the bytes of any it cannot read.
+    Clients write these, brokers do not read them, and the tool prints the bytes of those it cannot read.
     """
     try:
         version, position = wire.read_int16(raw, 0)

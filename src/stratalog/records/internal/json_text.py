@@ -1,6 +1,6 @@
 """A decoded message as the JSON text that Kafka's own tools print.
 
-Kafka's generated converters make a tree of Jackson nodes and print it without spaces. What is particular:
+Kafka's generated converters make a tree of Jackson nodes and print it without spaces. The particular rules:
 tagged fields at their default are left out, as are unknown tags; bytes are base64; a uuid is its text;
 control characters are escaped with capital hex digits; a double is written as Java writes it.
 
@@ -30,7 +30,7 @@ _SHORT_ESCAPES = {
 
 
 class RawJson(str):
-    """Text that is JSON already: what a tool puts in the place of a field's own value."""
+    """Text that is already JSON, which a tool prints instead of a field's own value."""
 
     __slots__ = ()
 

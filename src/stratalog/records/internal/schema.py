@@ -9,11 +9,11 @@ itself included, ends with tagged fields:
     unsigned varint     size    |
     size bytes          value   |
 
-A tagged field that is not there has its default. A tag that the schema does not know was written by a newer
-Kafka: it is kept as bytes under UNKNOWN_TAGS.
+A missing tagged field has its default. An unknown tag was written by a newer Kafka: its value is kept as
+bytes under UNKNOWN_TAGS.
 
-A schema is compiled once for each version, into readers that call each other; schemas are no deeper than
-their table, so no bytes can make them recurse.
+A schema is compiled once for each version, into readers that call each other; readers nest only as deep as
+the schema, so no bytes can make them recurse.
 
 Kafka: MessageDataGenerator.java, and `tools/read_kafka_schemas.py` for the table.
 """
@@ -78,8 +78,8 @@ class Schema:
     """One kind of message, in all its versions.
 
     `topic` is the internal topic whose records it describes, "control" for KRaft's control records,
-    "embedded" for what stands in the fields of others. `api_key` is Kafka's number of the record type, `kind`
-    its name.
+    "embedded" for messages in fields of others. `api_key` is Kafka's number of the record type, `kind` its
+    name.
     """
 
     name: str
@@ -95,10 +95,10 @@ class Schema:
 def decode_message(
     schema: Schema, version: int, buffer: Buffer, position: int = 0
 ) -> tuple[dict[str, FieldValue], int]:
-    """The fields that this version of the message has, in the schema's order, and the position behind it.
+    """The fields that this version of the message has, in the schema's order, and the position after it.
 
     Numbers are int or float, a uuid is Kafka's base64 text, structs are dicts. Raises InvalidRecordError for
-    bytes that are no such message, and for a version that the schema does not have.
+    bytes that are not such a message, and for a version that the schema does not have.
     """
     if version not in schema.versions:
         raise InvalidRecordError(
@@ -123,7 +123,7 @@ def schema_named(name: str) -> Schema:
 
 @cache
 def find_schema(topic: str, part: str, api_key: int) -> Schema | None:
-    """The schema of the records with this type number; None where Kafka 4.3.1 knows no such type."""
+    """The schema of the records with this type number; None if Kafka 4.3.1 does not know the type."""
     for schema in all_schemas():
         if (schema.topic, schema.part, schema.api_key) == (topic, part, api_key):
             return schema
@@ -131,7 +131,7 @@ def find_schema(topic: str, part: str, api_key: int) -> Schema | None:
 
 
 def default_of(field: Field, version: int) -> FieldValue:
-    """What a tagged field is when it is not there."""
+    """The value of a tagged field that is missing."""
     if isinstance(field.default, dict):
         return {inner.name: default_of(inner, version) for inner in field.fields if version in inner.versions}
     # A fresh list each time: the decoded message belongs to the caller, who may change it.
@@ -193,7 +193,7 @@ def _struct_reader(fields: tuple[Field, ...], version: int, *, flexible: bool) -
     defaults = [field for field in present if version in field.tagged]
 
     def read(buffer: Buffer, position: int) -> tuple[dict[str, FieldValue], int]:
-        # All names first, so that tagged fields stand where the schema has them and not at the end.
+        # All names are set first, so that tagged fields are in the schema's order and not at the end.
         values: dict[str, FieldValue] = dict.fromkeys(names)
         for name, reader in plain:
             values[name], position = reader(buffer, position)
@@ -218,7 +218,8 @@ def _read_tagged(
             values[name], end = reader(buffer, start)
             if end - start != size:
                 raise InvalidRecordError(
-                    f"tagged field {name} is {end - start} bytes, {size} were announced", position=position
+                    f"tagged field {name} has {end - start} bytes, but {size} were announced",
+                    position=position,
                 )
         else:
             raw, end = wire.read_slice(buffer, start, size)

@@ -8,7 +8,7 @@ __cluster_metadata      none                             unsigned varints 1 (fra
                                                          version, message
 KRaft control records   int16 version, int16 type        message, which begins with its version as int16
 
-A null value in one of the first three is a tombstone: what the key names is gone.
+A null value in one of the first three is a tombstone: it deletes what the key names.
 
 Kafka: CoordinatorRecordSerde.java, AbstractApiMessageSerde.java, ControlRecordUtils.java
 """
@@ -26,7 +26,7 @@ from stratalog.records.internal_topics import CLUSTER_METADATA, COORDINATOR_TOPI
 
 UNKNOWN = "unknown"
 _CONTROL = "control"
-_KEY_VERSION = 0  # the type stands where a version would, so the messages in keys never got a second one
+_KEY_VERSION = 0  # the type is in the version's place, so messages in keys have only one version
 _METADATA_FRAME_VERSION = 1
 
 
@@ -35,8 +35,8 @@ class InternalRecord:
     """A record of an internal topic.
 
     `kind` is Kafka's name of the record type (OFFSET_COMMIT, TOPIC_RECORD, LEADER_CHANGE), or "unknown" for a
-    type or version that Kafka 4.3.1 does not know: then `key` or `value` is None and the raw bytes tell.
-    `record_type` and `value_version` are the numbers as found, None where there was none to find.
+    type or version that Kafka 4.3.1 does not know: then `key` or `value` is None. `record_type` and
+    `value_version` are the numbers as found, None if there are none.
     """
 
     topic: str
@@ -51,15 +51,15 @@ class InternalRecord:
 
     @property
     def is_tombstone(self) -> bool:
-        """Whether this deletes what its key names; control and metadata records have no such form."""
+        """Whether this deletes what its key names; control and metadata records cannot."""
         return self.raw_value is None and self.topic in COORDINATOR_TOPICS
 
 
 def decode_internal(topic: str, key: Buffer | None, value: Buffer | None) -> InternalRecord:
     """The message in a data record of an internal topic.
 
-    Raises InvalidRecordError where the bytes contradict a type and version that are known; positions are
-    relative to the key or value. Raises KeyError for a topic that `is_internal` does not know.
+    Raises InvalidRecordError if the bytes do not match a known type and version; positions are relative to
+    the key or value. Raises KeyError for a topic that `is_internal` does not know.
     """
     if topic in COORDINATOR_TOPICS:
         return _decode_coordinator(topic, key, value)
@@ -79,8 +79,8 @@ def decode_control(key: Buffer | None, value: Buffer | None) -> InternalRecord:
     if schema is not None:
         if value is None:
             raise InvalidRecordError(f"{schema.kind} without a value")
-        # Kafka reads version 0 whatever the message says of itself, and 4.3.1 writes no other. A message of
-        # version 1 would come out of that as nonsense, so here its own word counts.
+        # Kafka always reads version 0, and 4.3.1 writes no other. That would read a message of version 1 as
+        # nonsense, so here the message's own version counts.
         version, _ = wire.read_int16(value, 0)
         decoded = _decode_known(schema, version, value, 0)
     return InternalRecord(
@@ -105,7 +105,8 @@ def _decode_coordinator(topic: str, key: Buffer | None, value: Buffer | None) ->
     kind = UNKNOWN
     version = decoded_key = decoded = None
     if key_schema is not None and value_schema is not None:
-        # What follows the message is ignored, as by Kafka: older releases are meant to read newer ones.
+        # Bytes after the message are ignored, as in Kafka: older releases must be able to read newer
+        # messages.
         decoded_key, _ = decode_message(key_schema, _KEY_VERSION, key, position)
         kind = key_schema.kind
         if value is not None:
@@ -154,7 +155,7 @@ def _decode_metadata(key: Buffer | None, value: Buffer | None) -> InternalRecord
 
 
 def _decode_known(schema: Schema, version: int, value: Buffer, position: int) -> dict[str, FieldValue] | None:
-    """The message, or None if its version is one that the table does not have."""
+    """The message, or None if the table does not have its version."""
     if version not in schema.versions:
         return None
     decoded, _ = decode_message(schema, version, value, position)

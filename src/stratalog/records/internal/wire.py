@@ -9,8 +9,8 @@ array                   int32 count, elements            unsigned varint of coun
 
 A null string, bytes or array has length -1, which is the varint 0 in the compact form.
 
-Every length is compared with the bytes that are left before it is believed, so nothing here allocates more
-than the buffer it was given. Whatever the bytes say, the only error is InvalidRecordError.
+Every length is checked against the remaining bytes before it is used, so nothing here allocates more than the
+size of its buffer. For any bytes, the only error is InvalidRecordError.
 
 Kafka: ByteBufferAccessor.java, ByteUtils.java
 """
@@ -40,7 +40,7 @@ def _fixed(layout: struct.Struct, name: str) -> Reader:
         end = position + layout.size
         if end > len(buffer):
             raise InvalidRecordError(
-                f"{name} needs {layout.size} bytes, {len(buffer) - position} are left", position=position
+                f"{name} needs {layout.size} bytes, but {len(buffer) - position} are left", position=position
             )
         return layout.unpack_from(buffer, position)[0], end
 
@@ -69,7 +69,7 @@ def read_unsigned_varint(buffer: Buffer, position: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << (7 * index)
         if byte < 0x80:
             if value > INT32_MAX:
-                raise InvalidRecordError(f"varint {value} is no length, tag or count", position=position)
+                raise InvalidRecordError(f"varint {value} is not a length, tag or count", position=position)
             return value, position + index + 1
     raise InvalidRecordError("varint is longer than 5 bytes", position=position)
 
@@ -83,7 +83,7 @@ def read_compact_length(buffer: Buffer, position: int) -> tuple[int, int]:
 def read_slice(buffer: Buffer, position: int, size: int) -> tuple[bytes, int]:
     if size > len(buffer) - position:
         raise InvalidRecordError(
-            f"{size} bytes are announced, {len(buffer) - position} are left", position=position
+            f"{size} bytes are announced, but {len(buffer) - position} are left", position=position
         )
     return bytes(buffer[position : position + size]), position + size
 
@@ -97,7 +97,9 @@ def string_reader(*, compact: bool, nullable: bool) -> Reader:
             _check_nullable("string", position, nullable)
             return None, start
         if size > STRING_MAX:
-            raise InvalidRecordError(f"string of {size} bytes, {STRING_MAX} is the most", position=position)
+            raise InvalidRecordError(
+                f"a string of {size} bytes, but at most {STRING_MAX} are allowed", position=position
+            )
         raw, end = read_slice(buffer, start, size)
         return decode_text(raw), end
 
@@ -125,10 +127,11 @@ def array_reader(element: Reader, *, compact: bool, nullable: bool) -> Reader:
         if count < 0:
             _check_nullable("array", position, nullable)
             return None, end
-        # No element is shorter than a byte, save a struct without fields: Kafka refuses more of those, too.
+        # Every element has at least one byte, except a struct without fields, and Kafka refuses this many of
+        # those too.
         if count > len(buffer) - end:
             raise InvalidRecordError(
-                f"array of {count} elements, {len(buffer) - end} bytes are left", position=position
+                f"an array of {count} elements, but {len(buffer) - end} bytes are left", position=position
             )
         values = []
         for _ in range(count):
@@ -141,7 +144,7 @@ def array_reader(element: Reader, *, compact: bool, nullable: bool) -> Reader:
 
 def _check_nullable(what: str, position: int, nullable: bool) -> None:
     if not nullable:
-        raise InvalidRecordError(f"null where a {what} must be", position=position)
+        raise InvalidRecordError(f"null instead of a {what}", position=position)
 
 
 def _read_bool(buffer: Buffer, position: int) -> tuple[bool, int]:

@@ -1,7 +1,7 @@
-"""Numbers and text as the bytes of UTF-8: what the lines of a dump are made of.
+"""Numbers and text as bytes of UTF-8, for the lines of a dump.
 
-What is not UTF-8 becomes U+FFFD by the rules of Java's `new String(bytes, UTF_8)`, which are not Python's:
-an encoded surrogate is one U+FFFD in Java, and three in Python.
+Invalid bytes become U+FFFD by the rules of Java's `new String(bytes, UTF_8)`, which differ from Python's: an
+encoded surrogate is one U+FFFD in Java, and three in Python.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ MINUS, ZERO = 45, 48
 
 @kernel
 def write_number(out: Bytes, at: int, value: Any) -> int:
-    """A whole number of 64 bits in decimal, at most twenty characters; returns the position behind it.
+    """A whole number of 64 bits in decimal, at most twenty characters; returns the position after it.
 
-    Always given an np.int64: each further type would be compiled for itself.
+    `value` is always an np.int64: Numba would compile the function again for each other type.
     """
     if value < 0:
         out[at] = MINUS
         at += 1
-        rest = np.uint64(-(value + 1)) + np.uint64(1)  # the lowest number has no positive one
+        rest = np.uint64(-(value + 1)) + np.uint64(1)  # the lowest number has no positive counterpart
     else:
         rest = np.uint64(value)
     size = 1
@@ -62,7 +62,7 @@ def _put_pair(out: Bytes, at: int, number: Any) -> None:
 def write_text(data: Bytes, position: int, end: int, out: Bytes, at: int) -> int:
     """data[position:end] as UTF-8; the caller has room for three times as many bytes.
 
-    What is ASCII is copied without a call, which would take ten times as long as the copy.
+    ASCII is copied without a function call, which would take ten times as long as the copy.
     """
     if _is_ascii(data, position, end):
         copy_bytes(out, at, data, position, end - position)
@@ -97,7 +97,7 @@ def _is_ascii(data: Bytes, position: int, end: int) -> bool:
         while position < end and load_u8(data, position) < 0x80:
             position += 1
         return position == end
-    bits = load_u64_le(data, end - 8)  # what the steps of eight leave, and some of what they see
+    bits = load_u64_le(data, end - 8)  # the bytes after the last step of eight, and some before
     while position + 32 <= end:
         bits |= load_u64_le(data, position) | load_u64_le(data, position + 8)
         bits |= load_u64_le(data, position + 16) | load_u64_le(data, position + 24)
@@ -110,10 +110,10 @@ def _is_ascii(data: Bytes, position: int, end: int) -> bool:
 
 @kernel
 def _character(data: Bytes, position: int, end: int) -> tuple[int, bool]:
-    """(bytes, whether they are a character) of what starts here, not with an ASCII byte.
+    """(number of bytes, whether they are a character) at this position; the first byte is not ASCII.
 
-    Where they are none, Java prints one U+FFFD for so many bytes: for the longest start of a character, for
-    all three bytes of a surrogate, and for whatever is cut off by the end.
+    If they are not a character, Java prints one U+FFFD for all of them: for the longest start of a character,
+    for the three bytes of a surrogate, and for a character that the end cuts off.
     """
     first = load_u8(data, position)
     left = end - position

@@ -1,9 +1,9 @@
-"""What compaction keeps of a run of batches, and writing it: whole runs in three calls.
+"""Decides what compaction keeps of a run of batches, and writes it: whole runs in three calls.
 
-`judge_batches` says for each batch what may become of it, `judge_records` which of its records stay, and
-`write_batches` copies a batch that stays as it is, writes the rest anew and leaves out what is gone. A batch
-keeps its offsets whatever it loses, so that sequences and the log's end stay what they were.
-Kafka: MemoryRecords.filterTo, Cleaner.cleanInto
+`judge_batches` decides for each batch, `judge_records` for each record. `write_batches` copies the batches
+that stay as they are, rewrites those that lose records and leaves out the rest. A batch keeps its offsets
+whatever it loses, so that sequences and the log's end do not change. Kafka: MemoryRecords.filterTo,
+Cleaner.cleanInto
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from stratalog.records.kernels.walk import CODEC_MASK, CONTROL, LOG_OVERHEAD, Ba
 HEADER_SIZE = 61
 TRANSACTIONAL = 1 << 4
 DELETE_HORIZON = 1 << 6
-# A record written anew has at most so many bytes more: its timestamp's delta counts from the delete horizon,
-# and what an old message says with fixed widths takes a varint of five bytes at most.
+# A rewritten record has at most this many more bytes: its timestamp's delta counts from the delete horizon,
+# and each fixed-width field of an old message becomes a varint of at most five bytes.
 GROWTH_OF_A_RECORD = 40
 
-# What may become of a batch; one row for each.
+# The verdict on a batch; one row for each.
 VERDICT = rows_of(
     [
         ("can_discard", np.bool_),  # set by the transactions: aborted data, or a marker of an empty one
-        ("is_deleted", np.bool_),  # it goes, records unread
-        ("keeps_empty", np.bool_),  # without records its header stays
+        ("is_deleted", np.bool_),  # it is removed without reading its records
+        ("keeps_empty", np.bool_),  # its header stays even if it loses all records
         ("drops_records", np.bool_),
         ("ends_empty_txn", np.bool_),  # a marker whose transaction has no data left: it gets a horizon
         ("has_tombstone", np.bool_),  # among the records that stay
@@ -43,7 +43,7 @@ VERDICT = rows_of(
 )
 Verdicts = NDArray[np.void]
 
-# The last thing that each active producer has written, by producer id.
+# What each active producer wrote last, by producer id.
 LAST_RECORD = rows_of(
     [
         ("producer_id", np.int64),
@@ -78,7 +78,8 @@ def judge_batches(
         if is_control:
             has_horizon = batch.attributes & DELETE_HORIZON != 0
             drops = verdict.can_discard and has_horizon and batch.base_timestamp <= now_ms
-        # A producer's last batch tells its next sequence, and the last of the round where the log ends.
+        # A producer's last batch has its next sequence, and the last batch of the round shows where the log
+        # ends.
         verdict.keeps_empty = batch.last_offset + 1 == end_of_round or _is_last_record(batch, last_records)
         verdict.drops_records = drops
         verdict.is_deleted = drops and not verdict.keeps_empty
@@ -115,10 +116,10 @@ def judge_records(
     verdicts: Verdicts,
     keep: NDArray[np.bool_],
 ) -> int:
-    """Say for each record whether it stays, and count those for its batch.
+    """Decide for each record whether it stays, and count the kept records of each batch.
 
-    `latest_for_key` is what the map has for the key of each row, `latest_offset` how far the map reaches.
-    Returns how many records without a key go: no key, no place in a compacted log.
+    `latest_for_key` is the map's offset for the key of each row, `latest_offset` the last offset in the map.
+    Returns how many records are removed because they have no key.
     """
     without_key = 0
     for index in range(len(batches)):
@@ -167,12 +168,12 @@ def write_batches(
     out: Bytes,
     to_compress: NDArray[np.int64],
 ) -> tuple[int, int, int]:
-    """Write what stays of these batches to `out`, which has room for it.
+    """Write what is kept of these batches to `out`, which has enough room.
 
-    `original` is where the batches lie as they are on disk, `data` where their records were unpacked to.
-    A batch that is written anew and has a codec is written plain, and where it starts and ends in `out` goes
-    to `to_compress`. Returns (bytes written, batches to compress, -1 or the batch that can be neither kept
-    nor dropped: an old message that must stay as an empty batch, which old formats do not have).
+    `original` has the batches as they are on disk, `data` their unpacked records. A rewritten batch that has
+    a codec is written uncompressed, and its start and end in `out` go to `to_compress`. Returns (bytes
+    written, batches to compress, -1 or the batch that can be neither kept nor dropped: an old message that
+    must stay as an empty batch, which old formats do not have).
     """
     position = 0
     pending = 0
@@ -216,7 +217,7 @@ def _put_int(out: Bytes, position: int, value: Any, size: int) -> None:
 
 @kernel
 def _write_empty(original: Bytes, batch: Any, out: Bytes, position: int) -> None:
-    """The header of a batch that has lost its records: no codec, no horizon and no base timestamp either."""
+    """Write the header of a batch that lost all records: it has no codec, horizon or base timestamp."""
     copy_bytes(out, position, original, batch.position, HEADER_SIZE)
     _put_int(out, position + 8, np.int64(HEADER_SIZE - LOG_OVERHEAD), 4)
     attributes = batch.attributes & (LOG_APPEND_TIME | TRANSACTIONAL | CONTROL)
@@ -237,9 +238,9 @@ def _write_anew(
     out: Bytes,
     start: int,
 ) -> int:
-    """A v2 batch of the records that stay, without its CRC; returns its end.
+    """Write a v2 batch of the kept records, without its CRC; returns its end.
 
-    A delete horizon, new or old, stands where the base timestamp would, and the timestamps count from it.
+    A delete horizon, new or old, replaces the base timestamp, and the timestamps count from it.
     """
     first = verdict.first_row
     last = first + verdict.rows_count
@@ -328,7 +329,7 @@ def _put_record(
         copy_bytes(out, position, data, key_position, rest_size)
         position += rest_size
     else:
-        # An old message, or numbers that take more bytes than they need.
+        # This is an old message, or its varints are longer than necessary.
         copy_bytes(out, position, data, key_position, key_end - key_position)
         position = _put_varint(out, position + (key_end - key_position), value_size)
         copy_bytes(out, position, data, value_position, value_end - value_position)

@@ -1,11 +1,11 @@
 """CRC-32C (Castagnoli), as v2 batches carry it, and CRC-32 (zlib), as v0 and v1 messages do.
 
-x86-64 and ARM64 have an instruction that takes eight bytes in three cycles but can start one every cycle.
-So a long range is cut into three equal streams that run side by side, and their checksums are joined: the
+x86-64 and ARM64 have an instruction that takes eight bytes in three cycles but can start one every cycle. So
+a long range is cut into three equal streams that run side by side, and their checksums are joined: the
 checksum of A followed by B is crc(A) moved over len(B) zero bytes, xor crc(B). That move is linear, hence
-four look-ups in a table made for one stream length. Two lengths serve: long ones for batches of kilobytes,
-short ones for what is left. Below that one stream is enough: the CPU overlaps neighbouring batches by itself.
-Without the instruction, eight tables take eight bytes at a time.
+four look-ups in a table made for one stream length. Two stream lengths are used: a long one for batches of
+kilobytes, a short one for the rest. Below that one stream is enough: the CPU overlaps neighbouring batches by
+itself. Without the instruction, eight tables take eight bytes at a time.
 """
 
 from __future__ import annotations
@@ -46,9 +46,7 @@ def _byte_tables(polynomial: int) -> CrcTable:
 
 def _zeros_table(size: int) -> CrcTable:
     """table[k][b]: what byte k of a checksum becomes when `size` zero bytes follow."""
-    images = np.left_shift(
-        np.uint32(1), np.arange(32, dtype=np.uint32)
-    )  # of each bit, moved so far by 0 bytes
+    images = np.left_shift(np.uint32(1), np.arange(32, dtype=np.uint32))  # of each bit, not moved yet
     low = CASTAGNOLI_TABLES[0]
     for _ in range(size):
         images = (images >> np.uint32(8)) ^ low[images & np.uint32(0xFF)]
@@ -129,7 +127,7 @@ def _moved(table: CrcTable, crc: Any) -> Any:
 
 @kernel
 def _three_streams(data: Bytes, position: int, size: int, zeros: CrcTable, crc: Any) -> Any:
-    """The checksum of three ranges of `size` bytes, one behind the other."""
+    """The checksum of three consecutive ranges of `size` bytes."""
     second, third = np.uint32(0), np.uint32(0)
     for line in range(position, position + size, 64):
         prefetch(data, line + AHEAD_SIZE)
@@ -144,7 +142,7 @@ def _three_streams(data: Bytes, position: int, size: int, zeros: CrcTable, crc: 
 
 @kernel
 def crc32c(data: Bytes, start: int, end: int) -> Any:
-    """CRC-32C of data[start:end], which the caller has found to lie inside the array."""
+    """CRC-32C of data[start:end]; the caller has checked that the range is inside the array."""
     crc = np.uint32(0xFFFFFFFF)
     position = start
     while end - position >= 3 * LONG_STREAM_SIZE:
@@ -169,7 +167,7 @@ def crc32c_of_three(
 ) -> tuple[Any, Any, Any]:
     """The checksums of three ranges of at least eight bytes, side by side.
 
-    For neighbouring small batches: a stream each, and nothing to join.
+    For neighbouring small batches: one stream for each, and nothing to join.
     """
     first = second = third = np.uint32(0xFFFFFFFF)
     at, second_at, third_at = starts
@@ -194,7 +192,7 @@ def crc32c_of_three(
 
 @inlined
 def _last_words(data: Bytes, position: int, end: int, crc: Any) -> Any:
-    """The checksum of a range, of which data[position:end] is left; the range has eight bytes or more.
+    """Complete the checksum of a range with data[position:end]; the range has eight bytes or more.
 
     The last, partial word is taken from the range's last eight bytes: zeros do not change a checksum of zero,
     so what is left of the word goes to its upper end, with the checksum so far in it.
@@ -229,5 +227,5 @@ def crc32_zlib(data: Bytes, start: int, end: int) -> Any:
     return crc ^ np.uint32(0xFFFFFFFF)
 
 
-if INTERPRETED:  # NumPy warns of the wrap-around that unsigned arithmetic means here
+if INTERPRETED:  # NumPy warns of the wrap-around, which is intended here
     np.seterr(over="ignore")

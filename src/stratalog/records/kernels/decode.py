@@ -1,11 +1,11 @@
-"""Records out of batches: where each key, value and header lies, and which offset and timestamp it has.
+"""Decodes records: where each key, value and header is, and the record's offset and timestamp.
 
 Nothing is copied here: a row of `RECORD` holds positions in the buffer, and the gather kernels copy what a
-caller wants to have. So a count touches no value, and the cleaner looks at keys alone.
+caller needs. So a count touches no value, and the cleaner reads only keys.
 
-A decoder is resumable: it stops when the rows are full or enough bytes have come together, and returns
-where to go on, in the middle of a batch if need be. Whatever the bytes say, nothing outside
-[records_position, records_end) of a batch is read.
+A decoder is resumable: it stops when the rows are full or enough bytes are decoded, and returns where to
+continue, even in the middle of a batch. For any bytes, nothing outside [records_position, records_end) of a
+batch is read.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ RECORD = rows_of(
         (
             "headers_size",
             np.int32,
-        ),  # of the whole section, lengths included: an upper bound for what is in it
+        ),  # of the whole section with its lengths: an upper bound for its content
         ("batch", np.int32),  # row of the batch in its table
     ],
 )
 
-# What came of it.
+# The outcomes.
 DONE = 0  # all batches are decoded
 MORE = 1  # rows or bytes are full; call again
 BAD_COUNT = 2  # a count of records or headers below zero, or more than bytes are left
 BAD_VARINT = 3  # a variable-length number that does not end, or ends outside its record
-BAD_SIZE = 4  # a size that reaches behind the end of its record or batch
+BAD_SIZE = 4  # a size that reaches past the end of its record or batch
 TRAILING = 5  # a record that is longer or shorter than it says
-LEFTOVER = 6  # bytes behind the last record
+LEFTOVER = 6  # bytes after the last record
 SHORT = 7  # fewer records than the header counts
 BAD_MAGIC = 8  # an inner message that is neither v0 nor v1
 NESTED = 9  # an inner message that is compressed itself
@@ -58,7 +58,7 @@ RecordTable = NDArray[np.void]
 def varint(data: Bytes, position: int, end: int) -> tuple[Any, int]:
     """A zigzag number of at most five bytes at `position`; returns (value, next position), or (0, -1)."""
     value, position = _unsigned(data, position, end, 35)
-    # Kafka keeps the low 32 bits, whatever a fifth byte brings.
+    # Kafka keeps the low 32 bits, whatever is in the fifth byte.
     low = np.uint32(value & np.uint64(0xFFFFFFFF))
     return np.int64(np.int32((low >> np.uint32(1)) ^ -(low & np.uint32(1)))), position
 
@@ -94,7 +94,7 @@ def _unsigned(data: Bytes, position: int, end: int, bits: int) -> tuple[Any, int
 
 @kernel
 def _headers_end(data: Bytes, position: int, end: int, count: int) -> int:
-    """Walk over `count` headers; returns their end, or what is wrong, negated."""
+    """Walk over `count` headers; returns their end, or the negated problem."""
     for _ in range(count):
         size, position = varint(data, position, end)
         if position < 0:
@@ -124,9 +124,9 @@ def decode(
     """Write a row for each record of these v2 batches with start_offset <= offset <= last_offset.
 
     `at` is (batch, records of it that are done, position of its next record or 0), (0, 0, 0) to begin with.
-    Returns (rows written, what came of it, at): with MORE it is where to go on, with a problem the bad batch,
-    and the rows written before it are good. Stops before the record that would bring the records over
-    max_bytes, but not before the first.
+    Returns (rows written, outcome, at): with MORE `at` is where to continue, with a problem it is the bad
+    batch, and the rows written before it are good. Stops before the record that would exceed max_bytes, but
+    not before the first.
     """
     index, record, position = at
     count = 0
@@ -144,7 +144,7 @@ def decode(
         if records_count < 0:
             return count, BAD_COUNT, (index, record, position)
         if records_count == 0:
-            position = end  # Kafka does not look at the bytes of a batch that counts no records
+            position = end  # Kafka does not read the bytes of a batch whose count is 0
         while record < records_count:
             here = (index, record, position)
             if count == len(rows):
@@ -159,7 +159,7 @@ def decode(
             if count and total + size > max_bytes:
                 return count, MORE, here
             record_end = position + size
-            position += 1  # the record's attributes, which mean nothing yet
+            position += 1  # the record's attributes, which are unused
             timestamp_delta, position = varlong(data, position, record_end)
             if position < 0:
                 return count, BAD_VARINT, here
@@ -238,8 +238,8 @@ def decode_legacy(
 ) -> tuple[int, int, tuple[int, int, int]]:
     """The same for v0 and v1: each batch is a run of plain entries from records_position to records_end.
 
-    A plain message is a run of one. For an unpacked wrapper the reader has set base_offset to what must be
-    added to the inner offsets (for a plain message that is 0), and max_timestamp to the wrapper's own time.
+    A plain message is a run of one. For an unpacked wrapper the reader has set base_offset to the number to
+    add to the inner offsets (0 for a plain message), and max_timestamp to the wrapper's own time.
     """
     index, record, position = at
     count = 0
@@ -305,16 +305,18 @@ def legacy_entry(data: Bytes, position: int, end: int) -> tuple[Any, int, Any, i
     if value_position > entry_end:
         return -BAD_SIZE, 0, 0, 0, 0
     value_size: Any = np.int64(load_i32(data, value_position - 4))
-    if value_size > entry_end - value_position:  # Kafka does not mind bytes behind the value
+    if value_size > entry_end - value_position:  # Kafka ignores bytes after the value
         return -BAD_SIZE, 0, 0, 0, 0
     return 12 + size, key_position, key_size, value_position, value_size
 
 
 @kernel
 def inner_messages(data: Bytes, position: int, end: int) -> tuple[int, Any, int]:
-    """(whole messages, offset of the last, its end) of an unpacked wrapper; a negative count is a problem.
+    """(whole messages, offset of the last, its end) of an unpacked wrapper.
 
-    As in Kafka's DataLogInputStream a cut last message is not one, and that is no error.
+    A negative count is a negated problem.
+
+    As in Kafka's DataLogInputStream, an incomplete last message is ignored without an error.
     """
     count = 0
     last_offset: Any = np.int64(-1)

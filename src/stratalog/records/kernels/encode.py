@@ -76,7 +76,7 @@ def _put_field(out: Bytes, position: int, data: Bytes, start: int, end: int, val
 
 @kernel
 def _body_size(columns: Any, i: int, timestamp_delta: int, offset_delta: int) -> int:
-    """Bytes of record i behind its length field."""
+    """Bytes of record i after its length field."""
     size = 1 + _varint_size(timestamp_delta) + _varint_size(offset_delta)
     size += _field_size(columns.key_ends[i], columns.key_ends[i + 1], columns.key_valid[i])
     size += _field_size(columns.value_ends[i], columns.value_ends[i + 1], columns.value_valid[i])
@@ -101,12 +101,12 @@ def encode(
     position: int,
     max_size: int,
 ) -> tuple[int, int]:
-    """Write records [start, stop) to out[position:], as many as max_size bytes hold but at least one.
+    """Write records [start, stop) to out[position:], as many as fit in max_size bytes but at least one.
 
-    An offset too far from the base ends it as well.
+    It also stops at an offset that is too far from the base.
 
-    Returns (the first record that was not written, the position behind the last), or (NEEDS_ROOM, bytes
-    needed from `position` on so far): call again with a larger `out`.
+    Returns (the first record that was not written, the position after the last), or (NEEDS_ROOM, bytes needed
+    from `position` on so far): then call again with a larger `out`.
     """
     begin = position
     i = start

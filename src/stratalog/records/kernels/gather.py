@@ -1,7 +1,7 @@
-"""Keys, values and headers from where they lie into Arrow's buffers: 32-bit offsets, bytes, validity bits.
+"""Copies keys, values and headers to Arrow's buffers: 32-bit offsets, bytes, validity bits.
 
-The caller has sized the outputs from the decoder's cursor; positions and sizes are the decoder's, so every
-range lies inside `data`.
+The caller has sized the outputs from the decoder's sums; positions and sizes come from the decoder, so every
+range is inside `data`.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def gather_both(
 ) -> bool:
     """Copy keys and values in one pass over the rows, which is faster than two; False at the first null.
 
-    What was written until then is good for nothing: `gather` each by itself.
+    After False the output is unusable: call `gather` for each column.
     """
     key_bytes = 0
     value_bytes = 0
@@ -99,8 +99,8 @@ def gather_headers(
 ) -> tuple[int, int, Any]:
     """Copy the headers of all rows; returns (rows without any, null values, all keys are ASCII).
 
-    Spark's Kafka source gives null, not an empty list, to a record without headers, and so do we. The decoder
-    has walked over these very bytes, so the numbers hold.
+    Spark's Kafka source gives null, not an empty list, to a record without headers, and so does this. The
+    decoder has checked these bytes, so counts and sizes are right.
     """
     count = 0
     bare = 0
@@ -147,14 +147,14 @@ def gather_headers(
 
 @kernel
 def gather_offsets(rows: RecordTable, out: NDArray[np.int64]) -> None:
-    """The offset of each row; a third of what NumPy takes for the same."""
+    """Copy the offset of each row; takes a third of NumPy's time."""
     for i in range(len(rows)):
         out[i] = rows[i].offset
 
 
 @kernel
 def gather_micros(rows: RecordTable, out: NDArray[np.int64]) -> None:
-    """Timestamps in microseconds; milliseconds that would overflow stop at the edge of int64."""
+    """Timestamps in microseconds; milliseconds that would overflow are clamped to int64."""
     for i in range(len(rows)):
         value: Any = rows[i].timestamp
         if value > MAX_MS:

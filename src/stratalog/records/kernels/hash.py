@@ -1,11 +1,11 @@
 """SipHash-2-4 with 128 bits of output: the keyed hash of record keys.
 
-Compaction keeps one slot for each key and knows keys by their hash alone, so whoever could make two keys
-collide could have another's record compacted away. A keyed hash with a fresh random key leaves no way to try.
-Reference: J.-P. Aumasson and D. J. Bernstein, "SipHash: a fast short-input PRF".
+Compaction keeps one slot for each key and compares only hashes. An attacker who could make two keys collide
+could have another client's record removed. A keyed hash with a new random key prevents that. Reference: J.-P.
+Aumasson and D. J. Bernstein, "SipHash: a fast short-input PRF".
 
-Beside it murmur2, by which Kafka's producers choose a partition: other programs expect to find a key where a
-producer of theirs would have put it. Kafka: Utils.murmur2, BuiltInPartitioner.partitionForKey
+This module also has murmur2, with which Kafka's producers choose a partition: other programs expect a key in
+the partition that a producer would choose. Kafka: Utils.murmur2, BuiltInPartitioner.partitionForKey
 """
 
 from __future__ import annotations
@@ -85,12 +85,12 @@ def hash_keys(data: Bytes, rows: RecordTable, key0: Any, key1: Any, out: NDArray
 
 _MASK = 0xFFFFFFFF
 _MURMUR_SEED = 0x9747B28C
-_MURMUR_FACTOR = 0x5BD1E995  # below 2^31, so its product with 32 bits fits 64 signed ones
+_MURMUR_FACTOR = 0x5BD1E995  # below 2^31, so its product with a 32-bit number fits in int64
 
 
 @kernel
 def murmur2(data: Bytes, start: int, end: int) -> int:
-    """The hash of data[start:end] as 32 bits without sign; Java has the same bits with one."""
+    """The hash of data[start:end] as an unsigned 32-bit number; Java's has the same bits, signed."""
     found: Any = _MURMUR_SEED ^ (end - start)
     position = start
     while end - position >= 4:
@@ -114,10 +114,10 @@ def murmur2(data: Bytes, start: int, end: int) -> int:
 def choose_partitions(
     keys: Bytes, ends: NDArray[np.int32], valid: NDArray[np.bool_], count: int, out: NDArray[np.int32]
 ) -> None:
-    """Write the partition of each key to `out`, of `count` there are; rows without a key stay as they are."""
+    """Write the partition (of `count`) of each key to `out`; rows without a key stay as they are."""
     for i in range(len(valid)):
         if valid[i]:
-            # Widened by hand: NumPy, without the compiler, would stay with 32 bits.
+            # Widened explicitly: without the compiler NumPy would keep 32 bits.
             start: Any = np.int64(ends[i])
             end: Any = np.int64(ends[i + 1])
             found = murmur2(keys, start, end)

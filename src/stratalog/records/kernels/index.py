@@ -1,4 +1,4 @@
-"""The rule by which a segment's indexes grow, and the search from a batch they point at to the one wanted.
+"""The rule by which a segment's indexes grow, and the search from an index entry to the wanted batch.
 
 Kafka: LogSegment.append and LogSegment.recover have the rule, FileRecords.searchFor... the search.
 """
@@ -25,11 +25,11 @@ from stratalog.records.kernels.walk import (
     _read_v2,
 )
 
-# How far the indexes of a segment have come. Offsets are relative to the segment's base; of an index without
-# entries the last offset and timestamp are -1.
+# The state of a segment's growing indexes. Offsets are relative to the segment's base; without entries the
+# last offset and timestamp are -1.
 PROGRESS = rows_of(
     [
-        ("since_entry", np.int64),  # bytes behind the batch that got the last entry, that batch included
+        ("since_entry", np.int64),  # bytes since the start of the batch that got the last entry
         ("max_timestamp", np.int64),
         ("max_timestamp_offset", np.int64),
         ("last_offset", np.int64),
@@ -40,7 +40,7 @@ PROGRESS = rows_of(
 ProgressTable = NDArray[np.void]
 EntryRows = NDArray[np.int64]  # rows of two: (offset, position) or (timestamp, offset)
 
-# What came of indexing.
+# The outcomes of indexing.
 INDEXED = 0
 OFFSET_OVERFLOW = 1  # the batch's last offset is below the base, or 2^31 or more above it
 NOT_ASCENDING = 2  # an entry is due, and its offset is not above the last entry's
@@ -59,12 +59,12 @@ def index_batches(
     offset_entries: EntryRows,
     time_entries: EntryRows,
 ) -> tuple[int, int, int, int]:
-    """The entries that these batches bring; `shift` added to a batch's position is its place in the file.
+    """Write the entries for these batches; a batch's position plus `shift` is its position in the file.
 
     An entry is due for a batch if more than `interval` bytes lie between the start of the batch that got the
     last one and its own: so the first batch of a segment never gets one. `room` is how many entries the
     offset and the time index can still take. Returns (batches done, offset entries, time entries, outcome);
-    with a problem the batch behind those done has it.
+    with a problem, the batch after those done has it.
     """
     at: Any = progress[0]
     offset_count = 0
@@ -101,28 +101,28 @@ def index_batches(
     return len(headers), offset_count, time_count, INDEXED
 
 
-# What a search looks for.
+# The targets of a search.
 OFFSET_AT_LEAST = 0  # the first batch whose last offset is not below the target
 TIMESTAMP_AT_LEAST = 1  # the first batch whose largest timestamp is not below the target
 LAST = 2  # the last whole batch
 LARGEST_TIMESTAMP = 3  # the first of those with the largest timestamp, if it is above the target
 
-# How it ended.
+# How a search ended.
 FOUND = 0
-AT_END = 1  # behind the last whole batch; for the latter two kinds, found[0] is it if there is one
+AT_END = 1  # past the last whole batch; for the last two targets, found[0] has the result if there is one
 NEEDS_BYTES = 2  # the next header is not in the buffer
-BROKEN = 3  # no batch starts here: a length or a magic that none has
+BROKEN = 3  # no batch starts here: its length or magic is impossible
 
 
 @kernel
 def seek(
     data: Bytes, filled: int, end: int, kind: int, target: int, found: BatchTable
 ) -> tuple[int, int, int]:
-    """Hop over headers from data[0] on; found[0] gets the batch that is looked for, found[1] is scratch.
+    """Go from header to header from data[0] on; found[0] gets the batch searched for, found[1] is scratch.
 
-    data[:filled] has been read; the file goes on to `end`, counted from data[0]. Bodies need not be in the
-    buffer. The largest timestamp is one above found[0]'s. Returns (how it ended, position of the batch at
-    which it did, headers seen).
+    data[:filled] has been read; the file ends at `end`, counted from data[0]. Bodies need not be in the
+    buffer. A search for the largest timestamp must exceed found[0]'s. Returns (how it ended, position of the
+    batch where it ended, headers seen).
     """
     position = 0
     count = 0

@@ -1,8 +1,8 @@
 """`@kernel`: how every hot loop of Stratalog is compiled, once, and where the result is kept.
 
 The stamp of every compiled kernel is a hash of all kernel sources, since kernels inline each other. Where no
-folder can be written, as in a container without a home, kernels are compiled without a cache, and that is
-said once. Why: docs/decisions/0006-stamp-of-kernels.md.
+folder can be written, as in a container without a home, kernels are compiled without a cache, with one
+warning. Why: docs/decisions/0006-stamp-of-kernels.md.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ INTERPRETED = bool(getattr(config, "DISABLE_JIT", False))
 def rows_of(fields: list[tuple[str, type[np.generic]]]) -> np.dtype[np.void]:
     """The dtype of a table whose rows a kernel reads and writes as `row.field`.
 
-    A record, not a plain structured type: that is what lets the same code run as plain Python.
+    It is a record dtype, not a plain structured one: with it the same code also runs as plain Python.
     """
     return np.dtype((np.record, np.dtype(fields, align=True)))
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile on first use, without the GIL; cached on disk where a cache can be written."""
+    """Compile on first use, without the GIL; cached on disk if possible."""
     if INTERPRETED:
         return function
     try:
@@ -53,8 +53,8 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
 def inlined(function: Callable[P, R]) -> Callable[P, R]:
     """A small function that becomes part of each kernel that calls it.
 
-    For what runs once for every key or value: a call that passes arrays counts references, atomically, and
-    that costs more than copying sixteen bytes (measured: gathering keys took 10.6 ns each, inlined 2.8).
+    For code that runs once for every key or value: a call that passes arrays counts references atomically,
+    which costs more than copying sixteen bytes (measured: gathering keys took 10.6 ns each, inlined 2.8).
     """
     if INTERPRETED:
         return function
@@ -62,10 +62,10 @@ def inlined(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def compiled_features() -> frozenset[str]:
-    """What the CPU that Numba compiles for can do, by LLVM's names (`sse4.2`, `crc`).
+    """The features of the CPU that Numba compiles for, by LLVM's names (`sse4.2`, `crc`).
 
-    Not what the CPU we run on can do: NUMBA_CPU_NAME may ask for less, and an instruction that the compiler
-    does not know for its target is an error in LLVM, not a slow path.
+    These may be fewer than this machine's: NUMBA_CPU_NAME may ask for less, and LLVM fails on an instruction
+    that its target does not have.
     """
     if INTERPRETED:
         return frozenset()
@@ -76,8 +76,8 @@ def compiled_features() -> frozenset[str]:
 @cache
 def _say_uncached() -> None:
     logger.warning(
-        "compiled kernels cannot be kept: each process compiles them anew, which takes some seconds. "
-        "Set NUMBA_CACHE_DIR to a folder that this user can write."
+        "compiled kernels cannot be cached: each process compiles them again, which takes some seconds. Set "
+        "NUMBA_CACHE_DIR to a folder that this user can write."
     )
 
 

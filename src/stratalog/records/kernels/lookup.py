@@ -1,7 +1,8 @@
-"""The first record at or after a time, in a window of a log that was read at once.
+"""Finds the first record at or after a time, in bytes of a log that are already in memory.
 
-What a look-up finds is nearly always a few batches behind the place an index points at, plain and v2: then
-one call does it all. Anything else is left to the readers that know all formats, from its batch on.
+The record is nearly always in an uncompressed v2 batch, a few batches after the place that an index names:
+then one call is enough. The readers that know all formats do the rest, from the batch where this kernel
+stops.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ def find_record(
     """The first record from start_offset on that is not before the timestamp, in data[:filled].
 
     A batch starts at data[0]. Returns (True, position of its batch, timestamp, offset, leader epoch); or
-    (False, position, 0, 0, 0) where the batch at this position must be looked at in another way: it is not
-    all here, compressed, of an old format or broken. Of the records before the one that is found only size,
-    timestamp and offset are looked at, of those behind it nothing.
+    (False, position, 0, 0, 0) if the batch at this position needs another reader: it is incomplete,
+    compressed, of an old format or broken. Of the records before the result only size, timestamp and offset
+    are read, of those after it nothing.
     """
     position = 0
     while filled - position >= HEADER_SIZE:
@@ -43,7 +44,7 @@ def find_record(
         attributes = load_i16(data, position + 21)
         if attributes & CODEC_MASK != 0:
             break
-        # A batch below start_offset may have the timestamp, and then none of its records will do.
+        # A batch below start_offset may have the timestamp, but none of its records may be returned.
         if base_offset + load_i32(data, position + 23) < start_offset:
             position = end
             continue
@@ -54,7 +55,7 @@ def find_record(
             if at < 0 or size <= 0 or size > end - at:
                 return False, position, 0, 0, 0
             record_end = at + size
-            timestamp_delta, at = varlong(data, at + 1, record_end)  # behind the attributes, one byte
+            timestamp_delta, at = varlong(data, at + 1, record_end)  # after the attributes, one byte
             if at < 0:
                 return False, position, 0, 0, 0
             offset_delta, at = varint(data, at, record_end)

@@ -1,8 +1,8 @@
-"""Loads and copies at a byte's position in a uint8 array: what the other kernels are made of.
+"""Loads and copies at any byte position of a uint8 array, for the other kernels.
 
 Numba compiles `data[i]` to single-byte loads and a byte loop to a byte loop. Each function here is one or two
-machine instructions instead (unaligned, byte-swapped, or a vector copy), and none of them checks a bound: the
-caller has done so, and says why it may. Under NUMBA_DISABLE_JIT each has a plain twin with the same meaning.
+machine instructions instead (unaligned, byte-swapped, or a vector copy), and none checks bounds: the caller
+has done so, and says why. Under NUMBA_DISABLE_JIT each has a plain twin with the same meaning.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ else:
         return builder.gep(data, [position])
 
     def _loader(bits: int, numba_type: Any, *, swap: bool) -> Any:
-        """An intrinsic that loads an integer of so many bits from any byte position."""
+        """An intrinsic that loads an integer of this many bits from any byte position."""
 
         def typing(typing_context: Any, data: Any, position: Any) -> Any:
             del typing_context, position
@@ -107,7 +107,7 @@ else:
 
     @intrinsic
     def prefetch(typing_context: Any, data: Any, position: Any) -> Any:
-        """Ask for a cache line ahead of its use. Any address will do: a prefetch never faults."""
+        """Load a cache line before it is needed. Any address is allowed: a prefetch never faults."""
         del typing_context, position
 
         def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -142,7 +142,7 @@ else:
 def copy_bytes(to: Bytes, to_position: int, data: Bytes, position: int, size: int) -> None:
     """Copy `size` bytes; never touches a byte outside the two ranges.
 
-    Keys and values are short, and a call of the C library's memcpy costs more than the copy: two overlapping
+    Keys and values are short, and calling the C library's memcpy costs more than the copy: two overlapping
     vectors cover any size between one and two vectors exactly.
     """
     if size >= 16:
@@ -165,7 +165,7 @@ def copy_bytes(to: Bytes, to_position: int, data: Bytes, position: int, size: in
             to[to_position + i] = data[position + i]
 
 
-def byte_array(buffer: Any) -> Bytes:  # Any: whatever offers the buffer protocol, an ndarray included
+def byte_array(buffer: Any) -> Bytes:  # Any: any object with the buffer protocol, also an ndarray
     """The buffer's bytes as one flat uint8 array, without a copy.
 
     The array claims to be writable even over `bytes`: Numba would otherwise compile every kernel twice, for

@@ -1,8 +1,8 @@
 """The cleaner's map from the hash of a key to the last offset of that key: open addressing in one array.
 
 A slot is three words: the two halves of the key's hash, and its offset plus one, so that memory which is all
-zeros is an empty map and costs nothing until it is used. Slots are probed one behind the other from where the
-hash points: a miss then stays in the cache line that is there already. Kafka: SkimpyOffsetMap
+zeros is an empty map and costs nothing until it is used. Slots are probed one after the other from where the
+hash points: a miss then stays in a loaded cache line. Kafka: SkimpyOffsetMap
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from stratalog.records.kernels.walk import CONTROL, BatchTable
 
 WORDS = 3  # of a slot
 WORDS_IN_A_LINE = 8
-AHEAD = 12  # rows whose slots are asked for before they are needed: a slot is nearly always out of the cache
+AHEAD = 12  # how many rows ahead slots are prefetched: a slot is nearly never in the cache
 
-# How far a map has come; an array, so that a kernel can change it.
+# The state of a map; an array, so that a kernel can change it.
 ENTRIES, LATEST = 0, 1
 
 MapSlots = Any  # NDArray[np.uint64]; a prefetch takes any array, but is declared for bytes
@@ -36,7 +36,7 @@ def _home(high: Any, slots_count: Any) -> Any:
 
 @inlined
 def _ask_for(slots: MapSlots, slots_count: Any, high: Any) -> None:
-    """Ask for the two cache lines in which a search for this hash begins: in a full map it takes both."""
+    """Prefetch the two cache lines in which a search for this hash begins: in a full map it needs both."""
     at = _home(high, slots_count) * WORDS
     prefetch(slots, at)
     prefetch(slots, at + WORDS_IN_A_LINE)
@@ -44,7 +44,7 @@ def _ask_for(slots: MapSlots, slots_count: Any, high: Any) -> None:
 
 @inlined
 def _find(slots: MapSlots, slots_count: Any, low: Any, high: Any) -> Any:
-    """Where the words of this hash begin, or of the empty slot that it would take."""
+    """The position of the slot with this hash, or of the empty slot that it would take."""
     slot = _home(high, slots_count)
     at = slot * WORDS
     while slots[at + 2] != 0 and not (slots[at] == low and slots[at + 1] == high):
@@ -66,11 +66,11 @@ def put_records(
     hashes: Hashes,
     start_offset: int,
 ) -> tuple[int, bool]:
-    """Note the offset of every record with a key from start_offset on, batch by batch.
+    """Store the offset of every record with a key from start_offset on, batch by batch.
 
-    `skipped` are batches that are read over (aborted ones); control batches have no keys of users. Returns
-    (records seen, whether the map was full before the next one): at least one slot always stays empty, so
-    that a search ends.
+    `skipped` are batches to skip (aborted ones); control batches have no user keys. Returns (records seen,
+    whether the map was full before the next one): at least one slot always stays empty, so that a search
+    ends.
     """
     slots_count = len(slots) // WORDS
     row = 0
@@ -99,7 +99,7 @@ def put_records(
 
 @kernel
 def get_offsets(slots: MapSlots, hashes: Hashes, found: NDArray[np.int64]) -> None:
-    """The offset that is noted for each hash; -1 where none is."""
+    """The stored offset of each hash; -1 if there is none."""
     slots_count = len(slots) // WORDS
     for i in range(len(hashes)):
         if i + AHEAD < len(hashes):
@@ -120,10 +120,10 @@ def put_sampled(
     hashes: Hashes,
     start_offset: int,
 ) -> bool:
-    """As `put_records`, but of keys that an earlier batch had, or one of these, that is `sampled`.
+    """Like `put_records`, but only for keys that are in the map or in a `sampled` batch.
 
-    A key of a sampled batch that is passed over itself is there with offset 0, which no record is before.
-    Returns whether the map was full.
+    If a sampled batch is itself skipped, its keys get offset 0, so no record counts as older. Returns whether
+    the map was full.
     """
     slots_count = len(slots) // WORDS
     row = 0

@@ -1,8 +1,8 @@
-"""One pass over a piece of a segment: the walk, the indexes it should have, its producers and epochs.
+"""One pass over a piece of a segment: the walk, its expected indexes, its producers and epochs.
 
-The three kernels that it is made of meet in a table of a few rows, which stays in the CPU's first cache. Only
-what needs memory or a second look comes back to Python before the piece is done: that is what lets a segment
-of small batches be scanned at the speed of its checksums. Kafka: LogSegment.recover
+Its three kernels share a table of a few rows, which stays in the CPU's first cache. It returns to Python
+before the end of the piece only for more memory or for a special batch. So a segment of small batches is
+scanned at the speed of its checksums. Kafka: LogSegment.recover
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ ROWS = 128  # of the table: 12 KiB
 WRONG_CRC = 5
 OFFSET_OVERFLOW = 6
 NOT_ASCENDING = 7
-NEEDS_ROOM = 8  # for producers, events, epochs or entries: go on from the position returned
-MARKER = 9  # row 0 of the table is a control batch that only Python can read; it is in all else already
+NEEDS_ROOM = 8  # for producers, events, epochs or entries: continue from the position returned
+# row 0 of the table is a control batch that only Python can read; everything else already includes it
+MARKER = 9
 
-# Places in `facts`, which goes on from call to call.
+# Indexes in `facts`, which is passed from call to call.
 BATCHES, NEXT_OFFSET, VALID_END, OFFSET_ENTRIES, TIME_ENTRIES = 0, 1, 2, 3, 4
 
 _UNLIMITED = 2**31
-# Up to this size of a batch, three are summed side by side; above, one is cut into streams of its own.
+# Up to this size, the checksums of three batches are computed at once; a larger batch is cut into streams.
 SMALL = 2048
 
 
@@ -55,10 +56,10 @@ def recover(
         NDArray[np.int64], NDArray[np.int32], ScanTable, NDArray[np.int64], ScanTable, NDArray[np.int64]
     ],
 ) -> tuple[int, int]:
-    """Take in the good batches of data[start:end], which is byte `shift` of the file on.
+    """Process the good batches of data[start:end]; data[0] is byte `shift` of the file.
 
-    Returns (position of the first batch that is not taken in, how it ended). With a marker it is the position
-    behind it; with a wrong checksum or offset, row 0 of the table is the batch that has it.
+    Returns (position of the first batch that is not processed, how it ended). With a marker it is the
+    position after it; with a wrong checksum or offset, row 0 of the table is the batch that has it.
     """
     progress, offset_entries, time_entries = indexes
     counts, slots, producer_rows, recent, events, epochs = producers
@@ -88,7 +89,7 @@ def recover(
         taken, reached = gather(data, table[:done], 0, counts, slots, producer_rows, recent, events, epochs)
         kept = taken + 1 if reached == gathering.MARKER else taken
         if kept < done:
-            # Gathering stopped before indexing did: the entries behind that are taken back.
+            # Gathering stopped before indexing did: later entries are removed again.
             progress[0] = before[0]
             _, offsets_count, times_count, outcome = index_batches(
                 table[:kept],
@@ -135,10 +136,10 @@ def _take_plain(
     indexes: tuple[ProgressTable, EntryRows, EntryRows],
     latest_epoch: int,
 ) -> int:
-    """Take in good batches that say nothing of producers or new epochs; the position of the first other one.
+    """Process good batches without producers or new epochs; returns the position of the first other one.
 
-    The same rules as below, for what most batches of small size are, without a row for each: a quarter
-    quicker at 280 bytes. Whatever is not plain, a wrong checksum included, is left to the table.
+    These are the same rules as below, for the most common small batches, without a row for each: 25 % faster
+    at 280 bytes. All other batches, also those with a wrong checksum, are left to the table.
     """
     progress, offset_entries, time_entries = indexes
     at: Any = progress[0]
@@ -216,7 +217,7 @@ def _take_plain(
 
 @inlined
 def _next_sums(data: Bytes, position: int, batch_end: int, end: int) -> tuple[Any, Any, Any, int]:
-    """The checksums of the batch at `position`, and of the two behind it where they are small and whole."""
+    """The checksums of the batch at `position`, and of the next two if they are small and whole."""
     if batch_end - position <= SMALL and end - batch_end >= LOG_OVERHEAD + SMALLEST_V2:
         length = load_i32(data, batch_end + 8)
         second_end = batch_end + LOG_OVERHEAD + length

@@ -1,8 +1,8 @@
-"""Finding batches again behind damage, where no length leads to them: every byte may be the first of one.
+"""Finds batches after damage, where no length leads to them: a batch may start at any byte.
 
-The checksum covers neither the offset nor the length, so both are held against what is known: the offsets
-and the epoch that may follow here. Only where all of that fits is the checksum computed, so the search is
-about as fast as looking at one byte after the other.
+The checksum covers neither the offset nor the length, so both are checked against the offsets and epochs that
+may follow here. The checksum is computed only if they fit, so the search is about as fast as reading byte by
+byte.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from stratalog.records.kernels.memory import Bytes, load_i32, load_i64, load_u8,
 from stratalog.records.kernels.walk import CONTROL, LOG_OVERHEAD, MAGIC_AT, SMALLEST_V2, BatchTable
 
 # How a search ended.
-FOUND = 0  # a batch starts at the position, and its checksum holds
+FOUND = 0  # a batch starts at the position, and its checksum matches
 NEEDS = 1  # one may start there, but it reaches past what is in the buffer
 NOTHING = 2  # none starts before the position
 
 # How far `accept` came.
 DONE = 0
-BROKEN = 1  # the row's checksum does not hold: nothing behind it is known to be a batch
-MARKER = 2  # a control batch of a producer, to be looked into
+BROKEN = 1  # the row's checksum is wrong: nothing after it is known to be a batch
+MARKER = 2  # a control batch of a producer, which Python must read
 
-# What is known of the last batch that was kept: places in `last`.
+# Facts of the last batch that was kept: indexes in `last`.
 OFFSET, EPOCH = 0, 1
 
 HEADER_SIZE = 61
@@ -39,9 +39,9 @@ def find_start(
 ) -> tuple[int, int]:
     """Search data[start:filled] for the first batch that may follow the `last` one; returns (position, how).
 
-    `end` is where the file ends, counted in the buffer, perhaps behind it. Offsets are above last[OFFSET] and
-    below `next_base`, epochs not below last[EPOCH]. Only v2 is looked for: what older messages carry is too
-    little to know them by.
+    `end` is the end of the file as a position in the buffer, perhaps past its end. Offsets are above
+    last[OFFSET] and below `next_base`, epochs not below last[EPOCH]. Only v2 batches are found: older
+    messages have too few fields to recognise them.
     """
     for position in range(start, filled - HEADER_SIZE + 1):
         if load_u8(data, position + MAGIC_AT) != 2:
@@ -72,10 +72,12 @@ def accept(
     keep: NDArray[np.bool_],
     passes_marker: bool,
 ) -> tuple[int, int]:
-    """Decide on the rows from `start` on, with checksums checked; returns (the first that is not, why).
+    """Decide on the rows from `start` on, whose checksums are checked.
 
-    A row that may follow the `last` one is kept, and is the last one then. `passes_marker` is set when the
-    row at `start` is a marker that was looked into.
+    Returns (the first undecided row, why).
+
+    A row that may follow the `last` one is kept and becomes the last one. `passes_marker` is set if the row
+    at `start` is a marker that was already read.
     """
     for index in range(start, len(headers)):
         batch: Any = headers[index]

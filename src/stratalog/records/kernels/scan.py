@@ -1,4 +1,4 @@
-"""What a run of batches says about producers, transactions and leader epochs, gathered in one pass.
+"""Gathers producers, transactions and leader epochs of a run of batches in one pass.
 
 Nearly every batch of today's producers has a producer id, so a list of them would be as long as the log. A
 row is kept for each producer instead, with its last five batches; only the starts and ends of transactions
@@ -19,8 +19,8 @@ from stratalog.records.kernels.walk import CODEC_MASK, BatchTable
 
 KEPT_BATCHES = 5
 
-# A producer as these batches alone tell of it; -1 is unknown. `first_epoch` is that of its first batch, and
-# `epoch_changed` says that another one followed, which makes a broker forget the batches before.
+# The state of a producer by these batches alone; -1 is unknown. `first_epoch` is the epoch of its first
+# batch. `epoch_changed` says that another epoch followed, which makes a broker forget the earlier batches.
 PRODUCER = rows_of(
     [
         ("producer_id", np.int64),
@@ -31,7 +31,7 @@ PRODUCER = rows_of(
         ("producer_epoch", np.int16),
         ("first_epoch", np.int16),
         ("epoch_changed", np.bool_),
-        ("ended_txn", np.bool_),  # a marker was seen: what was open before these batches is closed
+        ("ended_txn", np.bool_),  # a marker was seen: a transaction from before these batches has ended
         ("plain_seen", np.bool_),
     ],
 )
@@ -42,7 +42,7 @@ LAST_SEQUENCE, LAST_OFFSET, OFFSET_DELTA, TIMESTAMP = 0, 1, 2, 3
 STARTED = 0  # the first batch of a transaction, unless one is open already
 COMMITTED = 1
 ABORTED = 2
-PLAIN = 3  # a batch outside of transactions, where one may be open: a broker refuses that
+PLAIN = 3  # a batch outside of transactions while one may be open: a broker refuses that
 EVENT = rows_of(
     [
         ("producer_id", np.int64),
@@ -54,10 +54,10 @@ EVENT = rows_of(
     ],
 )
 
-# How far it came.
+# How the gathering ended.
 DONE = 0
-NEEDS_ROOM = 1  # no room for another producer, event or epoch: grow or empty them and go on
-MARKER = 2  # a control batch that is not written the usual way: end_txn is to be called for it
+NEEDS_ROOM = 1  # no room for another producer, event or epoch: grow or empty them and continue
+MARKER = 2  # an unusual control batch: the caller calls end_txn for it
 
 TRANSACTIONAL, CONTROL, LOG_APPEND_TIME = 1 << 4, 1 << 5, 1 << 3
 MARKER_SIZE = 17  # of the record in a marker's batch as every broker writes it
@@ -78,10 +78,10 @@ def gather(
     events: ScanTable,
     epochs: NDArray[np.int64],
 ) -> tuple[int, int]:
-    """Take in the batches from row `start` on; returns (the first row that is not, how far it came).
+    """Process the batches from row `start` on; returns (the first row that is not processed, how it ended).
 
-    `counts` holds how many producers, events and epochs there are, and the latest epoch. `slots` finds a
-    producer's row by its id: open addressing, its size a power of two above the number of producers.
+    `counts` holds how many producers, events and epochs there are, and the latest epoch. `slots` maps a
+    producer's id to its row: open addressing, its size a power of two above the number of producers.
     """
     for index in range(start, len(headers)):
         batch: Any = headers[index]
@@ -168,7 +168,7 @@ def end_txn(
     producers: ScanTable,
     events: ScanTable,
 ) -> None:
-    """Take in a marker. There is room: `gather` looks before every batch."""
+    """Process a marker. There is room: `gather` checks before every batch."""
     producer: Any = producers[_row_of(batch.producer_id, batch.producer_epoch, counts, slots, producers)]
     _see_epoch(producer, batch.producer_epoch)
     producer.coordinator_epoch = coordinator_epoch
@@ -209,7 +209,10 @@ def _add_event(
 def _row_of(
     producer_id: int, epoch: int, counts: NDArray[np.int64], slots: NDArray[np.int32], producers: ScanTable
 ) -> int:
-    """The producer's row, a new one if need be. Brokers hand out ids one by one, so an id is its own hash."""
+    """The producer's row, a new one if necessary.
+
+    Brokers assign ids in sequence, so an id is its own hash.
+    """
     mask = len(slots) - 1
     slot = producer_id & mask
     while slots[slot] >= 0:

@@ -1,8 +1,8 @@
-"""Counts what belongs to each key, for as many keys as a table has room for.
+"""Sums amounts by key, for as many keys as a table has room for.
 
-A slot is found by the hash of its key, as in the offset map; beside the slots lie the first bytes of the
-keys, so that a person can be told which they are. When no slot is left the kernel stops, and the caller
-throws out what counts for least.
+A slot is found by the hash of its key, as in the offset map; the first bytes of the keys are stored beside
+the slots, so that reports can show them. When no slot is left the kernel stops, and the caller evicts the
+keys with the smallest amounts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from stratalog.records.kernels.jit import kernel, rows_of
 from stratalog.records.kernels.memory import Bytes
 from stratalog.records.kernels.offset_map import Hashes
 
-# What is known of a key. The last two are what may have been counted for it before its slot was made.
+# The amounts of a key. The last two are upper bounds for amounts from before its slot was made.
 SLOT = rows_of(
     [
         ("low", np.uint64),
@@ -49,9 +49,9 @@ def tally(
     amounts: NDArray[np.float64],
     start: int,
 ) -> int:
-    """Add the amounts of each row from `start` on to those of its key; a row without a key is passed over.
+    """Add the amounts of each row from `start` on to those of its key; rows without a key are skipped.
 
-    `state` is (slots used, slots that may be). Returns the row that found no slot, or len(rows).
+    `state` is (slots used, slots allowed). Returns the row that found no slot, or len(rows).
     """
     count = len(slots)
     room = keys.shape[1]
@@ -105,7 +105,7 @@ def put_back(
 
 @kernel
 def cut_keys(data: Bytes, rows: RecordTable, size: int, delimiter: int) -> None:
-    """Shorten the keys of the rows to their prefixes: to `size` bytes, or up to and with the delimiter.
+    """Shorten the keys of the rows to their prefixes: to `size` bytes, or up to and including the delimiter.
 
     A size or delimiter below 0 is none; a key that does not have the delimiter stays whole.
     """

@@ -1,7 +1,7 @@
 """Batches and records as the lines of Kafka's dump tool, written as bytes into a buffer.
 
-A segment of 1 GiB becomes some ten million lines. Here one takes less than 0.2 microseconds; a Python string
-alone takes longer to make.
+A segment of 1 GiB becomes some ten million lines. Here a line takes less than 0.2 microseconds; making a
+Python string takes longer.
 
 Kafka: DumpLogSegments.printBatchLevel, printRecordMetadata, printRecordContents
 """
@@ -21,22 +21,22 @@ from stratalog.records.kernels.jit import inlined, kernel
 from stratalog.records.kernels.memory import Bytes, copy_bytes, load_u32
 from stratalog.records.kernels.walk import BatchTable
 
-# What a record's line has.
+# What a record's line contains.
 METADATA = 1  # offset, timestamp, sizes, sequence, header keys
 CONTENTS = 2  # key and payload as text, of records that are not control records
-CONTROL_BY_HAND = 4  # stop at a record of a control batch: what is in it is the caller's to tell
+CONTROL_BY_HAND = 4  # stop at a record of a control batch: the caller writes its content
 ALL_BY_HAND = 8  # stop at every record
-OPEN = 16  # no line break, and nothing is left to the caller: this is how the caller starts such a line
+OPEN = 16  # write the start of a line, without a line break, for a caller that writes the rest
 
 # Why the writing stopped.
 DONE = 0
-FULL = 1  # the buffer or the table of gaps; empty them and go on
+FULL = 1  # the buffer or the table of gaps is full; empty them and continue
 BY_HAND = 2  # at a record that the caller writes
 
-# No line of a batch is longer, nor one of a record without what is printed as text.
+# The longest line of a batch, or of a record without its text.
 LONGEST_BATCH = 1024
 LONGEST_RECORD = 512
-WIDEST = 3  # a byte that is no UTF-8 becomes the three of U+FFFD
+WIDEST = 3  # an invalid byte becomes the three bytes of U+FFFD
 
 NO_OFFSET = INT64_MIN  # the record before is unknown, so nothing is missing between it and this one
 APPEND_TIME_BIT, CONTROL_BIT, HORIZON_BIT = 8, 32, 64
@@ -47,7 +47,7 @@ _words: list[str] = []
 
 
 def _word(text: str) -> int:
-    """The number of a word, by which kernels know it."""
+    """The number by which kernels refer to a word."""
     _words.append(text)
     return len(_words) - 1
 
@@ -108,12 +108,12 @@ def write_lines(
     out: Bytes,
     gaps: NDArray[np.int64],
 ) -> tuple[int, int, int, tuple[int, int, int]]:
-    """Write the lines of these rows, each batch's own before its first, and those of batches without rows.
+    """Write the lines of these rows; each batch's line comes before its first row, also without rows.
 
     `at` is (row, first batch whose line is not written, offset of the record before); batches up to
     `batches_end` get their line at the end if not before. `base_position` is where data[0] lies in the file.
-    `gaps` gets (offset, offset of the next record) where that is not the next number.
-    Returns (bytes written, gaps written, why it stopped, at).
+    `gaps` gets (offset, offset of the next record) if that is not the next number. Returns (bytes written,
+    gaps written, why it stopped, at).
     """
     row_index, due, last_offset = at
     used = 0
@@ -164,8 +164,8 @@ def needed_size(row: Any) -> Any:
 def write_batch(batch: Any, base_position: int, out: Bytes, at: int) -> Any:
     """The line of one batch; the caller has LONGEST_BATCH bytes left.
 
-    First the words and the number behind each, then one loop that writes them: spelt out as twenty calls the
-    line takes LLVM four seconds to compile.
+    It first collects the words and the number after each, then writes them in one loop: twenty separate calls
+    would take LLVM four seconds to compile.
     """
     attributes = np.int64(batch.attributes)
     words = np.empty(16, np.int64)
@@ -202,7 +202,7 @@ def write_batch(batch: Any, base_position: int, out: Bytes, at: int) -> Any:
 
 @inlined
 def sequence_after(base_sequence: int, delta: int) -> Any:
-    """A sequence number `delta` further on; from 2^31 - 1 they go on at 0. Kafka: incrementSequence."""
+    """A sequence number `delta` further on; after 2^31 - 1 it continues at 0. Kafka: incrementSequence."""
     if base_sequence == -1:
         return -1
     sequence = np.int64(base_sequence) + delta
@@ -247,7 +247,10 @@ def _write_header_keys(data: Bytes, position: int, size: int, count: int, out: B
 
 @kernel
 def _write_legacy_crc(data: Bytes, row: Any, magic: int, out: Bytes, at: int) -> int:
-    """A message of v0 and v1 carries a checksum of its own, an inner one too; its end is in the row."""
+    """Write the message's own checksum, which v0 and v1 messages have, also inner ones.
+
+    Its end is in the row.
+    """
     start = row.key_position - (30 if magic == 1 else 22)
     stored = load_u32(data, start + 12)
     is_valid = stored == crc32_zlib(data, start + 16, row.headers_position)
@@ -276,7 +279,7 @@ def _timestamp_type(batch: Any) -> int:
 
 @kernel
 def _put(out: Bytes, at: int, word: Any) -> Any:
-    """Write one of the words; returns the position behind it."""
+    """Write one of the words; returns the position after it."""
     start = WORD_ENDS[word - 1] if word > 0 else 0
     size = WORD_ENDS[word] - start
     copy_bytes(out, at, WORDS, start, size)

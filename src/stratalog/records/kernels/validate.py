@@ -16,23 +16,23 @@ from stratalog.records.kernels.jit import inlined, kernel
 from stratalog.records.kernels.memory import Bytes, load_u8, load_u32
 from stratalog.records.kernels.walk import BatchTable, walk
 
-# What is wrong with a set.
+# Problems of a set.
 FINE = 0
-WRONG_EPOCH = 1  # a leader of the metadata quorum writes batches of its own epoch only
+WRONG_EPOCH = 1  # a leader of the metadata quorum only writes batches of its own epoch
 NOT_FROM_ZERO = 2  # a client does not know offsets: its batches count from 0
 TOO_LARGE = 3
 WRONG_CRC = 4
 UNKNOWN_CODEC = 5
 
-# What is wrong with a v2 batch as a whole, if a client sends it.
-WRONG_COUNT = 1  # it has not as many records as offsets
+# Problems of a v2 batch as a whole, if a client sends it.
+WRONG_COUNT = 1  # its numbers of records and of offsets differ
 IS_CONTROL = 2  # only brokers write markers
 NO_SEQUENCE = 3  # a producer id, but no sequence number
 
-# What is wrong with a record.
+# Problems of a record.
 NO_KEY = 1
-OUT_OF_RANGE = 2  # of the timestamps that the topic takes
-CLAIMS_APPEND_TIME = 3  # only a broker makes a batch one of LogAppendTime
+OUT_OF_RANGE = 2  # its timestamp is outside the range that the topic allows
+CLAIMS_APPEND_TIME = 3  # only a broker sets LogAppendTime
 WRONG_MAGIC = 4  # an inner message of another format than its wrapper
 
 NO_PRODUCER_ID = -1
@@ -45,7 +45,7 @@ HIGHEST_CODEC = 4
 
 
 class SetRules(NamedTuple):
-    """What the batches of a set are checked for. Batches above `highest_epoch` end the set before them."""
+    """The rules for the batches of a set. The set ends before the first batch above `highest_epoch`."""
 
     from_zero: bool
     required_epoch: int
@@ -54,7 +54,7 @@ class SetRules(NamedTuple):
 
 
 class RecordRules(NamedTuple):
-    """What the records of a batch are checked for, `now` and the bounds in milliseconds."""
+    """The rules for the records of a batch; `now` and the bounds are in milliseconds."""
 
     needs_key: bool
     create_time: bool
@@ -64,7 +64,7 @@ class RecordRules(NamedTuple):
 
 
 class SetFacts(NamedTuple):
-    """What `check_set` finds; -1 where there is no batch. Offsets are those of what is to be appended."""
+    """The result of `check_set`; -1 if there is no batch. Offsets are those of the batches to append."""
 
     problem: int
     row: int  # the batch that has the problem
@@ -85,9 +85,9 @@ class SetFacts(NamedTuple):
 def walk_and_check(
     data: Bytes, table: BatchTable, rules: tuple[bool, int, int, int]
 ) -> tuple[int, int, int, tuple[Any, ...]]:
-    """Walk a set and check what the table has room for: what `walk` and `check_set` return, by one call.
+    """Walk a set and check the batches that fit the table: the results of `walk` and `check_set` in one call.
 
-    Plain tuples come and go, though they are SetRules and SetFacts: as such they cost three times the call.
+    Plain tuples are used instead of SetRules and SetFacts, which would make the call three times as slow.
     """
     count, position, stop = walk(data, 0, data.size, table, True, INT64_MAX)
     return count, position, stop, check_set(table[:count], rules)
@@ -95,7 +95,7 @@ def walk_and_check(
 
 @kernel
 def check_set(batches: BatchTable, rules: tuple[bool, int, int, int]) -> tuple[Any, ...]:
-    """Check a set batch by batch, as they follow each other, up to a problem: SetRules to SetFacts."""
+    """Check the batches of a set in order, up to the first problem: SetRules to SetFacts."""
     from_zero, required_epoch, highest_epoch, max_size = rules
     problem, row, count, size, codec = FINE, -1, 0, 0, 0
     max_timestamp: Any = np.int64(-1)
@@ -198,10 +198,10 @@ def check_rows(
 def check_records(
     data: Bytes, batches: BatchTable, rows: RecordTable, rules: RecordRules
 ) -> tuple[int, int, int, Any, Any]:
-    """Decode all records of these v2 batches and check each; `rows` is room to work in, used again and again.
+    """Decode all records of these v2 batches and check each; `rows` is reused working memory.
 
-    Returns (what came of the decoding, as `decode` has it; records, how many of them are refused, their
-    largest timestamp, whether their offsets are 0, 1, 2 and so on).
+    Returns (the outcome of `decode`, the number of records, how many of them are refused, their largest
+    timestamp, whether their offsets are 0, 1, 2 and so on).
     """
     records, refused = 0, 0
     max_timestamp: Any = np.int64(-1)
@@ -242,11 +242,11 @@ def check_and_stamp(
     next_offset: int,
     leader_epoch: int,
 ) -> tuple[int, int, int, int, Any, Any]:
-    """Check the one plain v2 batch of a set and its records, and give it its place if nothing is wrong.
+    """Check the only, uncompressed v2 batch of a set and its records, and stamp it if nothing is wrong.
 
-    The topic's time is that of the records or, where its rules are not about that, `rules.now`. The rules
-    come as a plain tuple, as in `walk_and_check`. Returns (what is wrong with the batch, and if that is FINE:
-    what `check_records` does but for the order; the first offset).
+    The timestamp is that of the records or, with LogAppendTime, `rules.now`. The rules are a plain tuple, as
+    in `walk_and_check`. Returns (the problem of the batch, and if that is FINE the results of `check_records`
+    except the order; the first offset).
     """
     problem = batch_problem(batches) if from_client else FINE
     if problem != FINE:
@@ -271,12 +271,12 @@ def stamp_batch(
     append_time: bool,
     max_timestamp: int,
 ) -> Any:
-    """Give the first v2 batch of a table its place in a log: in header and CRC, and in its row.
+    """Set the offsets, epoch and timestamps of a table's first v2 batch: in header, CRC and row.
 
     Returns its first offset.
 
-    What `set_last_offset`, `set_partition_leader_epoch` and `set_max_timestamp` do one by one, in a tenth of
-    the time. Like there the CRC is computed anew only if timestamp type or largest timestamp change.
+    It does what `set_last_offset`, `set_partition_leader_epoch` and `set_max_timestamp` do, in a tenth of the
+    time. As there, the CRC is only computed again if the timestamp type or largest timestamp changes.
     """
     row: Any = batches[0]
     position = row.position
@@ -301,7 +301,7 @@ def stamp_batch(
 
 @inlined
 def _store(data: Bytes, position: int, size: int, value: Any) -> None:
-    """The low bytes of a number, the highest first."""
+    """Store the low bytes of a number, big endian."""
     for i in range(size):
         data[position + i] = np.uint8((value >> (8 * (size - 1 - i))) & 0xFF)
 
@@ -310,8 +310,8 @@ def _store(data: Bytes, position: int, size: int, value: Any) -> None:
 def check_inner_messages(data: Bytes, position: int, end: int, magic: int) -> tuple[int, int]:
     """(the first inner message of another magic, the first with a wrong CRC) of an unpacked v0 or v1 set.
 
-    They count from 0, and -1 is none. A message of another magic is not checked further. The decoder has
-    walked over these very bytes, so the sizes hold.
+    Messages count from 0, and -1 means none. A message of another magic is not checked further. The decoder
+    has checked these bytes, so the sizes are right.
     """
     index, other_magic, wrong_crc = 0, -1, -1
     while position < end:

@@ -1,4 +1,4 @@
-"""The walk: from batch to batch through a buffer, header by header, every checksum checked on the way.
+"""The walk goes through a buffer from batch to batch, and checks every checksum.
 
 Kafka's own walk is `FileLogInputStream.nextBatch` and `RecordBatch.ensureValid`; the rules are in
 docs/formats/record-batch.md. The result is one row of `BATCH` for each whole batch.
@@ -17,9 +17,9 @@ from stratalog.records.kernels.jit import kernel, rows_of
 from stratalog.records.kernels.memory import Bytes, load_i16, load_i32, load_i64, load_u8, load_u32
 
 # A row for each batch; the names are Kafka's. `position` is where the batch starts in the buffer, `size`
-# counts its twelve leading bytes too. What a format does not have is -1 (leader epoch, producer, sequence).
-# A v0 or v1 wrapper tells neither its first offset nor its count without being unpacked: base_offset is then
-# its (last) offset and records_count is -1.
+# counts its twelve leading bytes too. Fields that a format does not have are -1 (leader epoch, producer,
+# sequence). The first offset and the count of a v0 or v1 wrapper are unknown until it is unpacked:
+# base_offset is then its (last) offset and records_count is -1.
 BATCH = rows_of(
     [
         ("position", np.int64),
@@ -43,11 +43,11 @@ BATCH = rows_of(
 )
 
 # Why a walk stopped.
-END = 0  # exactly behind the last batch
+END = 0  # exactly at the end of the last batch
 TORN = 1  # the last batch is not whole, or fewer bytes are left than any batch has
 BAD_LENGTH = 2  # a length that no batch can have; zeros end up here
 BAD_MAGIC = 3  # neither 0, 1 nor 2
-FULL = 4  # no row is left in the table, or enough bytes are walked; go on from the position returned
+FULL = 4  # no row is left in the table, or enough bytes are walked; continue from the position returned
 
 LOG_OVERHEAD = 12
 MAGIC_AT = 16
@@ -69,7 +69,8 @@ def walk(
     """Write a row to `table` for each whole batch in data[start:end].
 
     Returns (rows written, position just past the last batch, why it stopped). A batch with a wrong checksum
-    has valid = False and is walked over: its length was credible. With check_crc off every batch is valid.
+    has valid = False and the walk continues: its length was plausible. With check_crc off every batch is
+    valid.
     """
     count = 0
     position = start
@@ -116,11 +117,11 @@ def walk(
 
 @kernel
 def survey(batches: BatchTable, start: int) -> tuple[int, bool, int, bool]:
-    """What a reader must know of the rows from `start` on before it decodes them.
+    """What a reader must know about the rows from `start` on before it decodes them.
 
-    (the first row whose checksum does not hold, or their number; whether one before it is a control batch;
-    where the run of one family, v2 or older, ends, valid or not; whether a batch of it is compressed). One
-    call of this costs less than two of NumPy's over a column.
+    Returns (the first row with a wrong checksum, or the number of rows; whether a batch before it is a
+    control batch; the end of the run of one family, v2 or older, valid or not; whether a batch of the run is
+    compressed). One call costs less than two NumPy operations on a column.
     """
     good = len(batches)
     has_control = False
