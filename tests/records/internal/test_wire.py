@@ -23,7 +23,7 @@ def test_a_length_is_compared_with_the_bytes_left() -> None:
         wire.string_reader(compact=False, nullable=False)(b"\x7f\xfeab", 0)
     with pytest.raises(InvalidRecordError, match="2147483647 bytes are announced, but 0 are left"):
         wire.bytes_reader(compact=False, nullable=False)(b"\x7f\xff\xff\xff", 0)
-    with pytest.raises(InvalidRecordError, match="array of 2147483647 elements, 1 bytes are left"):
+    with pytest.raises(InvalidRecordError, match="array of 2147483647 elements, but 1 bytes are left"):
         wire.array_reader(wire.read_int8, compact=False, nullable=False)(b"\x7f\xff\xff\xff\x00", 0)
 
 
