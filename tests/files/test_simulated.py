@@ -111,7 +111,7 @@ def test_a_step_fails_when_told_to_and_the_next_one_works() -> None:
     disk = made({A: b"old"})
     disk.fail_at(2)
     disk.read_at(A, 1, 0)
-    with pytest.raises(DiskError, match="The device fails") as caught:
+    with pytest.raises(DiskError, match="The device is failing") as caught:
         disk.write_at(A, b"new", 0)
     assert caught.value.errno == errno.EIO
     assert disk.contents() == {A: b"old"}

@@ -20,13 +20,13 @@ ConfigValue = str | int | float | bool | frozenset[str] | tuple[str, ...] | list
 
 
 class ConfigKey(NamedTuple):
-    """What is known of one setting: how its text is read, what values it takes, what a broker calls it."""
+    """One setting: how its text is read, which values it takes, its names on a broker."""
 
     kind: str  # int, long, double, boolean, string, list
     low: float | None = None
     high: float | None = None
     choices: tuple[str, ...] = ()
-    also: tuple[int, ...] = ()  # values outside the range that are taken all the same
+    also: tuple[int, ...] = ()  # values outside the range that are allowed too
     broker: tuple[tuple[str, int], ...] = ()  # the broker's names, first one wins; and what to multiply by
 
     @property

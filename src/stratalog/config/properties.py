@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """The keys and values of a Java properties file; of two with the same key the later one."""
+    """The keys and values of a Java properties file; the later of two equal keys wins."""
     found = {}
     for line in _logical_lines(text):
         match = _PROPERTY.match(line)
@@ -16,14 +16,17 @@ def parse_properties(text: str) -> dict[str, str]:
     return found
 
 
-# The key ends at the first separator that no backslash protects; blanks around it belong to nobody.
+# The key ends at the first separator that no backslash protects; blanks around it are ignored.
 _PROPERTY = re.compile(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*", re.DOTALL)
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.)|$)", re.DOTALL)
 _ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """The lines that say something, joined where one ends with an odd number of backslashes."""
+    """The lines that are not blank or comments.
+
+    A line that ends with an odd number of backslashes is joined with the next.
+    """
     waiting = ""
     for raw in re.split(r"\r\n|\r|\n", text):
         line = raw.lstrip(" \t\f")

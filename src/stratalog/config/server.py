@@ -1,7 +1,7 @@
 """A broker's server.properties, as far as it is about storage.
 
-The file holds the settings of everything else too, which are passed over and never shown: some are passwords.
-Values that were legal before 4.0 are taken, with a note.
+The file also holds other settings, which are ignored and never shown: some are passwords. Values that were
+legal before 4.0 are accepted, with a note.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class ServerConfig(NamedTuple):
 
 
 def read_server_properties(text: str) -> ServerConfig:
-    """The storage settings in a broker's server.properties. All others are passed over, and never shown."""
+    """The storage settings in a broker's server.properties. All others are ignored, and never shown."""
     found = parse_properties(text)
     notes: list[str] = []
     log_settings = dict(broker_settings(LogConfig, found))
@@ -69,7 +69,7 @@ def _broker_retention(alias: str, key: ConfigKey, text: str, unit: int) -> int:
 def _older_settings(
     settings: Mapping[str, ConfigValue], found: Mapping[str, str], notes: list[str]
 ) -> Iterator[tuple[str, ConfigValue]]:
-    """What releases before 4.0 knew: applied where it still means something, and always noted."""
+    """Settings of releases before 4.0: applied if they still have a meaning, and always noted."""
     if "internal.segment.bytes" in settings:
         notes.append(
             f"log.segment.bytes = {settings['internal.segment.bytes']} is legal up to Kafka 3.9 only, "

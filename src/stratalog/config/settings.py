@@ -19,7 +19,7 @@ class LogConfig:
     """The settings of one log: a topic's, and the two of a broker's that its producer state needs."""
 
     segment_bytes: int = setting(1 << 30, "int", "log.segment.bytes", low=1 << 20)
-    # Set, it takes the place of segment.bytes, and may be as small as a test wants.
+    # If set, it replaces segment.bytes, and may be as small as a test needs.
     internal_segment_bytes: int | None = setting(None, "int")
     segment_ms: int = setting(168 * HOUR_MS, "long", "log.roll.ms", ("log.roll.hours", HOUR_MS), low=1)
     segment_jitter_ms: int = setting(
@@ -112,7 +112,7 @@ class LogConfig:
 
     @property
     def initial_file_size(self) -> int:
-        """How long a new .log file is made."""
+        """The size of a new .log file."""
         return self.segment_size if self.preallocate else 0
 
     @property

@@ -18,8 +18,8 @@ from stratalog.files.disk import Path
 from stratalog.files.reading import DiskReader
 
 MOST_READERS = 32
-GROWTH = 1.1  # what one more reader must bring
-# A window is as long as it takes to read so much, within bounds: a slow disk is measured for longer.
+GROWTH = 1.1  # how much faster one more reader must make it
+# A window lasts until this much is read, within bounds: a slow disk is measured for longer.
 WINDOW_SIZE = 64 << 20
 SHORTEST_WINDOW_S, LONGEST_WINDOW_S = 0.04, 2.0
 _PATIENCE = 20  # windows until one more reader is tried again; twice as many each time that does not help
@@ -71,7 +71,7 @@ def _physical(link: FilePath, number: int, system: FilePath) -> Device:
 
 
 def busy_ms(device: Device) -> int | None:
-    """For how long the device has been at work since the machine was started; None where nobody counts."""
+    """How long the device has been busy since the machine started; None if the system does not count it."""
     if device.statistics is None:
         return None
     try:
@@ -92,7 +92,7 @@ class ReaderCount:
         self._windows_left = 0
 
     def measured(self, rate: float) -> None:
-        """Take in how many bytes a second were read with `count` readers."""
+        """Record how many bytes a second were read with `count` readers."""
         if self._rate_before is not None:
             if rate > self._rate_before * GROWTH:
                 self._try_one_more(rate)

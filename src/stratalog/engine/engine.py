@@ -26,7 +26,7 @@ TaskFunction = Callable[[DiskReader, Task], Result]
 
 @dataclass(frozen=True, slots=True)
 class TaskOutcome(Generic[Task, Result]):
-    """What came of a task; `number` is its place among the tasks that were given."""
+    """The outcome of a task; `number` is its place among the given tasks."""
 
     number: int
     task: Task

@@ -14,7 +14,7 @@ from stratalog.files.reading import DiskReader
 if TYPE_CHECKING:
     from stratalog.files.reading import Target
 
-_CACHED_RATE = 3e9  # bytes a second: what is read more slowly does not come out of the page cache
+_CACHED_RATE = 3e9  # bytes a second: slower reads do not come from the page cache
 _REMEMBERED_S = 10.0  # what the rate is taken over: long enough to be calm, short enough to be now
 
 
@@ -32,7 +32,7 @@ class RateMeter:
 
     @property
     def rate(self) -> float:
-        """0 until something can be said."""
+        """0 until the rate is known."""
         if len(self._noted) < 2:
             return 0.0
         (began_s, before), (ended_s, after) = self._noted[0], self._noted[-1]
@@ -66,7 +66,7 @@ class ReadingDisk(DiskReader):
         count = self._inner.read_into(source, buffer, position, identity)
         is_cached = count > _CACHED_RATE * (perf_counter() - began)
         if not is_cached and isinstance(source, ReadFile):
-            # It came from the device, which is to go on while this piece is looked at.
+            # The bytes came from the device, so it reads ahead while this piece is processed.
             source.expect_read(position + count, count)
         self._count(count)
         return count

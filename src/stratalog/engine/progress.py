@@ -1,4 +1,4 @@
-"""How far a piece of work is: one event for every operation, whatever runs it and whoever shows it."""
+"""How far the work is: one kind of event for all operations, engines and displays."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class DeviceUse:
 
     @property
     def seconds_left(self) -> float | None:
-        """None as long as nobody can tell."""
+        """None until it is known."""
         return _seconds_left(self.bytes_read, self.bytes_total, self.rate)
 
 
@@ -70,7 +70,7 @@ class Progress:
 
     @property
     def seconds_left(self) -> float | None:
-        """Devices are read side by side, so it is the slowest one's; None as long as nobody can tell."""
+        """The slowest device's time, since devices are read side by side; None until it is known."""
         if self.devices:
             return slowest([device.seconds_left for device in self.devices])
         return _seconds_left(self.bytes_done, self.bytes_total, self.rate)

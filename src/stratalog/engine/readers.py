@@ -44,7 +44,7 @@ MOST_WAITING = 8  # outcomes that nobody has taken yet
 
 
 class _Stopped(BaseException):
-    """Ends a reader in the middle of a task; no Exception, so that no task takes it for a failure."""
+    """Ends a reader in the middle of a task; not an Exception, so that no task handles it as a failure."""
 
 
 def read_devices(
@@ -74,7 +74,7 @@ def read_devices(
         for pool in pools:
             pool.adjust()
         while True:
-            # Asked first: what a last reader has put down before it ended is then among what is taken.
+            # Checked first: then the last outcome of a reader that has ended is among those taken.
             is_running = any(pool.is_running() for pool in pools)
             taken = outcomes.take(_TICK_S if is_running else 0.0)
             yield from taken
@@ -98,7 +98,7 @@ def read_devices(
 
 
 class _Outcomes(Generic[Task, Result]):
-    """The outcomes on their way from the readers to whoever takes them."""
+    """The queue of outcomes between the readers and their consumer."""
 
     def __init__(self) -> None:
         self._ready: deque[TaskOutcome[Task, Result]] = deque()
@@ -107,7 +107,7 @@ class _Outcomes(Generic[Task, Result]):
         self._filled, self._emptied = threading.Condition(lock), threading.Condition(lock)
 
     def put(self, outcome: TaskOutcome[Task, Result]) -> None:
-        """Waits while too many have not been taken; ends the reader if nobody takes any more."""
+        """Waits while too many are queued; ends the reader if the consumer has stopped."""
         with self._emptied:
             while len(self._ready) >= MOST_WAITING and not self._is_stopped:
                 self._emptied.wait()
@@ -127,7 +127,7 @@ class _Outcomes(Generic[Task, Result]):
         return taken
 
     def wake(self) -> None:
-        """Let whoever waits for an outcome look again at what the readers do."""
+        """Wake the consumer, so that it checks the readers again."""
         with self._filled:
             self._filled.notify()
 

@@ -2,8 +2,8 @@
 
 Paths come in, descriptors go out for the length of a `with`. Only what nobody uses right now is closed to
 make room, so that no number is ever given back to the system under a thread that still reads through it. A
-path whose file was renamed, deleted or replaced is forgotten: its users finish on the old file, whoever comes
-next opens the new one.
+path whose file was renamed, deleted or replaced is forgotten: its users finish on the old file, the next user
+opens the new one.
 
 There is one cache for the process (`shared`), whatever number of `Disk` objects there are: the limit is the
 process's, and what one of them renames the others must not go on reading under the old name.
@@ -66,7 +66,7 @@ class DescriptorCache:
         with self._lock:
             file = self._files.get(path)
             if file is not None and identity is not None and not _is(file, identity):
-                self._drop(path)  # somebody else has renamed it, or this one
+                self._drop(path)  # the file of that name is no longer this one
                 file = None
             if file is not None and (file.writable or not writable):
                 self._files[path] = self._files.pop(path)
@@ -78,7 +78,8 @@ class DescriptorCache:
             os.close(file.descriptor)
             raise FileNotFoundError(errno.ENOENT, "another file has this name now", path)
         with self._lock:
-            # Whoever forgot a path meanwhile may have renamed this file: it then serves this one use only.
+            # If a path was forgotten meanwhile, this file may have been renamed: then it serves only this
+            # use.
             if before == self._forgotten_count:
                 self._keep(path, file)
         return file

@@ -57,7 +57,7 @@ class Disk(DiskReader):
         self._require_owner = require_owner
 
     def append(self, path: Path, data: Data) -> int:
-        """Write `data` behind the end of the file, created if need be; returns the position it starts at.
+        """Append `data` to the file, which is created if necessary; returns the position it starts at.
 
         A failure can leave a part of it: the file is then longer than before by less than `data`, as after
         a crash.
@@ -105,7 +105,7 @@ class Disk(DiskReader):
         name = os.fspath(path)
         with Refusing("create", name):
             descriptor = self._create(name, name)
-            # A file of that name may have been deleted behind our back, and still be held open here.
+            # Another process may have deleted a file of that name that is still open here.
             descriptors.shared.forget(name)
             try:
                 if size:
@@ -114,7 +114,7 @@ class Disk(DiskReader):
                 os.close(descriptor)
 
     def truncate(self, path: Path, size: int) -> None:
-        """Make the file `size` bytes long: what is behind is cut off, what is missing is zeros."""
+        """Make the file `size` bytes long: longer files are cut, shorter ones filled with zeros."""
         name = os.fspath(path)
         with Refusing("truncate", name), self._use(name, writable=True) as descriptor:
             os.ftruncate(descriptor, size)

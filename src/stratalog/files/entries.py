@@ -10,14 +10,14 @@ from typing import NamedTuple, NewType, Self, cast
 
 Path = str | os.PathLike[str]
 
-# What tells a file from every other, whatever its name. It is compared for equality and nothing else: what is
-# in it is this package's business, and another place for logs has ids of its own.
+# Identifies a file independently of its name. It is only compared for equality: its content is private to
+# this package, and another storage has its own ids.
 FileId = NewType("FileId", object)
 NO_FILE = FileId((-1, -1))  # of what is not there yet
 
 
 class EntryKind(Enum):
-    """What stands behind a name in a directory, symbolic links followed."""
+    """The kind of a directory entry, symbolic links followed."""
 
     FILE = "file"
     DIRECTORY = "directory"

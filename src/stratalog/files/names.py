@@ -139,8 +139,8 @@ def parse_segment_file(name: str) -> SegmentFile | None:
     if offset is None:
         raise InvalidNameError(
             name,
-            f"a {kind.value} file starts with its offset, as in {segment_file_name(0, kind)}. A broker "
-            "fails to load the partition over such a name: move the file away.",
+            f"a {kind.value} file starts with its offset, as in {segment_file_name(0, kind)}. A broker fails "
+            "to load the partition because of such a name: move the file away.",
         )
     return SegmentFile(offset, kind, state)
 

@@ -3,8 +3,8 @@
 A file takes owner, group and mode of the file it replaces, else of its directory, without the right to be
 executed. A directory takes those of the directory above it.
 
-Anybody but root can only give files to groups that they are in. A group that cannot be kept stops nobody: the
-owner reads and writes the file all the same.
+Anybody but root can only give files to groups that they are in. Failing to keep the group is not an error:
+the owner can still read and write the file.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Paths as text: joined, taken apart, made absolute. Nothing here touches a disk.
 
-Whoever works on log directories joins by these functions and not by pathlib: a directory of 20,000 logs has a
+Code that works on log directories uses these functions instead of pathlib: a directory of 20,000 logs has a
 hundred thousand names, and a `pathlib.Path` for each takes thirty times as long.
 """
 

@@ -1,4 +1,4 @@
-"""What a fork must not leave as it is: whatever belongs to the process that opened it.
+"""Resets in a forked child what belongs to the process that opened it.
 
 A child that was forked has copies of everything: of logs, whose other writer goes on in the parent; of locks
 of threads that are not there to release them; of the descriptors by which a directory is locked. So whatever

@@ -113,8 +113,8 @@ class DiskReader:
             if size > LARGEST_SMALL_FILE:
                 raise DiskError(
                     path,
-                    f"it has {size} bytes, and a file of its kind has at most {LARGEST_SMALL_FILE}. Move it "
-                    "away, and look at what it is.",
+                    f"it has {size} bytes, but a file of this kind has at most {LARGEST_SMALL_FILE}. Move it "
+                    "away, and find out what it is.",
                     errno.EFBIG,
                 )
             data = memoryview(bytearray(size))
@@ -201,7 +201,7 @@ class DiskReader:
         descriptors.shared.forget(os.fspath(directory))
 
     def close(self) -> None:
-        """Close the files that are kept open; whoever uses one next opens it again."""
+        """Close the files that are kept open; the next use opens them again."""
         descriptors.shared.close()
 
     def _use(

@@ -1,4 +1,4 @@
-"""What the system refuses, said as an error of ours: what was tried, on which file, why, and what to do."""
+"""Turns the system's refusals into our errors: what was tried, on which file, why, and what to do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stratalog.errors import DiskError
 _ADVICE = {
     errno.EACCES: "Run as the user that owns the log directory.",
     errno.EDQUOT: "Free some space or raise the quota, then run again.",
-    errno.EIO: "The device fails: copy what can be read to another one before anything else.",
+    errno.EIO: "The device is failing: first copy all readable files to another device.",
     errno.EMFILE: "Raise the limit of open files (ulimit -n).",
     errno.ENOENT: "Check the path; if a broker uses the directory, it may just have deleted the file.",
     errno.ENOSPC: "Free some space, then run again.",
