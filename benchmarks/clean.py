@@ -36,6 +36,7 @@ from stratalog.log.log import Log
 from stratalog.records.build import BatchOptions, build_batches
 from stratalog.records.compression import Codec
 from stratalog.segment.segment import LogSegment
+from stratalog.segment.segment_reader import SegmentReader
 from tests.kafka.cleaning import CleanerOracle
 from tests.kafka.jars import KafkaUnavailableError, resolve
 from tests.kafka.tools import AS_SHIPPED
@@ -150,7 +151,7 @@ def clean(
     start: int,
     watch: Callable[[], None] = lambda: None,
 ) -> CleanResult:
-    def replace(new: LogSegment, old: Sequence[LogSegment]) -> None:
+    def replace(new: LogSegment, old: Sequence[SegmentReader]) -> None:
         replace_segments(
             Disk(), log.segments, [new], old, scheduler=scheduler, producers=log.producers, delete_delay_ms=0
         )
@@ -158,7 +159,7 @@ def clean(
 
     dirty = DirtyLog(
         disk=Disk(),
-        segments=log.segments,
+        segments=log.segments.readers,
         config=log.config,
         first_dirty_offset=start,
         first_uncleanable_offset=log.segments.active.base_offset,
@@ -199,7 +200,7 @@ def digest_of(log: Log) -> str:
     """Of all offsets that are left."""
     digest, reader = hashlib.sha256(), RunReader()
     for segment in log.segments:
-        for run in reader.read(segment):
+        for run in reader.read(segment.reader):
             digest.update(np.ascontiguousarray(run.rows["offset"]).tobytes())
     return digest.hexdigest()
 

@@ -33,6 +33,8 @@ MIRRORED = (
 WITHOUT_TESTS = {
     "cli/startup/rival.py": "starts a Kafka: tests/kafka/test_bench_startup.py",
     "limits.py": "constants",
+    "segment/fetched.py": "two values",
+    "segment/identities.py": "one value",
     "version.py": "one constant",
 }
 
@@ -48,6 +50,7 @@ SCENARIOS = {
     "jobs/writing/test_together.py": "several writes to one directory at once",
     "records/test_fixtures.py": "every partition of real brokers, through all readers and the encoder",
     "segment/test_crashes.py": "a segment on a disk that fails, or loses its power, at every step",
+    "segment/test_renames.py": "segments that are renamed, moved and deleted, beside who reads them",
     "segment/test_segment_threads.py": "a segment that one thread appends to while others flush and read it",
 }
 

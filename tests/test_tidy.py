@@ -105,8 +105,6 @@ READ_AND_CHANGE = {
     "log/partition_metadata.py",
     "log/producers/snapshot_files.py",
     "segment/index_file.py",
-    "segment/segment.py",
-    "segment/segment_files.py",
 }
 
 

@@ -18,6 +18,7 @@ from stratalog.files.disk import Disk, changing, read_by_seeking
 from stratalog.files.reading import DiskReader
 from stratalog.files.simulated import SimulatedDisk
 from stratalog.segment.segment import LogSegment
+from stratalog.segment.segment_reader import SegmentReader
 
 CHANGES = {"append", "create", "delete", "make_directory", "remove_directory", "rename", "replace"}
 
@@ -50,12 +51,12 @@ def test_a_reader_reads_what_a_disk_wrote(tmp_path: Path) -> None:
 
 def test_a_segment_opened_for_reading_cannot_be_changed(tmp_path: Path) -> None:
     LogSegment.create(Disk(), tmp_path, 0, LogConfig(), system_clock)
-    segment = LogSegment.open(DiskReader(), tmp_path, 0, LogConfig(), system_clock)
+    segment = SegmentReader(DiskReader(), tmp_path, 0, LogConfig())
 
     with pytest.raises(TypeError, match="opened for reading"):
-        segment.delete()
-    with pytest.raises(TypeError, match="opened for reading"):
-        segment.flush()
+        segment.offset_index.create()
+    assert not hasattr(segment, "append")
+    assert not hasattr(segment, "delete")
     assert (tmp_path / "00000000000000000000.log").exists()
 
 

@@ -211,7 +211,8 @@ class OurCleaner:
         log = self.log
         dirty = DirtyLog(
             disk=self.disk,
-            segments=log.segments,
+            segments=log.segments.readers,
+            clock=self.clock,
             config=log.config,
             first_dirty_offset=first_dirty_offset,
             first_uncleanable_offset=self.first_uncleanable_offset,

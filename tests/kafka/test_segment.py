@@ -105,25 +105,31 @@ class Pair:
         position = draw.randrange(self.ours.size + 100)
         ours, kafka = self.ours, self.kafka
 
-        found = ours.translate_offset(offset)
+        found = ours.reader.translate_offset(offset)
         mine = None if found is None else [found.base_offset, found.position, found.size]
         assert mine == kafka.ask("translate", offset=offset)
-        assert ours.read_next_offset() == kafka.ask("next")
-        assert [ours.max_timestamp, ours.offset_of_max_timestamp] == kafka.ask("max")
-        assert ours.fetch_upper_bound_offset(position, 50) == kafka.ask("upper", position=position, size=50)
+        assert ours.reader.read_next_offset() == kafka.ask("next")
+        assert [ours.reader.max_timestamp, ours.reader.offset_of_max_timestamp] == kafka.ask("max")
+        assert ours.reader.fetch_upper_bound_offset(position, 50) == kafka.ask(
+            "upper", position=position, size=50
+        )
         self._compare_read(offset, draw.choice([0, 10, 200, 5000]), draw.random() < 0.5, found)
-        for timestamp in (ours.max_timestamp - draw.randrange(40), draw.randrange(5), ours.max_timestamp + 1):
-            at = ours.find_offset_by_timestamp(timestamp, offset)
+        for timestamp in (
+            ours.reader.max_timestamp - draw.randrange(40),
+            draw.randrange(5),
+            ours.reader.max_timestamp + 1,
+        ):
+            at = ours.reader.find_offset_by_timestamp(timestamp, offset)
             theirs = kafka.ask("time", timestamp=timestamp, start=offset)
             assert (None if at is None else list(at)) == theirs
-        first = ours.rolling_based_timestamp()
+        first = ours.reader.rolling_based_timestamp()
         if first is not None and first >= 0:
             assert ours.waited_ms(5, 99) == kafka.ask("waited", now=5, timestamp=99)
 
     def _compare_read(self, offset: int, size: int, min_one: bool, found: Any) -> None:
         # Kafka fails on an end before the start, which a log never asks for.
         end = None if found is None or size == 10 else found.position + size // 2
-        mine = self.ours.read(offset, size, max_position=end, min_one_message=min_one)
+        mine = self.ours.reader.read(offset, size, max_position=end, min_one_message=min_one)
         theirs = self.kafka.ask("read", offset=offset, max=size, maxPosition=end, minOne=min_one)
         assert theirs == (None if mine is None else list(mine))
 
@@ -163,7 +169,7 @@ def _play(seed: int, oracle: SegmentOracle, folder: Path) -> None:
         elif action < 0.75 and history.next_offset > base_offset:
             offset = draw.randrange(base_offset, history.next_offset + 1)
             assert pair.ours.truncate_to(offset) == oracle.ask("truncate", offset=offset)
-            history.next_offset = max(offset, pair.ours.read_next_offset())
+            history.next_offset = max(offset, pair.ours.reader.read_next_offset())
         elif action < 0.85:
             pair.reopen()
         pair.compare_look_ups(history)
@@ -209,7 +215,7 @@ def test_the_worked_example_of_aborted_transactions_is_the_same_file(
         kafka_segment.ask("abort", producerId=producer_id, first=first, last=last, stable=stable)
 
     for fetch, upper in ((0, 100), (30, 100), (0, 8), (0, 9), (75, 80), (10, 36), (10, 37)):
-        found, is_complete = pair.ours.collect_aborted(fetch, upper)
+        found, is_complete = pair.ours.reader.collect_aborted(fetch, upper)
         theirs = kafka_segment.ask("aborted", **{"from": fetch, "upper": upper})
         assert {"complete": is_complete, "list": [list(txn[:4]) for txn in found]} == theirs
     pair.reopen()

@@ -17,7 +17,7 @@ from stratalog.log.log import Log
 from stratalog.log.roller import Roller
 from stratalog.manager.copies import Copies
 from stratalog.segment.segment import LogSegment
-from stratalog.segment.segment_files import SegmentFiles
+from stratalog.segment.segment_reader import SegmentReader
 from tests.lives.book import Lost
 from tests.lives.crashing import Crashes
 from tests.lives.life import Life
@@ -86,7 +86,7 @@ def moved_log_takes_appends(patch: pytest.MonkeyPatch) -> None:
 
 
 def reader_believes_a_name(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(SegmentFiles, "_is_named", lambda *_: True)
+    patch.setattr(SegmentReader, "_is_named", lambda *_: True)
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,7 @@ def test_an_abort_whose_index_was_created_after_a_flush_still_counts_after_a_pow
     assert log.recovery_point == 2
 
     assert isinstance(machine.disk, SimulatedDisk)
-    name = log.segments.first.txn_index.path
+    name = log.segments.first.reader.txn_index.path
     for image in machine.disk.crash(MOST):
         assert len(image.contents().get(name, b"")) == 34
 

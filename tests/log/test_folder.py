@@ -80,4 +80,4 @@ def test_a_renamed_directory_is_on_the_device_under_its_new_name() -> None:
 
     assert disk.done[:2] == ["rename orders-0 to orders-0.1-delete", "sync logs/"]
     assert parts.folder.path == parts.segments.active.directory == "/logs/orders-0.1-delete"
-    assert parts.segments.active.read_bytes(0, 10) == batch(b"a")[:10]
+    assert parts.segments.active.reader.read_bytes(0, 10) == batch(b"a")[:10]

@@ -100,7 +100,7 @@ def test_a_segment_that_somebody_holds_follows_its_directory() -> None:
     log.rename_directory(MARKED)
 
     assert segment.directory == MARKED
-    assert segment.read_bytes(0, 100)
+    assert segment.reader.read_bytes(0, 100)
 
 
 def test_what_waits_for_its_deletion_follows_its_directory() -> None:
@@ -113,7 +113,7 @@ def test_what_waits_for_its_deletion_follows_its_directory() -> None:
     log.delete_old_segments()
 
     log.rename_directory(MARKED)
-    assert first.read_bytes(0, 100)
+    assert first.reader.read_bytes(0, 100)
     machine.clock.sleep(machine.config.file_delete_delay_ms)
     machine.scheduler.run_due()
 

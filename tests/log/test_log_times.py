@@ -88,7 +88,7 @@ def test_a_follower_builds_the_time_index_too() -> None:
         log.append_as_follower(batch(b"x", timestamp=NOW + offset, base_offset=offset), leader_epoch=0)
 
     # The first batch of a segment has no entry.
-    assert log.segments.active.time_index.entry_count == 4
+    assert log.segments.active.reader.time_index.entry_count == 4
 
 
 def test_the_answers_are_the_same_after_a_restart(log: Log) -> None:

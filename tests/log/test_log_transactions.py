@@ -129,7 +129,7 @@ def test_aborted_transactions_are_indexed_as_in_kafka() -> None:
     log = Machine().open()
     Script(log).worked_example()
 
-    entries, _ = log.segments.active.collect_aborted(0, 1000)
+    entries, _ = log.segments.active.reader.collect_aborted(0, 1000)
 
     assert [entry[:4] for entry in entries] == [(1, 0, 29, 8), (2, 8, 74, 36)]
 
@@ -142,7 +142,7 @@ def test_a_follower_gets_the_same_index_from_the_same_batches(embedded: bool) ->
 
     follower.append_as_follower(leader.read(0, 1 << 20).records, leader_epoch=0)
 
-    entries, _ = follower.segments.active.collect_aborted(0, 1000)
+    entries, _ = follower.segments.active.reader.collect_aborted(0, 1000)
     assert [entry[:4] for entry in entries] == [(1, 0, 29, 8), (2, 8, 74, 36)]
     assert follower.last_stable_offset == (90 if embedded else 0)
 
@@ -183,7 +183,11 @@ def test_a_transaction_over_several_segments_is_aborted_in_each() -> None:
     log.roll()
     append_marker(log, 1, ABORT)
 
-    assert [segment.collect_aborted(0, 100)[0] != [] for segment in log.segments] == [False, False, True]
+    assert [segment.reader.collect_aborted(0, 100)[0] != [] for segment in log.segments] == [
+        False,
+        False,
+        True,
+    ]
     for start in (0, 3):
         fetched = log.read(start, 1 << 20, isolation=COMMITTED)
         assert fetched.aborted_transactions == [AbortedTransaction(1, 0)]

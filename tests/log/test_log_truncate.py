@@ -101,7 +101,7 @@ def test_indexes_of_a_segment_that_is_active_again_have_their_full_size(machine:
 
     assert (machine.disk.size(f"{first}.index"), machine.disk.size(f"{first}.timeindex")) == (1000, 996)
     # Kafka's count restarts: the first batch behind a truncation has no entry.
-    assert log.segments.active.offset_index.entry_count == 2
+    assert log.segments.active.reader.offset_index.entry_count == 2
 
 
 def test_epochs_that_began_behind_a_truncation_go(machine: Machine) -> None:
@@ -219,9 +219,9 @@ def test_a_roll_leaves_a_trimmed_segment_with_its_last_time_entry(machine: Machi
     log.roll()
 
     segment = log.segments.first
-    assert machine.disk.size(segment.offset_index.path) == 2 * 8
-    assert tuple(segment.time_index.last_entry) == (NOW + 20, 2)
-    assert not machine.disk.exists(log.segments.active.offset_index.path)
+    assert machine.disk.size(segment.reader.offset_index.path) == 2 * 8
+    assert tuple(segment.reader.time_index.last_entry) == (NOW + 20, 2)
+    assert not machine.disk.exists(log.segments.active.reader.offset_index.path)
 
 
 def test_what_a_roll_left_is_flushed_in_the_background(machine: Machine) -> None:

@@ -27,7 +27,7 @@ def log() -> Log:
 def read_to(log: Log, start: int, limit: OffsetMetadata) -> tuple[int, int]:
     """(base offset told, bytes got)."""
     end = OffsetMetadata(6, 3, 3 * SIZE)
-    found = read(log.segments, start, 1 << 20, log_start_offset=0, end=end, limit=limit)
+    found = read(log.segments.readers, start, 1 << 20, log_start_offset=0, end=end, limit=limit)
     return found.offset.offset, len(found.records)
 
 

@@ -197,13 +197,13 @@ def test_a_reader_in_the_middle_of_a_log_goes_on_with_the_right_records(bench: B
 def test_every_segment_that_was_there_is_read_as_it_was_or_said_to_be_gone(bench: Bench, action: str) -> None:
     """What somebody holds is that file, or nothing, though the log itself would look again."""
     segments = [*bench.log.log.segments][:-1]
-    expected = [segment.read_bytes(0, segment.size) for segment in segments]
+    expected = [segment.reader.read_bytes(0, segment.size) for segment in segments]
     bench.disk.before_reading(".log", getattr(bench, action))
     gone_count = 0
 
     for segment, data in zip(segments, expected, strict=True):
         try:
-            assert segment.read_bytes(0, segment.size) == data
+            assert segment.reader.read_bytes(0, segment.size) == data
         except DiskError as error:
             gone_count += error.errno == errno.ENOENT
 

@@ -19,7 +19,7 @@ def segment(base_offset: int, size: int = 0) -> LogSegment:
 
 
 @pytest.fixture
-def segments() -> LogSegments:
+def segments() -> LogSegments[LogSegment]:
     return LogSegments([segment(base) for base in (30, 10, 20)])
 
 
@@ -27,13 +27,15 @@ def bases(found: tuple[LogSegment, ...]) -> list[int]:
     return [each.base_offset for each in found]
 
 
-def test_segments_are_ordered_by_their_base(segments: LogSegments) -> None:
+def test_segments_are_ordered_by_their_base(segments: LogSegments[LogSegment]) -> None:
     assert segments.base_offsets == (10, 20, 30)
     assert (segments.first.base_offset, segments.active.base_offset, len(segments)) == (10, 30, 3)
     assert bases(tuple(segments)) == [10, 20, 30]
 
 
-def test_a_segment_is_added_removed_and_put_in_the_place_of_another(segments: LogSegments) -> None:
+def test_a_segment_is_added_removed_and_put_in_the_place_of_another(
+    segments: LogSegments[LogSegment],
+) -> None:
     new = segment(20)
     segments.add(new)
     segments.add(segment(15))
@@ -45,7 +47,7 @@ def test_a_segment_is_added_removed_and_put_in_the_place_of_another(segments: Lo
     assert 10 not in segments
 
 
-def test_all_can_be_replaced_at_once(segments: LogSegments) -> None:
+def test_all_can_be_replaced_at_once(segments: LogSegments[LogSegment]) -> None:
     segments.replace([segment(7)])
     assert segments.base_offsets == (7,)
 
@@ -58,7 +60,7 @@ def test_all_can_be_replaced_at_once(segments: LogSegments) -> None:
     ("offset", "expected"), [(9, None), (10, 10), (19, 10), (20, 20), (29, 20), (30, 30), (99, 30)]
 )
 def test_the_floor_is_the_segment_that_would_hold_the_offset(
-    segments: LogSegments, offset: int, expected: int | None
+    segments: LogSegments[LogSegment], offset: int, expected: int | None
 ) -> None:
     found = segments.floor(offset)
 
@@ -68,7 +70,7 @@ def test_the_floor_is_the_segment_that_would_hold_the_offset(
 @pytest.mark.parametrize(
     ("offset", "expected"), [(0, [10, 20, 30]), (10, [20, 30]), (15, [20, 30]), (30, []), (40, [])]
 )
-def test_above_is_strict(segments: LogSegments, offset: int, expected: list[int]) -> None:
+def test_above_is_strict(segments: LogSegments[LogSegment], offset: int, expected: list[int]) -> None:
     assert bases(segments.above(offset)) == expected
 
 
@@ -85,21 +87,44 @@ def test_above_is_strict(segments: LogSegments, offset: int, expected: list[int]
     ],
 )
 def test_a_range_begins_with_the_floor_and_ends_before_its_end(
-    segments: LogSegments, start: int, end: int, expected: list[int]
+    segments: LogSegments[LogSegment], start: int, end: int, expected: list[int]
 ) -> None:
     assert bases(segments.range(start, end)) == expected
 
 
-def test_from_the_floor_on_come_all(segments: LogSegments) -> None:
+def test_from_the_floor_on_come_all(segments: LogSegments[LogSegment]) -> None:
     assert bases(segments.from_floor(25)) == [20, 30]
     assert bases(segments.from_floor(5)) == [10, 20, 30]
 
 
-def test_who_iterates_keeps_what_there_was(segments: LogSegments) -> None:
+def test_who_iterates_keeps_what_there_was(segments: LogSegments[LogSegment]) -> None:
     begun = iter(segments)
     segments.replace([])
 
     assert [each.base_offset for each in begun] == [10, 20, 30]
+
+
+def test_readers_follow_each_change(segments: LogSegments[LogSegment]) -> None:
+    readers = segments.readers
+    found = [readers.base_offsets]
+    segments.add(segment(40))
+    found.append(readers.base_offsets)
+    segments.remove([segments.first])
+    found.append(readers.base_offsets)
+    segments.replace([segment(7)])
+    found.append(readers.base_offsets)
+
+    assert found == [(10, 20, 30), (10, 20, 30, 40), (20, 30, 40), (7,)]
+    assert readers.active is segments.active.reader
+
+
+def test_a_snapshot_stays_as_it_was(segments: LogSegments[LogSegment]) -> None:
+    snapshot = segments.readers.snapshot()
+    is_as_before = segments.readers.is_as(snapshot)
+    segments.add(segment(40))
+
+    assert (is_as_before, segments.readers.is_as(snapshot)) == (True, False)
+    assert snapshot.base_offsets == (10, 20, 30)
 
 
 def test_sizes_add_up_beyond_31_bits() -> None:

@@ -55,7 +55,11 @@ def test_a_deleted_log_can_be_read_until_it_is_removed(tmp_path: Path) -> None:
         manager.async_delete(ORDERS)
 
         assert values(log) == [b"a", b"b", b"c"]
-        for path in (log.segments.active.log_path, log.segments.active.offset_index.path, log.epochs.path):
+        for path in (
+            log.segments.active.log_path,
+            log.segments.active.reader.offset_index.path,
+            log.epochs.path,
+        ):
             assert "-delete/" in str(path)
         node.wait(MINUTE_MS)
         with pytest.raises(LogClosedError):

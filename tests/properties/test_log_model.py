@@ -22,6 +22,7 @@ from stratalog.records.build import BatchOptions, Record, build_batch
 from stratalog.records.compression import Codec
 from stratalog.records.control import ControlType
 from stratalog.records.reader import read_batches
+from stratalog.segment.sanity import sanity_check
 from tests import profile
 from tests.log.model import NOW, LogModel, Machine, ModelBatch, append_marker, produced, read_all
 
@@ -236,16 +237,16 @@ class History:
         model = self.model
         offsets = []
         for segment in self.log.segments:
-            segment.sanity_check()
+            sanity_check(segment.reader)
             data = self.machine.disk.read_at(segment.log_path, 1 << 20, 0)
             assert len(data) == segment.size <= self.machine.config.segment_size
             found = {batch.facts.position: batch.facts for batch in read_batches(data)}
             offsets += [(facts.base_offset, facts.last_offset) for facts in found.values()]
-            index = segment.offset_index
+            index = segment.reader.offset_index
             for number in range(index.entry_count):
                 entry = index.entry(number)
                 assert found[entry.position].last_offset == entry.offset
-            times = [segment.time_index.entry(i) for i in range(segment.time_index.entry_count)]
+            times = [segment.reader.time_index.entry(i) for i in range(segment.reader.time_index.entry_count)]
             assert all(a.timestamp < b.timestamp for a, b in pairwise(times))
         assert offsets == [(batch.first_offset, batch.last_offset) for batch in model.batches]
         names = [parse_segment_file(name) for name in self.machine.files(".log")]
@@ -254,7 +255,7 @@ class History:
     def check_closed(self) -> None:
         """What a clean close leaves: indexes without padding, and a snapshot at the end."""
         segments = list(self.log.segments)
-        entry_counts = [(s.offset_index.entry_count, s.base_offset) for s in segments]
+        entry_counts = [(s.reader.offset_index.entry_count, s.base_offset) for s in segments]
         self.log.close()
         machine = self.machine
         for entry_count, base_offset in entry_counts:

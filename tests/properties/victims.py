@@ -55,6 +55,7 @@ from stratalog.records.internal import control_contents, decode_control, decode_
 from stratalog.records.internal_topics import INTERNAL_TOPICS
 from stratalog.records.reader import read_batches
 from stratalog.segment.offset_index import OffsetIndex
+from stratalog.segment.sanity import sanity_check
 from stratalog.segment.segment import LogSegment
 from stratalog.segment.time_index import TimeIndex
 from stratalog.segment.txn_index import TransactionIndex
@@ -233,17 +234,21 @@ def read_segment(outcomes: Outcomes, disk: SimulatedDisk, base: int, edges: list
     )
     if segment is None:
         return
-    outcomes.of(segment.sanity_check, "segment: check")
-    outcomes.of(segment.read_next_offset, "segment: next offset")
-    outcomes.of(lambda: [chunk.position for chunk in segment.batches(check_crc=True)], "segment: batches")
-    outcomes.of(lambda: [chunk.position for chunk in segment.batches()], "segment: batches")
+    outcomes.of(lambda: sanity_check(segment.reader), "segment: check")
+    outcomes.of(segment.reader.read_next_offset, "segment: next offset")
+    outcomes.of(
+        lambda: [chunk.position for chunk in segment.reader.batches(check_crc=True)], "segment: batches"
+    )
+    outcomes.of(lambda: [chunk.position for chunk in segment.reader.batches()], "segment: batches")
     for edge in edges:
-        found = outcomes.of(lambda at=edge: segment.read(at, 500, min_one_message=True), "segment: read")
+        found = outcomes.of(
+            lambda at=edge: segment.reader.read(at, 500, min_one_message=True), "segment: read"
+        )
         if found is not None:
             assert 0 <= found.position <= found.position + found.size <= segment.size
-        outcomes.of(lambda at=edge: segment.find_offset_by_timestamp(at, base), "segment: time")
-        outcomes.of(lambda at=edge: segment.fetch_upper_bound_offset(at, 100), "segment: upper bound")
-        outcomes.of(lambda at=edge: segment.collect_aborted(at, at + 50), "segment: aborted")
+        outcomes.of(lambda at=edge: segment.reader.find_offset_by_timestamp(at, base), "segment: time")
+        outcomes.of(lambda at=edge: segment.reader.fetch_upper_bound_offset(at, 100), "segment: upper bound")
+        outcomes.of(lambda at=edge: segment.reader.collect_aborted(at, at + 50), "segment: aborted")
     segment.close_handlers()
 
 

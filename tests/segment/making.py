@@ -14,8 +14,8 @@ from stratalog.records.compression import Codec
 from stratalog.records.control import ControlType, EndTxnMarker
 from stratalog.records.reader import read_batches
 from stratalog.records.walk import walk_batches
+from stratalog.segment.fetched import FetchedRange
 from stratalog.segment.segment import LogSegment
-from stratalog.segment.segment_reading import FetchedRange
 
 NOW = 1_700_000_000_000
 
@@ -44,10 +44,15 @@ def new_segment(
 def reopened(segment: LogSegment, *, growable: bool = True) -> LogSegment:
     """The same files, opened anew; with indexes that can grow, as those of the last segment are."""
     again = LogSegment.open(
-        Disk(), segment.directory, segment.base_offset, segment.config, segment.clock, suffix=segment.suffix
+        Disk(),
+        segment.directory,
+        segment.base_offset,
+        segment.reader.config,
+        segment.clock,
+        suffix=segment.suffix,
     )
     if growable:
-        again.resize_indexes(segment.config.segment_index_bytes)
+        again.resize_indexes(segment.reader.config.segment_index_bytes)
     return again
 
 
@@ -197,7 +202,7 @@ def joined(batches: Sequence[bytes]) -> bytes:
 
 def offsets_in(segment: LogSegment, found: FetchedRange | None) -> list[int]:
     assert found is not None
-    data = segment.read_bytes(found.position, found.size)
+    data = segment.reader.read_bytes(found.position, found.size)
     return [record.offset for batch in read_batches(data) for record in batch]
 
 

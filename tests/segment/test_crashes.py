@@ -8,6 +8,7 @@ import pytest
 
 from stratalog.errors import CorruptIndexError, CorruptRecordError, DiskError
 from stratalog.files.simulated import PowerCut, SimulatedDisk
+from stratalog.segment.sanity import sanity_check
 from stratalog.segment.scan import scan_segment
 from stratalog.segment.segment import LogSegment
 from tests.segment.making import ManualClock, append, config_of, records
@@ -68,7 +69,7 @@ def is_sound(disk: SimulatedDisk) -> bool:
     """Whether the indexes pass; nothing but our own finding may come of looking."""
     segment = LogSegment.open(disk, FOLDER, 0, CONFIG, ManualClock())
     try:
-        segment.sanity_check()
+        sanity_check(segment.reader)
     except (CorruptIndexError, CorruptRecordError):
         return False
     return True
@@ -115,5 +116,5 @@ def test_indexes_that_pass_after_a_power_cut_find_what_was_flushed(step: int) ->
         segment = LogSegment.open(found, FOLDER, 0, CONFIG, ManualClock())
         position = 0
         for offset, batch in enumerate(kept.flushed):
-            assert segment.translate_offset(offset) == (offset, offset, position, len(batch))
+            assert segment.reader.translate_offset(offset) == (offset, offset, position, len(batch))
             position += len(batch)

@@ -21,12 +21,12 @@ def test_batches_come_in_chunks_of_bounded_memory(tmp_path: Path) -> None:
         append(segment, batch_of_size(offset, offset, size))
 
     seen = []
-    for chunk in segment.batches(check_crc=True):
+    for chunk in segment.reader.batches(check_crc=True):
         assert len(chunk.data) <= max(ONE_MB, 2_500_000)
         for row in chunk.headers:
             start = int(row["position"])
             raw = chunk.data[start : start + int(row["size"])].tobytes()
-            assert raw == segment.read_bytes(chunk.position + start, len(raw))
+            assert raw == segment.reader.read_bytes(chunk.position + start, len(raw))
             seen.append((int(row["base_offset"]), len(raw)))
     assert seen == list(enumerate(sizes))
 
@@ -36,7 +36,7 @@ def test_batches_from_a_position_to_another(segment: LogSegment) -> None:
     append(segment, *batches)
     start, end = len(batches[0]), sum(map(len, batches[:4])) + 5
 
-    found = [int(row["base_offset"]) for chunk in segment.batches(start, end) for row in chunk.headers]
+    found = [int(row["base_offset"]) for chunk in segment.reader.batches(start, end) for row in chunk.headers]
 
     assert found == [41, 42, 43]
 
@@ -47,21 +47,21 @@ def test_damage_between_batches_is_told_with_its_place(segment: LogSegment) -> N
     Disk().write_at(segment.log_path, b"\xff", at + 30)
 
     with pytest.raises(CorruptRecordError) as caught:
-        list(segment.batches(check_crc=True))
+        list(segment.reader.batches(check_crc=True))
 
     assert (caught.value.position, caught.value.path) == (at, segment.log_path)
     Disk().write_at(segment.log_path, bytes(20), at)
     with pytest.raises(CorruptRecordError, match="length 0 that its header says"):
-        list(segment.batches())
+        list(segment.reader.batches())
     with pytest.raises(CorruptRecordError):
-        segment.translate_offset(41)
+        segment.reader.translate_offset(41)
 
 
 def test_a_torn_tail_is_the_end(segment: LogSegment) -> None:
     append(segment, records(40, "hello"), records(41, "there"))
     Disk().truncate(segment.log_path, segment.size - 1)
-    Disk().delete(segment.offset_index.path)
+    Disk().delete(segment.reader.offset_index.path)
     again = reopened(segment)
 
-    assert again.read_next_offset() == 41
-    assert [len(chunk.headers) for chunk in again.batches()] == [1]
+    assert again.reader.read_next_offset() == 41
+    assert [len(chunk.headers) for chunk in again.reader.batches()] == [1]

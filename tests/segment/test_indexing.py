@@ -35,7 +35,7 @@ def test_the_worked_example_has_the_entries_that_kafka_wrote(tmp_path: Path) -> 
 
     segment.on_become_inactive()
 
-    offsets, times = segment.offset_index, segment.time_index
+    offsets, times = segment.reader.offset_index, segment.reader.time_index
     assert [offsets.entry(i) for i in range(offsets.entry_count)] == [(3, 7155), (5, 15299), (6, 20371)]
     assert [times.entry(i) for i in range(times.entry_count)] == [(2000, 3), (3000, 6), (3002, 8)]
     assert len(Path(offsets.path).read_bytes()) == 24
@@ -57,9 +57,11 @@ def test_entries_are_those_of_the_rule_applied_batch_by_batch(tmp_path: Path, se
 
     again = reopened(segment, growable=False)
     expected = index(data, interval)
-    found = [again.offset_index.entry(i) for i in range(again.offset_index.entry_count)]
+    found = [again.reader.offset_index.entry(i) for i in range(again.reader.offset_index.entry_count)]
     assert found == expected.offset_entries
-    assert [again.time_index.entry(i) for i in range(again.time_index.entry_count)] == expected.time_entries
+    assert [
+        again.reader.time_index.entry(i) for i in range(again.reader.time_index.entry_count)
+    ] == expected.time_entries
 
 
 def test_an_index_that_fills_up_inside_a_set_is_told_with_the_set_written(tmp_path: Path) -> None:
@@ -91,8 +93,8 @@ def test_the_way_to_the_next_entry_begins_anew_with_a_cut(tmp_path: Path) -> Non
     for batch in batches[1:]:
         append(segment, batch)
 
-    assert segment.offset_index.entry_count == 1
-    assert segment.offset_index.last_entry == (3, 3 * size)
+    assert segment.reader.offset_index.entry_count == 1
+    assert segment.reader.offset_index.last_entry == (3, 3 * size)
 
 
 def test_many_entries_of_one_set_are_written_at_once(tmp_path: Path) -> None:
@@ -104,4 +106,4 @@ def test_many_entries_of_one_set_are_written_at_once(tmp_path: Path) -> None:
     append(segment, *(records(offset, "a") for offset in range(1, 20)))
 
     assert disk.asked == ["write_at"] * 3
-    assert segment.offset_index.entry_count == 19
+    assert segment.reader.offset_index.entry_count == 19

@@ -12,6 +12,7 @@ from stratalog.files.disk import Disk, ReadFile
 from stratalog.files.disk import Path as DiskPath
 from stratalog.segment import producers
 from stratalog.segment import scan as scanning
+from stratalog.segment.sanity import sanity_check
 from stratalog.segment.scan import ScanStop, SegmentScan, scan_segment
 from stratalog.segment.segment import LogSegment
 from tests.fixtures.catalog import Partition, partitions
@@ -106,13 +107,13 @@ def test_a_killed_brokers_indexes_are_told_from_their_padding(partition: Partiti
     found = scan(log, interval_of(partition))
     segment = LogSegment.open(Disk(), log.parent, found.base_offset, config_of(), ManualClock())
 
-    segment.sanity_check()
+    sanity_check(segment.reader)
 
     is_padded = log.with_suffix(".index").stat().st_size == INDEX_SIZES[".index"]
     if is_padded and len(found.epoch_starts) == 1:
         data = log.with_suffix(".index").read_bytes()
-        assert data[: segment.offset_index.entry_count * 8] == found.offset_index
-    assert segment.read_next_offset() == found.next_offset
+        assert data[: segment.reader.offset_index.entry_count * 8] == found.offset_index
+    assert segment.reader.read_next_offset() == found.next_offset
 
 
 @pytest.mark.parametrize("partition", partitions("4.3.1"), ids=str)
@@ -134,8 +135,8 @@ def test_appending_a_fixtures_batches_gives_what_its_scan_says(partition: Partit
         append(segment, log.read_bytes())
         segment.close()
 
-        assert Path(segment.offset_index.path).read_bytes() == found.offset_index
-        assert Path(segment.time_index.path).read_bytes() == found.time_index
+        assert Path(segment.reader.offset_index.path).read_bytes() == found.offset_index
+        assert Path(segment.reader.time_index.path).read_bytes() == found.time_index
 
 
 def test_an_empty_log_has_empty_indexes(tmp_path: Path) -> None:
@@ -249,13 +250,13 @@ def test_indexes_replaced_by_a_scan_serve_every_look_up(tmp_path: Path, content:
     Path(segment.log_path).with_suffix(".timeindex").write_bytes(found.time_index)
 
     again = reopened(segment, growable=False)
-    again.sanity_check()
+    sanity_check(again.reader)
     for offset in range(60):
-        at = again.translate_offset(offset)
+        at = again.reader.translate_offset(offset)
         assert at is not None
         assert at.base_offset == offset
         for timestamp in (10 * offset, 10 * offset - 9):
-            by_time = again.find_offset_by_timestamp(timestamp, 0)
+            by_time = again.reader.find_offset_by_timestamp(timestamp, 0)
             assert by_time is not None
             assert by_time.offset == offset
 

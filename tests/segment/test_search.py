@@ -26,9 +26,9 @@ def test_look_ups_by_time_and_offset_agree_with_a_slow_search(tmp_path: Path, se
     for record in history.random.sample(rows, 20):
         timestamp, start = max(0, record.timestamp + 1), history.random.choice([40, record.offset])
         later = [(r.timestamp, r.offset) for r in rows if r.timestamp >= timestamp and r.offset >= start]
-        answer = segment.find_offset_by_timestamp(timestamp, start)
+        answer = segment.reader.find_offset_by_timestamp(timestamp, start)
         assert (None if answer is None else answer[:2]) == (later[0] if later else None)
-        place = segment.translate_offset(record.offset + 1)
+        place = segment.reader.translate_offset(record.offset + 1)
         behind = [(b.base_offset, b.position) for b in headers if b.last_offset > record.offset]
         assert (None if place is None else (place.base_offset, place.position)) == (
             behind[0] if behind else None
@@ -42,9 +42,9 @@ def test_look_ups_work_whatever_the_size_of_batches(tmp_path: Path, batch_size: 
         append(segment, batch_of_size(offset, 10 * offset, batch_size))
 
     for offset in range(300_000 // batch_size):
-        assert segment.find_offset_by_timestamp(10 * offset - 5, 0) == TimestampAndOffset(
+        assert segment.reader.find_offset_by_timestamp(10 * offset - 5, 0) == TimestampAndOffset(
             10 * offset, offset, None
         )
-        place = segment.translate_offset(offset)
+        place = segment.reader.translate_offset(offset)
         assert place is not None
         assert place == (offset, offset, offset * batch_size, batch_size)

@@ -33,7 +33,7 @@ def test_an_offset_too_far_from_the_base_is_refused(
 
 def test_a_segment_larger_than_positions_reach_is_refused(segment: LogSegment) -> None:
     data = records(50, "hello")
-    segment.size = 2**31 - 50
+    segment.reader.size = 2**31 - 50
 
     with pytest.raises(InvalidBatchError, match="larger than"):
         segment.append(data, walk_batches(data).headers, 50)
@@ -44,11 +44,11 @@ def test_appending_two_and_cutting_one_again_and_again(segment: LogSegment) -> N
     for _ in range(30):
         append(segment, records(offset, "hello"))
         append(segment, records(offset + 1, "hello"))
-        assert offsets_in(segment, segment.read(offset, 10000)) == [offset, offset + 1]
+        assert offsets_in(segment, segment.reader.read(offset, 10000)) == [offset, offset + 1]
 
         assert segment.truncate_to(offset + 1) == len(records(offset, "hello"))
 
-        assert offsets_in(segment, segment.read(offset, 10000)) == [offset]
+        assert offsets_in(segment, segment.reader.read(offset, 10000)) == [offset]
         offset += 1
 
 
@@ -70,16 +70,16 @@ def test_the_largest_timestamp_is_looked_up_again_after_a_cut(tmp_path: Path) ->
     segment = new_segment(tmp_path, 40, interval=2 * len(records(0, "hello")) - 1, index_bytes=1000)
     for offset in range(40, 70):
         append(segment, records(offset, "hello", timestamp=offset))
-    assert segment.max_timestamp == 69
+    assert segment.reader.max_timestamp == 69
 
-    before = segment.time_index.entry_count
+    before = segment.reader.time_index.entry_count
     segment.truncate_to(56)
 
-    assert 0 < segment.time_index.entry_count < before
-    assert (segment.max_timestamp, segment.offset_of_max_timestamp) == (55, 55)
+    assert 0 < segment.reader.time_index.entry_count < before
+    assert (segment.reader.max_timestamp, segment.reader.offset_of_max_timestamp) == (55, 55)
     segment.truncate_to(42)
-    assert segment.time_index.entry_count == 0
-    assert (segment.max_timestamp, segment.read_next_offset()) == (41, 42)
+    assert segment.reader.time_index.entry_count == 0
+    assert (segment.reader.max_timestamp, segment.reader.read_next_offset()) == (41, 42)
 
 
 def test_a_segment_cut_to_nothing_is_as_new(tmp_path: Path) -> None:
@@ -94,9 +94,9 @@ def test_a_segment_cut_to_nothing_is_as_new(tmp_path: Path) -> None:
     assert (segment.size, segment.created_ms) == (0, 300)
     assert segment.waited_ms(500, 700) == 200
     assert not segment.is_index_full
-    assert segment.read(0, 1024) is None
+    assert segment.reader.read(0, 1024) is None
     append(segment, records(40, "hello", "there"))
-    assert segment.read_next_offset() == 42
+    assert segment.reader.read_next_offset() == 42
 
 
 def test_a_cut_in_a_gap_removes_what_is_behind_it(segment: LogSegment) -> None:
@@ -105,21 +105,21 @@ def test_a_cut_in_a_gap_removes_what_is_behind_it(segment: LogSegment) -> None:
 
     segment.truncate_to(43)
 
-    assert segment.read_next_offset() == 42
+    assert segment.reader.read_next_offset() == 42
 
 
 def test_a_cut_behind_the_end_cuts_nothing(segment: LogSegment) -> None:
     append(segment, records(40, "a", "b"))
 
     assert segment.truncate_to(42) == 0
-    assert segment.read_next_offset() == 42
+    assert segment.reader.read_next_offset() == 42
 
 
 def test_a_preallocated_log_is_cut_when_it_is_closed(tmp_path: Path) -> None:
     segment = LogSegment.create(Disk(), tmp_path, 40, config_of(), ManualClock(), size=512 * 1024)
     append(segment, records(50, "hello", "there"))
     append(segment, records(52, "alpha"))
-    assert offsets_in(segment, segment.read(50, 4096)) == [50, 51, 52]
+    assert offsets_in(segment, segment.reader.read(50, 4096)) == [50, 51, 52]
     assert Path(segment.log_path).stat().st_size == 512 * 1024
     size = segment.size
 
@@ -127,7 +127,7 @@ def test_a_preallocated_log_is_cut_when_it_is_closed(tmp_path: Path) -> None:
 
     again = reopened(segment)
     assert (again.size, Path(again.log_path).stat().st_size) == (size, size)
-    assert offsets_in(again, again.read(50, 4096)) == [50, 51, 52]
+    assert offsets_in(again, again.reader.read(50, 4096)) == [50, 51, 52]
 
 
 def test_a_preallocated_log_is_cut_when_it_is_rolled(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_the_age_counts_from_the_first_batch(tmp_path: Path) -> None:
 
     append(segment, records(0, "a", timestamp=500), records(1, "a", timestamp=9000))
 
-    assert segment.rolling_based_timestamp() == 500
+    assert segment.reader.rolling_based_timestamp() == 500
     assert segment.waited_ms(1300, 700) == 200
 
 
@@ -220,12 +220,12 @@ def test_a_set_that_was_half_written_is_not_there(tmp_path: Path) -> None:
     segment = new_segment(tmp_path)
     append(segment, records(0, "a"))
     size = segment.size
-    broken = LogSegment.open(FullDisk(), tmp_path, 0, segment.config, segment.clock)
+    broken = LogSegment.open(FullDisk(), tmp_path, 0, segment.reader.config, segment.clock)
 
     with pytest.raises(DiskError):
         append(broken, records(1, "b"))
 
-    assert (broken.size, broken.read_next_offset()) == (size, 1)
+    assert (broken.size, broken.reader.read_next_offset()) == (size, 1)
     assert Path(broken.log_path).stat().st_size > size
     broken.close()
     assert Path(broken.log_path).stat().st_size == size
@@ -233,4 +233,4 @@ def test_a_set_that_was_half_written_is_not_there(tmp_path: Path) -> None:
 
 def test_a_file_larger_than_positions_reach_is_not_opened(segment: LogSegment, tmp_path: Path) -> None:
     with pytest.raises(CorruptRecordError, match="at most"):
-        LogSegment.open(Disk(), tmp_path, 40, segment.config, segment.clock, size=2**31)
+        LogSegment.open(Disk(), tmp_path, 40, segment.reader.config, segment.clock, size=2**31)

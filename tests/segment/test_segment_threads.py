@@ -94,10 +94,10 @@ def test_a_reader_that_asks_for_the_largest_timestamp_does_not_undo_an_append(
         return found
 
     monkeypatch.setattr(TimeIndex, "last_entry", property(slow))
-    assert segment.max_timestamp == 10
+    assert segment.reader.max_timestamp == 10
     appending.join(10)
 
-    assert segment.max_timestamp == 20
+    assert segment.reader.max_timestamp == 20
 
 
 def test_a_record_that_the_segment_does_not_tell_of_yet_is_not_found_by_time(tmp_path: Path) -> None:
@@ -105,16 +105,19 @@ def test_a_record_that_the_segment_does_not_tell_of_yet_is_not_found_by_time(tmp
     append(written, records(0, "a", timestamp=10))
     known_size = written.size
     append(written, records(1, "b", timestamp=20))
-    segment = LogSegment.open(Disk(), tmp_path, 0, written.config, written.clock, size=known_size)
+    segment = LogSegment.open(Disk(), tmp_path, 0, written.reader.config, written.clock, size=known_size)
 
-    assert segment.find_offset_by_timestamp(15, 0) is None
+    assert segment.reader.find_offset_by_timestamp(15, 0) is None
 
 
 def look_up_all(segment: LogSegment, count: int) -> list[tuple[int, int]]:
     """What the indexes lead to for each offset and each time."""
     found = []
     for offset in range(count):
-        at, by_time = segment.translate_offset(offset), segment.find_offset_by_timestamp(10 * offset, 0)
+        at, by_time = (
+            segment.reader.translate_offset(offset),
+            segment.reader.find_offset_by_timestamp(10 * offset, 0),
+        )
         assert at is not None
         assert by_time is not None
         found.append((at.base_offset, by_time.offset))

@@ -102,7 +102,7 @@ def _clean(disk: SimulatedDisk, log: Log) -> None:
     tally = KeyTally([Tally(Prefix(size=1), slots_count=8)])
     dirty = DirtyLog(
         disk=disk,
-        segments=log.segments,
+        segments=log.segments.readers,
         config=log.config,
         first_dirty_offset=0,
         first_uncleanable_offset=log.log_end_offset,

@@ -208,7 +208,7 @@ class Appender:
         config = self.config
         params = RollParams(
             base_offset=segment.base_offset,
-            segment_size=segment.size,
+            segment_size=segment.reader.size,
             index_full=segment.is_index_full,
             waited_ms=segment.waited_ms(self._clock(), info.max_timestamp),
             set_size=info.size,

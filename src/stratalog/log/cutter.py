@@ -83,7 +83,7 @@ class Cutter:
         """What would become of each segment if old ones were deleted now, and why. Under the log's lock."""
         marks = self._marks
         offsets = Marks(marks.log_start_offset, marks.high_watermark.offset, marks.end.offset)
-        return decide(facts_of(self._segments), offsets, self._folder.config, self._clock())
+        return decide(facts_of(self._segments.readers), offsets, self._folder.config, self._clock())
 
     def delete_old_segments(self) -> tuple[Decision, ...]:
         """Delete the segments that the topic's limits do not keep; returns them, with the rule of each.
@@ -178,7 +178,7 @@ class Cutter:
     def _rebuild_producers(self, end_offset: int) -> None:
         rebuild_producer_state(
             self._producers,
-            self._segments,
+            self._segments.readers,
             log_start_offset=self._marks.log_start_offset,
             end_offset=end_offset,
             now_ms=self._clock(),

@@ -16,8 +16,7 @@ from stratalog.log.producers.manager import ProducerStateManager
 from stratalog.log.roll import random_jitter_ms
 from stratalog.log.scheduler import Scheduler
 from stratalog.log.segments import LogSegments
-from stratalog.segment.segment import LogSegment
-from stratalog.segment.segment_files import waiting_in
+from stratalog.segment.segment import LogSegment, waiting_in
 
 
 class LogFolder:
@@ -112,7 +111,7 @@ class LogFolder:
         for segment, count in zip(segments, counts, strict=True):
             segment.names_synced_count = count
 
-    def rename(self, path: str, segments: LogSegments, epochs: LeaderEpochFileCache) -> None:
+    def rename(self, path: str, segments: LogSegments[LogSegment], epochs: LeaderEpochFileCache) -> None:
         """Give the directory another name, on the device when this returns; reads of its segments go on."""
         with ExitStack() as held:
             # A reader that finds a file's name gone waits for its segment, and then looks under the new one.

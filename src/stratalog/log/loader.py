@@ -10,10 +10,10 @@ is changed. Kafka: LogLoader
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from stratalog.clock import Clock, system_clock
+from stratalog.clock import Clock
 from stratalog.config import LogConfig
 from stratalog.errors import CorruptRecordError, NeedsRecoveryError
 from stratalog.files.disk import Disk
@@ -41,8 +41,9 @@ from stratalog.log.producers.manager import ProducerStateManager
 from stratalog.log.producers.rebuild import rebuild_producer_state
 from stratalog.log.roll import random_jitter_ms
 from stratalog.log.scheduler import Scheduler
-from stratalog.log.segments import LogSegments
+from stratalog.log.segments import LogSegments, SegmentReaders
 from stratalog.segment.segment import LogSegment
+from stratalog.segment.segment_reader import SegmentReader
 
 _DELETED = FileState.DELETED.value
 _LOG = FileKind.LOG.value
@@ -86,7 +87,7 @@ def load(
     disk.release(name)
     listing = list_partition(disk.list_sizes(name, _LOG), name)
     segments = LogSegments(_open_segments(disk, clock, name, config, listing))
-    end_offset = clean_end(segments.active) if len(segments) else log_start_offset
+    end_offset = clean_end(segments.active.reader) if len(segments) else log_start_offset
     epochs = _epochs_of(disk, scheduler, name)
     producers = _producers_of(disk, clock, name, config, listing.snapshots)
     # From here on files are changed: what would not let the log be opened has been found by now.
@@ -131,18 +132,21 @@ def load(
     return Log(parts, config=config, recovery_point=end.offset, kept_marks=kept_marks)
 
 
-def check_loadable(disk: DiskReader, clock: Clock, directory: str, config: LogConfig) -> None:
+def check_loadable(disk: DiskReader, directory: str, config: LogConfig) -> None:
     """What keeps `load` from opening a log: NeedsRecoveryError, or CorruptCheckpointError for its epochs.
 
     Changes nothing.
     """
     listing = list_partition(disk.list_sizes(directory, _LOG), directory)
-    segments = LogSegments(_open_segments(disk, clock, directory, config, listing))
-    if len(segments):
+    readers = SegmentReaders(
+        SegmentReader(disk, directory, base, config, size=size, has=has)
+        for base, size, has in _segments_in(listing)
+    )
+    if len(readers):
         try:
-            clean_end(segments.active)
+            clean_end(readers.active)
         finally:
-            segments.active.close_handlers()
+            readers.active.forget()
     read_epochs(disk, join_path(directory, LEADER_EPOCH_CHECKPOINT))
 
 
@@ -156,13 +160,12 @@ def damage_at_end_of(disk: DiskReader, directory: str) -> tuple[str, CorruptReco
     if not bases or f"{max(bases)}{FileKind.OFFSET_INDEX.value}" not in names:
         return None
     file = f"{max(bases)}{_LOG}"
-    active = LogSegment.open(
-        disk, directory, int(max(bases)), LogConfig(), system_clock, size=names[file], has_index=True
-    )
+    has = (True, None, None)
+    active = SegmentReader(disk, directory, int(max(bases)), LogConfig(), size=names[file], has=has)
     try:
         error = damage_at_end(active)
     finally:
-        active.close_handlers()
+        active.forget()
     return None if error is None else (file, error)
 
 
@@ -208,23 +211,20 @@ def _check_indexes(sizes: dict[int, int], indexes: dict[FileKind, set[int]], dir
 
 
 def _open_segments(
-    disk: DiskReader, clock: Clock, directory: str, config: LogConfig, listing: Listing
+    disk: Disk, clock: Clock, directory: str, config: LogConfig, listing: Listing
 ) -> Iterable[LogSegment]:
     jitter_ms = random_jitter_ms(config)
-    indexed, timed, aborted = (listing.indexes[kind] for kind in _INDEXES)
-    for base_offset, size in listing.sizes.items():
+    for base_offset, size, has in _segments_in(listing):
         yield LogSegment.open(
-            disk,
-            directory,
-            base_offset,
-            config,
-            clock,
-            size=size,
-            has_index=base_offset in indexed,
-            has_time_index=base_offset in timed,
-            has_txn_index=base_offset in aborted,
-            roll_jitter_ms=jitter_ms,
+            disk, directory, base_offset, config, clock, size=size, has=has, roll_jitter_ms=jitter_ms
         )
+
+
+def _segments_in(listing: Listing) -> Iterator[tuple[int, int, tuple[bool, bool, bool]]]:
+    """Base offset and size of each segment, and whether it has an index, a time index and one of aborts."""
+    indexed, timed, aborted = (listing.indexes[kind] for kind in _INDEXES)
+    for base, size in listing.sizes.items():
+        yield base, size, (base in indexed, base in timed, base in aborted)
 
 
 def _epochs_of(disk: Disk, scheduler: Scheduler, directory: str) -> LeaderEpochFileCache:
@@ -249,7 +249,10 @@ def _producers_of(
 
 
 def _forget_all(
-    segments: LogSegments, epochs: LeaderEpochFileCache, producers: ProducerStateManager, start: int
+    segments: LogSegments[LogSegment],
+    epochs: LeaderEpochFileCache,
+    producers: ProducerStateManager,
+    start: int,
 ) -> None:
     segments.replace(())
     epochs.clear_and_flush()
@@ -269,12 +272,12 @@ def _delete_leftovers(disk: Disk, directory: str, names: Iterable[str]) -> None:
 
 
 def _load_producers(
-    producers: ProducerStateManager, segments: LogSegments, start: int, end: int, now_ms: int
+    producers: ProducerStateManager, segments: LogSegments[LogSegment], start: int, end: int, now_ms: int
 ) -> None:
     _remove_strays(producers, segments)
     rebuild_producer_state(
         producers,
-        segments,
+        segments.readers,
         log_start_offset=start,
         end_offset=end,
         now_ms=now_ms,
@@ -282,7 +285,7 @@ def _load_producers(
     )
 
 
-def _remove_strays(producers: ProducerStateManager, segments: LogSegments) -> None:
+def _remove_strays(producers: ProducerStateManager, segments: LogSegments[LogSegment]) -> None:
     """Snapshots that belong to no segment, but for the newest; the directory is only listed if there are."""
     if not {*producers.snapshots.offsets[:-1]} <= {*segments.base_offsets}:
         producers.snapshots.remove_strays(segments.base_offsets)

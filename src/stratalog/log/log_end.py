@@ -32,7 +32,8 @@ from stratalog.records.kernels.memory import byte_array
 from stratalog.records.walk import WalkStop, explain_stop, walk_batches
 from stratalog.segment.headers import ReadInto, find_batch, walk_file
 from stratalog.segment.resuming import next_batch
-from stratalog.segment.segment import LogSegment
+from stratalog.segment.sanity import sanity_check
+from stratalog.segment.segment_reader import SegmentReader
 
 logger = logging.getLogger(__name__)
 
@@ -100,7 +101,7 @@ class LogEnd:
         )
 
 
-def last_whole(segment: LogSegment, start: int | None = None) -> tuple[int, int]:
+def last_whole(segment: SegmentReader, start: int | None = None) -> tuple[int, int]:
     """(next offset, position) after the last whole batch; `start` is where the index knew one before."""
     start = last_indexed(segment) if start is None else start
     found = _walk_to_end(segment, start)
@@ -109,7 +110,7 @@ def last_whole(segment: LogSegment, start: int | None = None) -> tuple[int, int]
     return found or (segment.base_offset, 0)
 
 
-def end_of(disk: DiskReader, active: LogSegment | None, end: OffsetMetadata, left: Left) -> LogEnd:
+def end_of(disk: DiskReader, active: SegmentReader | None, end: OffsetMetadata, left: Left) -> LogEnd:
     """The end after the last whole batch, which is known, and why it is there; `active` None: no segment."""
     if active is None:
         return LogEnd(offset=end.offset, was_closed=left.was_closed)
@@ -136,7 +137,7 @@ def end_of(disk: DiskReader, active: LogSegment | None, end: OffsetMetadata, lef
     )
 
 
-def valid_end(disk: DiskReader, active: LogSegment | None, end: OffsetMetadata, left: Left) -> LogEnd:
+def valid_end(disk: DiskReader, active: SegmentReader | None, end: OffsetMetadata, left: Left) -> LogEnd:
     """Where a reader stops that believes no byte which a crash may have left.
 
     A log that was closed cleanly has no such tail: a wrong checksum there is damage, which the reader will
@@ -166,14 +167,14 @@ def valid_end(disk: DiskReader, active: LogSegment | None, end: OffsetMetadata, 
     )
 
 
-def clean_end(active: LogSegment) -> int:
+def clean_end(active: SegmentReader) -> int:
     """The next offset of a log that is to be written to, whose newest indexes must be this log's.
 
     The last batch must end where the file does, or it is a NeedsRecoveryError. Kafka trusts the
     clean-shutdown file and appends after whatever stands there; no reader would ever get past it.
     """
     try:
-        active.sanity_check()
+        sanity_check(active)
         start = active.offset_index.last_entry.position
         last = find_batch(active.read_into, start, active.size, LAST, 0, path=active.log_path)
     except (CorruptIndexError, CorruptRecordError, CorruptSnapshotError) as error:
@@ -188,7 +189,7 @@ def clean_end(active: LogSegment) -> int:
     return active.base_offset if last is None else last.last_offset + 1
 
 
-def damage_at_end(active: LogSegment) -> CorruptRecordError | None:
+def damage_at_end(active: SegmentReader) -> CorruptRecordError | None:
     """What stops a broker that loads a log after a clean shutdown; None if it starts.
 
     It walks by lengths, from the last entry of the newest index on, and dies of one that no batch has. A half
@@ -204,7 +205,7 @@ def damage_at_end(active: LogSegment) -> CorruptRecordError | None:
     return None
 
 
-def last_indexed(segment: LogSegment) -> int:
+def last_indexed(segment: SegmentReader) -> int:
     """The byte of the last batch that the index names; 0 if it names none."""
     try:
         return segment.offset_index.last_entry.position
@@ -225,7 +226,7 @@ def only_zeros(read_into: ReadInto, position: int, end: int) -> bool:
     return True
 
 
-def _walk_to_end(segment: LogSegment, start: int) -> tuple[int, int] | None:
+def _walk_to_end(segment: SegmentReader, start: int) -> tuple[int, int] | None:
     """(next offset, position after the last whole batch), from a batch at `start` on."""
     found = None
     try:
@@ -239,7 +240,7 @@ def _walk_to_end(segment: LogSegment, start: int) -> tuple[int, int] | None:
     return found
 
 
-def _last_valid(active: LogSegment, start: int) -> tuple[int, int] | None:
+def _last_valid(active: SegmentReader, start: int) -> tuple[int, int] | None:
     """(next offset, end) of the last batch behind `start` whose checksum holds."""
     found = None
     for part in walk_file(active.read_into, start, active.size):
@@ -250,7 +251,7 @@ def _last_valid(active: LogSegment, start: int) -> tuple[int, int] | None:
     return found
 
 
-def _past_damage(active: LogSegment, end: LogEnd) -> LogEnd:
+def _past_damage(active: SegmentReader, end: LogEnd) -> LogEnd:
     """The end of a log that was closed cleanly: what is past damage belongs to it."""
     if not end.hides_something:
         return end

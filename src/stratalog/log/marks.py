@@ -11,6 +11,7 @@ from stratalog.log.offsets import OffsetMetadata, OffsetSnapshot
 from stratalog.log.producers.manager import ProducerStateManager
 from stratalog.log.reading import read
 from stratalog.log.segments import LogSegments
+from stratalog.segment.segment import LogSegment
 
 
 class LogMarks:
@@ -38,7 +39,7 @@ class LogMarks:
 
     def __init__(
         self,
-        segments: LogSegments,
+        segments: LogSegments[LogSegment],
         producers: ProducerStateManager,
         log_start_offset: int,
         end: OffsetMetadata,
@@ -48,7 +49,7 @@ class LogMarks:
         self.log_start_offset = log_start_offset
         self.end = end
         self.follows_end = follows_end
-        self._segments, self._producers = segments, producers
+        self._segments, self._producers = segments.readers, producers
         self._lowest_end = INT64_MAX  # that truncations have left since it was last asked for
         high_watermark = end if follows_end else OffsetMetadata(log_start_offset)
         self._published: tuple[OffsetMetadata, OffsetMetadata | None] = (high_watermark, None)

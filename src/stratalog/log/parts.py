@@ -13,6 +13,7 @@ from stratalog.log.marks import LogMarks
 from stratalog.log.producers.manager import ProducerStateManager
 from stratalog.log.scheduler import Scheduler
 from stratalog.log.segments import LogSegments
+from stratalog.segment.segment import LogSegment
 
 
 class LogParts(NamedTuple):
@@ -25,7 +26,7 @@ class LogParts(NamedTuple):
     guard: LogGuard
     folder: LogFolder
     marks: LogMarks
-    segments: LogSegments
+    segments: LogSegments[LogSegment]
     epochs: LeaderEpochFileCache
     producers: ProducerStateManager
     scheduler: Scheduler

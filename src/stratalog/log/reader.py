@@ -9,7 +9,7 @@ from typing import TypeVar
 from stratalog.errors import DiskError
 from stratalog.log.parts import LogParts
 from stratalog.log.reading import FetchedData, Isolation, check_passed_over, out_of_range, read
-from stratalog.log.segments import LogSegments
+from stratalog.log.segments import SegmentReaders
 from stratalog.log.timestamps import find_offset, first_not_before
 from stratalog.segment.search import TimestampAndOffset
 
@@ -27,7 +27,7 @@ class LogReader:
 
     def __init__(self, parts: LogParts) -> None:
         self._guard, self._marks = parts.guard, parts.marks
-        self._segments, self._epochs = parts.segments, parts.epochs
+        self._segments, self._epochs = parts.segments.readers, parts.epochs
 
     def read(
         self, start_offset: int, max_size: int, isolation: Isolation, *, min_one_message: bool
@@ -35,7 +35,7 @@ class LogReader:
         """Whole batches from the one that holds start_offset on; max_size may cut the last of them."""
         marks = self._marks
 
-        def look(segments: LogSegments) -> FetchedData | None:
+        def look(segments: SegmentReaders) -> FetchedData | None:
             end, start = marks.end, marks.log_start_offset
             if start_offset < start:
                 raise out_of_range(start_offset, start, end.offset)  # before any mark is moved
@@ -84,7 +84,7 @@ class LogReader:
             with self._guard.lock:
                 self._marks.resolve_high_watermark()
 
-    def _looking(self, look: Callable[[LogSegments], _T]) -> _T:
+    def _looking(self, look: Callable[[SegmentReaders], _T]) -> _T:
         while True:
             self._guard.check_usable()
             segments = self._segments.snapshot()

@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 from stratalog.errors import CorruptRecordError, OffsetOutOfRangeError
 from stratalog.log.offsets import OffsetMetadata
-from stratalog.log.segments import LogSegments
+from stratalog.log.segments import SegmentReaders
 from stratalog.records.kernels.index import LAST
 from stratalog.records.kernels.memory import Bytes
+from stratalog.segment.fetched import FetchedRange
 from stratalog.segment.headers import find_batch
-from stratalog.segment.segment import LogSegment
-from stratalog.segment.segment_reading import FetchedRange
+from stratalog.segment.segment_reader import SegmentReader
 
 
 class Isolation(Enum):
@@ -48,7 +48,7 @@ class FetchedData(NamedTuple):
 
 
 def read(
-    segments: LogSegments,
+    segments: SegmentReaders,
     start_offset: int,
     max_size: int,
     *,
@@ -92,7 +92,7 @@ def read(
     return FetchedData(end, aborted_transactions=aborted)
 
 
-def check_passed_over(segments: LogSegments, offset: int, stop_base: int) -> None:
+def check_passed_over(segments: SegmentReaders, offset: int, stop_base: int) -> None:
     """CorruptRecordError if a segment before stop_base breaks off, from the batch of this offset on.
 
     Where a segment has nothing for an offset, `read` goes on with the next one, as Kafka does: compaction
@@ -113,7 +113,7 @@ def check_passed_over(segments: LogSegments, offset: int, stop_base: int) -> Non
             )
 
 
-def _broken_at(segment: LogSegment, offset: int) -> int | None:
+def _broken_at(segment: SegmentReader, offset: int) -> int | None:
     """Behind which byte there is no whole batch any more; None if the segment ends there, or has changed."""
     size = segment.size
     is_cut = False
@@ -138,7 +138,7 @@ def out_of_range(offset: int, start: int, end: int) -> OffsetOutOfRangeError:
     )
 
 
-def _max_position(segment: LogSegment, limit: OffsetMetadata) -> int | None:
+def _max_position(segment: SegmentReader, limit: OffsetMetadata) -> int | None:
     """How far this segment may be read; None if not at all."""
     if segment.base_offset < limit.segment_base:
         return segment.size
@@ -148,7 +148,11 @@ def _max_position(segment: LogSegment, limit: OffsetMetadata) -> int | None:
 
 
 def _aborted(
-    segments: LogSegments, segment: LogSegment, found: FetchedRange, start_offset: int, log_end_offset: int
+    segments: SegmentReaders,
+    segment: SegmentReader,
+    found: FetchedRange,
+    start_offset: int,
+    log_end_offset: int,
 ) -> list[AbortedTransaction]:
     """The aborted transactions that reach into the bytes fetched."""
     upper_bound = segment.fetch_upper_bound_offset(found.position, found.size)

@@ -25,7 +25,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from stratalog.config import LogConfig
-from stratalog.segment.segment import LogSegment
+from stratalog.segment.segment_reader import SegmentReader
 
 
 class Rule(Enum):
@@ -92,7 +92,7 @@ class Decision:
         return self.rule is not None
 
 
-def facts_of(segments: Iterable[LogSegment]) -> tuple[SegmentFacts, ...]:
+def facts_of(segments: Iterable[SegmentReader]) -> tuple[SegmentFacts, ...]:
     """The facts of a log's segments, in their order."""
     return tuple(
         SegmentFacts(segment.base_offset, segment.size, segment.largest_timestamp, segment.max_timestamp < 0)
@@ -100,7 +100,7 @@ def facts_of(segments: Iterable[LogSegment]) -> tuple[SegmentFacts, ...]:
     )
 
 
-def find_timestamps(segments: Sequence[LogSegment]) -> None:
+def find_timestamps(segments: Sequence[SegmentReader]) -> None:
     """Look into the records where a time index does not have the largest timestamp.
 
     That is the newest segment, whose index lags its records until it is closed, and one whose index is empty
@@ -111,7 +111,7 @@ def find_timestamps(segments: Sequence[LogSegment]) -> None:
             segment.find_largest_timestamp()
 
 
-def _has_timestamp(segment: LogSegment) -> bool:
+def _has_timestamp(segment: SegmentReader) -> bool:
     first = segment.rolling_based_timestamp()
     return first is not None and first >= 0
 

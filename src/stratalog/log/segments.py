@@ -7,18 +7,23 @@ ones in their place. Changes are rare (a roll, a truncation), look-ups are not. 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Generic, TypeVar
 
 from stratalog.segment.segment import LogSegment
+from stratalog.segment.segment_reader import SegmentReader
 
 NO_TIMESTAMP = -1
+S = TypeVar("S", bound=LogSegment | SegmentReader)
 
 
-class _Snapshot(NamedTuple):
-    bases: tuple[int, ...]
-    segments: tuple[LogSegment, ...]
-    peaks: _Peaks
+class _Snapshot(Generic[S]):
+    """The segments of one moment, which never change."""
+
+    __slots__ = ("bases", "peaks", "segments")
+
+    def __init__(self, bases: tuple[int, ...], segments: tuple[S, ...], peaks: _Peaks) -> None:
+        self.bases, self.segments, self.peaks = bases, segments, peaks
 
 
 class _Peaks:
@@ -33,7 +38,7 @@ class _Peaks:
     def __init__(self) -> None:
         self.known: list[int] = []
 
-    def first_reaching(self, segments: tuple[LogSegment, ...], timestamp: int) -> int:
+    def first_reaching(self, segments: Sequence[LogSegment | SegmentReader], timestamp: int) -> int:
         """The index of the first segment that reaches the time; the active one's, if no other does."""
         known = self.known
         if not known or known[-1] < timestamp:
@@ -46,42 +51,54 @@ class _Peaks:
         return bisect_left(known, timestamp)
 
 
-class LogSegments:
-    """An ordered map of base offset to segment; one thread changes it, any may read."""
+class LogSegments(Generic[S]):
+    """An ordered map of base offset to segment; one thread changes it, any may read.
 
-    def __init__(self, segments: Iterable[LogSegment] = ()) -> None:
+    A log has log segments, and reads through their `readers`; a view has readers only.
+    """
+
+    def __init__(self, segments: Iterable[S] = ()) -> None:
+        self._readers: SegmentReaders | None = None
         self.replace(segments)
 
-    def replace(self, segments: Iterable[LogSegment]) -> None:
-        """Have these, and no others."""
+    def replace(self, segments: Iterable[S]) -> None:
+        """Replaces all segments."""
         ordered = sorted(segments, key=lambda segment: segment.base_offset)
-        self._now = _Snapshot(tuple(segment.base_offset for segment in ordered), tuple(ordered), _Peaks())
+        self._set(tuple(segment.base_offset for segment in ordered), tuple(ordered), _Peaks())
 
-    def snapshot(self) -> LogSegments:
+    @property
+    def readers(self: LogSegments[LogSegment]) -> SegmentReaders:
+        """What reads the segments; it follows every change. Asked for first by whoever opens the log."""
+        if self._readers is None:
+            self._readers = SegmentReaders()
+            self._follow(self._readers)
+        return self._readers
+
+    def snapshot(self) -> LogSegments[S]:
         """The segments as they are now, for a reader that looks more than once."""
-        found = LogSegments.__new__(LogSegments)
+        found: LogSegments[S] = LogSegments.__new__(LogSegments)
         found._now = self._now
         return found
 
-    def is_as(self, snapshot: LogSegments) -> bool:
+    def is_as(self, snapshot: LogSegments[S]) -> bool:
         """Whether nothing was added, replaced or removed since."""
         return self._now is snapshot._now
 
     def __len__(self) -> int:
         return len(self._now.segments)
 
-    def __iter__(self) -> Iterator[LogSegment]:
+    def __iter__(self) -> Iterator[S]:
         return iter(self._now.segments)
 
     def __contains__(self, base_offset: int) -> bool:
         return self.get(base_offset) is not None
 
     @property
-    def first(self) -> LogSegment:
+    def first(self) -> S:
         return self._now.segments[0]
 
     @property
-    def active(self) -> LogSegment:
+    def active(self) -> S:
         """The last one, which is appended to."""
         return self._now.segments[-1]
 
@@ -89,41 +106,41 @@ class LogSegments:
     def base_offsets(self) -> tuple[int, ...]:
         return self._now.bases
 
-    def get(self, base_offset: int) -> LogSegment | None:
+    def get(self, base_offset: int) -> S | None:
         now = self._now
         index = bisect_left(now.bases, base_offset)
         return now.segments[index] if index < len(now.bases) and now.bases[index] == base_offset else None
 
-    def floor(self, offset: int) -> LogSegment | None:
+    def floor(self, offset: int) -> S | None:
         """The segment that would hold this offset: the last one whose base is not above it."""
         now = self._now
         index = bisect_right(now.bases, offset)
         return now.segments[index - 1] if index else None
 
-    def from_floor(self, offset: int) -> Iterator[LogSegment]:
+    def from_floor(self, offset: int) -> Iterator[S]:
         """The floor segment and all behind it; all of them if every base is above the offset."""
         now = self._now
         return _from(now.segments, max(0, bisect_right(now.bases, offset) - 1))
 
-    def range(self, start: int, end: int) -> tuple[LogSegment, ...]:
+    def range(self, start: int, end: int) -> tuple[S, ...]:
         """From the floor of `start` to the last segment with a base below `end`."""
         now = self._now
         first = max(0, bisect_right(now.bases, start) - 1)
         return now.segments[first : max(first, bisect_left(now.bases, end))]
 
-    def above(self, offset: int) -> tuple[LogSegment, ...]:
+    def above(self, offset: int) -> tuple[S, ...]:
         """Those with a base above the offset."""
         now = self._now
         return now.segments[bisect_right(now.bases, offset) :]
 
-    def reaching(self, timestamp: int) -> Iterator[LogSegment]:
+    def reaching(self, timestamp: int) -> Iterator[S]:
         """The segments whose largest timestamp is not below the given one, in order."""
         now = self._now
         for segment in _from(now.segments, now.peaks.first_reaching(now.segments, timestamp)):
             if segment.largest_timestamp >= timestamp:
                 yield segment
 
-    def first_reaching(self, timestamp: int) -> LogSegment | None:
+    def first_reaching(self, timestamp: int) -> S | None:
         """The first of `reaching`, which is mostly all that is asked for; None if there is none."""
         now = self._now
         index = now.peaks.first_reaching(now.segments, timestamp)
@@ -131,24 +148,37 @@ class LogSegments:
             return now.segments[index]
         return next(self.reaching(timestamp), None)
 
-    def add(self, segment: LogSegment) -> None:
+    def add(self, segment: S) -> None:
         """Put it in its place, instead of another with the same base if there is one."""
         now = self._now
         index = bisect_left(now.bases, segment.base_offset)
         behind = index + (index < len(now.bases) and now.bases[index] == segment.base_offset)
-        self._now = _Snapshot(
+        self._set(
             (*now.bases[:index], segment.base_offset, *now.bases[behind:]),
             (*now.segments[:index], segment, *now.segments[behind:]),
             now.peaks if index == len(now.bases) else _Peaks(),  # those before a new last one stay closed
         )
 
-    def remove(self, segments: Iterable[LogSegment]) -> None:
+    def remove(self, segments: Iterable[S]) -> None:
         gone = {segment.base_offset for segment in segments}
         kept = tuple(segment for segment in self._now.segments if segment.base_offset not in gone)
-        self._now = _Snapshot(tuple(segment.base_offset for segment in kept), kept, _Peaks())
+        self._set(tuple(segment.base_offset for segment in kept), kept, _Peaks())
+
+    def _set(self, bases: tuple[int, ...], segments: tuple[S, ...], peaks: _Peaks) -> None:
+        self._now = _Snapshot(bases, segments, peaks)
+        if self._readers is not None:
+            self._follow(self._readers)
+
+    def _follow(self, readers: SegmentReaders) -> None:
+        now = self._now
+        found = tuple([segment.reader for segment in now.segments if isinstance(segment, LogSegment)])
+        readers._now = _Snapshot(now.bases, found, now.peaks)
 
 
-def _from(segments: tuple[LogSegment, ...], first: int) -> Iterator[LogSegment]:
+SegmentReaders = LogSegments[SegmentReader]
+
+
+def _from(segments: tuple[S, ...], first: int) -> Iterator[S]:
     """Those from an index on. A slice would copy them all, and mostly the first of them is all it takes."""
     for index in range(first, len(segments)):
         yield segments[index]

@@ -10,7 +10,7 @@ from enum import IntEnum
 
 from stratalog.errors import UsageError
 from stratalog.log.epochs import EpochEntry
-from stratalog.log.segments import LogSegments
+from stratalog.log.segments import SegmentReaders
 from stratalog.segment.search import TimestampAndOffset
 
 NO_TIMESTAMP = -1
@@ -29,7 +29,7 @@ class SpecialTimestamp(IntEnum):
 
 
 def find_offset(
-    segments: LogSegments,
+    segments: SegmentReaders,
     epochs: Callable[[], Sequence[EpochEntry]],
     timestamp: int,
     log_start_offset: int,
@@ -63,7 +63,7 @@ def find_offset(
 
 
 def first_not_before(
-    segments: LogSegments, timestamp: int, log_start_offset: int
+    segments: SegmentReaders, timestamp: int, log_start_offset: int
 ) -> TimestampAndOffset | None:
     """The first record at or after a time, whichever segment it is in.
 

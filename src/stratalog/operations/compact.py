@@ -59,7 +59,7 @@ class Compaction:
         now: int,
         on_read: CountRead,
     ) -> PartitionWork:
-        find_timestamps(tuple(log.segments))  # as the plan has
+        find_timestamps(tuple(log.segments.readers))  # as the plan has
         gone = log.delete_old_segments()
         cleaned, error = self._clean(log, cleaner_checkpoint, now, on_read)
         return replace(planned, cleaned=cleaned, error=error, deleted=(*gone, *log.delete_old_segments()))

@@ -208,7 +208,7 @@ class Maintenance:
         path = join_path(directory, partition.name)
         try:
             try:
-                check_loadable(disk, self.clock, path, partition.config)
+                check_loadable(disk, path, partition.config)
             except NeedsRecoveryError:
                 plan_repair(disk, self.clock, directory, partition.name, partition.config)
                 read_epochs(disk, join_path(path, LEADER_EPOCH_CHECKPOINT))

@@ -32,9 +32,10 @@ from stratalog.log.cleaning.tally import KeyTally
 from stratalog.log.producers.manager import ProducerStateManager
 from stratalog.log.producers.rebuild import replay_segment
 from stratalog.log.retention import Decision, Marks, SegmentFacts, decide, facts_of
-from stratalog.log.segments import LogSegments
+from stratalog.log.segments import SegmentReaders
 from stratalog.operations.looking import Partition
 from stratalog.segment.segment import LogSegment
+from stratalog.segment.segment_reader import SegmentReader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +71,7 @@ class Rehearsal:
 class Stage:
     """A log as compaction finds it, when retention has taken what it takes first."""
 
-    segments: LogSegments
+    segments: SegmentReaders
     log_start_offset: int
     deleted: tuple[Decision, ...]
     config: LogConfig
@@ -84,7 +85,7 @@ def set_stage(partition: Partition, config: LogConfig, now: int) -> Stage:
     rest = segments[len(gone) :]
     # If all go an empty one is begun: there is nothing to clean then.
     start = max(view.log_start_offset, rest[0].base_offset) if rest else view.log_end_offset
-    return Stage(segments=LogSegments(rest), log_start_offset=start, deleted=gone, config=config)
+    return Stage(segments=SegmentReaders(rest), log_start_offset=start, deleted=gone, config=config)
 
 
 def find_dirty(partition: Partition, stage: Stage, checkpoint: int | None, now: int) -> LogToClean | None:
@@ -212,16 +213,18 @@ class Rehearser:
         self, partition: Partition, stage: Stage, log: DirtyLog, found: LogToClean, directory: str, now: int
     ) -> list[CleanResult]:
         results: list[CleanResult] = []
+        written: dict[int, LogSegment] = {}
         new_from = 0
 
-        def swap(new: LogSegment, old: Sequence[LogSegment]) -> None:
+        def swap(new: LogSegment, old: Sequence[SegmentReader]) -> None:
             for segment in old:
                 if segment.directory == directory:
-                    segment.delete()
+                    written.pop(segment.base_offset).delete()
             new.change_suffixes(FileState.CLEANED.value, FileState.LIVE.value)
+            written[new.base_offset] = new
             gone = {segment.base_offset for segment in old}
             kept = [segment for segment in stage.segments if segment.base_offset not in gone]
-            stage.segments.replace([*kept, new])
+            stage.segments.replace([*kept, new.reader])
 
         dirty: LogToClean | None = found
         while dirty is not None:
@@ -267,7 +270,7 @@ class Rehearser:
                 Disk().release(directory)
 
 
-def _facts_after(segments: LogSegments, result: CleanResult) -> list[SegmentFacts]:
+def _facts_after(segments: SegmentReaders, result: CleanResult) -> list[SegmentFacts]:
     """The segments that would be there after a pass that wrote nothing."""
     cleaned = [
         SegmentFacts(

@@ -26,5 +26,5 @@ class Retention:
         now: int,  # noqa: ARG002
         on_read: CountRead,  # noqa: ARG002
     ) -> PartitionWork:
-        find_timestamps(tuple(log.segments))  # as the plan has
+        find_timestamps(tuple(log.segments.readers))  # as the plan has
         return replace(planned, deleted=log.delete_old_segments())

@@ -17,7 +17,6 @@ from __future__ import annotations
 import errno
 import struct
 import threading
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -74,7 +73,6 @@ class IndexFile:
         exists: bool | None = None,
         lock: Any = None,  # Any: a threading.RLock, which is a function up to Python 3.12
         cache: IndexCache | None = None,
-        on_create: Callable[[], object] | None = None,
         identity: ExpectedFile | None = None,
     ) -> None:
         self.path = str(path)
@@ -85,7 +83,7 @@ class IndexFile:
         self._exists = exists
         self._lock: Any = threading.RLock() if lock is None else lock
         self._cache = index_cache.shared if cache is None else cache
-        self._on_create = on_create
+        self.names_count = 0  # how often the file was created here
         self._identity = identity
         self.is_gone = False  # the segment was deleted, and a file of this name is another's
         self._count = _UNOPENED
@@ -274,8 +272,7 @@ class IndexFile:
 
     def _create(self, size: int) -> None:
         changing(self._disk).create(self.path, size)
-        if self._on_create is not None:
-            self._on_create()
+        self.names_count += 1
 
     def _truncate_to_entries(self, count: int) -> None:
         with self._lock:

@@ -21,7 +21,7 @@ from stratalog.records.reader import BatchRow
 from stratalog.records.walk import new_table, walk_batches
 from stratalog.segment.headers import ReadInto, find_batch
 from stratalog.segment.offset_index import OffsetEntry
-from stratalog.segment.segment import LogSegment
+from stratalog.segment.segment_reader import SegmentReader
 
 _CHUNK_SIZE = 1 << 20
 _NO_EPOCH = -1
@@ -38,7 +38,7 @@ def end_of_batch(data: NDArray[np.uint8], at: int) -> int | None:
     return walk.next_position if first["valid"] or first["magic"] < 2 else None
 
 
-def indexed_batch(segment: LogSegment, entry: OffsetEntry) -> BatchRow | None:
+def indexed_batch(segment: SegmentReader, entry: OffsetEntry) -> BatchRow | None:
     """The batch at which an entry of the index points; None unless the entry can be about it.
 
     Kafka indexes each batch with its last offset since 3.9.1 and 4.0.1. Before, an entry was about all
@@ -63,7 +63,7 @@ def batch_at(read_into: ReadInto, position: int, end: int, path: str) -> BatchRo
         return None
 
 
-def next_batch(segment: LogSegment, position: int, end: int, *, last_offset: int) -> int:
+def next_batch(segment: SegmentReader, position: int, end: int, *, last_offset: int) -> int:
     """Where the first batch behind a byte starts; `end` if there is none before it.
 
     `last_offset` is the last one that was read, or anything below the segment's where none was.
@@ -76,7 +76,7 @@ def next_batch(segment: LogSegment, position: int, end: int, *, last_offset: int
     return stop if found is None else found
 
 
-def _next_indexed(segment: LogSegment, position: int) -> BatchRow | None:
+def _next_indexed(segment: SegmentReader, position: int) -> BatchRow | None:
     """The first batch at or behind a byte that the index names.
 
     What is damaged may be larger than the distance between two entries: those that lead nowhere are passed
@@ -96,7 +96,7 @@ def _next_indexed(segment: LogSegment, position: int) -> BatchRow | None:
     return None
 
 
-def _search(segment: LogSegment, position: int, end: int, *, above: int, below: int) -> int | None:
+def _search(segment: SegmentReader, position: int, end: int, *, above: int, below: int) -> int | None:
     """Where in [position, end) the first v2 batch starts with offsets between two and a right checksum."""
     last = np.array([above, _NO_EPOCH], np.int64)
     buffer = aligned_buffer(_CHUNK_SIZE)

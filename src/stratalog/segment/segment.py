@@ -1,6 +1,6 @@
-"""One segment of a log: the batches from a base offset on, and the indexes into them.
+"""One segment of a log that is written: the batches from a base offset on, and the indexes into them.
 
-One thread changes a segment, any number read from it. Bytes are written before `size`
+One thread changes a segment, any number read from it (`segment_reader.py`). Bytes are written before `size`
 tells of them, and `size` is told before an index points at them, so a reader never sees half a batch.
 Kafka: LogSegment.java
 """
@@ -8,30 +8,29 @@ Kafka: LogSegment.java
 from __future__ import annotations
 
 import logging
+import os
+import weakref
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING
 
 from stratalog.clock import Clock
 from stratalog.config import LogConfig
 from stratalog.errors import (
-    CorruptIndexError,
-    CorruptRecordError,
     DiskError,
     InvalidBatchError,
     SegmentOffsetOverflowError,
     StratalogError,
+    UsageError,
 )
-from stratalog.files.disk import Disk, Path, byte_view, changing
-from stratalog.files.reading import DiskReader
-from stratalog.limits import INT32_MAX, INT64_MIN
-from stratalog.records.kernels import index as kernel
+from stratalog.files.disk import Disk, Path, byte_view
+from stratalog.files.names import FileKind, FileState
+from stratalog.limits import INT32_MAX
 from stratalog.records.kernels.walk import BatchTable
+from stratalog.segment.identities import Identities
 from stratalog.segment.indexing import SegmentIndexer
-from stratalog.segment.search import TimestampAndOffset
-from stratalog.segment.segment_files import Identities
-from stratalog.segment.segment_reading import ReadableSegment
-from stratalog.segment.time_index import NO_TIMESTAMP
+from stratalog.segment.segment_reader import FILES, MAX_SIZE, SegmentReader
 from stratalog.segment.txn_index import AbortedTxn
 
 if TYPE_CHECKING:
@@ -39,51 +38,55 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MAX_SIZE = INT32_MAX  # of a .log file: positions in an index have 32 bits
+# The segments that wait for their deletion, by disk and the name that their log has until then.
+_going: weakref.WeakValueDictionary[str, LogSegment] = weakref.WeakValueDictionary()
 
 
-class LogSegment(ReadableSegment):
-    """A .log file, its .index, .timeindex and .txnindex."""
+def waiting_in(disk: Disk, directory: str) -> list[LogSegment]:
+    """The segments in a directory that wait for their deletion."""
+    return [
+        segment
+        for segment in [*_going.values()]
+        if segment.directory == directory and segment._disk.namespace == disk.namespace
+    ]
+
+
+class LogSegment:
+    """A .log file, its .index, .timeindex and .txnindex, of which `reader` reads.
+
+    What it owns is how far they are written and synced: `names_count` is how many files were created here,
+    `names_synced_count` how many of those are in a directory that was synced since, as its owner says.
+    """
 
     __slots__ = (
+        "__weakref__",
         "_changes_count",
-        "_first_timestamp",
+        "_created_count",
+        "_disk",
         "_indexer",
         "_is_padded",
-        "_max_timestamp",
         "_since_entry",
         "_synced_count",
+        "base_offset",
         "clock",
         "created_ms",
         "has_failed_sync",
+        "names_synced_count",
+        "reader",
         "roll_jitter_ms",
     )
 
-    def __init__(
-        self,
-        disk: DiskReader,
-        directory: Path,
-        base_offset: int,
-        config: LogConfig,
-        clock: Clock,
-        *,
-        suffix: str = "",
-        size: int = 0,
-        has: tuple[bool | None, bool | None, bool | None] = (None, None, None),
-        identities: Identities | None = None,
-        roll_jitter_ms: int = 0,
-    ) -> None:
-        super().__init__(
-            disk, directory, base_offset, config, suffix=suffix, size=size, has=has, identities=identities
-        )
+    def __init__(self, disk: Disk, reader: SegmentReader, clock: Clock, roll_jitter_ms: int = 0) -> None:
+        self.reader = reader
+        self.base_offset = reader.base_offset
         self.clock = clock
         self.created_ms = clock()
         self.roll_jitter_ms = roll_jitter_ms
-        self._max_timestamp: tuple[int, int] | None = None  # and its offset; None: not looked up yet
-        self._first_timestamp: int | None = None
+        self._disk = disk
         self._indexer: SegmentIndexer | None = None  # once it is appended to
         self._since_entry = 0
         self._is_padded = False  # the file is longer than `size`: preallocated, or a write has failed
+        self._created_count = self.names_synced_count = 0
         # How often the log was changed here, and how many of that were done when a sync of it began; -1 is no
         # sync yet. A change counts when it is done: one that a sync only meets half is not on the device.
         self._changes_count, self._synced_count = 0, -1
@@ -103,26 +106,18 @@ class LogSegment(ReadableSegment):
         roll_jitter_ms: int = 0,
     ) -> LogSegment:
         """A new segment, of which only the .log is there as yet; `size` is how much of it is preallocated."""
-        segment = cls(
-            disk,
-            directory,
-            base_offset,
-            config,
-            clock,
-            suffix=suffix,
-            has=(False, False, False),
-            roll_jitter_ms=roll_jitter_ms,
-        )
-        disk.create(segment.log_path, size)
-        segment._note_name()
+        has = (False, False, False)
+        reader = SegmentReader(disk, directory, base_offset, config, suffix=suffix, size=0, has=has)
+        segment = cls(disk, reader, clock, roll_jitter_ms)
+        disk.create(reader.log_path, size)
+        segment._created_count = segment._changes_count = 1
         segment._is_padded = size > 0
-        segment._changes_count = 1
         return segment
 
     @classmethod
     def open(
         cls,
-        disk: DiskReader,
+        disk: Disk,
         directory: Path,
         base_offset: int,
         config: LogConfig,
@@ -130,33 +125,53 @@ class LogSegment(ReadableSegment):
         *,
         suffix: str = "",
         size: int | None = None,
-        has_index: bool | None = None,
-        has_time_index: bool | None = None,
-        has_txn_index: bool | None = None,
+        has: tuple[bool | None, bool | None, bool | None] = (None, None, None),
         identities: Identities | None = None,
         roll_jitter_ms: int = 0,
     ) -> LogSegment:
-        """The segment whose files are there. What a listing said of them saves asking the disk again.
-
-        With `identities`, reading from another file that has got one of the names is a DiskError with ENOENT.
-        """
-        segment = cls(
+        """The segment whose files are there (as `SegmentReader` finds them)."""
+        reader = SegmentReader(
             disk,
             directory,
             base_offset,
             config,
-            clock,
             suffix=suffix,
-            has=(has_index, has_time_index, has_txn_index),
+            size=size,
+            has=has,
             identities=identities,
-            roll_jitter_ms=roll_jitter_ms,
         )
-        segment.size = disk.size(segment.log_path) if size is None else size
-        if segment.size > MAX_SIZE:
-            raise CorruptRecordError(
-                f"the file has {segment.size} bytes; a segment has at most 2^31 - 1.", path=segment.log_path
-            )
-        return segment
+        return cls(disk, reader, clock, roll_jitter_ms)
+
+    # What it is
+
+    @property
+    def size(self) -> int:
+        """Bytes of the log that are whole sets."""
+        return self.reader.size
+
+    @property
+    def directory(self) -> str:
+        return self.reader.directory
+
+    @property
+    def suffix(self) -> str:
+        return self.reader.suffix
+
+    @property
+    def log_path(self) -> str:
+        return self.reader.log_path
+
+    @property
+    def largest_timestamp(self) -> int:
+        """The largest timestamp, or where there is none the time at which the file was last changed."""
+        return self.reader.largest_timestamp
+
+    @property
+    def names_count(self) -> int:
+        """How many files were created here."""
+        return self._created_count + sum(index.names_count for index in self.reader.known_indexes.values())
+
+    # Write
 
     def append(self, data: Data, batches: BatchTable, largest_offset: int) -> None:
         """Write a set of batches; `batches` are its rows as a walk finds them, the last with largest_offset.
@@ -166,9 +181,10 @@ class LogSegment(ReadableSegment):
         """
         if not len(batches):
             return
+        reader = self.reader
         if not 0 <= largest_offset - self.base_offset <= INT32_MAX:
-            raise SegmentOffsetOverflowError(self.log_path, self.base_offset, largest_offset)
-        position = self.size
+            raise SegmentOffsetOverflowError(reader.log_path, self.base_offset, largest_offset)
+        position = reader.size
         view = byte_view(data)
         set_size = len(view)
         if position + set_size > MAX_SIZE:
@@ -177,71 +193,26 @@ class LogSegment(ReadableSegment):
             )
         indexer = self._indexer
         if indexer is None:
-            indexer = self._indexer = SegmentIndexer(self.offset_index, self.time_index)
-        indexer.prepare(self._since_entry, *self._largest())
+            indexer = self._indexer = SegmentIndexer(reader.offset_index, reader.time_index)
+        indexer.prepare(self._since_entry, *(reader.known_largest or reader.largest()))
         try:
-            changing(self._disk).write_at(self.log_path, view, position)
+            self._disk.write_at(reader.log_path, view, position)
         except DiskError:
             self._is_padded = True  # with a part of the set; the next append writes over it
             raise
         finally:
             self._changes_count += 1
-        self.size = position + set_size
+        reader.size = position + set_size
         self._since_entry, timestamp, offset, problem = indexer.index(
-            batches, position, self.config.index_interval_bytes
+            batches, position, reader.config.index_interval_bytes
         )
-        self._max_timestamp = (timestamp, offset)
+        reader.known_largest = (timestamp, offset)
         if problem is not None:
             raise problem
 
-    @property
-    def max_timestamp(self) -> int:
-        """The largest timestamp of the segment so far; -1 where no record has one."""
-        return self._largest()[0]
-
-    @property
-    def offset_of_max_timestamp(self) -> int:
-        """The last offset of the first batch with the largest timestamp."""
-        return self._largest()[1]
-
-    @property
-    def largest_timestamp(self) -> int:
-        """The largest timestamp, or where there is none the time at which the file was last changed."""
-        timestamp = self.max_timestamp
-        return timestamp if timestamp >= 0 else self.modified_ms
-
-    def find_max_timestamp(self) -> TimestampAndOffset | None:
-        """The first record with the largest timestamp; None where no record has a timestamp."""
-        timestamp, offset = self._largest()
-        if timestamp < 0:
-            return None
-        return self._find_record(offset, timestamp, INT64_MIN)
-
-    def find_largest_timestamp(self) -> None:
-        """Look for the largest timestamp among the records: the time index may lag them, or be stale.
-
-        Its last entry is believed if the batch that it names has that timestamp.
-        """
-        with self._lock:
-            try:
-                if self._is_last_entry_right():
-                    self._max_timestamp = self._read_largest()
-                    return
-            except (CorruptIndexError, CorruptRecordError) as error:
-                logger.info("%s is read whole for its largest timestamp: %s", self.log_path, error)
-            batch = self._find(0, kernel.LARGEST_TIMESTAMP, NO_TIMESTAMP)
-            found = (NO_TIMESTAMP, self.base_offset)
-            self._max_timestamp = found if batch is None else (batch.max_timestamp, batch.last_offset)
-
-    def _is_last_entry_right(self) -> bool:
-        entry = self.time_index.last_entry
-        start = self.offset_index.lookup(entry.offset).position
-        batch = self._find(start, kernel.OFFSET_AT_LEAST, entry.offset)
-        return batch is not None and batch.max_timestamp == entry.timestamp
-
     def append_aborted(self, aborted: AbortedTxn) -> None:
         """Note an aborted transaction whose marker is in this segment. Kafka: updateTxnIndex"""
-        self.txn_index.append(aborted)
+        self.reader.txn_index.append(aborted)
 
     def truncate_to(self, offset: int) -> int:
         """Cut off the batch that holds the offset, and all behind it; returns how many bytes that were.
@@ -249,37 +220,38 @@ class LogSegment(ReadableSegment):
         The indexes are cut first: an entry without its batch would be worse than a batch without its entry.
         They get their full size, as the segment is appended to from now on.
         """
-        start = self.translate_offset(offset)
-        self.offset_index.truncate_to(offset)
-        self.time_index.truncate_to(offset)
-        self.txn_index.truncate_to(offset)
-        self.resize_indexes(self.config.segment_index_bytes)
+        reader = self.reader
+        start = reader.translate_offset(offset)
+        self.reader.offset_index.truncate_to(offset)
+        self.reader.time_index.truncate_to(offset)
+        self.reader.txn_index.truncate_to(offset)
+        self.resize_indexes(reader.config.segment_index_bytes)
         cut_size = 0
         if start is not None:
-            cut_size = self.size - start.position
-            self.size = start.position
-            changing(self._disk).truncate(self.log_path, start.position)
+            cut_size = reader.size - start.position
+            reader.size = start.position
+            self._disk.truncate(self.log_path, start.position)
             self._changes_count += 1
             self._is_padded = False
-        if self.size == 0:
+        if reader.size == 0:
             self.created_ms = self.clock()
-            self._first_timestamp = None
+            reader.first_timestamp = None
         self._since_entry = 0
-        if self._max_timestamp is not None:
-            self._max_timestamp = self._read_largest()
+        if reader.known_largest is not None:
+            reader.known_largest = reader.read_largest()
         return cut_size
 
     def resize_indexes(self, size: int) -> None:
         """Give both indexes room for `size` bytes of entries: what is opened to be appended to needs it."""
-        self.offset_index.resize(size)
-        self.time_index.resize(size)
+        self.reader.offset_index.resize(size)
+        self.reader.time_index.resize(size)
 
     def on_become_inactive(self) -> None:
         """The segment was rolled: its last time entry, then all files are cut to what is in them."""
-        timestamp, offset = self._largest()
-        self.time_index.append(timestamp, offset, skip_full_check=True)
-        self.offset_index.trim()
-        self.time_index.trim()
+        timestamp, offset = self.reader.largest()
+        self.reader.time_index.append(timestamp, offset, skip_full_check=True)
+        self.reader.offset_index.trim()
+        self.reader.time_index.trim()
         self._trim_log()
         self._indexer = None
 
@@ -287,9 +259,9 @@ class LogSegment(ReadableSegment):
         """Return when everything is on the device, the log first. Creates the indexes, as Kafka does."""
         if self._synced_count != self._changes_count:
             self.sync_log()
-        self.offset_index.flush()
-        self.time_index.flush()
-        self.txn_index.flush()
+        self.reader.offset_index.flush()
+        self.reader.time_index.flush()
+        self.reader.txn_index.flush()
 
     def close(self) -> None:
         """Leave the files as a clean shutdown does: last time entry, indexes cut, the log synced.
@@ -298,69 +270,52 @@ class LogSegment(ReadableSegment):
         never used since the segment was opened is not touched.
         """
         problems: list[DiskError] = []
-        if self._max_timestamp is not None and self._time_index is not None:
-            timestamp, offset = self._max_timestamp
+        reader, known = self.reader, self.reader.known_indexes
+        if reader.known_largest is not None and FileKind.TIME_INDEX in known:
+            timestamp, offset = reader.known_largest
             try:
-                self.time_index.append(timestamp, offset, skip_full_check=True)
+                reader.time_index.append(timestamp, offset, skip_full_check=True)
             except StratalogError as error:  # the entry is a help, no need; Kafka goes on likewise
                 logger.warning("%s is closed without its last time entry: %s", self.log_path, error)
-        for index in (self._offset_index, self._time_index):
-            if index is not None:
-                _try(index.close, problems)
-                _try(partial(self._sync_index, index.path), problems)
+        for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
+            if kind in known:
+                _try(known[kind].close, problems)
+                _try(partial(self._sync_index, known[kind].path), problems)
         _try(self._close_log, problems)
-        self._forget()
+        self.close_handlers()
         if problems:
             raise problems[0]
 
     def _sync_index(self, path: str) -> None:
         """What closing has added and cut is to be as durable as the mark that will speak for it."""
         if self._disk.exists(path):
-            changing(self._disk).sync(path)
+            self._disk.sync(path)
 
     def close_handlers(self) -> None:
         """Give back the memory without writing anything: the disk has failed."""
-        self._forget()
+        self._indexer = None
+        self.reader.forget()
 
-    def rolling_based_timestamp(self) -> int | None:
-        """The largest timestamp of the first batch, by which a segment's age counts; None without a batch."""
-        if self._first_timestamp is None:
-            first = self._find(0, kernel.OFFSET_AT_LEAST, INT64_MIN)
-            self._first_timestamp = None if first is None else first.max_timestamp
-        return self._first_timestamp
+    def forget_indexes(self) -> None:
+        """Drop what is known of the indexes: they are looked at anew when they are used next."""
+        self.reader.forget_indexes()
 
     def waited_ms(self, now: int, max_timestamp: int) -> int:
         """How old the segment is when a set with this largest timestamp comes. Kafka: timeWaitedForRoll"""
-        first = self._first_timestamp
+        first = self.reader.first_timestamp
         if first is None:
-            first = self.rolling_based_timestamp()
+            first = self.reader.rolling_based_timestamp()
         return now - self.created_ms if first is None or first < 0 else max_timestamp - first
 
     @property
     def is_index_full(self) -> bool:
         """Whether one of the indexes has no room for another entry."""
-        return self.offset_index.room <= 0 or self.time_index.room <= 0
-
-    def _largest(self) -> tuple[int, int]:
-        """The largest timestamp and its offset. Of a segment that was opened, the time index knows them."""
-        largest = self._max_timestamp
-        if largest is None:
-            with self._lock:  # or a reader would put it in the place of what an append has found meanwhile
-                largest = self._max_timestamp
-                if largest is None:
-                    largest = self._max_timestamp = self.time_index.last_entry
-        return largest
-
-    def _read_largest(self) -> tuple[int, int]:
-        """The same after a truncation: the last time entry's, or those of a batch behind it."""
-        entry = self.time_index.last_entry
-        start = self.offset_index.lookup(entry.offset).position
-        batch = self._find(start, kernel.LARGEST_TIMESTAMP, max(entry.timestamp, NO_TIMESTAMP))
-        return entry if batch is None else (batch.max_timestamp, batch.last_offset)
+        reader = self.reader
+        return reader.offset_index.room <= 0 or reader.time_index.room <= 0
 
     def _trim_log(self) -> None:
         if self._is_padded:
-            changing(self._disk).truncate(self.log_path, self.size)
+            self._disk.truncate(self.log_path, self.size)
             self._changes_count += 1
             self._is_padded = False
 
@@ -373,16 +328,91 @@ class LogSegment(ReadableSegment):
         """Return when the batches are on the device, as far as they were written when this was called."""
         changes_count = self._changes_count  # before: what is written meanwhile may come too late for it
         try:
-            changing(self._disk).sync(self.log_path)
+            self._disk.sync(self.log_path)
         except DiskError:
             self.has_failed_sync = True
             raise
         self._synced_count = changes_count
 
-    def _forget(self) -> None:
-        self._max_timestamp = None
-        self._indexer = None
-        self._forget_indexes()
+    # Names
+
+    @property
+    def renaming(self) -> AbstractContextManager[object]:
+        """Held by whoever renames the directory, until `update_directory`: readers wait for that."""
+        lock: AbstractContextManager[object] = self.reader.lock
+        return lock
+
+    def start_over_in_child(self) -> None:
+        """After a fork: the thread that may have held the lock is not here."""
+        self.reader.start_over_in_child()
+
+    def set_modified(self, mtime_ms: int) -> None:
+        """Set the time of change of the log and its indexes. Kafka: LogSegment.setLastModified"""
+        for kind in FILES[:3]:
+            path = self.reader.path_of(kind)
+            if self._disk.exists(path):
+                self._disk.set_modified(path, mtime_ms)
+
+    def change_suffixes(self, old: str, new: str) -> None:
+        """Rename all files, the log first; an index that is not there is passed over."""
+        if self.suffix != old:
+            raise UsageError(f"{self.log_path} does not end with {old!r}.")
+        reader, directory = self.reader, self.directory
+        with reader.lock:
+            if new == FileState.DELETED.value:
+                self._give_way_to_this(reader.path_in(directory, FileKind.LOG, new))
+            indexes = reader.known_indexes
+            for kind in FILES:
+                path, target = reader.path_of(kind), reader.path_in(directory, kind, new)
+                if kind in indexes:
+                    indexes[kind].rename_to(target)
+                elif self._disk.exists(path) or self._is_lost(kind, target):
+                    self._disk.rename(path, target)
+            self._go_by(directory, new)
+
+    def update_directory(self, directory: Path) -> None:
+        """The directory has been renamed: look for the files there from now on."""
+        reader, target = self.reader, os.fspath(directory)
+        with reader.lock:
+            for kind, index in reader.known_indexes.items():
+                index.path = reader.path_in(target, kind, reader.suffix)
+            self._go_by(target, self.suffix)
+
+    def delete(self) -> None:
+        """Delete all files that are there, for good: what has their names later is not this segment's."""
+        reader = self.reader
+        with reader.lock:
+            if reader.is_gone:
+                return
+            reader.forget_indexes()
+            for kind in FILES:
+                self._disk.delete(reader.path_of(kind))
+            self._stop_waiting()
+            reader.forget_files()
+
+    def _go_by(self, directory: str, suffix: str) -> None:
+        self._stop_waiting()
+        self.reader.move_to(directory, suffix)
+        if suffix == FileState.DELETED.value:
+            _going[self._disk.namespace + self.log_path] = self
+
+    def _is_lost(self, kind: FileKind, target: str) -> bool:
+        """Whether a log is under neither name; one that an interrupted try has renamed is not."""
+        return kind is FileKind.LOG and not self._disk.exists(target)
+
+    def _stop_waiting(self) -> None:
+        name = self._disk.namespace + self.log_path
+        if self.suffix == FileState.DELETED.value and _going.get(name) is self:
+            del _going[name]
+
+    def _give_way_to_this(self, path: str) -> None:
+        """Delete the segment for good that waits under a name for its deletion: this one needs the name.
+
+        Its readers would go on in this one's file, and its deletion would take that away too early.
+        """
+        earlier = _going.get(self._disk.namespace + path)
+        if earlier is not None and earlier is not self:
+            earlier.delete()
 
 
 def _try(action: Callable[[], object], problems: list[DiskError]) -> None:

@@ -14,7 +14,6 @@ entry, and no preallocation. Kafka: TransactionIndex.java, AbortedTxn.java
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -70,7 +69,6 @@ class TransactionIndex(IndexFile):
         exists: bool | None = None,
         lock: Any = None,  # Any: as in IndexFile
         cache: IndexCache | None = None,
-        on_create: Callable[[], object] | None = None,
         identity: ExpectedFile | None = None,
     ) -> None:
         super().__init__(
@@ -81,7 +79,6 @@ class TransactionIndex(IndexFile):
             exists=exists,
             lock=lock,
             cache=cache,
-            on_create=on_create,
             identity=identity,
         )
 

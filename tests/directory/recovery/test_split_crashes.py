@@ -34,7 +34,7 @@ def overflowed_disk() -> SimulatedDisk:
     segment = log.segments.active
     for offset, value in ((FAR, b"a2"), (FAR + 1, b"c1")):
         disk.write_at(segment.log_path, batch(offset, value), segment.size)
-        segment.size += len(batch(offset, value))
+        segment.reader.size += len(batch(offset, value))
     log.roll(END)
     log.append_as_follower(batch(END, b"z1"), leader_epoch=0)
     log.update_high_watermark(END + 1)

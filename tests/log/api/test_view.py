@@ -374,4 +374,4 @@ def test_an_offset_behind_the_largest_one_is_in_no_batch(tmp_path: Path) -> None
     with open_log(tmp_path / "orders-0", create=True) as log:
         log.append(b"a")
 
-        assert log.log.segments.active.translate_offset(2**63) is None
+        assert log.log.segments.active.reader.translate_offset(2**63) is None

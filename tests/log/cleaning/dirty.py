@@ -19,6 +19,7 @@ from stratalog.records.compression import Codec
 from stratalog.records.control import ControlType
 from stratalog.records.reader import read_batches
 from stratalog.segment.segment import LogSegment
+from stratalog.segment.segment_reader import SegmentReader
 from tests.log.model import DIRECTORY, NOW, Machine, marker
 
 Pair = tuple[bytes | None, bytes | None]
@@ -91,14 +92,15 @@ class Dirty:
         log = self.log
         return DirtyLog(
             disk=self.machine.disk,
-            segments=log.segments,
+            clock=self.machine.clock,
+            segments=log.segments.readers,
             config=log.config,
             first_dirty_offset=self.checkpoint,
             first_uncleanable_offset=log.segments.active.base_offset if end is None else end,
             last_records=last_records_of(log.producers.producers.values()),
         )
 
-    def replace(self, new: LogSegment, old: Sequence[LogSegment]) -> None:
+    def replace(self, new: LogSegment, old: Sequence[SegmentReader]) -> None:
         replace_segments(
             self.machine.disk,
             self.log.segments,
@@ -122,7 +124,7 @@ class Dirty:
         """Of all batches below the active segment."""
         found = []
         for segment in list(self.log.segments)[:-1]:
-            data = segment.read_bytes(0, segment.size)
+            data = segment.reader.read_bytes(0, segment.size)
             position = 0
             while position < len(data):
                 found.append(BatchHeader.unpack(data, position))
@@ -144,7 +146,7 @@ def records_of(log: Log) -> list[Record]:
     return [
         record
         for segment in log.segments
-        for batch in read_batches(segment.read_bytes(0, segment.size))
+        for batch in read_batches(segment.reader.read_bytes(0, segment.size))
         for record in batch
     ]
 

@@ -42,11 +42,11 @@ def test_a_batch_that_keeps_its_records_is_the_same_bytes() -> None:
     dirty = Dirty()
     dirty.put((b"a", b"1"), codec=Codec.ZSTD)
     dirty.roll()
-    before = dirty.log.segments.first.read_bytes(0, 10_000)
+    before = dirty.log.segments.first.reader.read_bytes(0, 10_000)
 
     dirty.clean()
 
-    assert dirty.log.segments.first.read_bytes(0, 10_000) == before
+    assert dirty.log.segments.first.reader.read_bytes(0, 10_000) == before
 
 
 def test_records_without_a_key_go_and_are_counted() -> None:
@@ -138,12 +138,12 @@ def test_a_second_cleaning_at_the_same_clock_changes_no_byte() -> None:
     dirty.put((b"a", b"1"), (b"b", None), (b"a", b"2"))
     dirty.roll()
     dirty.clean()
-    before = dirty.log.segments.first.read_bytes(0, 10_000)
+    before = dirty.log.segments.first.reader.read_bytes(0, 10_000)
     dirty.checkpoint = 0
 
     dirty.clean()
 
-    assert dirty.log.segments.first.read_bytes(0, 10_000) == before
+    assert dirty.log.segments.first.reader.read_bytes(0, 10_000) == before
 
 
 class TestMapThatIsTooSmall:
@@ -259,7 +259,7 @@ class TestEndOfTheLog:
 
         last = dirty.headers()[-1]
         assert (last.base_offset, last.records_count, last.size) == (1, 0, RECORD_BATCH_OVERHEAD)
-        assert dirty.log.segments.first.read_next_offset() == 2
+        assert dirty.log.segments.first.reader.read_next_offset() == 2
 
     def test_holes_between_offsets_do_not_stop_the_checkpoint(self) -> None:
         """KAFKA-8764: where the last offsets of a segment are gone, the same part was cleaned for ever."""
@@ -388,12 +388,12 @@ def test_the_time_of_change_is_the_last_originals() -> None:
     for value in (b"1", b"2"):
         dirty.put((b"a", value))
         dirty.roll()
-    times = [segment.modified_ms for segment in dirty.log.segments]
+    times = [segment.reader.modified_ms for segment in dirty.log.segments]
     dirty.wait(10_000)
 
     dirty.clean()
 
-    assert dirty.log.segments.first.modified_ms == times[1]
+    assert dirty.log.segments.first.reader.modified_ms == times[1]
 
 
 def test_left_overs_of_a_cleaning_that_failed_are_written_anew() -> None:

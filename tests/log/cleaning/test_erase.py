@@ -70,7 +70,7 @@ def headers_of(log: Log) -> list[BatchHeader]:
     return [
         batch.header
         for segment in log.segments
-        for batch in read_batches(segment.read_bytes(0, segment.size))
+        for batch in read_batches(segment.reader.read_bytes(0, segment.size))
     ]
 
 
@@ -119,11 +119,11 @@ def test_a_batch_that_loses_nothing_is_the_same_bytes() -> None:
     dirty.put((b"a", b"1"), codec=Codec.ZSTD)
     dirty.put((b"b", b"1"), codec=Codec.GZIP)
     dirty.put((b"c", b"1"))
-    before = dirty.log.segments.first.read_bytes(0, 10_000)
+    before = dirty.log.segments.first.reader.read_bytes(0, 10_000)
 
     log = erased(dirty, keys=[b"b"])
 
-    after = log.segments.first.read_bytes(0, 10_000)
+    after = log.segments.first.reader.read_bytes(0, 10_000)
     (first, second, third), (same, _, also) = ([*read_batches(data)] for data in (before, after))
     assert (bytes(same.raw), bytes(also.raw)) == (bytes(first.raw), bytes(third.raw))
     assert second.facts.position == len(first.raw)
@@ -155,7 +155,9 @@ def test_a_producer_goes_on_with_the_sequence_it_had(by_snapshot: bool) -> None:
     log = erased(dirty, keys=[b"a"])
     if not by_snapshot:
         log.producers.truncate_fully_and_start_at(0)
-        rebuild_producer_state(log.producers, log.segments, log_start_offset=0, end_offset=4, now_ms=NOW)
+        rebuild_producer_state(
+            log.producers, log.segments.readers, log_start_offset=0, end_offset=4, now_ms=NOW
+        )
 
     last = log.producers.producers[7]
     assert (last.last_sequence, last.last_data_offset) == (3, 3)
@@ -182,14 +184,18 @@ def transactions() -> Dirty:
 def test_transactions_end_as_they_ended_and_open_ones_stay_open() -> None:
     dirty = transactions()
     stable = dirty.log.last_stable_offset
-    aborted = [entry for segment in dirty.log.segments for entry in segment.txn_index.all_aborted()]
+    aborted = [entry for segment in dirty.log.segments for entry in segment.reader.txn_index.all_aborted()]
 
     log = erased(dirty, keys=[b"a"])
 
     assert [record.value for record in committed(log)] == [b"c2"]
     assert [value for _, key, value in dirty.pairs if key in (b"a", b"b")] == [b"c2", b"x2", b"p"]
     assert log.last_stable_offset == stable == 9
-    assert [entry for segment in log.segments for entry in segment.txn_index.all_aborted()] == aborted != []
+    assert (
+        [entry for segment in log.segments for entry in segment.reader.txn_index.all_aborted()]
+        == aborted
+        != []
+    )
     dirty.end(3, ControlType.COMMIT)
     assert [record.value for record in committed(log)] == [b"c2", b"p"]
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from stratalog.log.cleaning import OffsetMap, clean_log
 from stratalog.log.deletion import delete_segments
 from stratalog.segment.segment import LogSegment
+from stratalog.segment.segment_reader import SegmentReader
 from tests.log.cleaning.dirty import NOW, Dirty
 
 
@@ -33,11 +34,11 @@ def test_snapshots_of_bases_that_are_gone_go_too() -> None:
 def test_a_reader_of_an_old_segment_goes_on_until_it_is_deleted() -> None:
     dirty = three_segments()
     old = list(dirty.log.segments)[1]
-    before = old.read_bytes(0, 1000)
+    before = old.reader.read_bytes(0, 1000)
 
     dirty.clean()
 
-    assert old.read_bytes(0, 1000) == before != b""
+    assert old.reader.read_bytes(0, 1000) == before != b""
 
 
 def test_a_segment_that_retention_took_meanwhile_is_left_to_it() -> None:
@@ -45,7 +46,7 @@ def test_a_segment_that_retention_took_meanwhile_is_left_to_it() -> None:
     dirty = three_segments()
     (first, *_) = dirty.log.segments
 
-    def replace(new: LogSegment, old: Sequence[LogSegment]) -> None:
+    def replace(new: LogSegment, old: Sequence[SegmentReader]) -> None:
         dirty.log.segments.remove([first])
         delete_segments(
             dirty.machine.disk, dirty.machine.scheduler, None, [first], delay_ms=0, reason="it is too old"

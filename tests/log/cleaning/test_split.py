@@ -57,12 +57,12 @@ def test_pieces_are_the_bytes_of_the_segment_and_as_old() -> None:
     segment = dirty.log.segments.first
     dirty.wait(5000)
 
-    pieces = split_segment(dirty.machine.disk, segment)
+    pieces = split_segment(dirty.machine.disk, segment.reader, dirty.machine.clock)
 
     assert [piece.base_offset for piece in pieces] == [0, FAR, FAR + 2**31]
-    data = b"".join(bytes(piece.read_bytes(0, piece.size)) for piece in pieces)
-    assert data == bytes(segment.read_bytes(0, segment.size))
-    assert {piece.modified_ms for piece in pieces} == {segment.modified_ms}
+    data = b"".join(bytes(piece.reader.read_bytes(0, piece.size)) for piece in pieces)
+    assert data == bytes(segment.reader.read_bytes(0, segment.size))
+    assert {piece.reader.modified_ms for piece in pieces} == {segment.reader.modified_ms}
 
 
 def test_an_old_compressed_message_begins_at_its_first_record() -> None:
@@ -71,7 +71,7 @@ def test_an_old_compressed_message_begins_at_its_first_record() -> None:
     wrapper = naive.Record(FAR + 2, NOW, None, compress(Codec.GZIP, whole, magic=1))
     dirty = overflowed(naive.encode_message(wrapper, magic=1, attributes=Codec.GZIP))
 
-    pieces = split_segment(dirty.machine.disk, dirty.log.segments.first)
+    pieces = split_segment(dirty.machine.disk, dirty.log.segments.first.reader, dirty.machine.clock)
 
     assert [piece.base_offset for piece in pieces] == [0, FAR]
 
@@ -83,9 +83,9 @@ def test_aborted_transactions_go_with_their_markers() -> None:
     for entry in entries:
         segment.append_aborted(entry)
 
-    pieces = split_segment(dirty.machine.disk, segment)
+    pieces = split_segment(dirty.machine.disk, segment.reader, dirty.machine.clock)
 
-    assert [piece.txn_index.all_aborted() for piece in pieces] == [entries[:1], entries[1:]]
+    assert [piece.reader.txn_index.all_aborted() for piece in pieces] == [entries[:1], entries[1:]]
 
 
 def test_a_segment_that_cannot_be_read_is_left_as_it_is() -> None:
@@ -94,7 +94,7 @@ def test_a_segment_that_cannot_be_read_is_left_as_it_is() -> None:
     dirty.machine.disk.write_at(segment.log_path, b"\xff", segment.size - 1)
 
     with pytest.raises(CorruptRecordError):
-        split_segment(dirty.machine.disk, segment)
+        split_segment(dirty.machine.disk, segment.reader, dirty.machine.clock)
 
     assert dirty.machine.files(FileState.CLEANED.value) == []
 
@@ -126,7 +126,7 @@ def plant(dirty: Dirty, *batches: bytes, end: int = END) -> None:
     segment = dirty.log.segments.active
     for data in batches:
         dirty.machine.disk.write_at(segment.log_path, data, segment.size)
-        segment.size += len(data)
+        segment.reader.size += len(data)
     dirty.log.roll(end)
     dirty.put((b"z", b"1"), offset=end)
 

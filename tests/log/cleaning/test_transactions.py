@@ -86,13 +86,13 @@ def test_an_abort_marker_outlives_the_data_by_a_cleaning() -> None:
 
     dirty.clean()
     assert dirty.offsets == [1, 2, 3]
-    assert [entry.first_offset for entry in dirty.log.segments.first.txn_index.all_aborted()] == [0]
+    assert [entry.first_offset for entry in dirty.log.segments.first.reader.txn_index.all_aborted()] == [0]
     assert dirty.headers()[0].delete_horizon_ms is None
 
     dirty.checkpoint = 0
     dirty.clean()
     assert dirty.headers()[0].delete_horizon_ms == NOW + 1000
-    assert dirty.log.segments.first.txn_index.all_aborted() == []
+    assert dirty.log.segments.first.reader.txn_index.all_aborted() == []
 
     dirty.wait(1000)
     dirty.checkpoint = 0
@@ -141,7 +141,7 @@ def test_the_last_batch_of_an_aborted_transaction_stays_as_a_header_and_its_mark
         dirty.wait(1000)
 
     assert [(each.base_offset, each.records_count) for each in dirty.headers()] == [(0, 0), (1, 1), (2, 1)]
-    assert len(dirty.log.segments.first.txn_index.all_aborted()) == 1
+    assert len(dirty.log.segments.first.reader.txn_index.all_aborted()) == 1
 
 
 def test_a_producer_known_by_a_marker_only_keeps_that_marker_empty() -> None:
@@ -210,7 +210,7 @@ def test_an_aborted_transaction_behind_the_end_of_a_full_map_stays_aborted() -> 
 
     assert dirty.checkpoint == 1
     assert b"x" not in [pair[1] for pair in dirty.pairs]
-    assert [entry.first_offset for entry in dirty.log.segments.first.txn_index.all_aborted()] == [2]
+    assert [entry.first_offset for entry in dirty.log.segments.first.reader.txn_index.all_aborted()] == [2]
 
 
 def test_a_marker_goes_although_an_earlier_transaction_of_its_producer_has_data() -> None:
@@ -262,7 +262,7 @@ def test_an_aborted_transaction_over_two_groups_leaves_one_entry() -> None:
 
     dirty.clean()
 
-    entries = [entry for each in dirty.log.segments for entry in each.txn_index.all_aborted()]
+    entries = [entry for each in dirty.log.segments for entry in each.reader.txn_index.all_aborted()]
     assert [(entry.producer_id, entry.first_offset) for entry in entries] == [(1, 0)]
     assert dirty.offsets == [2, 3, 4]
 
@@ -336,7 +336,7 @@ def test_sequences_are_known_from_what_a_cleaning_has_left() -> None:
 
     found = ProducerStateManager(machine.disk, machine.directory, clock=machine.clock)
     for segment in dirty.log.segments:
-        replay_segment(found, segment, segment.base_offset, dirty.log.log_end_offset)
+        replay_segment(found, segment.reader, segment.base_offset, dirty.log.log_end_offset)
 
     assert {pid: (entry.last_sequence, entry.last_data_offset) for pid, entry in found.producers.items()} == {
         1: (2, 2),

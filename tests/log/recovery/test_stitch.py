@@ -50,7 +50,7 @@ def test_stitched_producers_and_aborted_transactions_are_those_of_the_log(seed: 
     state = stitch()
     for segment, scan in zip(log.segments, scans(machine, log), strict=True):
         aborted = state.add(scan)
-        assert aborted == segment.txn_index.all_aborted()
+        assert aborted == segment.reader.txn_index.all_aborted()
 
     assert state.producers == log.producers.producers
     assert state.map_end_offset == log.log_end_offset

@@ -25,7 +25,6 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from stratalog.buffers import aligned_buffer
-from stratalog.clock import system_clock
 from stratalog.config import LogConfig
 from stratalog.directory.checkpoints import DirectoryCheckpoints
 from stratalog.directory.clean_shutdown import CleanShutdownFile
@@ -39,8 +38,9 @@ from stratalog.files.names import FileKind, FileState, parse_segment_file
 from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 from stratalog.manager.manager import LogManager
+from stratalog.segment.sanity import sanity_check
 from stratalog.segment.scan import SCAN_SIZE, scan_segment
-from stratalog.segment.segment import LogSegment
+from stratalog.segment.segment_reader import SegmentReader
 
 if TYPE_CHECKING:
     from stratalog.files.disk import Target
@@ -169,7 +169,7 @@ def _load_as_kafka(
             reused.buffer = aligned_buffer(SCAN_SIZE)
         segments = _segments(disk, join_path(directory, partition.name), config)
 
-        def scan(segment: LogSegment) -> None:
+        def scan(segment: SegmentReader) -> None:
             scan_segment(
                 disk,
                 segment.log_path,
@@ -188,17 +188,17 @@ def _load_as_kafka(
         list(pool.map(load, partitions))
 
 
-def _segments(disk: DiskReader, folder: str, config: LogConfig) -> list[LogSegment]:
+def _segments(disk: DiskReader, folder: str, config: LogConfig) -> list[SegmentReader]:
     found = []
     for entry in disk.list_directory(folder):
         file = parse_segment_file(entry.name)
         if file is not None and file.kind is FileKind.LOG and file.state is FileState.LIVE:
-            found.append(LogSegment.open(disk, folder, file.offset, config, system_clock, size=entry.size))
+            found.append(SegmentReader(disk, folder, file.offset, config, size=entry.size))
     return found
 
 
 def _check_indexes(
-    strategy: Strategy, disk: DiskReader, segments: list[LogSegment], scan: Callable[[LogSegment], None]
+    strategy: Strategy, disk: DiskReader, segments: list[SegmentReader], scan: Callable[[SegmentReader], None]
 ) -> set[int]:
     """Read and check the indexes, as far as this strategy does; the segments that it scanned for that."""
     scanned = set()
@@ -211,7 +211,7 @@ def _check_indexes(
             is_good = _passes_kafka_2(disk, segment)
         elif strategy.check is IndexCheckKind.RIGHT:
             try:
-                segment.sanity_check()
+                sanity_check(segment)
             except CorruptIndexError:
                 is_good = False
         if not is_good:
@@ -220,7 +220,7 @@ def _check_indexes(
     return scanned
 
 
-def _passes_kafka_2(disk: DiskReader, segment: LogSegment) -> bool:
+def _passes_kafka_2(disk: DiskReader, segment: SegmentReader) -> bool:
     """Kafka 2.1's OffsetIndex.sanityCheck and TimeIndex.sanityCheck: every slot of the file is an entry."""
     # The rest of the offset index's check cannot fail: it adds the base offset to both sides.
     if disk.size(segment.offset_index.path) % _OFFSET_ENTRY:
@@ -236,7 +236,7 @@ def _passes_kafka_2(disk: DiskReader, segment: LogSegment) -> bool:
     return int.from_bytes(final[:8], "big", signed=True) >= int.from_bytes(first[:8], "big", signed=True)
 
 
-def _unflushed(segments: list[LogSegment], recovery_point: int) -> list[LogSegment]:
+def _unflushed(segments: list[SegmentReader], recovery_point: int) -> list[SegmentReader]:
     """From the segment that holds the recovery point on: at least the last one."""
     below = [number for number, segment in enumerate(segments) if segment.base_offset <= recovery_point]
     return segments[below[-1] if below else 0 :]

@@ -37,7 +37,7 @@ from stratalog.jobs.reading.split import (
 )
 from stratalog.log.api.view import LogView
 from stratalog.segment.resuming import batch_at
-from stratalog.segment.segment import LogSegment
+from stratalog.segment.segment_reader import SegmentReader
 
 # A Spark task costs as much as reading a few megabytes; one of this size takes about half a second.
 LARGEST_TASK = 128 << 20
@@ -52,7 +52,7 @@ class Piece:
     """A split and its segment."""
 
     split: Split
-    segment: LogSegment
+    segment: SegmentReader
 
 
 def plan_read(
@@ -154,7 +154,7 @@ def plan_range(disk: DiskReader, view: LogView, ends: Ends, start: int, end: int
             yield Piece(split=replace(trimmed, aborted=aborted), segment=segment)
 
 
-def _trimmed(segment: LogSegment, split: Split, segment_end: int) -> Split | None:
+def _trimmed(segment: SegmentReader, split: Split, segment_end: int) -> Split | None:
     """The split with only the bytes that it needs; None if the segment has none of its offsets."""
     hint = split.hint
     try:
@@ -180,7 +180,7 @@ def _trimmed(segment: LogSegment, split: Split, segment_end: int) -> Split | Non
     return replace(split, hint=hint) if hint.end_position > hint.position else None
 
 
-def _ending(hint: Hint, end: int, last_offset: int, segment: LogSegment) -> Hint:
+def _ending(hint: Hint, end: int, last_offset: int, segment: SegmentReader) -> Hint:
     after = batch_at(segment.read_into, end, segment.size, segment.log_path)
     next_offset = NO_OFFSET if after is None else after.base_offset
     return replace(hint, end_position=end, last_offset=last_offset, next_offset=next_offset)

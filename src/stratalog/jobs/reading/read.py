@@ -41,7 +41,7 @@ from stratalog.records.columns import ColumnReader
 from stratalog.records.kernels.walk import BatchTable
 from stratalog.records.walk import walk_batches
 from stratalog.segment.resuming import end_of_batch, next_batch
-from stratalog.segment.segment import LogSegment
+from stratalog.segment.segment_reader import SegmentReader
 
 logger = logging.getLogger(__name__)
 
@@ -210,8 +210,8 @@ class _SplitReader:
         with file:
             if not is_proven(split, disk.identify(file), disk.size(file), partial(disk.read_into, file)):
                 return False
-            segment = LogSegment.open(
-                disk, split.directory, split.base_offset, LogConfig(), system_clock, size=hint.end_position
+            segment = SegmentReader(
+                disk, split.directory, split.base_offset, LogConfig(), size=hint.end_position
             )
             place = file, segment, hint.position, hint.end_position
             # The file no longer grows, or an incomplete batch in it is to be skipped.
@@ -259,7 +259,7 @@ class _SplitReader:
             with self._disk.open_read(segment.log_path) as file:
                 yield from self._read_over(file, segment, position, end)
 
-    def _place(self, view: LogView, segment: LogSegment) -> tuple[int, int]:
+    def _place(self, view: LogView, segment: SegmentReader) -> tuple[int, int]:
         """The byte range of a segment that has the missing offsets of the split."""
         start, last = (locate(segment, each) for each in (self._seen.next_offset, self._split.end_offset))
         if start is None:
@@ -279,7 +279,7 @@ class _SplitReader:
             return None
 
     def _read_over(
-        self, file: ReadFile, segment: LogSegment, position: int, end: int
+        self, file: ReadFile, segment: SegmentReader, position: int, end: int
     ) -> Generator[pa.RecordBatch, None, bool]:
         """Read up to a byte; after damage it continues at the next batch that is found.
 
@@ -294,7 +294,7 @@ class _SplitReader:
         return is_whole
 
     def _read_range(
-        self, file: ReadFile, segment: LogSegment, position: int, end: int
+        self, file: ReadFile, segment: SegmentReader, position: int, end: int
     ) -> Generator[pa.RecordBatch, None, int]:
         """Read batches from one byte up to another; returns where the last one ended.
 

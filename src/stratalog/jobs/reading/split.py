@@ -22,7 +22,7 @@ from stratalog.records.kernels.index import LAST, OFFSET_AT_LEAST
 from stratalog.records.reader import BatchRow
 from stratalog.segment.headers import ReadInto, find_batch
 from stratalog.segment.resuming import batch_at, indexed_batch
-from stratalog.segment.segment import LogSegment
+from stratalog.segment.segment_reader import SegmentReader
 
 NO_OFFSET = -1
 
@@ -128,7 +128,7 @@ def is_proven(split: Split, file: FileId, size: int, read_into: ReadInto) -> boo
     )
 
 
-def locate(segment: LogSegment, offset: int) -> BatchRow | None:
+def locate(segment: SegmentReader, offset: int) -> BatchRow | None:
     """The first batch whose last offset is not below the offset; None if all are below.
 
     The index is used if it leads to a batch that matches its entry; otherwise the segment is walked from its
@@ -142,7 +142,7 @@ def locate(segment: LogSegment, offset: int) -> BatchRow | None:
     return find_batch(segment.read_into, start, segment.size, OFFSET_AT_LEAST, offset, path=segment.log_path)
 
 
-def split_point(segment: LogSegment, position: int) -> BatchRow | None:
+def split_point(segment: SegmentReader, position: int) -> BatchRow | None:
     """The first batch at or after a byte, as the index names it and checked; None if the index names none."""
     try:
         entry = segment.offset_index.upper_bound(position)
@@ -157,7 +157,7 @@ def is_wrapper(batch: BatchRow) -> bool:
     return batch.magic < 2 and batch.attributes & CODEC_MASK != 0
 
 
-def check_whole(segment: LogSegment) -> None:
+def check_whole(segment: SegmentReader) -> None:
     """CorruptRecordError if the segment has damage before its end, which may hide the missing offsets."""
     last = find_batch(segment.read_into, 0, segment.size, LAST, 0, path=segment.log_path)
     end = 0 if last is None else last.position + last.size

@@ -26,9 +26,9 @@ from stratalog.log.log_end import last_indexed, last_whole
 from stratalog.log.offsets import OffsetMetadata
 from stratalog.log.producers.entry import CompletedTxn
 from stratalog.log.reading import AbortedTransaction
-from stratalog.log.segments import LogSegments
-from stratalog.segment.segment import LogSegment
-from stratalog.segment.segment_files import Identities
+from stratalog.log.segments import SegmentReaders
+from stratalog.segment.identities import Identities
+from stratalog.segment.segment_reader import SegmentReader
 
 ATTEMPTS = 5  # at a listing in which a file is gone before it is opened
 
@@ -38,7 +38,7 @@ class Seen:
     """The log at one moment. `decided` is found when a reader of committed records first asks, and
     `rebuilt_epochs` where their file is garbled and somebody asks for the epochs."""
 
-    segments: LogSegments
+    segments: SegmentReaders
     snapshots: list[int]
     epochs: tuple[EpochEntry, ...] | None  # None: their file is garbled
     log_start_offset: int
@@ -81,17 +81,17 @@ class Looker:
         self._disk, self._clock = disk, clock
         self._directory = directory
         self._config = config
-        self._listed: dict[int, tuple[_Files, LogSegment]] = {}
+        self._listed: dict[int, tuple[_Files, SegmentReader]] = {}
         self.epochs_file = EpochsFile(disk, directory)
 
-    def segments(self) -> list[LogSegment]:
+    def segments(self) -> list[SegmentReader]:
         """All that the last look found."""
         return [segment for _, segment in self._listed.values()]
 
     def forget(self) -> None:
         """Believe nothing of what was seen before."""
         for segment in self.segments():
-            segment.close_handlers()
+            segment.forget()
         self._listed = {}
 
     def look(self, log_start_offset: int) -> Seen:
@@ -108,7 +108,7 @@ class Looker:
         files = list_log(self._disk, self._directory)
         # A descriptor that is kept open would go on showing a file that a broker has replaced.
         self._disk.release(self._directory)
-        segments = LogSegments(self._segments_of(files))
+        segments = SegmentReaders(self._segments_of(files))
         epochs = self.epochs_file.read()
         snapshots = offsets_of(files, FileKind.PRODUCER_SNAPSHOT)
         if not len(segments):
@@ -129,7 +129,7 @@ class Looker:
             end=end,
         )
 
-    def _segments_of(self, files: ListedFiles) -> list[LogSegment]:
+    def _segments_of(self, files: ListedFiles) -> list[SegmentReader]:
         """A segment for each log that counts; the one from before where its files have not changed."""
         before, self._listed = self._listed, {}
         for base_offset in whole_swaps(files):
@@ -146,12 +146,12 @@ class Looker:
                 self._listed[base_offset] = self._segment_of(log, files, before)
         for base_offset, known in before.items():
             if self._listed.get(base_offset) is not known:
-                known[1].close_handlers()
+                known[1].forget()
         return [segment for _, segment in self._listed.values()]
 
     def _segment_of(
-        self, log: SegmentFile, files: ListedFiles, before: dict[int, tuple[_Files, LogSegment]]
-    ) -> tuple[_Files, LogSegment]:
+        self, log: SegmentFile, files: ListedFiles, before: dict[int, tuple[_Files, SegmentReader]]
+    ) -> tuple[_Files, SegmentReader]:
         entry, txn_index = files[log], files.get(log._replace(kind=FileKind.TXN_INDEX))
         index, time_index = (
             files.get(log._replace(kind=kind)) for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
@@ -165,22 +165,19 @@ class Looker:
         known = before.get(log.offset)
         if known is not None and known[0] == found:
             return known
-        segment = LogSegment.open(
+        segment = SegmentReader(
             self._disk,
             self._directory,
             log.offset,
             self._config,
-            self._clock,
             suffix=log.state.value,
             size=entry.size,
-            has_index=index is not None,
-            has_time_index=time_index is not None,
-            has_txn_index=txn_index is not None,
+            has=(index is not None, time_index is not None, txn_index is not None),
             identities=identities,
         )
         return found, segment
 
-    def _end_of(self, active: LogSegment) -> OffsetMetadata:
+    def _end_of(self, active: SegmentReader) -> OffsetMetadata:
         """Behind the last whole batch; the segment's size is set to there, so that nothing more is read."""
         start, listed_size = last_indexed(active), active.size
         active.size = max(listed_size, self._disk.size(active.log_path))

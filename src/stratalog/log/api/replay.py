@@ -18,11 +18,11 @@ from stratalog.log.producers.analysis import replay_batches
 from stratalog.log.producers.entry import CompletedTxn
 from stratalog.log.producers.manager import ProducerStateManager
 from stratalog.log.reading import AbortedTransaction
-from stratalog.log.segments import LogSegments
+from stratalog.log.segments import SegmentReaders
 from stratalog.records.kernels.index import OFFSET_AT_LEAST
 from stratalog.records.reader import BatchRow
 from stratalog.segment.headers import BatchChunk, find_batch
-from stratalog.segment.segment import LogSegment
+from stratalog.segment.segment_reader import SegmentReader
 
 
 class ReplayedProducers(ProducerStateManager):
@@ -55,11 +55,11 @@ class Replay:
         self.next_offset = start_offset
         self._last: _LastBatch | None = None
 
-    def can_go_on(self, segments: LogSegments, end_offset: int) -> bool:
+    def can_go_on(self, segments: SegmentReaders, end_offset: int) -> bool:
         """Whether what was taken in is still what the log has before `next_offset`."""
         return self._last is not None and self.next_offset <= end_offset and self._last.is_in(segments)
 
-    def go_on(self, segments: LogSegments, end_offset: int) -> None:
+    def go_on(self, segments: SegmentReaders, end_offset: int) -> None:
         """Take in what is below an offset. After an error the replay is of no use."""
         for segment in segments.range(self.next_offset, end_offset):
             start = segment.translate_offset(max(self.next_offset, segment.base_offset))
@@ -82,7 +82,7 @@ class _LastBatch(NamedTuple):
     leader_epoch: int
 
     @classmethod
-    def of(cls, segment: LogSegment, chunk: BatchChunk) -> _LastBatch:
+    def of(cls, segment: SegmentReader, chunk: BatchChunk) -> _LastBatch:
         last = BatchRow._make(chunk.headers[-1].item())
         return cls(
             segment.base_offset,
@@ -92,7 +92,7 @@ class _LastBatch(NamedTuple):
             last.partition_leader_epoch,
         )
 
-    def is_in(self, segments: LogSegments) -> bool:
+    def is_in(self, segments: SegmentReaders) -> bool:
         segment = segments.get(self.segment_base)
         if segment is None:
             return False

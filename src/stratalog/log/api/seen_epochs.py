@@ -17,7 +17,7 @@ from stratalog.files.names import LEADER_EPOCH_CHECKPOINT
 from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 from stratalog.log.epochs import EpochEntry, EpochStitch, read_epochs
-from stratalog.log.segments import LogSegments
+from stratalog.log.segments import SegmentReaders
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class EpochsFile:
         return entries
 
 
-def epochs_in_batches(segments: LogSegments, start_offset: int, end_offset: int) -> tuple[EpochEntry, ...]:
+def epochs_in_batches(segments: SegmentReaders, start_offset: int, end_offset: int) -> tuple[EpochEntry, ...]:
     """The epochs of what is in [start_offset, end_offset), by the headers of all batches."""
     epochs = EpochStitch()
     for segment in segments:

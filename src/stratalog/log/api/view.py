@@ -30,10 +30,10 @@ from stratalog.log.epochs import EpochEntry
 from stratalog.log.log_end import NOT_CLOSED, Left, LogEnd, end_of, valid_end
 from stratalog.log.producers.entry import CompletedTxn
 from stratalog.log.reading import AbortedTransaction, FetchedData, Isolation, check_passed_over, read
-from stratalog.log.segments import LogSegments
+from stratalog.log.segments import SegmentReaders
 from stratalog.log.timestamps import SpecialTimestamp, find_offset, first_not_before
 from stratalog.segment.search import TimestampAndOffset
-from stratalog.segment.segment import LogSegment
+from stratalog.segment.segment_reader import SegmentReader
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +85,7 @@ class LogView:
     def close(self) -> None:
         """Give back memory and close the files that are kept open."""
         for segment in self._seen.segments:
-            segment.close_handlers()
+            segment.forget()
         self._disk.release(self._directory)
         self._replays.clear()
 
@@ -94,7 +94,7 @@ class LogView:
         return self._directory
 
     @property
-    def segments(self) -> LogSegments:
+    def segments(self) -> SegmentReaders:
         return self._seen.segments
 
     @property
@@ -329,7 +329,7 @@ class LogView:
         return replay.producers
 
 
-def _active(seen: Seen) -> LogSegment | None:
+def _active(seen: Seen) -> SegmentReader | None:
     return seen.segments.active if len(seen.segments) else None
 
 

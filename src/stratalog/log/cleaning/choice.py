@@ -53,7 +53,7 @@ def facts_of_log(log: Log) -> LogFacts:
     """What of an open log the choice depends on."""
     return LogFacts(
         log.topic_partition,
-        tuple(log.segments),
+        tuple(log.segments.readers),
         log.log_start_offset,
         log.last_stable_offset,
         log.log_end_offset,

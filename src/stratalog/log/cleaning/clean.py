@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stratalog.clock import Clock, system_clock
 from stratalog.config import LogConfig
 from stratalog.errors import DiskError
 from stratalog.files.disk import changing
@@ -30,12 +31,13 @@ from stratalog.log.cleaning.offset_map import OffsetMap
 from stratalog.log.cleaning.runs import DecodedRun, RunReader
 from stratalog.log.cleaning.transactions import CleanedTransactions, aborted_between
 from stratalog.log.producers.entry import ProducerStateEntry
-from stratalog.log.segments import LogSegments
+from stratalog.log.segments import SegmentReaders
 from stratalog.segment.segment import LogSegment
+from stratalog.segment.segment_reader import SegmentReader
 
 logger = logging.getLogger(__name__)
 
-Replace = Callable[[LogSegment, Sequence[LogSegment]], object]
+Replace = Callable[[LogSegment, Sequence[SegmentReader]], object]
 """Puts a cleaned segment in the place of those it was made from."""
 Observe = Callable[[DecodedRun, FilteredRun], object]
 """Is shown every run of the second pass, and what is left of it."""
@@ -53,12 +55,13 @@ class DirtyLog:
     """
 
     disk: DiskReader
-    segments: LogSegments
+    segments: SegmentReaders
     config: LogConfig
     first_dirty_offset: int
     first_uncleanable_offset: int
     last_records: Mapping[int, LastRecord]
     cleaned_directory: str | None = None
+    clock: Clock = system_clock
 
 
 class CleanedSegment(NamedTuple):
@@ -172,7 +175,7 @@ class SegmentRules:
         # Tombstones of formats 0 and 1 have no horizon of their own: the age of what is clean stands for it.
         self._old_horizon_ms = clean[-1].modified_ms - log.config.delete_retention_ms if clean else 0
 
-    def of(self, segment: LogSegment) -> Rules:
+    def of(self, segment: SegmentReader) -> Rules:
         return replace(self._rules, keeps_old_tombstones=segment.modified_ms > self._old_horizon_ms)
 
 
@@ -213,7 +216,7 @@ class _Cleaning:
             following = dirty[index + 1].base_offset if index + 1 < len(dirty) else end
             self._map.latest_offset = following - 1
 
-    def _note_keys(self, segment: LogSegment, transactions: CleanedTransactions) -> bool:
+    def _note_keys(self, segment: SegmentReader, transactions: CleanedTransactions) -> bool:
         """Whether the map was full before the segment's end."""
         start_offset = self._log.first_dirty_offset
         stats = self._stats
@@ -230,7 +233,7 @@ class _Cleaning:
             stats.map_bytes_read += run.size
         return False
 
-    def group(self, segments: Sequence[LogSegment]) -> list[range]:
+    def group(self, segments: Sequence[SegmentReader]) -> list[range]:
         config = self._log.config
         facts = [
             SegmentSizes(
@@ -248,7 +251,7 @@ class _Cleaning:
             first_uncleanable_offset=self._log.first_uncleanable_offset,
         )
 
-    def clean_group(self, group: Sequence[LogSegment], replace_segments: Replace | None) -> CleanedSegment:
+    def clean_group(self, group: Sequence[SegmentReader], replace_segments: Replace | None) -> CleanedSegment:
         """Write what stays of these segments as one, and let it take their place."""
         if replace_segments is None:
             return self._filter_into(None, group)
@@ -268,7 +271,7 @@ class _Cleaning:
         replace_segments(cleaned, group)
         return facts
 
-    def _filter_into(self, cleaned: LogSegment | None, group: Sequence[LogSegment]) -> CleanedSegment:
+    def _filter_into(self, cleaned: LogSegment | None, group: Sequence[SegmentReader]) -> CleanedSegment:
         self._transactions.keep_aborted = None if cleaned is None else cleaned.append_aborted
         # What producers have written last is asked anew for each group in Kafka; a batch that was the last
         # one then and is no longer is only kept longer than need be.
@@ -300,18 +303,20 @@ class _Cleaning:
                     self._throttle(len(kept.data))
         return CleanedSegment(group[0].base_offset, size, max_timestamp, group[-1].modified_ms)
 
-    def _create(self, first: LogSegment) -> LogSegment:
+    def _create(self, first: SegmentReader) -> LogSegment:
         disk, config = changing(self._log.disk), self._log.config
         suffix = FileState.CLEANED.value
         directory = self._log.cleaned_directory or first.directory
         # What a cleaning that failed has left.
-        LogSegment(disk, directory, first.base_offset, config, first.clock, suffix=suffix).delete()
+        LogSegment.open(
+            disk, directory, first.base_offset, config, self._log.clock, suffix=suffix, size=0
+        ).delete()
         return LogSegment.create(
             disk,
             directory,
             first.base_offset,
             config,
-            first.clock,
+            self._log.clock,
             suffix=suffix,
             size=config.initial_file_size,
         )

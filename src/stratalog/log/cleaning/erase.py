@@ -34,6 +34,7 @@ from stratalog.log.scheduler import ScheduledTask
 from stratalog.log.segments import LogSegments
 from stratalog.records.kernels.memory import Bytes
 from stratalog.segment.segment import LogSegment
+from stratalog.segment.segment_reader import SegmentReader
 
 
 class Found(NamedTuple):
@@ -146,7 +147,7 @@ def proven(before: BatchFile, after: BatchFile, matcher: Matcher, changed: NDArr
 
 
 def erase_from_segment(
-    segment: LogSegment,
+    segment: SegmentReader,
     matcher: Matcher,
     *,
     disk: Disk,
@@ -171,7 +172,9 @@ def erase_from_segment(
     return rewritten
 
 
-def swap_in_log(disk: Disk, segments: LogSegments, segment: LogSegment, cleaned: LogSegment) -> None:
+def swap_in_log(
+    disk: Disk, segments: LogSegments[LogSegment], segment: SegmentReader, cleaned: LogSegment
+) -> None:
     """Put it in the place of a segment of a log, so that any start after a crash finds one or the other."""
     replace_segments(
         disk,
@@ -185,7 +188,7 @@ def swap_in_log(disk: Disk, segments: LogSegments, segment: LogSegment, cleaned:
     )
 
 
-def swap_in_stray(disk: Disk, segment: LogSegment, cleaned: LogSegment) -> None:
+def swap_in_stray(disk: Disk, segment: SegmentReader, cleaned: LogSegment) -> None:
     """The same in a directory that no start finishes a swap in: the indexes go first, the log last.
 
     A log without an index gets one from whoever opens it; one with another log's index would be misread.
@@ -199,14 +202,14 @@ def swap_in_stray(disk: Disk, segment: LogSegment, cleaned: LogSegment) -> None:
     disk.sync_directory(directory)
 
 
-def _create(segment: LogSegment, disk: Disk, config: LogConfig, clock: Clock) -> LogSegment:
+def _create(segment: SegmentReader, disk: Disk, config: LogConfig, clock: Clock) -> LogSegment:
     directory, base_offset, suffix = segment.directory, segment.base_offset, FileState.CLEANED.value
     # What a run that failed has left.
-    LogSegment(disk, directory, base_offset, config, clock, suffix=suffix).delete()
+    LogSegment.open(disk, directory, base_offset, config, clock, suffix=suffix, size=0).delete()
     return LogSegment.create(disk, directory, base_offset, config, clock, suffix=suffix)
 
 
-def _write(segment: LogSegment, cleaned: LogSegment, matcher: Matcher) -> NDArray[np.int64]:
+def _write(segment: SegmentReader, cleaned: LogSegment, matcher: Matcher) -> NDArray[np.int64]:
     """Write what stays, on the device when this returns; which batches have changed."""
     changed = []
     for run in erase_runs(segment, matcher):

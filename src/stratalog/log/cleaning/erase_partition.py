@@ -151,15 +151,15 @@ class PartitionFiles:
             )
 
     def _erase_segment(
-        self, segments: LogSegments, segment: LogSegment, before_swap: BeforeSwap
+        self, segments: LogSegments[LogSegment], segment: LogSegment, before_swap: BeforeSwap
     ) -> Rewritten:
         swap = (
-            partial(swap_in_stray, self.disk, segment)
+            partial(swap_in_stray, self.disk, segment.reader)
             if self._is_left_alone
-            else partial(swap_in_log, self.disk, segments, segment)
+            else partial(swap_in_log, self.disk, segments, segment.reader)
         )
         return erase_from_segment(
-            segment,
+            segment.reader,
             self.matcher,
             disk=self.disk,
             config=self.config,

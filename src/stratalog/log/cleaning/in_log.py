@@ -17,6 +17,7 @@ from stratalog.log.cutter import Cutter
 from stratalog.log.flusher import Flusher
 from stratalog.log.parts import LogParts
 from stratalog.segment.segment import LogSegment
+from stratalog.segment.segment_reader import SegmentReader
 
 
 class LogCompaction:
@@ -59,7 +60,8 @@ class LogCompaction:
             self._cuts_count = self._cutter.cuts_count
         dirty = DirtyLog(
             disk=self._folder.disk,
-            segments=self._segments,
+            segments=self._segments.readers,
+            clock=self._clock,
             config=self._folder.config,
             first_dirty_offset=first_dirty_offset,
             first_uncleanable_offset=first_uncleanable_offset,
@@ -89,14 +91,14 @@ class LogCompaction:
     def _split(self, base_offset: int) -> bool:
         """Split a segment whose offsets are too far apart; False if they are not."""
         segment = self._segments.get(base_offset)
-        pieces = [] if segment is None else split_segment(self._folder.disk, segment)
+        pieces = [] if segment is None else split_segment(self._folder.disk, segment.reader, self._clock)
         if segment is None or len(pieces) == 1:
             discard(pieces)
             return False
-        self._replace(pieces, [segment])
+        self._replace(pieces, [segment.reader])
         return True
 
-    def _replace(self, new: Sequence[LogSegment], old: Sequence[LogSegment]) -> None:
+    def _replace(self, new: Sequence[LogSegment], old: Sequence[SegmentReader]) -> None:
         """Put new segments, whose files end in .cleaned, in the place of old ones."""
         guard = self._guard
         with guard.flush_lock, guard.changing():

@@ -21,13 +21,14 @@ from stratalog.log.producers.manager import ProducerStateManager
 from stratalog.log.scheduler import Scheduler
 from stratalog.log.segments import LogSegments
 from stratalog.segment.segment import LogSegment
+from stratalog.segment.segment_reader import SegmentReader
 
 
 def replace_segments(
     disk: Disk,
-    segments: LogSegments,
+    segments: LogSegments[LogSegment],
     new: Sequence[LogSegment],
-    old: Sequence[LogSegment],
+    old: Sequence[SegmentReader],
     *,
     scheduler: Scheduler,
     producers: ProducerStateManager | None,
@@ -40,7 +41,8 @@ def replace_segments(
     producers at bases that no segment has any more go too, unless `producers` is None.
     """
     added = sorted(new, key=lambda segment: segment.base_offset)
-    removed = [segment for segment in old if segments.get(segment.base_offset) is segment]
+    found = [(segments.get(reader.base_offset), reader) for reader in old]
+    removed = [segment for segment, reader in found if segment is not None and segment.reader is reader]
     directory = added[0].directory
     disk.sync_directory(directory)
     for segment in reversed(added):

@@ -35,7 +35,7 @@ from stratalog.records.kernels.decode import RecordTable
 from stratalog.records.kernels.memory import Bytes
 from stratalog.records.kernels.tally import AMOUNTS
 from stratalog.records.kernels.walk import BatchTable
-from stratalog.segment.segment import LogSegment
+from stratalog.segment.segment_reader import SegmentReader
 
 UNSEEN = 3  # of n draws: the rule of three
 FEWEST = 2  # draws: one tells nothing of the spread
@@ -60,7 +60,7 @@ class Sampled:
 class _Drawn(NamedTuple):
     """A batch that was drawn, so many times; `can_discard` is what its transaction says."""
 
-    segment: LogSegment
+    segment: SegmentReader
     position: int
     size: int
     times: int
@@ -135,7 +135,7 @@ class _Sampling:
     def __init__(
         self,
         log: DirtyLog,
-        segments: Sequence[LogSegment],
+        segments: Sequence[SegmentReader],
         offset_map: OffsetMap,
         now_ms: int,
         on_read: Callable[[int], object],
@@ -199,7 +199,7 @@ class _Sampling:
 class _Stretch:
     """A segment up to a position."""
 
-    def __init__(self, segment: LogSegment, end: int) -> None:
+    def __init__(self, segment: SegmentReader, end: int) -> None:
         self.log_path, self.size = segment.log_path, end
         self.read_into = segment.read_into
 

@@ -13,6 +13,7 @@ from contextlib import suppress
 
 import numpy as np
 
+from stratalog.clock import Clock
 from stratalog.errors import CorruptRecordError, DiskError
 from stratalog.files.disk import Disk
 from stratalog.files.names import FileState
@@ -24,9 +25,10 @@ from stratalog.records.reader import read_batches
 from stratalog.records.walk import WalkStop
 from stratalog.segment.headers import Part, walk_file
 from stratalog.segment.segment import LogSegment
+from stratalog.segment.segment_reader import SegmentReader
 
 
-def split_segment(disk: Disk, segment: LogSegment) -> list[LogSegment]:
+def split_segment(disk: Disk, segment: SegmentReader, clock: Clock) -> list[LogSegment]:
     """The same batches in new segments, complete and on the device as `.cleaned`; the caller swaps them in.
 
     One only, if the offsets are not too far apart. CorruptRecordError, and no file, if it cannot be read.
@@ -34,9 +36,9 @@ def split_segment(disk: Disk, segment: LogSegment) -> list[LogSegment]:
     pieces: list[LogSegment] = []
     is_complete = False
     try:
-        pieces.append(_create(disk, segment, segment.base_offset))
+        pieces.append(_create(disk, segment, segment.base_offset, clock))
         for data, rows in _sets(segment):
-            for start, stop in _pieces_of(disk, segment, pieces, data, rows):
+            for start, stop in _pieces_of(disk, segment, pieces, data, rows, clock):
                 first, last = rows[start], rows[stop - 1]
                 end = int(last["position"]) + int(last["size"])
                 pieces[-1].append(
@@ -61,7 +63,7 @@ def discard(pieces: list[LogSegment]) -> None:
             piece.delete()
 
 
-def _sets(segment: LogSegment) -> Iterator[tuple[Bytes, BatchTable]]:
+def _sets(segment: SegmentReader) -> Iterator[tuple[Bytes, BatchTable]]:
     """All batches with their bytes, in parts."""
     position = 0
     for part in walk_file(segment.read_into, 0, segment.size):
@@ -84,7 +86,7 @@ def _end_of(part: Part) -> int:
 
 
 def _pieces_of(
-    disk: Disk, segment: LogSegment, pieces: list[LogSegment], data: Bytes, rows: BatchTable
+    disk: Disk, segment: SegmentReader, pieces: list[LogSegment], data: Bytes, rows: BatchTable, clock: Clock
 ) -> Iterator[tuple[int, int]]:
     """The rows that go to the last piece, then those that go to the next one, which is made for them."""
     last_offsets = rows["last_offset"]
@@ -95,7 +97,7 @@ def _pieces_of(
         if stop > start:
             yield start, stop
         if stop < len(rows):
-            pieces.append(_create(disk, segment, _first_offset(data, rows[stop])))
+            pieces.append(_create(disk, segment, _first_offset(data, rows[stop]), clock))
         start = stop
 
 
@@ -108,15 +110,15 @@ def _first_offset(data: Bytes, row: np.void) -> int:
     return next(iter(batch)).offset
 
 
-def _index_aborted(segment: LogSegment, pieces: list[LogSegment]) -> None:
+def _index_aborted(segment: SegmentReader, pieces: list[LogSegment]) -> None:
     """Aborted transactions go to the piece with their marker. Kafka drops them with the old index."""
     for entry in segment.txn_index.all_aborted():
         home = [piece for piece in pieces if piece.base_offset <= entry.last_offset]
         home[-1].append_aborted(entry)
 
 
-def _create(disk: Disk, segment: LogSegment, base_offset: int) -> LogSegment:
-    options = segment.config, segment.clock
+def _create(disk: Disk, segment: SegmentReader, base_offset: int, clock: Clock) -> LogSegment:
+    options = segment.directory, base_offset, segment.config, clock
     suffix = FileState.CLEANED.value
-    LogSegment(disk, segment.directory, base_offset, *options, suffix=suffix).delete()  # left by another try
-    return LogSegment.create(disk, segment.directory, base_offset, *options, suffix=suffix)
+    LogSegment.open(disk, *options, suffix=suffix, size=0).delete()  # left by another try
+    return LogSegment.create(disk, *options, suffix=suffix)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from stratalog.log.segments import LogSegments
+from stratalog.log.segments import SegmentReaders
 from stratalog.records.control import ControlType, parse_control_key
 from stratalog.records.kernels.clean import TRANSACTIONAL
 from stratalog.records.kernels.decode import RecordTable
@@ -99,7 +99,7 @@ def _control_type(data: Bytes, row: np.void) -> ControlType | int:
     return kind
 
 
-def aborted_between(segments: LogSegments, start_offset: int, end_offset: int) -> list[AbortedTxn]:
+def aborted_between(segments: SegmentReaders, start_offset: int, end_offset: int) -> list[AbortedTxn]:
     """The aborted transactions that touch [start_offset, end_offset). Kafka: collectAbortedTransactions"""
     found: list[AbortedTxn] = []
     if segments.floor(start_offset) is None:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from stratalog.log.producers.analysis import replay_batches
 from stratalog.log.producers.manager import ProducerStateManager
-from stratalog.log.segments import LogSegments
-from stratalog.segment.segment import LogSegment
+from stratalog.log.segments import SegmentReaders
+from stratalog.segment.segment_reader import SegmentReader
 
 
 def rebuild_producer_state(
     producers: ProducerStateManager,
-    segments: LogSegments,
+    segments: SegmentReaders,
     *,
     log_start_offset: int,
     end_offset: int,
@@ -45,7 +45,7 @@ def rebuild_producer_state(
 
 
 def replay_segment(
-    producers: ProducerStateManager, segment: LogSegment, start_offset: int, end_offset: int
+    producers: ProducerStateManager, segment: SegmentReader, start_offset: int, end_offset: int
 ) -> None:
     """Take over what the batches of one segment, from one offset to another, say of producers."""
     start = segment.translate_offset(start_offset)

@@ -12,6 +12,7 @@ from stratalog.files import descriptors
 from stratalog.files.disk import Disk
 from stratalog.files.names import FileKind
 from stratalog.segment.segment import LogSegment
+from stratalog.segment.segment_reader import SegmentReader
 from stratalog.segment.txn_index import AbortedTxn
 from tests.segment.making import NOW, CountingDisk, ManualClock, append, config_of, offsets_in, records
 
@@ -30,22 +31,22 @@ def test_renaming_makes_no_index_and_leaves_none_behind(segment: LogSegment, tmp
         f"00000000000000000040.{kind}.swap" for kind in kinds
     ]
     append(segment, records(41, "hello"))
-    assert segment.read_next_offset() == 42
+    assert segment.reader.read_next_offset() == 42
     with pytest.raises(UsageError):
         segment.change_suffixes("", ".deleted")
     segment.delete()
-    assert not segment.exists
+    assert not segment.reader.exists
     assert list(tmp_path.iterdir()) == []
 
 
-class NamedSlowly(LogSegment):
+class NamedSlowly(SegmentReader):
     """A segment that gets another directory while somebody asks for its name for the first time."""
 
     __slots__ = ("mover",)
     mover: threading.Thread | None
 
-    def _path_in(self, directory: str, kind: FileKind, suffix: str) -> str:
-        path = super()._path_in(directory, kind, suffix)
+    def path_in(self, directory: str, kind: FileKind, suffix: str) -> str:
+        path = super().path_in(directory, kind, suffix)
         if self.mover is not None and self.mover.ident is None:
             self.mover.start()
             self.mover.join(0.2)  # as far as it gets
@@ -54,11 +55,12 @@ class NamedSlowly(LogSegment):
 
 def test_a_name_that_is_asked_for_during_a_rename_is_the_new_one(tmp_path: Path) -> None:
     (tmp_path / "old").mkdir()
-    segment = NamedSlowly(Disk(), tmp_path / "old", 0, config_of(), ManualClock())
-    segment.mover = threading.Thread(target=segment.update_directory, args=(tmp_path / "new",))
+    reader = NamedSlowly(Disk(), tmp_path / "old", 0, config_of(), size=0)
+    segment = LogSegment(Disk(), reader, ManualClock())
+    reader.mover = threading.Thread(target=segment.update_directory, args=(tmp_path / "new",))
 
     _ = segment.log_path
-    segment.mover.join()
+    reader.mover.join()
 
     assert segment.log_path == str(tmp_path / "new" / f"{0:020d}.log")
 
@@ -72,8 +74,8 @@ def test_whoever_reads_a_segment_that_is_renamed_reads_on(segment: LogSegment) -
     def read() -> None:
         while not stop.is_set():
             try:
-                found = segment.read(40, 1000)
-                if found is None or segment.read_bytes(found.position, found.size) != batch:
+                found = segment.reader.read(40, 1000)
+                if found is None or segment.reader.read_bytes(found.position, found.size) != batch:
                     problems.append(AssertionError("not the record"))
             except DiskError as error:
                 problems.append(error)
@@ -97,7 +99,7 @@ def test_a_segment_is_found_where_its_directory_was_moved(segment: LogSegment, t
 
     segment.update_directory(new)
 
-    assert offsets_in(segment, segment.read(40, 1000)) == [40]
+    assert offsets_in(segment, segment.reader.read(40, 1000)) == [40]
     append(segment, records(41, "hello"))
     assert (new / "00000000000000000040.index").exists()
     Disk().rename(new, old)
@@ -107,7 +109,7 @@ def test_without_a_timestamp_the_time_of_the_file_counts(segment: LogSegment) ->
     append(segment, records(40, "a", timestamp=-1))
     segment.set_modified(NOW)
 
-    assert segment.max_timestamp == -1
+    assert segment.reader.max_timestamp == -1
     assert segment.largest_timestamp == NOW
     append(segment, records(41, "a", timestamp=5))
     assert segment.largest_timestamp == 5
@@ -115,9 +117,9 @@ def test_without_a_timestamp_the_time_of_the_file_counts(segment: LogSegment) ->
 
 def test_a_listing_is_all_that_opening_needs(segment: LogSegment, tmp_path: Path) -> None:
     disk = CountingDisk()
-    flags = {"has_index": True, "has_time_index": True, "has_txn_index": False}
+    has = (True, True, False)
 
-    LogSegment.open(disk, tmp_path, 40, segment.config, segment.clock, size=0, **flags)
+    LogSegment.open(disk, tmp_path, 40, segment.reader.config, segment.clock, size=0, has=has)
 
     assert disk.asked == []
 
@@ -134,11 +136,10 @@ def test_hundreds_of_segments_share_few_open_files(tmp_path: Path) -> None:
             config_of(),
             ManualClock(),
             size=len(batch),
-            has_index=False,
-            has_time_index=False,
+            has=(False, False, None),
         )
         for number in range(400)
     ]
 
-    assert all(segment.translate_offset(0) is not None for segment in opened)
+    assert all(segment.reader.translate_offset(0) is not None for segment in opened)
     assert descriptors.shared.open_count <= descriptors.MAX_OPEN < 400

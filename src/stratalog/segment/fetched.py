@@ -1,0 +1,27 @@
+"""Where in a segment's log what was asked for is: the batch of an offset, the bytes of a fetch."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class OffsetPosition(NamedTuple):
+    """The batch that holds an offset, or the first one behind it, and where it is in the file."""
+
+    base_offset: int
+    last_offset: int
+    position: int
+    size: int
+
+
+class FetchedRange(NamedTuple):
+    """What a read gives: bytes [position, position + size) of the file, which start with a whole batch.
+
+    `base_offset` is the first batch's. The range may end inside a batch; `first_entry_incomplete` says that
+    it ends inside the first one.
+    """
+
+    base_offset: int
+    position: int
+    size: int
+    first_entry_incomplete: bool

@@ -1,0 +1,41 @@
+"""Whether the indexes of a segment can be those of its log; the bodies of batches are not read."""
+
+from __future__ import annotations
+
+from stratalog.errors import CorruptIndexError, CorruptRecordError
+from stratalog.limits import INT64_MIN
+from stratalog.records.kernels import index as kernel
+from stratalog.segment.segment_reader import SegmentReader
+
+
+def sanity_check(segment: SegmentReader) -> None:
+    """CorruptIndexError unless the indexes can be this log's; the bodies of batches are not read.
+
+    Entries are told from the zeros behind them, must ascend and lie inside the log, and the last one must
+    point at a batch that it can be about. A log with batches must have an offset index.
+    """
+    _check_offset_index(segment)
+    if segment.time_index.exists:
+        segment.time_index.sanity_check(segment.read_next_offset() - 1)
+    segment.txn_index.sanity_check()
+
+
+def _check_offset_index(segment: SegmentReader) -> None:
+    index = segment.offset_index
+    if not index.exists:
+        if segment.size:
+            raise CorruptIndexError(index.path, "the file is missing.")
+        return
+    index.sanity_check(segment.size)
+    last = index.last_entry
+    try:
+        batch = (
+            segment.find_batch(last.position, kernel.OFFSET_AT_LEAST, INT64_MIN) if last.position else None
+        )
+    except CorruptRecordError as error:
+        raise CorruptIndexError(index.path, f"its last entry points at no batch: {error}") from error
+    if last.position and (batch is None or not batch.base_offset <= last.offset):
+        found = "none" if batch is None else f"one that starts with {batch.base_offset}"
+        raise CorruptIndexError(
+            index.path, f"its last entry is about offset {last.offset}; the batch there is {found}."
+        )
