@@ -22,6 +22,7 @@ from stratalog.errors import InvalidNameError
 from stratalog.files.disk import Disk
 from stratalog.files.names import DirectoryState, TopicPartition, check_topic_name, partition_directory_name
 from stratalog.files.paths import join_path
+from stratalog.files.reading import DiskReader
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +51,12 @@ def note_move(disk: Disk, directory: str, move: PendingMove) -> None:
 def forget_move(disk: Disk, directory: str) -> None:
     """The old log is gone, and the note worthless."""
     disk.delete(_path(directory))
+
+
+def read_pending_move(disk: DiskReader, directory: str) -> PendingMove | None:
+    """The move to this directory that a crash cut short; None if there is none, or its note says nothing."""
+    data = disk.read_file(_path(directory))
+    return None if data is None else _parse(data)
 
 
 def finish_pending_move(disk: Disk, directory: str, others: Collection[str]) -> None:

@@ -9,7 +9,7 @@ Kafka: LogManager, MetaPropertiesEnsemble
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from stratalog.config import ServerConfig
@@ -17,6 +17,7 @@ from stratalog.directory.cluster_metadata import ClusterMetadata
 from stratalog.directory.layout import find_duplicates
 from stratalog.directory.log_directory import LogDirectory
 from stratalog.directory.node import Node, find_node
+from stratalog.directory.pending_move import PendingMove, read_pending_move
 from stratalog.directory.session import Session
 from stratalog.directory.topic_configs import TopicConfigs
 from stratalog.errors import DiskError, UsageError
@@ -39,13 +40,18 @@ def open_directories(starting: Starting, session: Session) -> tuple[TopicConfigs
     LogDirLockedError if one is in use, DiskError if none is left.
     """
 
-    def find() -> Node:
+    def find(moves: Collection[PendingMove] = ()) -> Node:
         check_any_online(session.directories)
-        _check_no_duplicates(session.online)
+        _check_no_duplicates(session.online, moves)
         paths = [directory.path for directory in session.online]
         return find_node(starting.disk, paths, server=starting.server, metadata=starting.metadata)
 
-    session.open(before_recovery=find)
+    def find_before_recovery() -> None:
+        # Recovery retires the old log of a move that was cut short, so that it is not there twice.
+        moves = (read_pending_move(starting.disk, directory.path) for directory in session.online)
+        find([move for move in moves if move is not None])
+
+    session.open(before_recovery=find_before_recovery)
     node = find()
     topics = node.topic_configs(starting.server) if starting.topics is None else starting.topics
     return topics, node.metadata
@@ -58,9 +64,13 @@ def check_any_online(directories: Sequence[LogDirectory]) -> None:
         raise DiskError(directories[0].path, f"no log directory can be used: {first}") from first
 
 
-def _check_no_duplicates(directories: Sequence[LogDirectory]) -> None:
+def _check_no_duplicates(directories: Sequence[LogDirectory], moves: Collection[PendingMove]) -> None:
+    """UsageError if a partition is there twice, unless one of the moves takes one of the two away."""
     problems = find_duplicates(
-        (directory.path, entry) for directory in directories for entry in directory.layout.partitions
+        (directory.path, entry)
+        for directory in directories
+        for entry in directory.layout.partitions
+        if PendingMove(entry.topic_partition, directory.path) not in moves
     )
     if problems:
         raise UsageError(f"{problems[0].name}: {problems[0].words}; move one of them away.")
