@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stratalog.files.lock import DirectoryLock
-from tests.cli.recovering import run
+from tests.cli.recovering import run, tear
 from tests.fixtures import catalog
 
 MARKER = ".kafka_cleanshutdown"
@@ -27,43 +27,10 @@ def properties(killed: Path, tmp_path: Path) -> Path:
     return file
 
 
-def tear(directory: Path) -> None:
-    """A batch that was only begun, as a crash leaves it."""
-    with (directory / "rolled-0" / "00000000000000000088.log").open("ab") as file:
-        file.write(bytes(8) + b"\0\0\1\0" + b"half")
-
-
 def test_a_killed_brokers_directory_is_recovered(properties: Path, killed: Path) -> None:
     assert run("--config", properties) == 0
 
     assert json.loads((killed / MARKER).read_text()) == {"version": 0, "brokerEpoch": -1}
-
-
-def test_cuts_are_told_with_their_place_and_exit_1(
-    properties: Path, killed: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    tear(killed)
-
-    assert run("--config", properties) == 1
-
-    shown = capsys.readouterr().out
-    assert "rolled-0" in shown
-    assert "stratalog-quarantine-rolled-0-00000000000000000088.log-1025" in shown
-    assert (killed / "stratalog-quarantine-rolled-0-00000000000000000088.log-1025").stat().st_size == 16
-
-
-def test_the_report_as_json(properties: Path, killed: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    tear(killed)
-
-    assert run("--config", properties, "--json", "--process-crash") == 1
-
-    document = json.loads(capsys.readouterr().out)
-    (directory,) = document["directories"]
-    assert (directory["outcome"], directory["broker_epoch"]) == ("recovered", 157)
-    (rolled,) = [found for found in directory["partitions"] if found["partition"] == "rolled-0"]
-    (cut,) = rolled["cuts"]
-    assert (cut["file"], cut["position"], cut["bytes"]) == ("00000000000000000088.log", 1025, 16)
-    assert rolled["log_end_offset"] == cut["first_offset"] == 100
 
 
 def test_a_dry_run_tells_the_same_and_leaves_all_as_it_is(properties: Path, killed: Path) -> None:

@@ -7,7 +7,6 @@ each key and all behind the part that may be cleaned, of the other the records o
 from __future__ import annotations
 
 import errno
-import json
 import random
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,73 +14,17 @@ from dataclasses import dataclass
 
 import pytest
 
-from stratalog.config import LogConfig, ManagerConfig, ServerConfig
-from stratalog.directory.known_topics import TopicSources
-from stratalog.directory.session import Unclean
-from stratalog.directory.topic_configs import TopicConfigs
+from stratalog.config import ManagerConfig
 from stratalog.errors import StratalogError
-from stratalog.files.names import TopicPartition
 from stratalog.files.simulated import PowerCut, SimulatedDisk
-from stratalog.log.retention import Rule
-from stratalog.manager.manager import LogManager
 from stratalog.operations.compact import Compaction
-from stratalog.operations.maintaining import Maintenance, Work
+from stratalog.operations.maintaining import Work
 from stratalog.operations.retain import Retention
-from stratalog.operations.work_report import WorkReport
 from tests import profile
-from tests.log.model import NOW, ManualClock, ManualScheduler, batch, read_all
-from tests.manager.test_manager_crashes import NoLock
+from tests.log.model import read_all
+from tests.operations.crashing import COUNT, maintain, manager_on, new_disk
 
-SET_SIZE = len(batch(b"0000", key=b"k"))
-SEGMENT = {"internal.segment.bytes": 5 * SET_SIZE, "segment.index.bytes": 240}
-TOPICS = {
-    "compacted": {**SEGMENT, "cleanup.policy": "compact"},
-    "limited": {**SEGMENT, "retention.ms": -1, "retention.bytes": 5 * SET_SIZE},
-}
-COUNT, KEYS = 21, 3
 STATES_OF_A_STEP = 4
-
-
-def manager_on(disk: SimulatedDisk) -> LogManager:
-    clock = ManualClock()
-    return LogManager(
-        ["/data"],
-        server=ServerConfig(ManagerConfig(), LogConfig(), ()),
-        topics=TopicConfigs(overrides=TOPICS),
-        disk=disk,
-        clock=clock,
-        scheduler=ManualScheduler(clock),
-        make_lock=NoLock,
-    )
-
-
-def new_disk() -> SimulatedDisk:
-    """A directory that was closed in order, with a log for each topic."""
-    disk = SimulatedDisk(lambda: NOW)
-    disk.make_directories("/data")
-    manager = manager_on(disk)
-    manager.startup()
-    for topic in TOPICS:
-        log = manager.get_or_create_log(TopicPartition(topic, 0), is_new=True)
-        for number in range(COUNT):
-            data = batch(b"%04d" % number, key=b"%d" % (number % KEYS))
-            log.append_as_leader(data, leader_epoch=0)
-        log.update_high_watermark(COUNT)
-    manager.shutdown(broker_epoch=3)
-    disk.sync_everything()
-    disk.steps = 0
-    return disk
-
-
-def maintain(disk: SimulatedDisk, work: Work) -> WorkReport:
-    return Maintenance(
-        directories=["/data"],
-        sources=TopicSources(topic_settings=json.dumps(TOPICS)),
-        unclean=Unclean.RECOVER,
-        disk=disk,
-        clock=lambda: NOW,
-        make_lock=NoLock,
-    ).run(work)
 
 
 def contents(disk: SimulatedDisk) -> dict[str, list[tuple[int, bytes | None]]]:
@@ -145,12 +88,6 @@ def test_without_a_power_cut_the_right_records_are_left(command: Command) -> Non
 
     assert not report.is_failed
     assert contents(disk) == command.expected
-
-
-def test_retention_tells_the_rule() -> None:
-    report = maintain(new_disk(), Retention())
-
-    assert {found.rule for partition in report.partitions for found in partition.deleted} == {Rule.SIZE}
 
 
 @pytest.mark.parametrize(("command", "step"), CHOSEN, ids=[f"{c.name}-{step}" for c, step in CHOSEN])

@@ -14,7 +14,7 @@ from stratalog.records.build import BatchOptions, Record, build_batch
 from tests import profile
 from tests.log.cleaning.dirty import records_of
 from tests.log.model import NOW
-from tests.operations.test_maintaining_crashes import maintain, manager_on
+from tests.operations.crashing import maintain, manager_on
 
 FAR = 2**31 + 5
 END = 2 * FAR

@@ -38,7 +38,7 @@ from tests.log.cleaning.dirty import records_of
 from tests.log.model import NOW, append_marker
 from tests.manager.sweeping import committed
 from tests.manager.test_manager_crashes import NoLock
-from tests.operations.test_maintaining_crashes import manager_on
+from tests.operations.crashing import manager_on
 
 ROOT, MARKER = "/data", "/data/.kafka_cleanshutdown"
 PLAIN, MIXED = (TopicPartition("compacted", number) for number in range(2))

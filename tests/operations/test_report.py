@@ -1,0 +1,55 @@
+"""What every report ends with: may the broker be started?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from stratalog.cli import main
+from tests.cli.planting import SET_SIZE, Planted
+from tests.cli.retaining import DELAY, run, tear
+from tests.log.model import NOW
+from tests.manager.running import fixture_copy
+
+
+@pytest.fixture
+def planted(tmp_path: Path) -> Planted:
+    """Three segments, by a limit for one."""
+    with Planted(
+        tmp_path, orders={"retention.bytes": 5 * SET_SIZE, "retention.ms": -1, "file.delete.delay.ms": DELAY}
+    ) as planted:
+        planted.fill("orders", 15)
+    return planted
+
+
+def test_what_recovery_cuts_off_is_in_the_text_of_retain_too(
+    planted: Planted, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tear(planted, "orders", 10)
+
+    assert run(planted, "--recover") == 1
+
+    shown = capsys.readouterr().out
+    assert "Cut off" in shown
+    assert "Deleted segments" in shown
+
+
+def test_what_keeps_the_broker_from_starting_is_in_the_verdict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = fixture_copy("clean", tmp_path / "data")
+    properties = tmp_path / "server.properties"
+    properties.write_text(f"log.dirs={data}\n")
+    given = ["retain", "--config", str(properties), "--topic", "rolled", "--now", str(NOW), "--dry-run"]
+    assert main.run([*given, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["may_start"]
+    (data / "meta.properties").unlink()
+
+    assert main.run([*given, "--json"]) == 3
+
+    document = json.loads(capsys.readouterr().out)
+    assert not document["may_start"]
+    assert "The broker must not be started yet: it refuses to start" in document["verdict"]
+    assert [found["name"] for found in document["refusals"]] == ["meta.properties"]
