@@ -211,3 +211,17 @@ def test_a_garbled_topic_id_of_a_clean_directory_refuses_its_partition_alone(
             if found["refused"] is not None
         }
         assert refused == {"rolled-0"}
+
+
+def test_a_log_that_ends_before_its_start_was_deleted_without_being_named(
+    data: Path, settings: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (data / "log-start-offset-checkpoint").write_text("0\n1\nrolled 0 900\n")
+    before = contents(data)
+
+    planned, done = both(capsys, data, settings)
+
+    assert planned.status == done.status == 3
+    assert planned.document["directories"] == done.document["directories"]
+    assert "rolled-0: it ends at offset 80, before its start at 900" in done.words
+    assert contents(data) == before

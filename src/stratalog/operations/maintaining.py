@@ -31,7 +31,7 @@ from stratalog.engine.threads import ThreadEngine
 from stratalog.errors import CorruptCheckpointError, DiskError, NeedsRecoveryError, StratalogError
 from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock
-from stratalog.files.names import LEADER_EPOCH_CHECKPOINT, TopicPartition
+from stratalog.files.names import LEADER_EPOCH_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT, TopicPartition
 from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 from stratalog.log.epochs import read_epochs
@@ -182,7 +182,7 @@ class Maintenance:
                     return PartitionWork(name=name, refusal=partition.refusal)
                 with progress.part(path, name) as on_read:
                     planned = work.plan(partition, now, on_read)
-                if planned.changes_log and (error := self._why_not_opened(disk, directory, partition)):
+                if planned.changes_log and (error := self._why_not_opened(disk, directory, partition, each)):
                     return PartitionWork(name=name, error=error)
                 files = waiting_files(disk, path, partition.config.file_delete_delay_ms)
             return replace(
@@ -203,8 +203,16 @@ class Maintenance:
             planned[path] = replace(before, partitions=(*before.partitions, found[number]))
         return planned
 
-    def _why_not_opened(self, disk: DiskReader, directory: str, partition: Partition) -> str | None:
+    def _why_not_opened(
+        self, disk: DiskReader, directory: str, partition: Partition, found: FoundPartition
+    ) -> str | None:
         """Why the run cannot open a log that it has to change, found before anything is changed."""
+        start, end = found.log_start_offset, partition.view.log_end_offset
+        if end < start:
+            return (
+                f"it ends at offset {end}, before its start at {start} in {LOG_START_OFFSET_CHECKPOINT}. A "
+                "broker deletes all of it at its next start. Correct the checkpoint if it is wrong."
+            )
         path = join_path(directory, partition.name)
         try:
             try:
