@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from stratalog.directory.checkpoint_table import CheckpointMarks
 from stratalog.directory.checkpoints import DirectoryCheckpoints, clamp
 from stratalog.files.disk import Disk
 from stratalog.files.names import TopicPartition
@@ -11,6 +14,7 @@ from stratalog.files.simulated import SimulatedDisk
 from tests.fixtures.catalog import log_dirs
 
 ORDERS = TopicPartition("orders", 0)
+CLOSED = CheckpointMarks(topic_partition=ORDERS, recovery_point=9, start_to_keep=None)
 
 
 def test_the_checkpoints_of_a_broker_are_read() -> None:
@@ -81,10 +85,45 @@ def test_offsets_that_stand_in_the_file_are_not_written_again() -> None:
     checkpoint = DirectoryCheckpoints(disk, "/data").cleaner_offsets
     inode = disk.status(checkpoint.path)
 
-    assert not checkpoint.write_changes({ORDERS: 7})
+    assert not checkpoint.write_closed([replace(CLOSED, cleaned_to=7)], are_all=False)
     assert disk.status(checkpoint.path) == inode
-    assert checkpoint.write_changes({ORDERS: 8})
+    assert checkpoint.write_closed([replace(CLOSED, cleaned_to=8)], are_all=False)
     assert checkpoint.read() == {ORDERS: 8}
+
+
+def test_logs_that_were_closed_change_their_own_entries_only() -> None:
+    disk = SimulatedDisk.of(
+        {
+            "/data/recovery-point-offset-checkpoint": b"0\n2\nother 0 3\norders 0 4\n",
+            "/data/replication-offset-checkpoint": b"0\n1\norders 0 4\n",
+        }
+    )
+
+    DirectoryCheckpoints(disk, "/data").write_closed([CLOSED])
+
+    assert disk.contents() == {
+        "/data/recovery-point-offset-checkpoint": b"0\n2\nother 0 3\norders 0 9\n",
+        "/data/replication-offset-checkpoint": b"0\n1\norders 0 4\n",
+    }
+
+
+def test_after_a_recovery_the_files_speak_of_the_logs_that_are_here() -> None:
+    disk = SimulatedDisk.of(
+        {
+            "/data/recovery-point-offset-checkpoint": b"0\n1\ngone 0 3\n",
+            "/data/replication-offset-checkpoint": b"0\n1\ngone 0 3\n",
+            "/data/cleaner-offset-checkpoint": b"garbage",
+        }
+    )
+
+    DirectoryCheckpoints(disk, "/data").write_closed([CLOSED], are_all=True)
+
+    assert disk.contents() == {
+        "/data/cleaner-offset-checkpoint": b"0\n0\n",
+        "/data/log-start-offset-checkpoint": b"0\n0\n",
+        "/data/recovery-point-offset-checkpoint": b"0\n1\norders 0 9\n",
+        "/data/replication-offset-checkpoint": b"0\n1\ngone 0 3\n",
+    }
 
 
 @pytest.mark.parametrize(("offset", "expected"), [(0, 5), (5, 5), (7, 7), (9, 9), (10, 9), (-1, 5)])

@@ -20,7 +20,7 @@ from uuid import UUID
 import crc32c
 
 from stratalog.config import LogConfig
-from stratalog.directory.checkpoints import Checkpoint
+from stratalog.directory.checkpoints import DirectoryCheckpoints
 from stratalog.directory.clean_shutdown import CleanShutdownFile
 from stratalog.directory.clean_state import NOTE, CleanState
 from stratalog.directory.cluster_metadata import read_cluster_metadata
@@ -316,10 +316,10 @@ def _read_checkpoint(name: str) -> Read:
     def read(outcomes: Outcomes, _rng: random.Random, data: bytes) -> None:
         disk = SimulatedDisk.of({f"{ROOT}/{name}": data})
         outcomes.of(lambda: OffsetCheckpointFile(disk, f"{ROOT}/{name}").read(), "checkpoint")
-        checkpoint = Checkpoint(disk, ROOT, name)
+        checkpoint = next(found for found in DirectoryCheckpoints(disk, ROOT).every if found.name == name)
         offsets = checkpoint.read()  # raises nothing, whatever is in the file
         assert checkpoint.problem is None or not offsets
-        outcomes.of(lambda: checkpoint.write_changes({TopicPartition("orders", 0): 7}), "checkpoint: write")
+        outcomes.of(lambda: checkpoint.write({TopicPartition("orders", 0): 7}), "checkpoint: write")
         assert checkpoint.read() == {TopicPartition("orders", 0): 7}
 
     return read

@@ -1,6 +1,7 @@
 """The log directories of a node: what is in them, whose they are, and the one way to change them.
 
-checkpoints       the four offset checkpoints of a directory
+checkpoint_table  the offset checkpoints of a directory: names, what each says of a log, when it is written
+checkpoints       reads and writes these files
 clean_shutdown    the clean-shutdown file: its content, and reading it
 clean_state       writes and deletes the clean-shutdown file; the note that replaces it during a change
 cluster_metadata  topic ids, replicas, settings and broker epochs from `__cluster_metadata`

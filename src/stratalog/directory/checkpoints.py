@@ -1,9 +1,4 @@
-"""The four checkpoints of one log directory: an offset for each partition, written whole.
-
-recovery-point-offset-checkpoint   below it everything is on the device, and not scanned after a crash
-log-start-offset-checkpoint        where a log begins, if that is inside its first segment
-replication-offset-checkpoint      the high watermark: what all replicas that count are known to have
-cleaner-offset-checkpoint          up to where a compacted log is clean
+"""The offset checkpoints of one log directory (`checkpoint_table.py`) as files, each written whole.
 
 A checkpoint that cannot be read takes a broker's whole directory offline, or, if only a number in it is
 wrong, counts as empty. Here it always counts as empty and is a finding: nothing is lost by scanning more than
@@ -13,22 +8,29 @@ needed. Kafka: LogManager, ReplicaManager, OffsetCheckpointFile
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING
 
+from stratalog.directory.checkpoint_table import (
+    CHECKPOINTS,
+    CLEANER_OFFSETS,
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    CheckpointMarks,
+    CheckpointRow,
+)
 from stratalog.directory.layout import Problem
 from stratalog.errors import CheckpointNumberError, CorruptCheckpointError
 from stratalog.files.disk import Path
-from stratalog.files.names import (
-    CLEANER_OFFSET_CHECKPOINT,
-    LOG_START_OFFSET_CHECKPOINT,
-    RECOVERY_POINT_CHECKPOINT,
-    REPLICATION_OFFSET_CHECKPOINT,
-    TopicPartition,
-)
+from stratalog.files.names import TopicPartition
 from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 from stratalog.log.checkpoint_file import OffsetCheckpointFile
 from stratalog.log.kept_marks import KeptMarks
+
+if TYPE_CHECKING:
+    from stratalog.log.log import Log
 
 _FORGIVEN = "a broker starts as if the file were empty"
 _OFFLINE = "a broker takes the whole directory offline"
@@ -37,12 +39,14 @@ _OFFLINE = "a broker takes the whole directory offline"
 class Checkpoint:
     """One of the files. `problem` is what was wrong with it when it was last read, or None."""
 
-    def __init__(self, disk: DiskReader, directory: str, name: str) -> None:
-        self.name = name
+    def __init__(self, disk: DiskReader, directory: str, row: CheckpointRow) -> None:
+        self.row = row
+        self.name = row.name
         self.problem: Problem | None = None
         self.takes_offline = False  # a broker's directory, by what was wrong with it
         self._disk = disk
-        self._file = OffsetCheckpointFile(disk, join_path(directory, name))
+        self._file = OffsetCheckpointFile(disk, join_path(directory, row.name))
+        self._loaded: Mapping[TopicPartition, int] = {}
 
     @property
     def path(self) -> str:
@@ -60,22 +64,38 @@ class Checkpoint:
             self.problem = Problem(self.name, f"{place}{error.reason.rstrip('.')}", consequence)
             return {}
 
+    def load(self) -> Mapping[TopicPartition, int]:
+        """As `read`, and remembered: what is not known of an open log stays as it was when it was loaded."""
+        self._loaded = self.read()
+        return self._loaded
+
     def write(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Replace the file by these offsets; on the device when this returns."""
         self._file.write(offsets)
 
-    def write_latest(self, make: Callable[[], Mapping[TopicPartition, int]]) -> None:
-        """As `write`, with offsets that are taken when nobody else writes: older ones never replace newer."""
-        self._file.write_latest(make)
+    def write_open(self, logs: Callable[[], Iterable[Log]]) -> None:
+        """Replace the file by the offsets of these open logs, which are all that the directory has.
+
+        They are asked when nobody else writes: older offsets never replace newer ones.
+        """
+        self._file.write_latest(
+            lambda: self.row.offsets(map(CheckpointMarks.of, logs()), self._loaded, others_stay=False)
+        )
 
     def update(self, change: Callable[[dict[TopicPartition, int]], dict[TopicPartition, int]]) -> bool:
         """Replace the file by what `change` makes of it, unless that is the same; True if it was written."""
         return self._file.update(change, read=self.read)
 
-    def write_changes(self, offsets: Mapping[TopicPartition, int]) -> bool:
-        """As `write`, unless the file says the same already; True if it was written."""
+    def write_closed(self, logs: Iterable[CheckpointMarks], *, are_all: bool) -> bool:
+        """Bring the file up to date with logs that are closed; True if it was written.
+
+        `are_all`: the directory has no others, and a file that is missing or damaged is made.
+        """
         known = self.read()
-        if known == offsets and self.problem is None and self._disk.exists(self.path):
+        is_whole = are_all and self.row.is_from_logs
+        offsets = self.row.offsets(logs, known, others_stay=not is_whole)
+        is_missing = self.problem is not None or (is_whole and not self._disk.exists(self.path))
+        if offsets == known and not (are_all and is_missing):
             return False
         self.write(offsets)
         return True
@@ -86,19 +106,32 @@ class DirectoryCheckpoints:
 
     def __init__(self, disk: DiskReader, directory: Path) -> None:
         self.directory = os.fspath(directory)
-        self.recovery_points = Checkpoint(disk, self.directory, RECOVERY_POINT_CHECKPOINT)
-        self.log_start_offsets = Checkpoint(disk, self.directory, LOG_START_OFFSET_CHECKPOINT)
-        self.high_watermarks = Checkpoint(disk, self.directory, REPLICATION_OFFSET_CHECKPOINT)
-        self.cleaner_offsets = Checkpoint(disk, self.directory, CLEANER_OFFSET_CHECKPOINT)
+        self._by_name = {row.name: Checkpoint(disk, self.directory, row) for row in CHECKPOINTS}
+        self.recovery_points = self.of(RECOVERY_POINTS)
+        self.log_start_offsets = self.of(LOG_START_OFFSETS)
+        self.high_watermarks = self.of(HIGH_WATERMARKS)
+        self.cleaner_offsets = self.of(CLEANER_OFFSETS)
+
+    def of(self, row: CheckpointRow) -> Checkpoint:
+        return self._by_name[row.name]
+
+    def write_closed(self, logs: Collection[CheckpointMarks], *, are_all: bool = False) -> None:
+        """Bring all of them up to date with logs that are closed; entries of other logs stay.
+
+        `are_all`: the directory has no others. Recovery points come last: from there on a start that fails
+        does not pay for a scan again.
+        """
+        for checkpoint in reversed(self.every):
+            checkpoint.write_closed(logs, are_all=are_all)
 
     def marks_of(self, topic_partition: TopicPartition) -> KeptMarks:
         """What they say of one log, to be changed by that log."""
-        ends = (self.recovery_points, self.high_watermarks, self.cleaner_offsets)
+        ends = [checkpoint for checkpoint in self.every if checkpoint.row.follows_end]
         return KeptMarks(topic_partition, starts=self.log_start_offsets, ends=ends)
 
     @property
     def every(self) -> tuple[Checkpoint, ...]:
-        return self.recovery_points, self.log_start_offsets, self.high_watermarks, self.cleaner_offsets
+        return tuple(self._by_name.values())
 
     @property
     def problems(self) -> tuple[Problem, ...]:

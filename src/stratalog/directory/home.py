@@ -25,6 +25,7 @@ from uuid import UUID
 
 from stratalog.clock import Clock
 from stratalog.config import LogConfig
+from stratalog.directory.checkpoint_table import CHECKPOINTS
 from stratalog.directory.clean_shutdown import CleanShutdownFile
 from stratalog.directory.kind import keeps_its_partitions
 from stratalog.directory.locking import Locks
@@ -37,12 +38,9 @@ from stratalog.files.disk import Disk
 from stratalog.files.entries import EntryKind
 from stratalog.files.lock import check_unlocked
 from stratalog.files.names import (
-    CLEANER_OFFSET_CHECKPOINT,
     LOCK,
     LOG_START_OFFSET_CHECKPOINT,
     PARTITION_METADATA,
-    RECOVERY_POINT_CHECKPOINT,
-    REPLICATION_OFFSET_CHECKPOINT,
     DirectoryState,
     FileKind,
     TopicPartition,
@@ -68,7 +66,7 @@ _ADVICE = (
     "let open_log keep these bytes on another disk with quarantine=DIR, or open the log with read_only=True, "
     "which reads everything before them."
 )
-_MARKS_OF_THE_END = (RECOVERY_POINT_CHECKPOINT, REPLICATION_OFFSET_CHECKPOINT, CLEANER_OFFSET_CHECKPOINT)
+_MARKS_OF_THE_END = tuple(row.name for row in CHECKPOINTS if row.follows_end)
 
 
 class LogHome:

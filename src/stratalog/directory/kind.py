@@ -26,20 +26,18 @@ from dataclasses import dataclass
 from enum import Enum
 
 from stratalog.directory import clean_state, pending_move
+from stratalog.directory.checkpoint_table import CHECKPOINTS
 from stratalog.directory.write_journal import JOURNAL, STAGED_PREFIX
 from stratalog.errors import DiskError, InvalidNameError, NotALogDirectoryError
 from stratalog.files.entries import DirectoryEntry, EntryKind, Path
 from stratalog.files.names import (
     CLEAN_SHUTDOWN,
-    CLEANER_OFFSET_CHECKPOINT,
     LEADER_EPOCH_CHECKPOINT,
     LOCK,
-    LOG_START_OFFSET_CHECKPOINT,
     META_PROPERTIES,
+    OFFSET_CHECKPOINTS,
     PARTITION_METADATA,
-    RECOVERY_POINT_CHECKPOINT,
     REMOTE_LOG_INDEX_CACHE,
-    REPLICATION_OFFSET_CHECKPOINT,
     TEMPORARY_SUFFIX,
     TopicPartition,
     parse_partition_directory,
@@ -51,8 +49,8 @@ from stratalog.records.internal_topics import CLUSTER_METADATA
 LOST_AND_FOUND = "lost+found"
 _BROKERS = (META_PROPERTIES, str(TopicPartition(CLUSTER_METADATA, 0)))
 # No partition has these. A log by itself has a lock, a start and a clean-shutdown file beside its segments.
-_SURE = (RECOVERY_POINT_CHECKPOINT, REPLICATION_OFFSET_CHECKPOINT, CLEANER_OFFSET_CHECKPOINT)
-_LIKELY = (LOG_START_OFFSET_CHECKPOINT, CLEAN_SHUTDOWN, JOURNAL, clean_state.NOTE, pending_move.NOTE)
+_SURE = tuple(row.name for row in CHECKPOINTS if not row.is_beside_lone_logs)
+_LIKELY = (*OFFSET_CHECKPOINTS, CLEAN_SHUTDOWN, JOURNAL, clean_state.NOTE, pending_move.NOTE)
 _PARTITION_FILES = (PARTITION_METADATA, LEADER_EPOCH_CHECKPOINT)
 _SEGMENT_FILE = re.compile(r"\d{20}\.(log|index|timeindex|txnindex|snapshot)(\.\w+)?", re.ASCII)
 _MOST_LOOKED_INTO = 20  # sub-directories of a sub-directory, to tell whether that is a log directory
@@ -155,7 +153,7 @@ def keeps_its_partitions(disk: DiskReader, directory: str) -> bool:
     If not, each log in it is by itself (`home.py`), although all of them together may be a log directory for
     whoever names it.
     """
-    return _first_of(disk, directory, (*_BROKERS, *_SURE, LOG_START_OFFSET_CHECKPOINT)) is not None
+    return _first_of(disk, directory, (*_BROKERS, *OFFSET_CHECKPOINTS)) is not None
 
 
 def _first_of(disk: DiskReader, directory: str, names: Sequence[str]) -> str | None:

@@ -26,7 +26,7 @@ from stratalog.errors import CorruptCheckpointError, DiskError, StratalogError
 from stratalog.files.directories import make_directories
 from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock
-from stratalog.files.names import CLEAN_SHUTDOWN, TopicPartition
+from stratalog.files.names import CLEAN_SHUTDOWN
 
 if TYPE_CHECKING:
     from stratalog.directory.recovery.result import DirectoryReport
@@ -49,7 +49,6 @@ class LogDirectory:
         self.meta: MetaProperties | None = None
         self.failure: StratalogError | None = None
         self.recovered: DirectoryReport | None = None  # what recovery had to do to it, if anything
-        self.log_start_entries: dict[TopicPartition, int] = {}  # as the checkpoint had them
         self._disk = disk
         self._appends = appends
         self.locks = Locks(path, make_lock)

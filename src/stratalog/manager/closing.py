@@ -17,7 +17,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 from stratalog.directory.log_directory import LogDirectory
 from stratalog.errors import StratalogError
-from stratalog.files.names import TopicPartition
 from stratalog.log.log import Log
 from stratalog.manager.registry import LogRegistry
 
@@ -53,28 +52,3 @@ def _close(log: Log) -> StratalogError | None:
     except StratalogError as error:
         return error
     return None
-
-
-def recovery_points(logs: Sequence[Log]) -> dict[TopicPartition, int]:
-    """What recovery-point-offset-checkpoint says of these logs; a future one stands under its plain name."""
-    return {log.topic_partition: log.recovery_point for log in logs}
-
-
-def high_watermarks(logs: Sequence[Log]) -> dict[TopicPartition, int]:
-    """What replication-offset-checkpoint says of these logs."""
-    return {log.topic_partition: log.high_watermark for log in logs}
-
-
-def log_start_offsets(directory: LogDirectory, logs: Sequence[Log]) -> dict[TopicPartition, int]:
-    """What log-start-offset-checkpoint says: only starts that are not the base of the first segment.
-
-    A tiered topic begins somewhere else, below all that is here, and its entry stays as it is.
-    """
-    offsets = {}
-    for log in logs:
-        key = log.topic_partition
-        if log.config.remote_storage_enable and key in directory.log_start_entries:
-            offsets[key] = directory.log_start_entries[key]
-        elif log.start_to_keep is not None:
-            offsets[key] = log.start_to_keep
-    return offsets

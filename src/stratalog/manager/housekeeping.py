@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import product
 
 from stratalog.clock import Clock
 from stratalog.config import ManagerConfig
+from stratalog.directory.checkpoint_table import MANAGERS, CheckpointRow
 from stratalog.directory.log_directory import LogDirectory
 from stratalog.errors import DiskError, LogClosedError
 from stratalog.limits import INT64_MAX
 from stratalog.log.log import Log
 from stratalog.log.scheduler import ScheduledTask
-from stratalog.manager.closing import high_watermarks, log_start_offsets, recovery_points
 from stratalog.manager.registry import LogRegistry, home_of
 from stratalog.manager.schedule import Schedule
 
@@ -37,21 +38,7 @@ class Housekeeping:
         """Put all of it on a schedule, at the broker's intervals."""
         tasks: list[tuple[str, ScheduledTask, int]] = [
             ("kafka-log-flusher", self.flush_dirty_logs, config.log_flush_scheduler_interval_ms),
-            (
-                "kafka-recovery-point-checkpoint",
-                self.checkpoint_log_recovery_offsets,
-                config.log_flush_offset_checkpoint_interval_ms,
-            ),
-            (
-                "kafka-log-start-offset-checkpoint",
-                self.checkpoint_log_start_offsets,
-                config.log_flush_start_offset_checkpoint_interval_ms,
-            ),
-            (
-                "highwatermark-checkpoint",
-                self.checkpoint_high_watermarks,
-                config.replica_high_watermark_checkpoint_interval_ms,
-            ),
+            *((row.task, partial(self.checkpoint, [row]), row.every_ms(config)) for row in MANAGERS),
             (
                 "PeriodicProducerExpirationCheck",
                 self.remove_expired_producers,
@@ -61,12 +48,6 @@ class Housekeeping:
         for name, task, every_ms in tasks:
             if every_ms < INT64_MAX:
                 schedule.add(name, task, every_ms=every_ms, delay_ms=config.log_initial_task_delay_ms)
-
-    def checkpoint_all(self, directories: Iterable[LogDirectory] | None = None) -> None:
-        """Write all of the checkpoints."""
-        self.checkpoint_log_recovery_offsets(directories)
-        self.checkpoint_log_start_offsets(directories)
-        self.checkpoint_high_watermarks(directories)
 
     def notice_failures(self) -> None:
         """Take directories offline in which a log has failed: its user was told, the others were not."""
@@ -89,48 +70,20 @@ class Housekeeping:
         except LogClosedError:
             pass  # deleted meanwhile
 
-    def checkpoint_log_recovery_offsets(self, directories: Iterable[LogDirectory] | None = None) -> None:
-        """Write down below which offset each log is on the device, so that a crash costs little."""
-        self._write(
-            directories,
-            lambda found, logs: found.checkpoints.recovery_points.write_latest(
-                lambda: recovery_points(logs())
-            ),
-        )
-
-    def checkpoint_log_start_offsets(self, directories: Iterable[LogDirectory] | None = None) -> None:
-        """Write down where the logs start that start inside a segment."""
-        self._write(
-            directories,
-            lambda found, logs: found.checkpoints.log_start_offsets.write_latest(
-                lambda: log_start_offsets(found, logs())
-            ),
-        )
-
-    def checkpoint_high_watermarks(self, directories: Iterable[LogDirectory] | None = None) -> None:
-        """Write down the high watermark of each log."""
-        self._write(
-            directories,
-            lambda found, logs: found.checkpoints.high_watermarks.write_latest(
-                lambda: high_watermarks(logs())
-            ),
-        )
+    def checkpoint(
+        self, rows: Iterable[CheckpointRow] = MANAGERS, directories: Iterable[LogDirectory] | None = None
+    ) -> None:
+        """Write these checkpoints, of all directories or some."""
+        self.notice_failures()
+        for row, directory in product(rows, self._directories if directories is None else [*directories]):
+            if not directory.is_online:
+                continue
+            try:
+                directory.checkpoints.of(row).write_open(partial(self._logs.in_directory, directory.path))
+            except DiskError as error:
+                self._on_failure(directory.path, error)
 
     def remove_expired_producers(self) -> None:
         """Forget producers that were silent for long, in all logs."""
         for log in self._logs:
             log.remove_expired_producers()
-
-    def _write(
-        self,
-        directories: Iterable[LogDirectory] | None,
-        write: Callable[[LogDirectory, Callable[[], list[Log]]], object],
-    ) -> None:
-        self.notice_failures()
-        for directory in self._directories if directories is None else directories:
-            if not directory.is_online:
-                continue
-            try:
-                write(directory, partial(self._logs.in_directory, directory.path))
-            except DiskError as error:
-                self._on_failure(directory.path, error)

@@ -150,9 +150,8 @@ class Loading:
     def _load_directory(
         self, opening: LogOpening, directory: LogDirectory, metadata: ClusterMetadata | None
     ) -> None:
-        starts = directory.checkpoints.log_start_offsets.read()
-        watermarks = directory.checkpoints.high_watermarks.read()
-        directory.log_start_entries = starts
+        starts = directory.checkpoints.log_start_offsets.load()
+        watermarks = directory.checkpoints.high_watermarks.load()
         for entry in directory.layout.partitions:
             reason = None if metadata is None else _stray_reason(opening.disk, metadata, directory, entry)
             if reason is not None:

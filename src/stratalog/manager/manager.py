@@ -23,6 +23,12 @@ from uuid import UUID
 from stratalog.clock import Clock, system_clock
 from stratalog.config import LogConfig, ManagerConfig, ServerConfig
 from stratalog.config.keys import ConfigValue
+from stratalog.directory.checkpoint_table import (
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
+    MANAGERS,
+    RECOVERY_POINTS,
+)
 from stratalog.directory.cluster_metadata import ClusterMetadata
 from stratalog.directory.locking import MakeLock
 from stratalog.directory.log_directory import LogDirectory
@@ -186,10 +192,9 @@ class LogManager:
         self._housekeeping.notice_failures()
         online = [directory for directory in self.directories if directory.is_online]
         try:
-            self.checkpoint_high_watermarks()
+            self._housekeeping.checkpoint([row for row in MANAGERS if row.is_written_open])
             losses = close_logs(online, self._logs, threads=self.config.num_recovery_threads_per_data_dir)
-            self.checkpoint_log_recovery_offsets()
-            self.checkpoint_log_start_offsets()
+            self._housekeeping.checkpoint([row for row in MANAGERS if not row.is_written_open])
             self._session.put_back_all(broker_epoch)
         finally:
             self._let_go()
@@ -412,17 +417,17 @@ class LogManager:
     def checkpoint_log_recovery_offsets(self, directories: Iterable[LogDirectory] | None = None) -> None:
         """Write recovery-point-offset-checkpoint, of all directories or some."""
         self._check_opener()
-        self._housekeeping.checkpoint_log_recovery_offsets(directories)
+        self._housekeeping.checkpoint([RECOVERY_POINTS], directories)
 
     def checkpoint_log_start_offsets(self, directories: Iterable[LogDirectory] | None = None) -> None:
         """Write log-start-offset-checkpoint, of all directories or some."""
         self._check_opener()
-        self._housekeeping.checkpoint_log_start_offsets(directories)
+        self._housekeeping.checkpoint([LOG_START_OFFSETS], directories)
 
     def checkpoint_high_watermarks(self, directories: Iterable[LogDirectory] | None = None) -> None:
         """Write replication-offset-checkpoint, of all directories or some."""
         self._check_opener()
-        self._housekeeping.checkpoint_high_watermarks(directories)
+        self._housekeeping.checkpoint([HIGH_WATERMARKS], directories)
 
     def handle_log_dir_failure(self, directory: Path, error: StratalogError) -> None:
         """Take a directory offline: its logs are let go of as they are, the others serve on."""
@@ -434,7 +439,7 @@ class LogManager:
     def checkpoint_all(self, directory: LogDirectory) -> None:
         """Write all checkpoints of a directory."""
         self._check_opener()
-        self._housekeeping.checkpoint_all([directory])
+        self._housekeeping.checkpoint(directories=[directory])
 
     def _drop(self, directory: LogDirectory) -> None:
         for log in self._logs.drop_directory(directory):

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from stratalog.clock import Clock, system_clock
-from stratalog.directory.checkpoints import Checkpoint
+from stratalog.directory.checkpoint_table import CheckpointMarks
 from stratalog.directory.known_topics import KnownTopics, TopicSources
 from stratalog.directory.layout import classify
 from stratalog.directory.locking import MakeLock
@@ -290,8 +290,8 @@ class _Doing:
         checkpoints = directory.checkpoints
         self._starts = checkpoints.log_start_offsets.read()
         self._watermarks = checkpoints.high_watermarks.read()
-        self._recovery_points = checkpoints.recovery_points.read()
         self._cleaned = checkpoints.cleaner_offsets.read()
+        self._marks: dict[TopicPartition, CheckpointMarks] = {}  # of the logs that were closed again
 
     def do(self, planned: PartitionWork, on_read: CountRead) -> PartitionWork:
         key = self._entries[planned.name].topic_partition
@@ -303,7 +303,7 @@ class _Doing:
             with self._opened(planned.name, key) as log:
                 done = self._work.do(log, planned, self._cleaned.get(key), self._now, on_read)
             if done.cleaned is not None:
-                self._cleaned[key] = done.cleaned.end_offset
+                self._marks[key] = replace(self._marks[key], cleaned_to=done.cleaned.end_offset)
         for file in waiting_files(self._disk, path, delay_ms):
             if file.path not in before:
                 self._disk.set_modified(file.path, self._now)  # from when its time counts
@@ -326,10 +326,8 @@ class _Doing:
             log.close()
         finally:
             log.close_handlers()
-        self._recovery_points[key] = log.recovery_point
-        self._starts.pop(key, None)
-        if log.start_to_keep is not None:
-            self._starts[key] = log.start_to_keep
+        # Its high watermark came from the checkpoint: only a broker knows a newer one.
+        self._marks[key] = replace(CheckpointMarks.of(log), high_watermark=None)
 
     def _load(self, name: str, key: TopicPartition) -> Log:
         return load(
@@ -346,15 +344,7 @@ class _Doing:
         )
 
     def write_checkpoints(self) -> None:
-        checkpoints = self._directory.checkpoints
-        found: list[tuple[Checkpoint, dict[TopicPartition, int]]] = [
-            (checkpoints.recovery_points, self._recovery_points),
-            (checkpoints.log_start_offsets, self._starts),
-            (checkpoints.cleaner_offsets, self._cleaned),
-        ]
-        for checkpoint, offsets in found:
-            if offsets or self._disk.exists(checkpoint.path):
-                checkpoint.write_changes(offsets)
+        self._directory.checkpoints.write_closed(self._marks.values())
 
 
 class _NoLater:

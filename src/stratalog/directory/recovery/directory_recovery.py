@@ -14,9 +14,10 @@ Kafka: LogManager.loadLogs, LogManager.shutdown
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
+from stratalog.directory.checkpoint_table import LOG_START_OFFSETS, RECOVERY_POINTS, CheckpointMarks
 from stratalog.directory.checkpoints import DirectoryCheckpoints, clamp
 from stratalog.directory.clean_shutdown import UNKNOWN_EPOCH
 from stratalog.directory.cluster_metadata import ClusterMetadata
@@ -120,10 +121,9 @@ class DirectoryRecovery:
         self.layout = classify(self._disk, self.path)
         with suppress(CorruptCheckpointError):  # a broker refuses to start: `startup_refusals.py` tells why
             self.meta = read_meta_properties(self._disk, self.path)
-        self.recovery_points = self._checkpoints.recovery_points.read()
-        self.log_start_offsets = self._checkpoints.log_start_offsets.read()
-        self._checkpoints.high_watermarks.read()
-        self._checkpoints.cleaner_offsets.read()
+        found = {checkpoint.name: checkpoint.read() for checkpoint in self._checkpoints.every}
+        self.recovery_points = found[RECOVERY_POINTS.name]
+        self.log_start_offsets = found[LOG_START_OFFSETS.name]
         for problem in self._checkpoints.problems:
             mended = problem._replace(consequence="it is written anew", is_repaired=True)
             self.problems.append(problem if self.is_left_alone else mended)
@@ -177,24 +177,7 @@ class DirectoryRecovery:
         if is_short:
             self.state.note_cut()  # before the checkpoint is changed that says so
         self._topic_ids.write(quarantines)
-        self._write_log_starts(ends, is_tiered)
-        watermarks = {}
-        for key, offset in self._checkpoints.high_watermarks.read().items():
-            found = ends.get(key)
-            if found is None:
-                watermarks[key] = offset
-                continue
-            # What a tiered topic has elsewhere begins below all that is here.
-            start = 0 if is_tiered(key.topic) else found.log_start_offset or 0
-            watermarks[key] = clamp(offset, start, found.log_end_offset or 0)
-        if watermarks or self._disk.exists(self._checkpoints.high_watermarks.path):
-            self._checkpoints.high_watermarks.write_changes(watermarks)
-        if self._checkpoints.cleaner_offsets.problem is not None:
-            self._checkpoints.cleaner_offsets.write({})
-        # From here on a start that fails does not pay for the scan again.
-        self._checkpoints.recovery_points.write_changes(
-            {key: found.log_end_offset or 0 for key, found in ends.items()}
-        )
+        self._checkpoints.write_closed([*self._marks(ends, is_tiered)], are_all=True)
         for files in self._lone:
             files.hand_over()
 
@@ -272,17 +255,19 @@ class DirectoryRecovery:
             words = f"it ends at offset {end}, and {known}, though the directory was shut down cleanly"
             self.problems.append(Problem(entry.name, words, "records are gone, here at least"))
 
-    def _write_log_starts(
+    def _marks(
         self, ends: dict[TopicPartition, PartitionReport], is_tiered: Callable[[str], bool]
-    ) -> None:
-        """As a broker does: only logs that begin inside their first segment. Tiered ones stay as they are."""
-        starts = {}
-        for key, offset in {**self._checkpoints.log_start_offsets.read(), **self._lone_starts}.items():
-            found = ends.get(key)
-            if found is None:
-                continue  # of a log that is not here any more
-            if is_tiered(key.topic):
-                starts[key] = offset
-            elif (found.log_start_offset or 0) > (found.first_base_offset or 0):
-                starts[key] = found.log_start_offset or 0
-        self._checkpoints.log_start_offsets.write_changes(starts)
+    ) -> Iterator[CheckpointMarks]:
+        """What the checkpoints keep of logs that are on the device up to their ends."""
+        watermarks = self._checkpoints.high_watermarks.read()
+        for key, found in ends.items():
+            start, end = found.log_start_offset or 0, found.log_end_offset or 0
+            is_remote, mark = is_tiered(key.topic), watermarks.get(key)
+            yield CheckpointMarks(
+                topic_partition=key,
+                recovery_point=end,
+                start_to_keep=start if start > (found.first_base_offset or 0) else None,
+                is_tiered=is_remote and key not in self._lone_starts,
+                # What a tiered topic has elsewhere begins below all that is here.
+                high_watermark=None if mark is None else clamp(mark, 0 if is_remote else start, end),
+            )

@@ -20,13 +20,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from uuid import UUID
 
 from stratalog.clock import Clock
 from stratalog.config import LogConfig
+from stratalog.directory.checkpoint_table import CheckpointMarks
 from stratalog.directory.checkpoints import DirectoryCheckpoints
 from stratalog.directory.locking import Locks, MakeLock
 from stratalog.directory.partitions import FoundPartition, list_partitions, open_view
@@ -298,13 +299,13 @@ class Committer:
         try:
             after = finish_pending_write(self._disk, self._directory)
             assert not after.waiting, "the lock is held, so no segment has to wait"
-            ends = {write.topic_partition: self._settle(write) for write in pending.partitions}
+            settled = [self._settle(write) for write in pending.partitions]
             if self._target.options.sync:
-                self._write_checkpoints(ends)
+                self._write_checkpoints(settled)
                 session.put_back(session.directories[0])
         except StratalogError as error:
             raise _unfinished(self._directory, error) from error
-        return ends
+        return {marks.topic_partition: marks.recovery_point for marks in settled}
 
     def _decide(self, session: Session, journal: Journal, pending: PendingWrite) -> None:
         """Remove the clean-shutdown file and write the journal; where the disk refuses, it is put back."""
@@ -324,8 +325,8 @@ class Committer:
                     session.put_back(directory)
             raise
 
-    def _settle(self, write: PartitionWrite) -> int:
-        """Load a log with its new segments and close it, as any clean stop does; returns its end."""
+    def _settle(self, write: PartitionWrite) -> CheckpointMarks:
+        """Load a log with its new segments and close it, as any clean stop does; returns its marks."""
         key = write.topic_partition
         path = join_path(self._directory, str(key))
         first, last = write.segments[0], write.segments[-1]
@@ -349,7 +350,7 @@ class Committer:
             log.assign_epoch_start_offset(0, first.base_offset)
         log.close()
         later.run()
-        return end_offset
+        return CheckpointMarks.of(log)
 
     def _carry_snapshot(self, path: str, old_end: int, new_end: int) -> None:
         """Copy the producer snapshot to the log's new end: no producer wrote the records in between.
@@ -366,17 +367,17 @@ class Committer:
         elif old_end == 0:
             self._disk.replace(new, build_snapshot([]))
 
-    def _write_checkpoints(self, ends: dict[TopicPartition, int]) -> None:
-        checkpoints = DirectoryCheckpoints(self._disk, self._directory)
+    def _write_checkpoints(self, logs: Iterable[CheckpointMarks]) -> None:
         topics = self._target.topics
-        # If there are several replicas, nobody knows what the others have.
-        alone = {
-            key: end
-            for key, end in ends.items()
-            if (topic := topics.get(key.topic)) is None or key.partition not in topic.replicated
-        }
-        checkpoints.high_watermarks.write_changes({**checkpoints.high_watermarks.read(), **alone})
-        checkpoints.recovery_points.write_changes({**checkpoints.recovery_points.read(), **ends})
+
+        def known(marks: CheckpointMarks) -> CheckpointMarks:
+            """If there are several replicas, nobody knows what the others have."""
+            key = marks.topic_partition
+            topic = topics.get(key.topic)
+            is_alone = topic is None or key.partition not in topic.replicated
+            return marks if is_alone else replace(marks, high_watermark=None)
+
+        DirectoryCheckpoints(self._disk, self._directory).write_closed([known(marks) for marks in logs])
 
     def _config(self, key: TopicPartition) -> LogConfig:
         return self._target.configs.of(key.topic)
