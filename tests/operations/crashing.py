@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from stratalog.config import LogConfig, ManagerConfig, ServerConfig
+from stratalog.config.keys import ConfigValue
 from stratalog.directory.known_topics import TopicSources
 from stratalog.directory.session import Unclean
 from stratalog.directory.topic_configs import TopicConfigs
@@ -18,7 +19,7 @@ from tests.manager.test_manager_crashes import NoLock
 
 SET_SIZE = len(batch(b"0000", key=b"k"))
 SEGMENT = {"internal.segment.bytes": 5 * SET_SIZE, "segment.index.bytes": 240}
-TOPICS = {
+TOPICS: dict[str, dict[str, ConfigValue]] = {
     "compacted": {**SEGMENT, "cleanup.policy": "compact"},
     "limited": {**SEGMENT, "retention.ms": -1, "retention.bytes": 5 * SET_SIZE},
 }
