@@ -16,7 +16,7 @@ from benchmarks.log_directory import LoadedDirectory
 from benchmarks.rounds import Rounds
 from stratalog.clock import system_clock
 from stratalog.config import LogConfig
-from stratalog.directory.clean_shutdown import UNKNOWN_EPOCH
+from stratalog.directory.clean_shutdown import NO_PROMISE
 from stratalog.directory.clean_state import CleanState
 from stratalog.files.disk import Disk
 from stratalog.files.names import TopicPartition
@@ -57,7 +57,7 @@ class CleanDirectory:
                     shutil.copyfile(file, target)
         points = OffsetCheckpointFile(Disk(), self._loaded.path / "recovery-point-offset-checkpoint")
         points.write({TopicPartition("load", number): self._end_offset for number in range(PARTITIONS)})
-        CleanState(Disk(), str(self._loaded.path)).put_back(UNKNOWN_EPOCH)
+        CleanState(Disk(), str(self._loaded.path)).put_back(NO_PROMISE)
 
     def load_with_kafka(self) -> float:
         found = []

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from stratalog.directory.clean_shutdown import CleanShutdown
 from stratalog.directory.clean_state import NOTE, CleanState, Note
 from stratalog.directory.recovery.recover import recover_directories
 from stratalog.directory.session import Session, Unclean
@@ -42,7 +43,7 @@ def test_what_the_file_said_is_known_after_a_kill(clean: Path) -> None:
     looked_at(clean).remove()
 
     assert not (clean / MARKER).exists()
-    assert looked_at(clean).note == Note(was_clean=True, broker_epoch=EPOCH_OF_CLEAN)
+    assert looked_at(clean).note == Note(was_clean=True, said=CleanShutdown(broker_epoch=EPOCH_OF_CLEAN))
 
 
 def test_a_retention_that_was_killed_does_not_cost_the_epoch(clean: Path) -> None:
@@ -83,6 +84,6 @@ def test_a_file_that_cannot_be_synced_is_not_left(clean: Path) -> None:
     looked_at(clean).remove()
 
     with pytest.raises(DiskError):
-        looked_at(clean, Failing()).put_back(EPOCH_OF_CLEAN)
+        looked_at(clean, Failing()).put_back(CleanShutdown(broker_epoch=EPOCH_OF_CLEAN))
 
     assert not (clean / MARKER).exists()

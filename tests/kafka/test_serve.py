@@ -280,9 +280,9 @@ def leave_as_after_a_clean_shutdown(log_dir: Path) -> None:
         checkpoint = OffsetCheckpointFile(disk, log_dir / name)
         checkpoint.write(checkpoint.read() | ends)
     file = CleanShutdownFile(disk, log_dir)
-    broker_epoch = file.read()
-    assert broker_epoch is not None
-    CleanState(disk, str(log_dir)).put_back(broker_epoch)
+    content = file.read()
+    assert content.has_epoch
+    CleanState(disk, str(log_dir)).put_back(content)
     disk.close()
 
 

@@ -16,6 +16,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
 
 from stratalog.errors import DiskError
 from stratalog.files.disk import Path
@@ -28,6 +31,31 @@ VERSION = 0
 UNKNOWN_EPOCH = -1
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanShutdown:
+    """The content of the file. `broker_epoch`: -1 if it promises nothing, None if the file says no epoch."""
+
+    broker_epoch: int | None = None
+
+    @property
+    def has_epoch(self) -> bool:
+        """Whether it promises something to the controller."""
+        return self.broker_epoch not in (None, UNKNOWN_EPOCH)
+
+    def fields(self) -> dict[str, int | None]:
+        """What `stratalog-session.json` keeps of it while the file is gone."""
+        return {"broker_epoch": self.broker_epoch}
+
+    @classmethod
+    def of_fields(cls, fields: Mapping[str, object]) -> Self:
+        epoch = fields.get("broker_epoch")
+        return cls(broker_epoch=epoch if isinstance(epoch, int) else None)
+
+
+SAYS_NOTHING = CleanShutdown()
+NO_PROMISE = CleanShutdown(broker_epoch=UNKNOWN_EPOCH)
+
+
 class CleanShutdownFile:
     """The file of one log directory, or of a log that is by itself, for reading."""
 
@@ -38,34 +66,34 @@ class CleanShutdownFile:
     def exists(self) -> bool:
         return self._disk.exists(self.path)
 
-    def read(self) -> int | None:
-        """The broker's epoch; None without a file, or if the file has no epoch. Never raises."""
+    def read(self) -> CleanShutdown:
+        """What it says; nothing if it is not there, or cannot be read. Never raises."""
         try:
             data = self._disk.read_file(self.path) or b""
         except DiskError:
-            return None
-        return parse_broker_epoch(data)
+            return SAYS_NOTHING
+        return parse_clean_shutdown(data)
 
 
-def format_clean_shutdown(broker_epoch: int | None) -> bytes:
-    """The bytes of the file; None for one that says no epoch."""
-    if broker_epoch is None:
+def format_clean_shutdown(content: CleanShutdown) -> bytes:
+    """The bytes of the file."""
+    if content.broker_epoch is None:
         return f'{{"version":{VERSION}}}'.encode()
-    return f'{{"version":{VERSION},"brokerEpoch":{broker_epoch}}}'.encode()
+    return f'{{"version":{VERSION},"brokerEpoch":{content.broker_epoch}}}'.encode()
 
 
-def parse_broker_epoch(data: bytes) -> int | None:
-    """The epoch in the bytes of the file; None for whatever says none.
+def parse_clean_shutdown(data: bytes) -> CleanShutdown:
+    """What the bytes of the file say.
 
     As forgiving as Kafka's reader: other fields and what follows are ignored, a number may be in quotes.
     """
     try:
         found, _ = json.JSONDecoder().raw_decode(data.decode().lstrip())
     except (ValueError, RecursionError):
-        return None
+        return SAYS_NOTHING
     if not isinstance(found, dict) or _whole_number(found.get("version", VERSION)) is None:
-        return None
-    return _whole_number(found.get("brokerEpoch"))
+        return SAYS_NOTHING
+    return CleanShutdown(broker_epoch=_whole_number(found.get("brokerEpoch")))
 
 
 def _whole_number(value: object) -> int | None:

@@ -18,7 +18,12 @@ import json
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from stratalog.directory.clean_shutdown import CleanShutdownFile, format_clean_shutdown
+from stratalog.directory.clean_shutdown import (
+    SAYS_NOTHING,
+    CleanShutdown,
+    CleanShutdownFile,
+    format_clean_shutdown,
+)
 from stratalog.errors import DiskError
 from stratalog.files.disk import Disk
 from stratalog.files.paths import join_path
@@ -29,10 +34,10 @@ _VERSION = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """`was_clean`: the file was there, with this epoch if any. `has_cut`: more than a torn tail is gone."""
+    """`was_clean`: the file was there, and `said` this. `has_cut`: more than a torn tail is gone."""
 
     was_clean: bool = False
-    broker_epoch: int | None = None
+    said: CleanShutdown = SAYS_NOTHING
     has_cut: bool = False
 
 
@@ -56,7 +61,7 @@ class CleanState:
         self._has_note = data is not None
         self.note = Note() if data is None else _parse(data)
         if self.file.exists():
-            self.note = Note(was_clean=True, broker_epoch=self.file.read())
+            self.note = Note(was_clean=True, said=self.file.read())
 
     def remove(self, *, leaves_note: bool = True) -> None:
         """Remove the file, for good when this returns; the note tells what it said."""
@@ -74,13 +79,13 @@ class CleanState:
         if not self.note.has_cut:
             self._write(replace(self.note, has_cut=True))
 
-    def put_back(self, broker_epoch: int | None) -> None:
-        """Write the file, None for one that says no epoch; the last thing, as the note is worthless then.
+    def put_back(self, content: CleanShutdown) -> None:
+        """Write the file: the last thing, as the note is worthless then.
 
         Where that fails no file is left, if the disk lets it be deleted: it may be there, but not synced.
         """
         try:
-            self._disk.replace(self.file.path, format_clean_shutdown(broker_epoch))
+            self._disk.replace(self.file.path, format_clean_shutdown(content))
             if self._has_note:
                 self._disk.delete(self.path)
                 self._has_note = False
@@ -101,7 +106,7 @@ class CleanState:
         document = {
             "version": _VERSION,
             "was_clean": note.was_clean,
-            "broker_epoch": note.broker_epoch,
+            **note.said.fields(),
             "has_cut": note.has_cut,
         }
         self._disk.replace(self.path, json.dumps(document).encode())
@@ -118,9 +123,8 @@ def _parse(data: bytes) -> Note:
         return worst
     if not isinstance(found, dict) or found.get("version") != _VERSION:
         return worst
-    epoch = found.get("broker_epoch")
     return Note(
         was_clean=found.get("was_clean") is True,
-        broker_epoch=epoch if isinstance(epoch, int) else None,
+        said=CleanShutdown.of_fields(found),
         has_cut=found.get("has_cut") is not False,
     )

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from stratalog.directory.checkpoints import DirectoryCheckpoints
-from stratalog.directory.clean_shutdown import UNKNOWN_EPOCH
+from stratalog.directory.clean_shutdown import NO_PROMISE, SAYS_NOTHING, CleanShutdown
 from stratalog.directory.clean_state import CleanState
 from stratalog.directory.kind import Kind, kind_of
 from stratalog.directory.layout import Layout, classify
@@ -54,7 +54,7 @@ class LogDirectory:
         self.locks = Locks(path, make_lock)
         self._with_locks: set[str] = set()  # names of partitions
         self.state = CleanState(disk, path)
-        self._epoch: int | None = UNKNOWN_EPOCH
+        self._promise = NO_PROMISE  # for its next clean-shutdown file
         self._has_clean_shutdown = False
         self.is_changed = False  # or may be, since it was locked
 
@@ -89,7 +89,7 @@ class LogDirectory:
     def _read(self) -> None:
         self.state.look()
         self._has_clean_shutdown = self.state.file.exists()
-        self._epoch = self.state.note.broker_epoch if self._has_clean_shutdown else UNKNOWN_EPOCH
+        self._promise = self.state.note.said if self._has_clean_shutdown else NO_PROMISE
         with suppress(CorruptCheckpointError):  # a broker refuses to start: `startup_refusals.py` tells why
             self.meta = read_meta_properties(self._disk, self.path)
 
@@ -118,21 +118,23 @@ class LogDirectory:
     @property
     def has_epoch(self) -> bool:
         """Whether it was opened with an epoch in its clean-shutdown file that still holds."""
-        return self._epoch not in (None, UNKNOWN_EPOCH)
+        return self._promise.has_epoch
 
-    def write_clean_shutdown(self, broker_epoch: int | None = None, *, is_beside_epoch: bool = False) -> None:
-        """Write the clean-shutdown file, for the session; with the epoch it was opened with if none is given.
+    def write_clean_shutdown(
+        self, content: CleanShutdown | None = None, *, is_beside_epoch: bool = False
+    ) -> None:
+        """Write the clean-shutdown file, for the session; as it was opened with if no content is given.
 
         `is_beside_epoch`: another directory says an epoch, so that this one, without, must not say -1
         (`clean_shutdown.py`).
         """
         self.locks.check()  # a broker that found the lock gone may have started since
-        epoch = self._epoch if broker_epoch is None else broker_epoch
-        self.state.put_back(None if epoch == UNKNOWN_EPOCH and is_beside_epoch else epoch)
+        content = self._promise if content is None else content
+        self.state.put_back(SAYS_NOTHING if content == NO_PROMISE and is_beside_epoch else content)
 
     def forget_epoch(self) -> None:
         """Something is cut off although it was shut down cleanly: its epoch would promise too much."""
-        self._epoch = UNKNOWN_EPOCH
+        self._promise = NO_PROMISE
         if not self._appends:
             self.state.note_cut()
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import logging
 
-from stratalog.directory.clean_shutdown import UNKNOWN_EPOCH
+from stratalog.directory.clean_shutdown import NO_PROMISE
 from stratalog.directory.clean_state import CleanState
 from stratalog.errors import CorruptCheckpointError
 from stratalog.files.disk import Disk
@@ -64,7 +64,7 @@ class LoneFiles:
 
     def write_clean_shutdown(self) -> None:
         """Write the clean-shutdown file of the log, last of all."""
-        self._state.put_back(UNKNOWN_EPOCH)
+        self._state.put_back(NO_PROMISE)
         self._note_closed()
 
     def hand_over(self) -> None:

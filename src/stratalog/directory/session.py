@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 from stratalog.clock import Clock, system_clock
 from stratalog.config import ServerConfig
-from stratalog.directory.clean_shutdown import UNKNOWN_EPOCH, CleanShutdownFile
+from stratalog.directory.clean_shutdown import NO_PROMISE, CleanShutdown, CleanShutdownFile
 from stratalog.directory.kind import check_log_directory
 from stratalog.directory.layout import classify
 from stratalog.directory.locking import MakeLock
@@ -139,25 +139,25 @@ class Session:
         others = [other for other in self.directories if other is not directory]
         directory.write_clean_shutdown(is_beside_epoch=any(other.has_epoch for other in others))
 
-    def put_back_all(self, broker_epoch: int | None) -> None:
+    def put_back_all(self, content: CleanShutdown | None) -> None:
         """Write the clean-shutdown files of all directories that did not fail, at the end of a node's run.
 
-        With this epoch, or the one that each was opened with; with none if a directory has failed, whose
+        With this content, or what each was opened with; without an epoch if a directory has failed, whose
         records may be gone.
         """
         all_succeeded = len(self.online) == len(self.directories)
-        is_beside_epoch = broker_epoch is None and any(found.has_epoch for found in self.directories)
+        is_beside_epoch = content is None and any(found.has_epoch for found in self.directories)
         for directory in self.online:
             try:
                 if all_succeeded:
-                    directory.write_clean_shutdown(broker_epoch, is_beside_epoch=is_beside_epoch)
+                    directory.write_clean_shutdown(content, is_beside_epoch=is_beside_epoch)
                 else:
-                    directory.write_clean_shutdown(UNKNOWN_EPOCH)
+                    directory.write_clean_shutdown(NO_PROMISE)
             except StratalogError as error:
                 directory.fail(error)
         if all_succeeded and len(self.online) < len(self.directories):
             # One could not even be written: what the others say of the epoch no longer holds.
-            self.put_back_all(broker_epoch)
+            self.put_back_all(content)
 
     def release(self) -> None:
         """Give the locks back. What has no clean-shutdown file by now was not shut down cleanly."""

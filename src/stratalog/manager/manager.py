@@ -29,6 +29,7 @@ from stratalog.directory.checkpoint_table import (
     MANAGERS,
     RECOVERY_POINTS,
 )
+from stratalog.directory.clean_shutdown import CleanShutdown
 from stratalog.directory.cluster_metadata import ClusterMetadata
 from stratalog.directory.locking import MakeLock
 from stratalog.directory.log_directory import LogDirectory
@@ -195,7 +196,9 @@ class LogManager:
             self._housekeeping.checkpoint([row for row in MANAGERS if row.is_written_open])
             losses = close_logs(online, self._logs, threads=self.config.num_recovery_threads_per_data_dir)
             self._housekeeping.checkpoint([row for row in MANAGERS if not row.is_written_open])
-            self._session.put_back_all(broker_epoch)
+            self._session.put_back_all(
+                None if broker_epoch is None else CleanShutdown(broker_epoch=broker_epoch)
+            )
         finally:
             self._let_go()
         if losses:

@@ -9,7 +9,7 @@ import re
 
 from stratalog.cli.dumping.names import DumpedKind
 from stratalog.cli.dumping.printer import Printer
-from stratalog.directory.clean_shutdown import parse_broker_epoch
+from stratalog.directory.clean_shutdown import parse_clean_shutdown
 from stratalog.files.reading import DiskReader
 from stratalog.log.checkpoint_file import OffsetCheckpointFile
 from stratalog.log.epochs import read_epochs
@@ -29,7 +29,7 @@ def dump_small_file(disk: DiskReader, path: str, kind: DumpedKind, printer: Prin
     elif kind is DumpedKind.PROPERTIES:
         _dump_properties(disk.read_at(path, size, 0), printer)
     else:
-        epoch = parse_broker_epoch(disk.read_at(path, size, 0))
+        epoch = parse_clean_shutdown(disk.read_at(path, size, 0)).broker_epoch
         text = "closed cleanly" if epoch is None else f"closed cleanly brokerEpoch: {epoch}"
         printer.line(text, {"type": "clean_shutdown", "broker_epoch": epoch})
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from stratalog.clock import system_clock
 from stratalog.config import LogConfig
-from stratalog.directory.clean_shutdown import UNKNOWN_EPOCH
+from stratalog.directory.clean_shutdown import NO_PROMISE
 from stratalog.directory.clean_state import CleanState
 from stratalog.files.disk import Disk
 from stratalog.files.names import META_PROPERTIES, RECOVERY_POINT_CHECKPOINT, TopicPartition
@@ -66,7 +66,7 @@ class StartupDirectory:
             for file in self._built.iterdir():
                 shutil.copyfile(file, folder / file.name)
         self._write_recovery_points(self._end_offset)
-        CleanState(self._disk, str(self.path)).put_back(UNKNOWN_EPOCH)
+        CleanState(self._disk, str(self.path)).put_back(NO_PROMISE)
 
     def make_unclean(self) -> None:
         """As a power cut leaves it: no clean-shutdown file, no checkpoint, newest indexes preallocated."""

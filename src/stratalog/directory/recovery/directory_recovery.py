@@ -19,7 +19,7 @@ from contextlib import suppress
 
 from stratalog.directory.checkpoint_table import LOG_START_OFFSETS, RECOVERY_POINTS, CheckpointMarks
 from stratalog.directory.checkpoints import DirectoryCheckpoints, clamp
-from stratalog.directory.clean_shutdown import UNKNOWN_EPOCH
+from stratalog.directory.clean_shutdown import NO_PROMISE, UNKNOWN_EPOCH, CleanShutdown
 from stratalog.directory.cluster_metadata import ClusterMetadata
 from stratalog.directory.kind import kind_of
 from stratalog.directory.layout import Layout, PartitionEntry, Problem, classify
@@ -67,7 +67,7 @@ class DirectoryRecovery:
         self._dry_run = dry_run
         self._checkpoints = DirectoryCheckpoints(disk, path)
         self._topic_ids = TopicIds(disk, self.layout)
-        self.broker_epoch: int | None = None  # in the clean-shutdown file that was written
+        self.written: CleanShutdown | None = None  # the clean-shutdown file
 
     def fail(self, error: Exception) -> None:
         if self.error is None:
@@ -181,18 +181,26 @@ class DirectoryRecovery:
         for files in self._lone:
             files.hand_over()
 
-    def end(self, broker_epoch: int | None) -> None:
-        """Write the clean-shutdown file; None for one without an epoch."""
+    def end(self, content: CleanShutdown) -> None:
+        """Write the clean-shutdown file."""
         self.locks.check()
-        self.state.put_back(broker_epoch)
-        self.broker_epoch = UNKNOWN_EPOCH if broker_epoch is None else broker_epoch
+        self.state.put_back(content)
+        self.written = content
 
-    def own_epoch(self) -> int:
-        """The epoch that stood in the clean-shutdown file, if all that it says still holds; else -1."""
+    def own_promise(self) -> CleanShutdown:
+        """What the clean-shutdown file said, if it said an epoch and that still holds."""
         note = self.state.note
-        if not note.was_clean or note.broker_epoch is None or note.has_cut or self.has_cuts:
-            return UNKNOWN_EPOCH
-        return note.broker_epoch
+        if not note.was_clean or not note.said.has_epoch or note.has_cut or self.has_cuts:
+            return NO_PROMISE
+        return note.said
+
+    @property
+    def _epoch(self) -> int | None:
+        """For the report: -1 for a clean-shutdown file without an epoch, None if none was written."""
+        if self.written is None:
+            return None
+        epoch = self.written.broker_epoch
+        return UNKNOWN_EPOCH if epoch is None else epoch
 
     @property
     def has_cuts(self) -> bool:
@@ -211,7 +219,7 @@ class DirectoryRecovery:
             partitions=tuple(self.partitions[name] for name in sorted(self.partitions)),
             problems=tuple(self.problems),
             left_alone=self.layout.left_alone,
-            broker_epoch=self.broker_epoch,
+            broker_epoch=self._epoch,
             error=self.error,
             topic_ids=self._topic_ids.wanted,
         )

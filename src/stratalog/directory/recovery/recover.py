@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from stratalog.clock import Clock, system_clock
 from stratalog.config import ServerConfig
-from stratalog.directory.clean_shutdown import UNKNOWN_EPOCH
+from stratalog.directory.clean_shutdown import NO_PROMISE, SAYS_NOTHING, CleanShutdown
 from stratalog.directory.layout import PartitionEntry, find_aliases
 from stratalog.directory.locking import Locks, MakeLock
 from stratalog.directory.log_directory import LogDirectory
@@ -32,9 +32,9 @@ from stratalog.directory.recovery.progress import Phase
 from stratalog.directory.recovery.result import PartitionReport, RecoveryReport
 from stratalog.directory.recovery.room import Room
 from stratalog.directory.recovery.shutdown_epoch import (
-    epoch_of_the_killed_run,
     may_stand_beside_an_epoch,
     missing_directories,
+    promise_of_the_killed_run,
 )
 from stratalog.directory.recovery.tasks import SurveyTask, scan, survey
 from stratalog.directory.session import RecoverySources, Session, Unclean
@@ -327,26 +327,27 @@ class _Recovery:
             self._guarded(directory, self._settle, directory)
         if self._options.dry_run:
             return
-        epoch = UNKNOWN_EPOCH
+        promise = NO_PROMISE
         if self._options.process_crash:
-            epoch, why_not = epoch_of_the_killed_run(
+            promise, why_not = promise_of_the_killed_run(
                 self._directories, self._node.metadata, self._node.node_id
             )
             self._notes += [why_not] if why_not else []
         ready = [directory for directory in self._alive() if not directory.is_left_alone]
         for directory in ready:
-            self._guarded(directory, self._write_clean_shutdown, directory, epoch)
+            self._guarded(directory, self._write_clean_shutdown, directory, promise)
         if self._has_failed:
             # One did not get its clean-shutdown file: what the others say of the epoch no longer holds.
             for directory in ready:
-                self._guarded(directory, self._write_clean_shutdown, directory, UNKNOWN_EPOCH)
+                self._guarded(directory, self._write_clean_shutdown, directory, NO_PROMISE)
 
-    def _write_clean_shutdown(self, directory: DirectoryRecovery, epoch: int) -> None:
+    def _write_clean_shutdown(self, directory: DirectoryRecovery, promise: CleanShutdown) -> None:
         # Where there was a clean-shutdown file only that knows the epoch: it may have had none for a reason.
-        own = directory.own_epoch() if directory.state.note.was_clean else epoch
-        wanted = UNKNOWN_EPOCH if self._has_failed else own
-        if wanted != directory.broker_epoch:
-            directory.end(None if wanted == UNKNOWN_EPOCH and self._says_nothing(directory) else wanted)
+        own = directory.own_promise() if directory.state.note.was_clean else promise
+        wanted = NO_PROMISE if self._has_failed else own
+        if directory.written is None or (directory.written.has_epoch and wanted != directory.written):
+            is_silent = wanted == NO_PROMISE and self._says_nothing(directory)
+            directory.end(SAYS_NOTHING if is_silent else wanted)
             self._settle(directory)
 
     def _says_nothing(self, directory: DirectoryRecovery) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stratalog.directory.clean_shutdown import UNKNOWN_EPOCH
+from stratalog.directory.clean_shutdown import NO_PROMISE, CleanShutdown
 from stratalog.directory.cluster_metadata import ClusterMetadata
 from stratalog.directory.recovery.directory_recovery import DirectoryRecovery
 
@@ -20,10 +20,10 @@ _CONSEQUENCE = (
 )
 
 
-def epoch_of_the_killed_run(
+def promise_of_the_killed_run(
     directories: Sequence[DirectoryRecovery], metadata: ClusterMetadata | None, node_id: int | None
-) -> tuple[int, str]:
-    """The epoch of the node's last registration; or -1, and a sentence that says why it is not promised."""
+) -> tuple[CleanShutdown, str]:
+    """The epoch of the node's last registration; or none, and a sentence that says why it is not promised."""
     if any(directory.error is not None for directory in directories):
         why = "not every directory could be recovered"
     elif any(directory.state.note.has_cut for directory in directories):
@@ -41,14 +41,14 @@ def epoch_of_the_killed_run(
     elif other := _without(directories, metadata.broker_epochs[node_id]):
         why = f"{other.path} was recovered or closed before: its clean-shutdown file has not the same epoch"
     else:
-        return metadata.broker_epochs[node_id], ""
-    return UNKNOWN_EPOCH, f"--process-crash: {why}. {_CONSEQUENCE}"
+        return CleanShutdown(broker_epoch=metadata.broker_epochs[node_id]), ""
+    return NO_PROMISE, f"--process-crash: {why}. {_CONSEQUENCE}"
 
 
 def _without(directories: Sequence[DirectoryRecovery], epoch: int) -> DirectoryRecovery | None:
     """A directory whose clean-shutdown file was there to begin with, without this epoch."""
     notes = [(directory, directory.state.note) for directory in directories]
-    return next((found for found, note in notes if note.was_clean and note.broker_epoch != epoch), None)
+    return next((found for found, note in notes if note.was_clean and note.said.broker_epoch != epoch), None)
 
 
 def missing_directories(
@@ -69,10 +69,10 @@ def may_stand_beside_an_epoch(
     `clean_shutdown.py` tells why. One that said nothing before says nothing again, for the same reason.
     """
     note = directory.state.note
-    said_nothing = note.was_clean and note.broker_epoch is None
-    epochs = [
-        other.state.note.broker_epoch if other.is_left_alone else other.own_epoch()
+    said_nothing = note.was_clean and note.said.broker_epoch is None
+    others = [
+        other.state.note.said if other.is_left_alone else other.own_promise()
         for other in directories
         if other is not directory and other.error is None
     ]
-    return has_missing or said_nothing or any(epoch not in (None, UNKNOWN_EPOCH) for epoch in epochs)
+    return has_missing or said_nothing or any(other.has_epoch for other in others)
