@@ -29,6 +29,7 @@ MIRRORED = (
     "records/internal",
     "records/kernels",
     "segment",
+    "spark",
 )
 
 # Modules without a test file of their own.
@@ -56,6 +57,15 @@ SCENARIOS = {
     "segment/test_crashes.py": "a segment on a disk that fails, or loses its power, at every step",
     "segment/test_renames.py": "segments that are renamed, moved and deleted, beside who reads them",
     "segment/test_segment_threads.py": "a segment that one thread appends to while others flush and read it",
+    "spark/test_cluster.py": "reading, writing and streaming on a standalone cluster",
+    "spark/test_connect.py": "the source and the sink under Spark Connect",
+    "spark/test_demo.py": "`stratalog demo` in a process of its own",
+    "spark/test_docs_spark.py": "the examples of docs/spark.md",
+    "spark/test_killed.py": "queries that are killed and started again",
+    "spark/test_source_kafka.py": "our source beside Spark's Kafka source",
+    "spark/test_source_reused.py": "a frame that is used again after a broker has changed its log",
+    "spark/test_sql.py": "`stratalog sql` as users ask it",
+    "spark/test_walk.py": "the walk on Spark and on threads",
 }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import shutil
 import subprocess
 import sys
@@ -16,7 +15,6 @@ from pyspark.sql.types import BinaryType, LongType, StructType
 import stratalog
 from stratalog.errors import UsageError
 from stratalog.log.new_records import NewRecord
-from stratalog.spark import read
 from stratalog.spark.source import checked_columns
 from tests.fixtures.records import T0
 
@@ -79,27 +77,6 @@ def test_a_log_without_records_is_an_empty_frame(spark: SparkSession, tmp_path: 
     stratalog.open_log(tmp_path / "empty-0", create=True).close()
 
     assert spark.read.format("stratalog").load(str(tmp_path)).collect() == []
-
-
-def test_the_helper_reads_what_is_asked_for(spark: SparkSession, log_dir: Path) -> None:
-    since = datetime.datetime.fromtimestamp(T0 / 1000 + 10, datetime.UTC)
-
-    frame = read(spark, log_dir, topics="orders", since=since, until=T0 + 13_000, columns=["offset"])
-
-    assert sorted(row.offset for row in frame.collect()) == [10, 11, 12]
-    assert frame.columns == ["offset"]
-
-
-def test_the_helper_takes_options_and_iso_times(spark: SparkSession) -> None:
-    frame = read(spark, CLEAN, topics=["txn"], since="2001-01-01", isolation="read_committed", columns=[])
-
-    assert 0 < frame.count() < TXN_COUNT
-
-
-def test_the_helper_raises_our_own_errors(spark: SparkSession) -> None:
-    for wrong in ({"columns": ["valeu"]}, {"since": "noon"}, {"subscrib": "x"}):
-        with pytest.raises(UsageError):
-            read(spark, CLEAN, **wrong)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,8 @@ from pyspark.sql import SparkSession
 
 import stratalog
 from stratalog.cli import main
-from stratalog.errors import StratalogError, UsageError
-from stratalog.jobs.reading.options import KAFKA_COLUMNS
+from stratalog.errors import UsageError
 from stratalog.log.new_records import NewRecord
-from stratalog.spark.plain_errors import in_words
-from stratalog.spark.views import needed_columns, view_names
 from tests.waiting import PATIENCE_S
 
 CLEAN = str(Path(__file__).parent.parent / "fixtures" / "kafka-4.3.1" / "clean" / "logs")
@@ -32,69 +29,6 @@ def logs(tmp_path: Path) -> str:
     with stratalog.open_log(tmp_path / "logs" / "web.clicks-0", create=True) as log:
         log.append_many([NewRecord(b"v%d" % n, b"k\xff", (("h", b"x"),), T0 + n * 1000) for n in range(5)])
     return str(tmp_path / "logs")
-
-
-@pytest.mark.parametrize(
-    ("query", "columns"),
-    [
-        ("SELECT count(*) FROM orders", ()),
-        ("select count( * ), max(offset) from orders", ("offset",)),
-        ("SELECT CAST(value AS STRING) v FROM orders WHERE `partition` = 1", ("value", "partition")),
-        ("WITH a AS (SELECT Offset FROM orders) SELECT max(offset) FROM a", ("offset",)),
-        ("SELECT * FROM orders", KAFKA_COLUMNS),
-        ("SELECT o.* FROM orders o", KAFKA_COLUMNS),
-        ("SELECT offset * 2 FROM orders", KAFKA_COLUMNS),
-        ("FROM orders |> SELECT offset", KAFKA_COLUMNS),
-        ("SELECT offset FROM a UNION FROM b", KAFKA_COLUMNS),
-        ("TABLE orders", KAFKA_COLUMNS),
-        ("DESCRIBE orders", KAFKA_COLUMNS),
-        ("SELECT a.offset FROM a NATURAL JOIN b", KAFKA_COLUMNS),
-        ("SELECT offset FROM a PIVOT (max(offset) FOR partition IN (1, 2))", KAFKA_COLUMNS),
-    ],
-)
-def test_a_query_reads_the_columns_that_it_can_need(query: str, columns: tuple[str, ...]) -> None:
-    assert set(needed_columns(query, KAFKA_COLUMNS)) == set(columns)
-
-
-def test_a_view_is_made_for_what_a_query_names() -> None:
-    topics = ["orders", "other", "__consumer_offsets", "__cluster_metadata"]
-
-    assert view_names("SELECT 1 FROM Orders JOIN kafka_commits", topics) == ["orders", "kafka_commits"]
-    assert view_names("SELECT 1 FROM kafka_transactions", topics) == []
-    assert set(view_names("SHOW TABLES", topics)) == {
-        *topics,
-        "kafka_records",
-        "kafka_commits",
-        "kafka_groups",
-        "kafka_members",
-        "kafka_metadata",
-    }
-
-
-@pytest.mark.parametrize(
-    ("text", "is_usage", "kind", "said"),
-    [
-        ("Traceback\nstratalog.errors.UsageError: no such path.\n\tat x", False, UsageError, "no such path."),
-        (
-            "[PY] x\nstratalog.errors.CorruptRecordError: a.log at byte 7: bad.\n\nJVM stacktrace:\nx",
-            False,
-            StratalogError,
-            "a.log at byte 7: bad.",
-        ),
-        (
-            "[PARSE] Syntax error\n\n== SQL ==\nSELEC\n^^^\n",
-            True,
-            UsageError,
-            "[PARSE] Syntax error\n\n== SQL ==\nSELEC\n^^^",
-        ),
-        ("java.lang.X: y\n\tat a.b", False, StratalogError, "java.lang.X: y"),
-    ],
-)
-def test_errors_are_told_without_traces(text: str, is_usage: bool, kind: type, said: str) -> None:
-    error = in_words(text, is_usage=is_usage)
-
-    assert type(error) is kind
-    assert str(error) == said
 
 
 @pytest.mark.usefixtures("spark")
@@ -228,33 +162,6 @@ def test_a_query_leaves_nothing_where_it_was_asked(tmp_path: Path, archived: dic
     assert done.returncode == 2, done.stderr
     assert "`orders` cannot be found" in done.stderr
     assert {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")} == before
-
-
-def test_a_query_that_has_enough_before_its_tasks_do_stops_them_quietly(
-    tmp_path: Path, archived: dict[str, str]
-) -> None:
-    with stratalog.open_log(tmp_path / "orders-0", create=True) as log:
-        for _ in range(100):
-            log.append(bytes(900_000))
-    query = "SELECT length(value) AS n FROM orders LIMIT 1"
-    command = [sys.executable, "-m", "stratalog.cli.main", "sql", str(tmp_path), query]
-
-    # The process that plans the read belongs to a daemon of Spark's own, which on a busy machine prints a
-    # traceback too, now and then. One of ours would be there each time.
-    for _ in range(3):
-        done = subprocess.run(
-            [*command, "--format", "csv", "--master", "local[1]"],
-            env=archived,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-            check=False,
-        )
-        assert (done.returncode, done.stdout) == (0, "n\n900000\n")
-        if "Traceback" not in done.stderr:
-            break
-    else:
-        pytest.fail(done.stderr)
 
 
 def test_names_that_differ_in_case_only_are_refused(spark: SparkSession, tmp_path: Path) -> None:

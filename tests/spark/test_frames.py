@@ -1,0 +1,49 @@
+"""The helper that reads what is asked for."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import stratalog
+from stratalog.errors import UsageError
+from stratalog.log.new_records import NewRecord
+from stratalog.spark import read
+from tests.fixtures.records import T0
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+CLEAN = str(FIXTURES / "kafka-4.3.1" / "clean" / "logs")
+CODECS_COUNT, TXN_COUNT = 120, 50  # records of these topics, by their dumps
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path) -> Path:
+    """100 records, a second apart, of one partition."""
+    with stratalog.open_log(tmp_path / "orders-0", create=True) as log:
+        for number in range(100):
+            log.append_many([NewRecord(b"value %d" % number, b"key", (), T0 + 1000 * number)])
+    return tmp_path
+
+
+def test_the_helper_reads_what_is_asked_for(spark: SparkSession, log_dir: Path) -> None:
+    since = datetime.datetime.fromtimestamp(T0 / 1000 + 10, datetime.UTC)
+
+    frame = read(spark, log_dir, topics="orders", since=since, until=T0 + 13_000, columns=["offset"])
+
+    assert sorted(row.offset for row in frame.collect()) == [10, 11, 12]
+    assert frame.columns == ["offset"]
+
+
+def test_the_helper_takes_options_and_iso_times(spark: SparkSession) -> None:
+    frame = read(spark, CLEAN, topics=["txn"], since="2001-01-01", isolation="read_committed", columns=[])
+
+    assert 0 < frame.count() < TXN_COUNT
+
+
+def test_the_helper_raises_our_own_errors(spark: SparkSession) -> None:
+    for wrong in ({"columns": ["valeu"]}, {"since": "noon"}, {"subscrib": "x"}):
+        with pytest.raises(UsageError):
+            read(spark, CLEAN, **wrong)  # type: ignore[arg-type]

@@ -1,0 +1,45 @@
+"""A view for each topic that a query names, with the columns that it can need."""
+
+from __future__ import annotations
+
+import pytest
+
+from stratalog.jobs.reading.options import KAFKA_COLUMNS
+from stratalog.spark.views import needed_columns, view_names
+
+
+@pytest.mark.parametrize(
+    ("query", "columns"),
+    [
+        ("SELECT count(*) FROM orders", ()),
+        ("select count( * ), max(offset) from orders", ("offset",)),
+        ("SELECT CAST(value AS STRING) v FROM orders WHERE `partition` = 1", ("value", "partition")),
+        ("WITH a AS (SELECT Offset FROM orders) SELECT max(offset) FROM a", ("offset",)),
+        ("SELECT * FROM orders", KAFKA_COLUMNS),
+        ("SELECT o.* FROM orders o", KAFKA_COLUMNS),
+        ("SELECT offset * 2 FROM orders", KAFKA_COLUMNS),
+        ("FROM orders |> SELECT offset", KAFKA_COLUMNS),
+        ("SELECT offset FROM a UNION FROM b", KAFKA_COLUMNS),
+        ("TABLE orders", KAFKA_COLUMNS),
+        ("DESCRIBE orders", KAFKA_COLUMNS),
+        ("SELECT a.offset FROM a NATURAL JOIN b", KAFKA_COLUMNS),
+        ("SELECT offset FROM a PIVOT (max(offset) FOR partition IN (1, 2))", KAFKA_COLUMNS),
+    ],
+)
+def test_a_query_reads_the_columns_that_it_can_need(query: str, columns: tuple[str, ...]) -> None:
+    assert set(needed_columns(query, KAFKA_COLUMNS)) == set(columns)
+
+
+def test_a_view_is_made_for_what_a_query_names() -> None:
+    topics = ["orders", "other", "__consumer_offsets", "__cluster_metadata"]
+
+    assert view_names("SELECT 1 FROM Orders JOIN kafka_commits", topics) == ["orders", "kafka_commits"]
+    assert view_names("SELECT 1 FROM kafka_transactions", topics) == []
+    assert set(view_names("SHOW TABLES", topics)) == {
+        *topics,
+        "kafka_records",
+        "kafka_commits",
+        "kafka_groups",
+        "kafka_members",
+        "kafka_metadata",
+    }
