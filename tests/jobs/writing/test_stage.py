@@ -68,7 +68,7 @@ def test_a_staged_file_that_the_driver_does_not_see_is_told(tmp_path: Path) -> N
         writing.commit()
 
     writing.committer.discard()
-    assert names_in(tmp_path) == [".lock"]
+    assert names_in(tmp_path) == []
 
 
 def test_what_a_killed_driver_left_is_cleared_a_day_later(tmp_path: Path) -> None:
