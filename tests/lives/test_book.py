@@ -172,6 +172,25 @@ def test_a_reading_that_ends_early_is_noticed() -> None:
         book.judge_reading(list(book.records()[1:2]), book.records(), 1, 3)
 
 
+@pytest.mark.parametrize("is_compacted", [True, False])
+def test_a_record_may_be_gone_from_a_compacted_log_though_its_successor_was_truncated(
+    is_compacted: bool,
+) -> None:
+    book = Book(is_compacted=is_compacted)
+    older, newer = (record._replace(key=b"k") for record in rows(0, b"older", b"newer"))
+    for record in (older, newer):
+        book.begin_append(ModelBatch(records=(record,)))
+        book.end_append()
+    book.begin_truncate(newer.offset)
+    book.end_truncate(newer.offset)
+
+    if is_compacted:
+        book.judge_reading([], [older], 0, 1)
+    else:
+        with pytest.raises(Lost, match="did not get"):
+            book.judge_reading([], [older], 0, 1)
+
+
 def test_a_reading_may_go_on_past_where_the_log_ended() -> None:
     _, book = three_batches()
 
