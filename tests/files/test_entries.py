@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 
 from stratalog.files.disk import Disk, EntryKind
-from stratalog.files.entries import lasting_id
+from stratalog.files.entries import FileId, inode_of, lasting_id
 
 disk = Disk()
 
@@ -29,7 +29,7 @@ def test_a_listing_tells_kind_size_id_and_links(tmp_path: Path) -> None:
     ]
     assert listing[0].size == listing[2].size == 5
     assert listing[0].id == listing[2].id
-    assert lasting_id(listing[0].id) == (tmp_path / "a").stat().st_ino
+    assert inode_of(listing[0].id) == (tmp_path / "a").stat().st_ino
 
 
 def test_the_status_tells_what_is_there(tmp_path: Path) -> None:
@@ -40,8 +40,16 @@ def test_the_status_tells_what_is_there(tmp_path: Path) -> None:
 
     assert status is not None
     assert (status.kind, status.size, status.mtime_ms) == (EntryKind.FILE, 5, 1_700_000_000_123)
-    assert (lasting_id(status.id), status.mode) == (path.stat().st_ino, stat.S_IMODE(path.stat().st_mode))
+    assert (inode_of(status.id), status.mode) == (path.stat().st_ino, stat.S_IMODE(path.stat().st_mode))
     assert disk.status(tmp_path / "gone") is None
     assert disk.status(path / "below a file") is None
     assert disk.exists(tmp_path)
     assert not disk.exists(tmp_path / "gone")
+
+
+def test_what_lasts_of_an_id_is_text(tmp_path: Path) -> None:
+    status = Disk().status(tmp_path)
+    assert status is not None
+
+    assert lasting_id(status.id) == str(tmp_path.stat().st_ino)
+    assert lasting_id(FileId("an object's own id")) == "an object's own id"

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from stratalog.errors import DiskError
 from stratalog.files.disk import Disk, Path, byte_view
-from stratalog.files.entries import lasting_id
+from stratalog.files.entries import inode_of
 from stratalog.files.names import CLEAN_SHUTDOWN, TEMPORARY_SUFFIX, FileState
 from stratalog.files.paths import absolute_path, join_path, parent_path, prefix_of
 
@@ -145,7 +145,7 @@ class WorkDirDisk(Disk):
 
     def _inode_of(self, name: str) -> int | None:
         status = self.status(name)
-        return None if status is None else lasting_id(status.id)
+        return None if status is None else inode_of(status.id)
 
     def _copy_of(self, name: str) -> str:
         return join_path(self.work_dir, f"{_PREFIX}{_short(name)}{_SUFFIX}")

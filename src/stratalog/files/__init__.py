@@ -15,6 +15,7 @@ refusals         the system's refusals as our errors
 simulated        a disk in memory that fails or loses power at any step
 simulated_crash  what a power cut may take from a simulated disk
 simulated_files  what a simulated disk keeps, and what survives a power cut
+storage          which paths can be read from, and the reader for each; which are local
 
 Not here: what is in a file. Nothing outside opens one or looks into a `FileId`.
 """

@@ -120,11 +120,16 @@ def file_id(found: os.stat_result) -> FileId:
     return FileId((found.st_dev, found.st_ino))
 
 
-def lasting_id(file: FileId) -> int:
+def lasting_id(file: FileId) -> str:
     """What of an id is the same after a restart and on another machine: to be written down or sent there.
 
-    It tells apart the files of one file system.
+    It tells apart the files of one file system, or of another storage, whose ids are text already.
     """
+    return file if isinstance(file, str) else str(inode_of(file))
+
+
+def inode_of(file: FileId) -> int:
+    """The inode of a file of this machine."""
     _, inode = cast(tuple[int, int], file)
     return inode
 

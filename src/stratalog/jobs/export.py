@@ -28,8 +28,9 @@ from stratalog.files.names import (
     RECOVERY_POINT_CHECKPOINT,
     TopicPartition,
 )
-from stratalog.files.paths import absolute_path, join_path, parent_path
+from stratalog.files.paths import join_path, parent_path
 from stratalog.files.reading import DiskReader
+from stratalog.files.storage import local_path
 from stratalog.jobs.exporting.folder import (
     STATE,
     ExportedRange,
@@ -42,7 +43,7 @@ from stratalog.jobs.exporting.folder import (
 )
 from stratalog.jobs.exporting.parquet import ParquetFiles
 from stratalog.jobs.exporting.rows import RowSettings, by_day
-from stratalog.jobs.reading.catalog import find_partitions, local_path
+from stratalog.jobs.reading.catalog import find_partitions
 from stratalog.jobs.reading.ends import check_complete, ends_of, range_of
 from stratalog.jobs.reading.options import OnCorruption, ReadOptions
 from stratalog.jobs.reading.plan import Piece, looking_at, plan_range, tasks_of
@@ -159,7 +160,7 @@ def run_export(
 ) -> ExportReport:
     """The same as `export_logs`, with the function that runs the tasks passed in."""
     disk = disk or Disk()
-    folder = ExportFolder(disk, absolute_path(local_path(target)))
+    folder = ExportFolder(disk, local_path(target))
     find_partitions(disk, options)  # reports a wrong path before the folder is created
     _check_elsewhere(disk, folder.path)
     folder.create()

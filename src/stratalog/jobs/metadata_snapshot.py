@@ -21,6 +21,7 @@ from stratalog.files.entries import EntryKind
 from stratalog.files.names import KRaftSnapshotFile, parse_kraft_snapshot_file
 from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
+from stratalog.files.storage import reader_for
 from stratalog.jobs.reading.catalog import find_partitions
 from stratalog.jobs.reading.ends import ends_of
 from stratalog.jobs.reading.options import EARLIEST, OnCorruption, ReadBound, ReadOptions
@@ -50,7 +51,7 @@ def plan_table(
     options: ReadOptions, *, disk: DiskReader | None = None, cores: int | None = None
 ) -> list[TableTask]:
     """The tasks that read an internal topic from its beginning, or from where the options say."""
-    disk = disk or DiskReader()
+    disk = disk or reader_for(*options.paths)
     tasks: list[TableTask] = []
     for found in find_partitions(disk, options) if _is_from_start(options) else ():
         snapshot, log_end = _snapshot_before(disk, found, options)
@@ -74,7 +75,7 @@ def read_table_task(
     """The records of a task: of a log, or of a snapshot."""
     if isinstance(task, ReadTask):
         return read_task(task, columns, disk=disk)
-    return _read_snapshot(task, columns, disk or DiskReader())
+    return _read_snapshot(task, columns, disk or reader_for(task.path))
 
 
 def _is_from_start(options: ReadOptions) -> bool:

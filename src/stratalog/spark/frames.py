@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from stratalog.errors import UsageError
 from stratalog.files.entries import Path
-from stratalog.files.paths import absolute_path
+from stratalog.files.storage import readable_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -70,7 +70,7 @@ def option_texts(
         given.setdefault("startingOffsetsByTimestampStrategy", "latest")
     if until is not None:
         given["endingTimestamp"] = str(_milliseconds("until", until))
-    given["paths"] = json.dumps([absolute_path(each) for each in paths])
+    given["paths"] = json.dumps([readable_path(each) for each in paths])
     return given
 
 

@@ -74,11 +74,11 @@ def make_views(
 
 def topics_of(paths: Sequence[Path]) -> list[str]:
     """The topics in log directories, internal ones too; UsageError for a path that is not a log directory."""
-    from stratalog.files.reading import DiskReader
+    from stratalog.files.storage import reader_for
     from stratalog.jobs.reading.catalog import expand_paths, find_partitions, partitions_in
 
-    disk = DiskReader()
     options = ReadOptions.parse(option_texts(paths))
+    disk = reader_for(*options.paths)
     find_partitions(disk, options)  # refuses replicas of one partition
     found = (each for path in expand_paths(disk, options.paths) for each in partitions_in(disk, path))
     return sorted({each.topic_partition.topic for each in found})

@@ -18,8 +18,9 @@ from stratalog.files.disk import EntryKind
 from stratalog.files.names import (
     TopicPartition,
 )
-from stratalog.files.paths import absolute_path, join_path
+from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
+from stratalog.files.storage import readable_path
 from stratalog.jobs.reading.options import ReadOptions, listed
 from stratalog.records.internal_topics import is_internal
 
@@ -57,7 +58,7 @@ def expand_paths(disk: DiskReader, paths: Iterable[str]) -> list[str]:
     """Directories for paths and patterns, each once and absolute; UsageError for one that matches nothing."""
     expanded: dict[str, None] = {}
     for path in paths:
-        plain = absolute_path(local_path(path))
+        plain = readable_path(path)
         # A directory's own name may contain a wildcard character.
         is_pattern = _WILD.search(plain) is not None and not disk.exists(plain)
         matches = list(_glob(disk, plain)) if is_pattern else [plain]
@@ -86,16 +87,6 @@ def partitions_in(disk: DiskReader, path: str, *, may_be_empty: bool = False) ->
             "broker's log.dirs."
         )
     return found
-
-
-def local_path(path: str) -> str:
-    """The path without the scheme file:, which Spark's paths may have; UsageError for another scheme."""
-    scheme, separator, rest = path.partition(":")
-    if separator and scheme == "file":
-        return "/" + rest.lstrip("/")
-    if separator and rest.startswith("//"):
-        raise UsageError(f"{path}: only directories in this machine's file system can be used.")
-    return path
 
 
 def _glob(disk: DiskReader, path: str) -> Iterator[str]:

@@ -19,6 +19,7 @@ from stratalog.directory.partitions import FoundPartition, open_view
 from stratalog.errors import DiskError, OffsetOutOfRangeError
 from stratalog.files.names import TopicPartition
 from stratalog.files.reading import DiskReader
+from stratalog.files.storage import reader_for
 from stratalog.jobs.reading.catalog import find_partitions
 from stratalog.jobs.reading.ends import Ends, check_complete, ends_of, range_of
 from stratalog.jobs.reading.offsets import (
@@ -66,7 +67,7 @@ class Follower:
         cores: int | None = None,
     ) -> None:
         self._options, self._cores = options, cores
-        self._disk, self._clock, self._wait = disk or DiskReader(), clock, wait
+        self._disk, self._clock, self._wait = disk or reader_for(*options.paths), clock, wait
         self._views: dict[str, LogView] = {}  # by directory
         self._looked: dict[TopicPartition, _Looked] = {}
         self._last_end: dict[TopicPartition, Standing] | None = None

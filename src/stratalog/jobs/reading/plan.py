@@ -19,6 +19,7 @@ from stratalog.directory.partitions import FoundPartition, open_view
 from stratalog.errors import CorruptRecordError, DiskError
 from stratalog.files.entries import lasting_id
 from stratalog.files.reading import DiskReader
+from stratalog.files.storage import reader_for
 from stratalog.jobs.reading.catalog import find_partitions
 from stratalog.jobs.reading.ends import Ends, check_complete, ends_of, range_of
 from stratalog.jobs.reading.options import ReadOptions
@@ -63,7 +64,7 @@ def plan_read(
     cores: int | None = None,
 ) -> list[ReadTask]:
     """The tasks that read what the options ask for, in the order of partitions and offsets."""
-    disk = disk or DiskReader()
+    disk = disk or reader_for(*options.paths)
     partitions = find_partitions(disk, options)
     for bound in (options.starting, options.ending):
         check_complete(bound, [found.topic_partition for found in partitions])

@@ -23,6 +23,7 @@ from stratalog.directory.partitions import FoundPartition, open_view
 from stratalog.errors import CorruptRecordError, DiskError, OffsetOutOfRangeError
 from stratalog.files.disk import ReadFile
 from stratalog.files.reading import DiskReader
+from stratalog.files.storage import reader_for
 from stratalog.jobs.reading.arrow import assembled, placed, without_columns
 from stratalog.jobs.reading.options import OnCorruption
 from stratalog.jobs.reading.split import (
@@ -59,7 +60,8 @@ def read_task(
     CorruptRecordError names the file and byte of damage, unless damage is skipped; OffsetOutOfRangeError
     names offsets that were lost since the read was planned, unless failOnDataLoss is false.
     """
-    return assembled(_batches(task, columns, disk or DiskReader()))
+    disk = disk or reader_for(*{split.directory for split in task.splits})
+    return assembled(_batches(task, columns, disk))
 
 
 def _batches(task: ReadTask, columns: Sequence[str], disk: DiskReader) -> Iterator[pa.RecordBatch]:

@@ -37,7 +37,7 @@ class Hint:
     Offsets that are not known, or need no proof, are -1.
     """
 
-    file: int | None  # the file's lasting id; None if another file may have taken the name
+    file: str | None  # the file's lasting id; None if another file may have taken the name
     size: int | None  # of the whole file, if it no longer grows
     position: int
     end_position: int

@@ -14,8 +14,7 @@ from uuid import UUID
 
 from stratalog.errors import UsageError
 from stratalog.files.names import check_topic_name
-from stratalog.files.paths import absolute_path
-from stratalog.jobs.reading.catalog import local_path
+from stratalog.files.storage import local_path
 from stratalog.limits import INT32_MAX
 from stratalog.log.partition_metadata import topic_id_from_text
 
@@ -115,7 +114,7 @@ def _path(given: Mapping[str, str]) -> str:
         raise UsageError(
             "no directory is given: save to a Kafka log directory, as in .save('/var/lib/kafka')."
         )
-    return absolute_path(local_path(path))
+    return local_path(path)
 
 
 def _partitions(text: str | None) -> dict[str, int]:

@@ -32,7 +32,7 @@ from stratalog.buffers import aligned_buffer
 from stratalog.clock import Clock, system_clock
 from stratalog.errors import DiskError, QuarantineError, QuarantineFullError
 from stratalog.files.disk import DirectoryEntry, Disk, Path
-from stratalog.files.entries import FileId, lasting_id
+from stratalog.files.entries import FileId, inode_of
 from stratalog.files.paths import absolute_path, join_path, parent_path
 from stratalog.log.recovery.manifest import (
     MANIFEST,
@@ -167,7 +167,7 @@ class Quarantine:
                     is_whole=True,
                     parts=(KeptPart(file=name, at=0, size=status.size),),
                     sha256=None,
-                    inode=lasting_id(status.id),
+                    inode=inode_of(status.id),
                     time_ms=self._clock(),
                 )
                 # What is unsynced in it would otherwise be lost with the power, though the name came along.
@@ -188,7 +188,7 @@ class Quarantine:
         self, directory: str, partition: str, file: str, file_id: FileId, size: int
     ) -> ManifestEntry | None:
         """The line of a file that was, or was about to be, moved here from a log directory."""
-        wanted = (directory, partition, file, lasting_id(file_id), size)
+        wanted = (directory, partition, file, inode_of(file_id), size)
         for kept in self._lines_of(directory, partition, file):
             if (kept.directory, kept.partition, kept.file, kept.inode, kept.size) == wanted:
                 return kept

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from stratalog.buffers import aligned_buffer
 from stratalog.errors import PreconditionError
 from stratalog.files.disk import Disk, EntryKind, Path
-from stratalog.files.entries import lasting_id
+from stratalog.files.entries import inode_of
 from stratalog.files.names import FileState, parse_segment_file
 from stratalog.files.paths import join_path, last_name
 from stratalog.files.reading import DiskReader
@@ -345,7 +345,7 @@ def _is_same(one: FileFact, other: FileFact) -> bool:
 
 
 def _words(file: FileFact) -> str:
-    return f"a file of {file.size} bytes, inode {lasting_id(file.id)}, changed at {file.mtime_ms} ms"
+    return f"a file of {file.size} bytes, inode {inode_of(file.id)}, changed at {file.mtime_ms} ms"
 
 
 def _live_name(name: str) -> str:

@@ -1,0 +1,41 @@
+"""Where logs can be read from: what a path that somebody gave means, and which reader it gets.
+
+Only this machine's file system so far. Another storage, such as an object store, needs a `DiskReader` of its
+own (`reading.py`) with ids that are text, and its addresses accepted here; nothing above looks into a path
+or an id. What is written or changed stays local, and its paths go through `local_path`.
+"""
+
+from __future__ import annotations
+
+import os
+
+from stratalog.errors import UsageError
+from stratalog.files.entries import Path
+from stratalog.files.paths import absolute_path
+from stratalog.files.reading import DiskReader
+
+
+def readable_path(path: Path) -> str:
+    """The path as its reader takes it; UsageError for a storage that cannot be read from."""
+    return local_path(path)
+
+
+def reader_for(*paths: Path) -> DiskReader:
+    """The reader for these paths, which are all in one storage; UsageError as for `readable_path`."""
+    for path in paths:
+        readable_path(path)
+    return DiskReader()
+
+
+def local_path(path: Path) -> str:
+    """The absolute path of something in this machine's file system; UsageError for anything else.
+
+    The scheme file:, which Spark's paths may have, is taken off.
+    """
+    text = os.fspath(path)
+    scheme, separator, rest = text.partition(":")
+    if separator and scheme == "file":
+        return absolute_path("/" + rest.lstrip("/"))
+    if separator and rest.startswith("//"):
+        raise UsageError(f"{text}: only directories in this machine's file system can be used.")
+    return absolute_path(text)
