@@ -56,11 +56,18 @@ def _append(copy: Log, records: bytes) -> int:
 
 def agreement(source: Log, copy: Log) -> int:
     """The offset up to which the copy has the very batches of the log; its end if all of them are."""
-    offset = max(source.log_start_offset, copy.log_start_offset)
-    end = min(source.log_end_offset, copy.log_end_offset)
-    while offset < end:
+    offset = 0
+    while True:
+        # Asked in each round: records may be deleted or truncated meanwhile.
+        offset = max(offset, source.log_start_offset, copy.log_start_offset)
+        end = min(source.log_end_offset, copy.log_end_offset)
+        if offset >= end:
+            return end
         ours = byte_array(copy.read(offset, _CHUNK_SIZE, isolation=Isolation.LOG_END).records)
-        theirs = byte_array(source.read(offset, _CHUNK_SIZE, isolation=Isolation.LOG_END).records)
+        try:
+            theirs = byte_array(source.read(offset, _CHUNK_SIZE, isolation=Isolation.LOG_END).records)
+        except OffsetOutOfRangeError:
+            continue
         headers = walk_batches(ours[: len(theirs)], check_crc=False).headers
         if not len(headers):
             return offset if len(ours) else end
@@ -69,7 +76,6 @@ def agreement(source: Log, copy: Log) -> int:
             if not np.array_equal(ours[start:stop], theirs[start:stop]):
                 return max(offset, int(row["base_offset"]))
         offset = int(headers[-1]["last_offset"]) + 1
-    return end
 
 
 def take_marks_of(copy: Log, source: Log) -> None:
