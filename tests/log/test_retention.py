@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from stratalog.config import LogConfig
 from stratalog.errors import LogClosedError
+from stratalog.log.cleaning.clean import CleanedSegment
 from stratalog.log.cleaning.offset_map import OffsetMap
 from stratalog.log.log import Log
-from stratalog.log.retention import KeepReason, Marks, Rule, SegmentFacts, decide
+from stratalog.log.retention import KeepReason, Marks, Rule, SegmentFacts, decide, facts_of
 from stratalog.records.build import BatchOptions, Record, build_batch
 from stratalog.records.control import ControlType
 from tests.log.model import NOW, Machine, append_marker, batch, produced, read_all
@@ -44,6 +45,18 @@ def rules(log: Log) -> list[Rule | None]:
 
 
 # The three rules
+
+
+def test_a_segment_that_a_cleaning_would_write_is_judged_as_one_that_is_there() -> None:
+    cleaned = [
+        CleanedSegment(base_offset=0, size=7, max_timestamp=5, modified_ms=9),
+        CleanedSegment(base_offset=3, size=0, max_timestamp=-1, modified_ms=9),
+    ]
+
+    assert facts_of(cleaned) == (
+        SegmentFacts(0, 7, largest_timestamp=5),
+        SegmentFacts(3, 0, largest_timestamp=9, is_file_time=True),
+    )
 
 
 def test_segments_go_by_size_as_long_as_the_log_keeps_retention_bytes() -> None:

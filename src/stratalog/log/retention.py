@@ -22,7 +22,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import accumulate
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from stratalog.config import LogConfig
 from stratalog.segment.segment_reader import SegmentReader
@@ -92,7 +92,20 @@ class Decision:
         return self.rule is not None
 
 
-def facts_of(segments: Iterable[SegmentReader]) -> tuple[SegmentFacts, ...]:
+class TimedSegment(Protocol):
+    """A segment that the decision can be made over: one that is there, or one that a cleaning would write."""
+
+    @property
+    def base_offset(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def max_timestamp(self) -> int: ...
+    @property
+    def largest_timestamp(self) -> int: ...
+
+
+def facts_of(segments: Iterable[TimedSegment]) -> tuple[SegmentFacts, ...]:
     """The facts of a log's segments, in their order."""
     return tuple(
         SegmentFacts(segment.base_offset, segment.size, segment.largest_timestamp, segment.max_timestamp < 0)

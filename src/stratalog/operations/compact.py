@@ -29,6 +29,8 @@ class Compaction:
     `rehearses` for a dry run: a plan then says to the byte what comes of it, which takes as much reading.
     """
 
+    stage = "compacting"
+
     def __init__(self, config: ManagerConfig, *, rehearses: bool = False) -> None:
         self._config = config
         self._rehearses = rehearses

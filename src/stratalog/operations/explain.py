@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import chain
+from typing import assert_never
 
 from stratalog.clock import Clock, system_clock
 from stratalog.config import LogConfig
@@ -119,35 +120,52 @@ def _depending(found: Answer, then: Answer, when: str) -> Answer:
 def retention_answer(decision: Decision, marks: Marks, config: LogConfig, now: int) -> Answer:
     """Why a segment goes or stays by the limits of its topic."""
     if decision.rule is not None:
-        return Answer(rule=decision.rule.value, words=_goes(decision, marks, config), is_change=True)
+        words = _goes(decision, decision.rule, marks, config)
+        return Answer(rule=decision.rule.value, words=words, is_change=True)
     assert decision.kept is not None
     return Answer(rule=decision.kept.value, words=_stays(decision, decision.kept, marks, config, now))
 
 
-def _goes(decision: Decision, marks: Marks, config: LogConfig) -> str:
-    if decision.rule is Rule.LOG_START:
-        return f"it goes: it ends at {decision.end_offset}, and the log starts at {marks.log_start_offset}"
-    if decision.rule is Rule.SIZE:
-        return f"it goes: without it the log still has retention.bytes, which is {config.retention_bytes}"
-    return f"it goes: {_age(decision)}, and retention.ms is {_span(config.retention_ms)}"
+def _goes(decision: Decision, rule: Rule, marks: Marks, config: LogConfig) -> str:
+    match rule:
+        case Rule.LOG_START:
+            start = marks.log_start_offset
+            return f"it goes: it ends at {decision.end_offset}, and the log starts at {start}"
+        case Rule.SIZE:
+            return f"it goes: without it the log still has retention.bytes, which is {config.retention_bytes}"
+        case Rule.TIME:
+            return f"it goes: {_age(decision)}, and retention.ms is {_span(config.retention_ms)}"
+        case _:
+            assert_never(rule)
 
 
 def _stays(decision: Decision, kept: KeepReason, marks: Marks, config: LogConfig, now: int) -> str:
-    if kept is KeepReason.NOT_REPLICATED:
-        return f"it ends at {decision.end_offset}, above the high watermark, which is {marks.high_watermark}"
-    if kept is KeepReason.EMPTY:
-        return "it is the active segment and has no record"
-    if kept is KeepReason.POLICY:
-        policy = ",".join(sorted(config.cleanup_policy)) or "empty"
-        return f"cleanup.policy is {policy}: only what is below the log's start is deleted"
-    if kept is KeepReason.NO_LIMIT:
-        return "retention.ms and retention.bytes are -1: nothing is deleted by age or size"
-    if kept is KeepReason.SMALL:
-        return f"retention.ms is -1, and by size it {_growth(decision, config)}"
-    words = f"{_age(decision)}, and retention.ms is {_span(config.retention_ms)}"
-    if kept is KeepReason.FUTURE:
-        ahead = _span(decision.segment.largest_timestamp - now)
-        words = f"its largest timestamp is {ahead} in the future, and retention.ms counts from there"
+    match kept:
+        case KeepReason.NOT_REPLICATED:
+            mark = marks.high_watermark
+            return f"it ends at {decision.end_offset}, above the high watermark, which is {mark}"
+        case KeepReason.EMPTY:
+            return "it is the active segment and has no record"
+        case KeepReason.POLICY:
+            policy = ",".join(sorted(config.cleanup_policy)) or "empty"
+            return f"cleanup.policy is {policy}: only what is below the log's start is deleted"
+        case KeepReason.NO_LIMIT:
+            return "retention.ms and retention.bytes are -1: nothing is deleted by age or size"
+        case KeepReason.SMALL:
+            return f"retention.ms is -1, and by size it {_growth(decision, config)}"
+        case KeepReason.FUTURE:
+            ahead = _span(decision.segment.largest_timestamp - now)
+            words = f"its largest timestamp is {ahead} in the future, and retention.ms counts from there"
+        case KeepReason.BLOCKED | KeepReason.YOUNG:
+            words = f"{_age(decision)}, and retention.ms is {_span(config.retention_ms)}"
+        case _:
+            assert_never(kept)
+    return words + _until(decision, config)
+
+
+def _until(decision: Decision, config: LogConfig) -> str:
+    """Until when a segment stays that time holds."""
+    words = ""
     if decision.blocked_by is not None:
         words += f"; segments go from the oldest on, and segment {decision.blocked_by} stays longer"
     if decision.due_ms is not None:

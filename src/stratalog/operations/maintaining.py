@@ -54,8 +54,10 @@ from stratalog.operations.work_report import DirectoryWork, PartitionWork, WorkR
 class Work(Protocol):
     """What is done to logs: whether one has something to do, by looking; and the doing.
 
-    Both tell `on_read` how many bytes of records they have read.
+    Both tell `on_read` how many bytes of records they have read. `stage` names the doing in progress.
     """
+
+    stage: str
 
     def plan(self, partition: Partition, now: int, on_read: CountRead) -> PartitionWork: ...
 
@@ -111,7 +113,7 @@ class Maintenance:
             reading = ReadProgress(on_progress, sizes, stage="reading")
             planned = fixed._plan(opened, known, work, now, reading)
             if opened.session is not None:
-                progress = ReadProgress(on_progress, fixed._sizes_to_read(planned), stage="compacting")
+                progress = ReadProgress(on_progress, fixed._sizes_to_read(planned), stage=work.stage)
                 for each in opened.directories:
                     planned[each.path] = fixed._do_directory(
                         opened.session, each, planned[each.path], known, work, now, progress

@@ -272,14 +272,6 @@ class Rehearser:
 
 def _facts_after(segments: SegmentReaders, result: CleanResult) -> list[SegmentFacts]:
     """The segments that would be there after a pass that wrote nothing."""
-    cleaned = [
-        SegmentFacts(
-            each.base_offset,
-            each.size,
-            each.max_timestamp if each.max_timestamp >= 0 else each.modified_ms,
-            each.max_timestamp < 0,
-        )
-        for each in result.cleaned
-    ]
     gone = {base for group in result.groups for base in group}
-    return [*cleaned, *facts_of(each for each in segments if each.base_offset not in gone)]
+    kept = [each for each in segments if each.base_offset not in gone]
+    return [*facts_of(result.cleaned), *facts_of(kept)]

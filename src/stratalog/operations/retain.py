@@ -14,6 +14,8 @@ from stratalog.operations.work_report import PartitionWork
 class Retention:
     """Deletes what the limits of its topic do not keep. A compacted log loses what is below its start."""
 
+    stage = "deleting from"
+
     def plan(self, partition: Partition, now: int, on_read: CountRead) -> PartitionWork:  # noqa: ARG002
         gone = tuple(found for found in partition.decisions(now) if found.is_deleted)
         return PartitionWork(name=partition.name, deleted=gone)

@@ -72,6 +72,11 @@ class CleanedSegment(NamedTuple):
     max_timestamp: int
     modified_ms: int
 
+    @property
+    def largest_timestamp(self) -> int:
+        """As that of a segment: where there is none, the time at which the file was last changed."""
+        return self.max_timestamp if self.max_timestamp >= 0 else self.modified_ms
+
 
 @dataclass(slots=True, kw_only=True)
 class CleanerStats:
