@@ -272,7 +272,7 @@ def test_a_topic_id_is_written_once_and_never_changed(directory: Path) -> None:
     open_log(directory, topic_id="CVmmc5E3Svq-PtfZ062cfg").close()
     with pytest.raises(UsageError, match="cannot be"):
         open_log(directory, topic_id=UUID(int=5))
-    with pytest.raises(UsageError, match="no id"):
+    with pytest.raises(UsageError, match="not a topic id"):
         open_log(directory, topic_id="short")
     with open_log(directory) as log:
         assert log.topic_id == topic_id

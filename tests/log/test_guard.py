@@ -50,7 +50,7 @@ def test_an_interrupt_while_files_are_written_fails_the_log(guard: LogGuard) -> 
     with pytest.raises(KeyboardInterrupt), guard.changing(), guard.writing():
         raise KeyboardInterrupt
 
-    with pytest.raises(DiskError, match="interrupted while it was changed: KeyboardInterrupt"):
+    with pytest.raises(DiskError, match="a change to the log was interrupted: KeyboardInterrupt"):
         guard.check_usable()
 
 

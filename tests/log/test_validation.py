@@ -230,7 +230,7 @@ def test_what_cannot_stand_in_a_new_batch_is_refused(fields: dict[str, int], rea
 def test_a_leader_takes_one_batch_at_a_time(codec: Codec, target: str) -> None:
     data = build_batch(records(NOW), BatchOptions(codec=codec))
 
-    with pytest.raises(InvalidRecordError, match="one at a time"):
+    with pytest.raises(InvalidRecordError, match="batch at a time"):
         take(data * 2, replace(ANY_TIME, compression_type=target))
 
 

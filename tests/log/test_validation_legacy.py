@@ -156,7 +156,7 @@ def test_a_set_of_several_magics_is_refused(data: bytes) -> None:
 
 
 def test_two_compressed_sets_are_refused() -> None:
-    with pytest.raises(InvalidRecordError, match="one at a time"):
+    with pytest.raises(InvalidRecordError, match="batch at a time"):
         take(wrapper(message(0, NOW)) * 2)
 
 

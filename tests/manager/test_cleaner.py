@@ -407,7 +407,10 @@ def test_an_error_that_is_not_ours_costs_one_log_and_not_the_thread(
         assert metrics["DeadThreadCount"] == 0
         assert metrics["uncleanable-partitions-count"] == 1
         assert metrics["uncleanable-bytes"] == dirtier.size
-        assert f"a-0 cannot be cleaned, and is tried again in an hour: {type(fault).__name__}" in caplog.text
+        assert (
+            f"a-0 could not be cleaned, and the next attempt is in an hour: {type(fault).__name__}"
+            in caplog.text
+        )
         assert manager.cleaner.manager.state(A) is None
 
         monkeypatch.setattr(LogCleaner, "_check", check)

@@ -181,7 +181,7 @@ def test_a_log_goes_where_it_is_wanted(tmp_path: Path) -> None:
 def test_a_directory_that_is_not_the_manager_s_is_refused(tmp_path: Path) -> None:
     with (
         Node(tmp_path / "a").running() as manager,
-        pytest.raises(UsageError, match="none of this manager's directories"),
+        pytest.raises(UsageError, match="not a directory of this log manager"),
     ):
         manager.get_or_create_log(ORDERS, is_new=True, directory=tmp_path / "b")
 
@@ -462,7 +462,7 @@ def test_a_manager_is_used_between_start_and_end(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="not started"):
         manager.get_or_create_log(ORDERS, is_new=True)
     manager.startup()
-    with pytest.raises(UsageError, match="started already"):
+    with pytest.raises(UsageError, match="already started"):
         manager.startup()
     manager.shutdown()
     with pytest.raises(UsageError, match="shut down"):

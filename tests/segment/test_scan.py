@@ -203,7 +203,7 @@ def test_offsets_that_go_back_end_the_scan_only_where_an_entry_is_due(tmp_path: 
     assert scan_of(tmp_path, *batches, interval=4096).next_offset == 5
     found = scan_of(tmp_path, *batches, interval=0)
     assert (found.stop, found.next_offset) == (ScanStop.INVALID_OFFSET, 6)
-    assert found.reason == "offset 3 comes behind offset 5."
+    assert found.reason == "offset 3 follows offset 5."
 
 
 def test_batches_larger_than_a_chunk_are_scanned(tmp_path: Path) -> None:

@@ -141,8 +141,8 @@ def test_an_entry_of_zeros_is_told_from_padding(tmp_path: Path, content: str, co
         ("ffffffffffffff0900000001", "timestamps do not ascend"),
         ("000000000000000500000002" + "000000000000000900000001", "offsets descend"),
         ("0000000000000005ffffffff", "offsets descend"),
-        ("00000000000000050000000b", "about offset 56; the log ends with 55"),
-        ("0000000000000005000000", "no multiple of 12"),
+        ("00000000000000050000000b", "for offset 56; the log ends with 55"),
+        ("0000000000000005000000", "not a multiple of 12"),
     ],
 )
 def test_damage_is_found(tmp_path: Path, content: str, complaint: str) -> None:

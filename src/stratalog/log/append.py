@@ -176,7 +176,7 @@ def _check_tail(array: Bytes, position: int, stop: WalkStop) -> None:
 
 def _explain(array: Bytes, position: int, stop: WalkStop) -> str:
     if array.size - position <= MAGIC_AT:  # not even a magic is there to speak of
-        return "a length stands here that no batch has."
+        return "the length found here is not possible for a batch."
     return explain_stop(array, position, array.size, stop)
 
 

@@ -77,10 +77,10 @@ def parse_checkpoint(data: bytes, parse: ParseFields[Entry], path: Path) -> list
         return []
     count = parse_number(lines[1], 0, INT32_MAX)
     if count is None:
-        raise CorruptCheckpointError(path, 2, f"{quoted(lines[1])} is no number of entries.")
+        raise CorruptCheckpointError(path, 2, f"{quoted(lines[1])} is not a number of entries.")
     entries = [_parse_line(path, number, line, parse) for number, line in enumerate(lines[2:], 3)]
     if len(entries) != count:
-        raise CorruptCheckpointError(path, 2, f"{count} entries are announced, {len(entries)} are there.")
+        raise CorruptCheckpointError(path, 2, f"the file announces {count} entries, but has {len(entries)}.")
     return entries
 
 
@@ -93,7 +93,7 @@ def _parse_line(path: Path, number: int, line: str, parse: ParseFields[Entry]) -
     except ValueError as error:
         raise CheckpointNumberError(path, number, f"{quoted(line)}: {error}") from error
     if entry is None:
-        raise CorruptCheckpointError(path, number, f"{quoted(line)} has not the fields it should have.")
+        raise CorruptCheckpointError(path, number, f"{quoted(line)} does not have the expected fields.")
     return entry
 
 
@@ -117,7 +117,7 @@ def int64_field(text: str) -> int:
 def _number_field(text: str, lowest: int, highest: int) -> int:
     number = parse_number(text, lowest, highest)
     if number is None:
-        raise ValueError(f"{quoted(text)} is no number from {lowest} to {highest}.")
+        raise ValueError(f"{quoted(text)} is not a number from {lowest} to {highest}.")
     return number
 
 

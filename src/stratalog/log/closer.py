@@ -85,6 +85,8 @@ class Closer:
                 segment.sync_log()
             folder.disk.sync_directory(folder.path)
         except DiskError as error:
-            logger.warning("%s is closed, and the device may not have all of it: %s", folder.path, error)
+            logger.warning(
+                "%s is closed, but some of its data may not be on the device: %s", folder.path, error
+            )
         else:
             self._has_saved = True

@@ -79,7 +79,7 @@ class LogGuard:
 
     def fail_over(self, error: BaseException) -> None:
         """Fail the log because of an error that is not a DiskError."""
-        reason = f"it was interrupted while it was changed: {type(error).__name__}"
+        reason = f"a change to the log was interrupted: {type(error).__name__}"
         self.failure = DiskError(self._folder.path, reason)
 
     def check_usable(self) -> None:

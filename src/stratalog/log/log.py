@@ -343,7 +343,8 @@ class Log:
         """Delete the records below an offset, -1 being the high watermark; returns where the log starts."""
         if self.config.compact and not self.config.delete:
             raise PolicyViolationError(
-                f"{self.topic_partition}: cleanup.policy is compact without delete; records go by key."
+                f"{self.topic_partition}: cleanup.policy is compact without delete; only compaction removes "
+                "its records."
             )
         before_offset = to_offset(before_offset)
         if before_offset < -1:

@@ -63,8 +63,8 @@ class EndReason(Enum):
     END_OF_FILE = "the file ends there"
     ZEROS = "only zeros follow, as in a preallocated file"
     TORN = "the next batch is cut off"
-    NO_BATCH = "what follows is not a batch"
-    WRONG_CHECKSUM = "the checksum of what follows does not hold"
+    NO_BATCH = "the bytes that follow are not a batch"
+    WRONG_CHECKSUM = "the checksum of the next batch is wrong"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +153,7 @@ def valid_end(disk: DiskReader, active: SegmentReader | None, end: OffsetMetadat
     if position == active.size:
         return LogEnd(offset=end.offset, position=position, path=active.log_path)
     logger.warning(
-        "%s is read up to byte %d: the checksum of what follows does not hold, as after a crash",
+        "%s is read up to byte %d: the checksum of the next batch is wrong, as after a crash",
         active.log_path,
         position,
     )
@@ -236,7 +236,7 @@ def _walk_to_end(segment: SegmentReader, start: int) -> tuple[int, int] | None:
             # A damaged offset may be the largest there is, behind which there is none.
             found = min(int(last["last_offset"]) + 1, INT64_MAX), position
     except CorruptRecordError as error:
-        logger.info("%s is read up to what is no batch: %s", segment.log_path, error)
+        logger.info("%s is read up to the first bytes that are not a batch: %s", segment.log_path, error)
     return found
 
 

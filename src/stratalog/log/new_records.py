@@ -69,7 +69,9 @@ def _headers(headers: Any) -> tuple[Header, ...]:
                     raise UsageError(f"the header's name {name!r} cannot be written in UTF-8.")
                 pairs.append((name, _content("header", content)))
             case _:
-                raise UsageError(f"the header {header!r} is no pair of a name, as text, and bytes or None.")
+                raise UsageError(
+                    f"the header {header!r} is not a pair of a name (text) and a value (bytes or None)."
+                )
     return tuple(pairs)
 
 
@@ -97,13 +99,15 @@ def to_milliseconds(time: datetime | int) -> int:
 def _timestamp(time: datetime | int) -> int:
     if isinstance(time, datetime):
         if time.tzinfo is None:
-            raise UsageError(f"{time} has no time zone: which moment it is depends on where it is read.")
+            raise UsageError(f"{time} has no time zone, so the moment that it means depends on the machine.")
         # In whole numbers: as a float of seconds one time in seventy comes out a millisecond early.
         return (time - _EPOCH) // timedelta(milliseconds=1)
     try:
         return operator.index(time)
     except TypeError as error:
-        raise UsageError(f"the time {time!r} is no datetime, nor whole milliseconds since 1970.") from error
+        raise UsageError(
+            f"the time {time!r} is neither a datetime nor whole milliseconds since 1970."
+        ) from error
 
 
 def check_whole(data: bytes) -> None:

@@ -40,7 +40,7 @@ def topic_id_to_text(topic_id: uuid.UUID) -> str:
 def topic_id_from_text(text: str) -> uuid.UUID:
     """The id that Kafka reads in this text; ValueError if it reads none."""
     if not _ID.fullmatch(text):
-        raise ValueError(f"{quoted(text)} is no id: 22 letters, digits, '-' and '_'")
+        raise ValueError(f"{quoted(text)} is not a topic id: 22 letters, digits, '-' and '_'")
     data = base64.urlsafe_b64decode(text[:_ID_LENGTH] + "==")
     return uuid.UUID(bytes=data)
 
@@ -58,14 +58,14 @@ def parse_partition_metadata(data: bytes, path: Path) -> uuid.UUID:
         raise CorruptCheckpointError(path, 0, "it is not UTF-8.") from error
     version = parse_number(_field(path, lines, 0, "version"), -INT32_MAX - 1, INT32_MAX)
     if version is None or version < VERSION:
-        raise CorruptCheckpointError(path, 1, f"{quoted(lines[0])} says no version that there is.")
+        raise CorruptCheckpointError(path, 1, f"{quoted(lines[0])} does not name a known version.")
     text = _field(path, lines, 1, "topic_id")
     try:
         topic_id = topic_id_from_text(text)
     except ValueError as error:
         raise CorruptCheckpointError(path, 2, f"{error}.") from error
     if topic_id == ZERO_ID:
-        raise CorruptCheckpointError(path, 2, "an id of zeros is no topic's.")
+        raise CorruptCheckpointError(path, 2, "an id of zeros is not a topic id.")
     return topic_id
 
 
@@ -100,7 +100,7 @@ class PartitionMetadataFile:
     def record(self, topic_id: uuid.UUID) -> None:
         """Remember the id for the next `flush`; UsageError if another one was recorded before."""
         if topic_id == ZERO_ID:
-            raise UsageError(f"{self.path}: an id of zeros is no topic's.")
+            raise UsageError(f"{self.path}: an id of zeros is not a topic id.")
         with self._lock:
             if self._recorded is not None and self._recorded != topic_id:
                 raise UsageError(

@@ -106,8 +106,8 @@ def check_passed_over(segments: SegmentReaders, offset: int, stop_base: int) -> 
         # A truncation and an append meanwhile may give half of this and half of that, but hardly twice.
         if broken_at is not None and _broken_at(segment, offset) == broken_at:
             raise CorruptRecordError(
-                f"the segment goes on for {segment.size - broken_at} bytes, which are no whole batch. Its "
-                f"records from here on cannot be read.",
+                f"the last {segment.size - broken_at} bytes of the segment do not begin with a whole batch. "
+                "Its records from here on cannot be read.",
                 position=broken_at,
                 path=segment.log_path,
             )

@@ -53,7 +53,7 @@ def rebuild(
     InvalidBatchError if they cannot stand in a new batch, though they may in one that is kept as it came.
     """
     if not len(rows):
-        raise InvalidBatchError("a batch without records cannot be written anew.")
+        raise InvalidBatchError("a batch without records cannot be rewritten.")
     timestamps = np.ascontiguousarray(rows["timestamp"])
     if timestamps.min() < NO_TIMESTAMP:
         raise InvalidBatchError(f"timestamp {timestamps.min()} is negative; -1 means none.")

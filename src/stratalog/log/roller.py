@@ -63,7 +63,7 @@ class Roller:
             if base_offset == previous.base_offset:
                 # An empty one whose indexes count as full can only be cured by making it anew.
                 if not previous.suffix:
-                    self._folder.delete([previous], "it is empty and rolled again", with_snapshots=False)
+                    self._folder.delete([previous], "it is empty and is rolled again", with_snapshots=False)
             else:
                 previous.on_become_inactive()
             if self._marks.follows_end:

@@ -58,7 +58,8 @@ def find_offset(
         newest = max(segments, key=lambda segment: segment.max_timestamp)  # the first of equals
         return newest.find_max_timestamp()
     raise UsageError(
-        f"timestamp {timestamp}: below 0 only {[int(s) for s in SpecialTimestamp]} mean something."
+        f"timestamp {timestamp}: the only values below 0 with a meaning are "
+        f"{[int(s) for s in SpecialTimestamp]}."
     )
 
 

@@ -86,11 +86,11 @@ def validate_and_assign_offsets(
     if is_plain and target is _PLAIN and len(batches) == 1 and info.first_offset >= 0:
         return _check_plain(info, rules, next_offset, leader_epoch, origin)  # v2, and so nearly all there is
     if not len(batches):
-        raise InvalidRecordError("there is no batch in what is to be appended.")
+        raise InvalidRecordError("the bytes to append hold no batch.")
     first = BatchRow._make(batches.item(0))
     if len(batches) > 1 and (first.magic == 2 or not is_plain):
         raise InvalidRecordError(
-            f"{len(batches)} batches in one append; of v2 or compressed batches a leader takes one at a time."
+            f"{len(batches)} batches in one append; a leader accepts one v2 or compressed batch at a time."
         )
     if first.magic < 2:
         rows, data = _check_legacy(info, rules)
@@ -283,7 +283,7 @@ def _refused(
 
 def _reason(problem: int, timestamp: int, rules: kernels.RecordRules) -> str:
     if problem == kernels.NO_KEY:
-        return "a compacted topic takes no record without a key."
+        return "a compacted topic does not accept a record without a key."
     if problem == kernels.OUT_OF_RANGE:
         earliest, latest = rules.now - rules.before_max, rules.now + rules.after_max
         return f"its timestamp {timestamp} is not within [{earliest}, {latest}]."

@@ -123,7 +123,7 @@ class LogCleaner:
         except (CleaningAborted, LogClosedError):
             logger.info("the cleaning of %s was stopped", log.topic_partition)
         except LogChangedError as error:
-            logger.info("the cleaning of %s was in vain: %s", log.topic_partition, error)
+            logger.info("the cleaning of %s was discarded: %s", log.topic_partition, error)
             end_offset = None  # whoever cut the log has written down how much of it is still clean
         except Exception as error:
             # Whatever it is, a lack of memory or a mistake of ours: this is where a thread of the cleaner

@@ -171,7 +171,7 @@ class LogCleanerManager:
     def _give_up(self, log: Log, error: Exception) -> None:
         is_ours = isinstance(error, StratalogError)
         logger.error(
-            "%s cannot be cleaned, and is tried again in an hour: %s",
+            "%s could not be cleaned, and the next attempt is in an hour: %s",
             log.topic_partition,
             error if is_ours else f"{type(error).__name__}: {error}",
             exc_info=None if is_ours else error,

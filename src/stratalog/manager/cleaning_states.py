@@ -50,7 +50,9 @@ class CleaningStates:
         if state is State.IN_PROGRESS:
             self._states[topic_partition] = (State.ABORTED, 0)
         elif state is State.ABORTED:
-            raise UsageError(f"{topic_partition} is {state.value}: it cannot be paused before that is done.")
+            raise UsageError(
+                f"{topic_partition} is {state.value}: it cannot be paused before that has finished."
+            )
         else:
             self._states[topic_partition] = (State.PAUSED, count + 1)
 

@@ -113,7 +113,7 @@ class Copies:
 
 
 def no_copy(topic_partition: TopicPartition) -> UsageError:
-    return UsageError(f"{topic_partition} has no copy that is complete and could take its place.")
+    return UsageError(f"{topic_partition} has no complete copy that could replace it.")
 
 
 def _check_same(source: Log, copy: Log) -> None:
@@ -121,6 +121,6 @@ def _check_same(source: Log, copy: Log) -> None:
     offset = agreement(source, copy)
     if offset < copy.log_end_offset:
         raise UsageError(
-            f"{copy.directory} differs from {source.directory} from offset {offset} on: it was begun before "
-            f"the last start, and the log has changed since. Truncate it there and fill it again."
+            f"{copy.directory} differs from {source.directory} from offset {offset} on: the copy was begun "
+            "before the last start, and the log has changed since. Truncate it there and fill it again."
         )

@@ -144,7 +144,7 @@ class LogManager:
         with self._lock:
             if self._is_open:
                 self._check_opener()
-                raise UsageError("this log manager is started already.")
+                raise UsageError("this log manager was already started.")
             if self._was_shut_down:
                 raise UsageError("this log manager was shut down; make another one to open the logs again.")
             self._opener = Opener()
@@ -392,7 +392,7 @@ class LogManager:
         self._check_opener()
         source = self.get_log(topic_partition)
         if source is None:
-            raise UsageError(f"{topic_partition} is not here.")
+            raise UsageError(f"this log manager has no log of {topic_partition}.")
         topic_id = topic_id_of(self._opening.disk, source.directory)
         with self._lock:
             other = self.get_log(topic_partition, is_future=True)
@@ -464,7 +464,7 @@ class LogManager:
 
     def _check_open(self) -> None:
         if not self._is_open:
-            raise UsageError("this log manager is not started, or shut down.")
+            raise UsageError("this log manager was not started yet, or was shut down.")
         self._check_opener()
 
     def _check_opener(self) -> None:

@@ -35,7 +35,7 @@ class Placement:
         """The directory with this path; UsageError if it is none of ours, DiskError if it is offline."""
         directory = self._directories.get(absolute_path(path))
         if directory is None:
-            raise UsageError(f"{path} is none of this manager's directories.")
+            raise UsageError(f"{path} is not a directory of this log manager.")
         directory.check()
         return directory
 
@@ -46,12 +46,14 @@ class Placement:
         preferred = self._preferred.get(topic_partition) if directory is None else directory
         if preferred is None:
             if is_future:
-                raise UsageError(f"{topic_partition}: where its copy goes is not known: name a directory.")
+                raise UsageError(f"{topic_partition}: the directory of its copy is not known; name one.")
             return candidates([*self._directories.values()], self._logs.counts(), self._cordoned)
         home = self.directory(preferred)
         current = self._logs.current.get(topic_partition)
         if is_future and (current is None or home_of(current) == home.path):
-            raise UsageError(f"{topic_partition}: a copy is made of a log in another directory.")
+            raise UsageError(
+                f"{topic_partition}: a copy needs a log in another directory, of which it is made."
+            )
         return [home]
 
 

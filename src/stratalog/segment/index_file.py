@@ -221,7 +221,7 @@ class IndexFile:
         size = self._disk.size(self.path)
         if size % self.entry_size:
             raise CorruptIndexError(
-                self.path, f"{size} bytes are no multiple of {self.entry_size}, the size of an entry."
+                self.path, f"{size} bytes are not a multiple of {self.entry_size}, the size of an entry."
             )
         position = self._count * self.entry_size
         while position < size:
@@ -230,7 +230,7 @@ class IndexFile:
                 break
             if padding.count(0) != len(padding):
                 raise CorruptIndexError(
-                    self.path, f"an entry stands behind the zeros that follow entry {self._count}."
+                    self.path, f"there is an entry after the zeros that follow entry {self._count}."
                 )
             position += len(padding)
 
@@ -326,7 +326,7 @@ class IndexFile:
                 self._exists = True
                 if status.size > LARGEST_INDEX:
                     raise CorruptIndexError(
-                        self.path, f"{status.size} bytes are more than the index of any segment has."
+                        self.path, f"{status.size} bytes are more than an index can have."
                     )
                 self._length = status.size
                 count = self._count_entries()

@@ -33,9 +33,9 @@ def _check_offset_index(segment: SegmentReader) -> None:
             segment.find_batch(last.position, kernel.OFFSET_AT_LEAST, INT64_MIN) if last.position else None
         )
     except CorruptRecordError as error:
-        raise CorruptIndexError(index.path, f"its last entry points at no batch: {error}") from error
+        raise CorruptIndexError(index.path, f"its last entry does not point at a batch: {error}") from error
     if last.position and (batch is None or not batch.base_offset <= last.offset):
         found = "none" if batch is None else f"one that starts with {batch.base_offset}"
         raise CorruptIndexError(
-            index.path, f"its last entry is about offset {last.offset}; the batch there is {found}."
+            index.path, f"its last entry is for offset {last.offset}; the batch there is {found}."
         )

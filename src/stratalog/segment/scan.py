@@ -46,11 +46,11 @@ class ScanStop(Enum):
     TORN_TAIL = "the last batch is cut off"
     BAD_LENGTH = "a length that no batch can have"
     BAD_MAGIC = "a magic that Kafka has never written"
-    WRONG_CRC = "a checksum that does not hold"
-    INVALID_MARKER = "a control batch that is no transaction marker"
+    WRONG_CRC = "a wrong checksum"
+    INVALID_MARKER = "a control batch that is not a transaction marker"
     OFFSET_OVERFLOW = "an offset too far from the segment's base: the segment must be split"
     INVALID_OFFSET = "offsets that go backwards where an index entry is due"
-    STALE_TAIL = "offsets that go backwards behind the last index entry, up to the end"
+    STALE_TAIL = "offsets that go backwards after the last index entry, up to the end"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,7 +211,7 @@ class _Scan:
                 reason = f"offset {offset} is not within 2^31 - 1 of the segment's base, {self._base_offset}."
                 return self._ends(ScanStop.OFFSET_OVERFLOW, reason)
             last_offset = self._base_offset + int(self._progress[0]["last_offset"])
-            return self._ends(ScanStop.INVALID_OFFSET, f"offset {offset} comes behind offset {last_offset}.")
+            return self._ends(ScanStop.INVALID_OFFSET, f"offset {offset} follows offset {last_offset}.")
         stop = WalkStop(outcome)
         return self._ends(_STOPS[stop], explain_stop(data, at, left, stop))
 

@@ -189,7 +189,7 @@ class LogSegment:
         set_size = len(view)
         if position + set_size > MAX_SIZE:
             raise InvalidBatchError(
-                f"{set_size} bytes behind byte {position} make a segment larger than 2^31 - 1 bytes."
+                f"{set_size} bytes after byte {position} make a segment larger than 2^31 - 1 bytes."
             )
         indexer = self._indexer
         if indexer is None:

@@ -111,8 +111,8 @@ class TimeIndex(IndexFile):
         if self.base_offset + int(offsets[-1]) > last_offset:
             raise CorruptIndexError(
                 self.path,
-                f"its last entry is about offset {self.base_offset + int(offsets[-1])}; "
-                f"the log ends with {last_offset}.",
+                f"its last entry is for offset {self.base_offset + int(offsets[-1])}; the log ends with "
+                f"{last_offset}.",
             )
 
     def _count_entries(self) -> int:

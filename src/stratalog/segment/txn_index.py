@@ -157,12 +157,14 @@ class TransactionIndex(IndexFile):
             raise CorruptIndexError(self.path, f"version {int(version.max()) >> 8} of an entry is unknown.")
         if (last < self.base_offset).any():
             raise CorruptIndexError(
-                self.path, f"a marker at offset {int(last.min())} is below the segment's {self.base_offset}."
+                self.path,
+                f"a marker at offset {int(last.min())} is below the segment's base offset "
+                f"{self.base_offset}.",
             )
         if (np.diff(last) <= 0).any():
             raise CorruptIndexError(self.path, "its markers do not ascend.")
         if (first > last).any():
-            raise CorruptIndexError(self.path, "a transaction begins behind its marker.")
+            raise CorruptIndexError(self.path, "a transaction begins after its marker.")
 
     def _count_entries(self) -> int:
         return self._length // self.entry_size

@@ -321,8 +321,8 @@ BEFORE = batches([FIRST, GONE, LAST], [SECOND])
 @pytest.mark.parametrize(
     ("after", "words"),
     [
-        (BEFORE, "other records"),
-        (batches([FIRST, LAST._replace(value=b"2")], [SECOND]), "other records"),
+        (BEFORE, "different records"),
+        (batches([FIRST, LAST._replace(value=b"2")], [SECOND]), "different records"),
         (batches([FIRST, LAST], [SECOND._replace(value=b"2")]), "has changed"),
         (batches([FIRST, LAST]), "has changed"),
         (batches([FIRST, LAST], [SECOND]) + b"\0" * 9, "end at byte"),

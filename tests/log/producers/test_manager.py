@@ -294,7 +294,7 @@ def test_no_guard_verifies_nothing() -> None:
 def test_a_later_batch_waits_for_the_lowest_one_under_verification(producers: Producers) -> None:
     producers.state.start_verification(1, sequence=0, epoch=0, supports_epoch_bump=False)
 
-    with pytest.raises(OutOfOrderSequenceError, match="0 waits to be written first"):
+    with pytest.raises(OutOfOrderSequenceError, match="sequence 0 has to be written first"):
         producers.append(1, 4, 0, transactional=True)
     assert producers.append(1, 0, 0, transactional=True).last_sequence == 0
 
@@ -302,7 +302,7 @@ def test_a_later_batch_waits_for_the_lowest_one_under_verification(producers: Pr
 def test_an_unknown_producer_of_transactions_v2_starts_at_zero(producers: Producers) -> None:
     producers.state.start_verification(1, sequence=5, epoch=0, supports_epoch_bump=True)
 
-    with pytest.raises(OutOfOrderSequenceError, match="nothing is known of it"):
+    with pytest.raises(OutOfOrderSequenceError, match="this producer is unknown here"):
         producers.append(1, 5, 0, transactional=True)
     producers.state.start_verification(2, sequence=5, epoch=0, supports_epoch_bump=False)
     assert producers.append(2, 5, 0, transactional=True).last_sequence == 5

@@ -35,7 +35,7 @@ def quarantine(disk: Disk) -> Quarantine:
 
 def keep(disk: Disk, position: int = 1000, size: int = 4000) -> ManifestEntry:
     return quarantine(disk).keep_range(
-        LOG, partition="t-0", file=NAME, position=position, size=size, reason="a checksum that does not hold"
+        LOG, partition="t-0", file=NAME, position=position, size=size, reason="a wrong checksum"
     )
 
 
@@ -68,7 +68,7 @@ def test_a_range_is_a_file_at_the_root_and_a_line_of_the_manifest() -> None:
             "file": NAME,
             "position": 1000,
             "size": 4000,
-            "reason": "a checksum that does not hold",
+            "reason": "a wrong checksum",
             "is_whole": False,
             "parts": [{"file": name, "at": 0, "size": 4000}],
             "sha256": hashlib.sha256(BYTES[1000:]).hexdigest(),

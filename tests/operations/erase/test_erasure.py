@@ -58,7 +58,7 @@ def test_a_copy_that_a_broker_would_take_for_another_log_is_refused(
 
     assert run(planted, "--key", "0") == 3
 
-    assert f"'t-0/{name}': it would be taken for {5:020d}.log" in capsys.readouterr().err
+    assert f"'t-0/{name}': it would be mistaken for {5:020d}.log" in capsys.readouterr().err
     assert planted.contents() == before
 
 

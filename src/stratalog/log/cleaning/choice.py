@@ -75,7 +75,7 @@ class Eligibility(Enum):
     DIRTY = "the dirty part is above min.cleanable.dirty.ratio"
     OVERDUE = "a dirty record is older than max.compaction.lag.ms"
     CLEAN_ENOUGH = "the dirty part is not above min.cleanable.dirty.ratio"
-    NOTHING_DIRTY = "nothing that may be cleaned is dirty"
+    NOTHING_DIRTY = "the part that may be cleaned has no dirty records"
 
 
 class CleanableOffsets(NamedTuple):

@@ -96,14 +96,15 @@ class PartitionFiles:
                 continue
             if entry.is_symlink:
                 raise DiskError(
-                    self._path(entry.name), "it is a symbolic link: what it leads to would keep the records."
+                    self._path(entry.name),
+                    "it is a symbolic link: the file that it points to would keep the records.",
                 )
             if entry.name != file.name:
                 # A broker reads the offset alone, and opens the file that has its usual name.
                 raise InvalidNameError(
                     self._name(entry.name),
-                    f"it would be taken for {file.name}, and nobody would look into it. Move it away, or "
-                    "delete it: it may hold these records too.",
+                    f"it would be mistaken for {file.name}, and its records would not be searched. Move it "
+                    "away, or delete it: it may hold these records too.",
                 )
             logs.append(file)
         return logs

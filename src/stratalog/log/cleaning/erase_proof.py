@@ -56,7 +56,7 @@ def prove(before: BatchFile, after: BatchFile, selection: Selection, changed: ND
     pairs = zip_longest(_changed(before, changed, old), _changed(after, changed, new))
     for old_bytes, new_bytes in pairs:
         if old_bytes is None or new_bytes is None:
-            raise EraseProofError(after.log_path, "it has another number of batches.")
+            raise EraseProofError(after.log_path, "it has a different number of batches than before.")
         _compare(old_bytes, new_bytes, selection, removed, after.log_path)
     if old.digest() != new.digest():
         raise EraseProofError(after.log_path, "a batch that should lose no record has changed.")
@@ -105,9 +105,13 @@ def _compare(old: bytes, new: bytes, selection: Selection, removed: Removed, pat
     expected = [record for record in there if not selection.has(record)]
     offset = before.facts.last_offset
     if list(after) != expected:
-        raise EraseProofError(path, f"the batch that ends at offset {offset} has other records than it had.")
+        raise EraseProofError(
+            path, f"the batch that ends at offset {offset} has different records than before."
+        )
     if before.is_control or not gone or not _is_same_batch(before, after, is_empty=not expected):
-        raise EraseProofError(path, f"the batch that ends at offset {offset} has another header.")
+        raise EraseProofError(
+            path, f"the batch that ends at offset {offset} has a different header than before."
+        )
     removed.add(gone)
 
 

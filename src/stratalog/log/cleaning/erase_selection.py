@@ -38,7 +38,9 @@ class Selection:
         merged: list[ErasedRange] = []
         for first, last in sorted(ranges):
             if not 0 <= first <= last <= INT64_MAX:
-                raise UsageError(f"{first}-{last} are no offsets: write the first and the last, as in 5-7.")
+                raise UsageError(
+                    f"{first}-{last} is not a range of offsets: write the first and the last, as in 5-7."
+                )
             if merged and first <= merged[-1][1] + 1:
                 merged[-1] = (merged[-1][0], max(last, merged[-1][1]))
             else:

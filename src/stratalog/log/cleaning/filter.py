@@ -196,7 +196,8 @@ def _table_of(last_records: Mapping[int, LastRecord]) -> BatchTable:
 def _no_empty_message(row: np.void) -> InvalidRecordError:
     return InvalidRecordError(
         f"the message of format {row['magic']} at offset {row['last_offset']} is the last that may be "
-        "cleaned. None of its records stays, and there is no empty batch in that format to keep its "
-        "offset. Kafka's cleaner stops here too; a record written behind it lets the next one pass.",
+        "cleaned. None of its records stays, and there is no empty batch in that format to keep its offset. "
+        "Kafka's cleaner stops here too; the next cleaning can pass once another record is appended after "
+        "this one.",
         position=int(row["position"]),
     )

@@ -75,7 +75,7 @@ def _sets(segment: SegmentReader) -> Iterator[tuple[Bytes, BatchTable]]:
         position = _end_of(part)
     if position < segment.size:
         raise CorruptRecordError(
-            "from here on there is no whole batch, so that the segment cannot be split.",
+            "there is no whole batch from here on, so the segment cannot be split.",
             position=position,
             path=segment.log_path,
         )

@@ -141,9 +141,11 @@ class ProducerAppendInfo:
         verification = self._verification
         if verification is not None:
             if verification.supports_epoch_bump and sequence != 0 and self._current.is_empty:
-                raise self._out_of_order(sequence, offset, "nothing is known of it, so it has to start at 0")
+                raise self._out_of_order(
+                    sequence, offset, "this producer is unknown here, so it has to start at 0"
+                )
             if sequence > verification.lowest_sequence:
-                expected = f"{verification.lowest_sequence} waits to be written first"
+                expected = f"sequence {verification.lowest_sequence} has to be written first"
                 raise self._out_of_order(sequence, offset, expected)
         updated = self.updated
         if producer_epoch != updated.producer_epoch:
@@ -167,7 +169,7 @@ class ProducerAppendInfo:
             f"but epoch {self.updated.producer_epoch} was seen already."
         )
         if self._origin is AppendOrigin.REPLICATION:
-            logger.warning("%s Its leader took it, so it is taken here.", reason)
+            logger.warning("%s The leader accepted it, so this replica accepts it too.", reason)
             return
         raise InvalidProducerEpochError(
             reason,
@@ -183,7 +185,7 @@ class ProducerAppendInfo:
             f"{marker.coordinator_epoch}, but epoch {current} was seen already."
         )
         if self._origin is AppendOrigin.REPLICATION:
-            logger.info("%s Its leader took it, so it is taken here.", reason)
+            logger.info("%s The leader accepted it, so this replica accepts it too.", reason)
             return
         raise TransactionCoordinatorFencedError(
             reason,

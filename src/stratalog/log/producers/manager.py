@@ -265,7 +265,7 @@ class ProducerStateManager:
             try:
                 entries = self.snapshots.read(offset)
             except CorruptSnapshotError as error:
-                logger.warning("%s It is deleted, and the one before it is used.", error)
+                logger.warning("%s It is deleted, and the snapshot before it is used.", error)
                 self.snapshots.delete(offset)
                 continue
             for entry in entries:

@@ -67,10 +67,12 @@ def parse_snapshot(data: bytes) -> list[ProducerStateEntry]:
     version, crc, count = _HEADER.unpack_from(data)
     if count < 0 or count > (len(data) - HEADER_SIZE) // ENTRY_SIZE:
         raise CorruptSnapshotError(
-            f"it counts {count} producers, and has room for {(len(data) - HEADER_SIZE) // ENTRY_SIZE}."
+            f"it announces {count} producers, but has room for {(len(data) - HEADER_SIZE) // ENTRY_SIZE}."
         )
     if version != SNAPSHOT_VERSION:
-        raise CorruptSnapshotError(f"its version is {version}; Kafka has written {SNAPSHOT_VERSION} only.")
+        raise CorruptSnapshotError(
+            f"its version is {version}; Kafka has only ever written version {SNAPSHOT_VERSION}."
+        )
     computed = _crc(data[CRC_COVERS_FROM:])
     if computed != crc:
         raise CorruptSnapshotError(f"its CRC-32C is {computed:#010x}, its header says {crc:#010x}.")

@@ -36,7 +36,7 @@ def snapshot_offsets(disk: DiskReader, directory: str | os.PathLike[str]) -> lis
 def read_snapshot(disk: DiskReader, path: str, size: int) -> bytes:
     """The bytes of a snapshot, which has `size`; a CorruptSnapshotError if those are more than one has."""
     if size > LARGEST_SNAPSHOT:
-        raise CorruptSnapshotError(f"it has {size} bytes, and no snapshot has more than {LARGEST_SNAPSHOT}.")
+        raise CorruptSnapshotError(f"it has {size} bytes; a snapshot has at most {LARGEST_SNAPSHOT}.")
     return disk.read_at(path, size, 0)
 
 

@@ -48,11 +48,11 @@ class FindingKind(Enum):
     PADDED_INDEX = "an index that was not cut to its entries"
     MISSING_INDEX = "a segment without its offset or time index"
     CORRUPT_INDEX = "an index that disagrees with its log"
-    MISSING_SNAPSHOT = "a producer snapshot that a clean stop leaves is not there"
-    CORRUPT_SNAPSHOT = "a producer snapshot that cannot be believed"
+    MISSING_SNAPSHOT = "a missing producer snapshot, which a clean shutdown writes"
+    CORRUPT_SNAPSHOT = "a producer snapshot that cannot be trusted"
     STRAY_SNAPSHOT = "a producer snapshot that belongs to no segment"
     ORPHAN_INDEX = "an index without its log"
-    LEFTOVER = "a temporary file of something that was cut short"
+    LEFTOVER = "a temporary file of an operation that was interrupted"
     UNFINISHED_SWAP = "segments that were about to be replaced"
     SPLIT_SEGMENT = "offsets too far from their segment's base"
     DAMAGE_BELOW_RECOVERY_POINT = "damage in a part of the log that counts as flushed"
@@ -63,7 +63,7 @@ class FindingKind(Enum):
     EPOCH_FILE = "leader epochs that disagree with the log"
     MISSING_METADATA = "a partition without its topic id"
     PRODUCER_STATE = "batches that contradict their producer's transaction"
-    FOREIGN_FILE = "a name that no broker gives"
+    FOREIGN_FILE = "a file name that no broker uses"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +84,8 @@ def missing_snapshot(log_end_offset: int) -> Finding:
     return Finding(
         kind=FindingKind.MISSING_SNAPSHOT,
         file=segment_file_name(log_end_offset, FileKind.PRODUCER_SNAPSHOT),
-        words="A clean stop leaves the state of all producers at the log's end.",
-        consequence="It is taken from the newest snapshot and what the log says behind that.",
+        words="A clean shutdown writes a snapshot of all producers at the log's end.",
+        consequence="The state is rebuilt from the newest snapshot and the records after it.",
     )
 
 

@@ -32,15 +32,15 @@ def findings_of(sequence: RecoverySequence, survey: Survey) -> Iterator[Finding]
         yield Finding(
             kind=FindingKind.PRODUCER_STATE,
             file="",
-            words=f"The batch at offset {offset} is outside of the transaction that its producer has open.",
-            consequence="It stays. A broker that recovers this log by itself does not start over it.",
+            words=f"The batch at offset {offset} is not part of the transaction that its producer has open.",
+            consequence="It stays. A broker that has to recover this log refuses to start because of it.",
         )
     if sequence.is_below_start:
         yield Finding(
             kind=FindingKind.BELOW_LOG_START,
             file="",
             words=f"No record is left from {survey.settings.log_start_offset} on, where the log starts.",
-            consequence="It begins anew there, empty.",
+            consequence="The log is emptied and starts again at that offset.",
         )
     is_clean = survey.settings.had_clean_shutdown
     is_told = survey.end_offset is not None  # by the survey, which knew where the log ends

@@ -79,7 +79,7 @@ def check_indexes(
         state = IndexState.CORRUPT if is_swapped else IndexState.MISSING
         if not is_rebuilt and files.log.size:
             findings.append(
-                _finding(FindingKind.MISSING_INDEX, files, FileKind.OFFSET_INDEX, "It is not there.")
+                _finding(FindingKind.MISSING_INDEX, files, FileKind.OFFSET_INDEX, "The file is missing.")
             )
         time_index = IndexState.MISSING if is_swapped else IndexState.GOOD
         return IndexCheck(index=state, time_index=time_index, txn_index=txn_index, findings=tuple(findings))
@@ -117,7 +117,7 @@ def _check_offset_index(
             )
             if batch is None or batch.base_offset > last.offset:
                 raise CorruptIndexError(
-                    path, f"no batch with offset {last.offset} is where its last entry says."
+                    path, f"its last entry points to a place without a batch of offset {last.offset}."
                 )
         state = _padding(index, files, files.index, FileKind.OFFSET_INDEX, findings)
         return state, index.entry_count * index.entry_size
@@ -134,7 +134,9 @@ def _check_time_index(
     if files.time_index is None:
         if not files.log.size:
             return IndexState.MISSING
-        findings.append(_finding(FindingKind.MISSING_INDEX, files, FileKind.TIME_INDEX, "It is not there."))
+        findings.append(
+            _finding(FindingKind.MISSING_INDEX, files, FileKind.TIME_INDEX, "The file is missing.")
+        )
         return IndexState.MISSING
     path = _path(directory, files.time_index)
     index = TimeIndex(disk, path, files.base_offset, max_size=0, exists=True)
@@ -174,13 +176,13 @@ def _padding(
     padding = fact.size - index.entry_count * index.entry_size
     if not padding:
         return IndexState.GOOD
-    words = f"{padding} bytes of zeros stand behind its {index.entry_count} entries."
+    words = f"{padding} bytes of zeros follow its {index.entry_count} entries."
     findings.append(_finding(FindingKind.PADDED_INDEX, files, kind, words))
     return IndexState.PADDED
 
 
 def _finding(kind: FindingKind, files: FoundSegment, of: FileKind, words: str) -> Finding:
-    consequence = "It is cut to its entries." if kind is FindingKind.PADDED_INDEX else "It is built anew."
+    consequence = "It is cut to its entries." if kind is FindingKind.PADDED_INDEX else "It is rebuilt."
     name = segment_file_name(files.base_offset, of)
     return Finding(kind=kind, file=name, words=words, consequence=consequence)
 

@@ -147,7 +147,7 @@ class _Sorting:
             self._check_log(entry)
         if not is_file or entry.is_symlink:
             if file is not None:
-                self._say_foreign(name, "it is no plain file", "It is left alone.")
+                self._say_foreign(name, "it is not a regular file", "It is left alone.")
                 self.odd_logs |= {file.offset} if file.kind is FileKind.LOG else set()
             self.others.append(name)
         elif file is not None and file.state is not FileState.DELETED:
@@ -160,7 +160,7 @@ class _Sorting:
         elif name == LEADER_EPOCH_CHECKPOINT + TEMPORARY_SUFFIX or (
             self._parsed(name.removesuffix(TEMPORARY_SUFFIX), is_quiet=True) and not file
         ):
-            self.drop(fact, "left of a replacement that was cut short", FindingKind.LEFTOVER)
+            self.drop(fact, "left over from a replacement that was interrupted", FindingKind.LEFTOVER)
         else:
             self.others.append(name)
 
@@ -183,12 +183,14 @@ class _Sorting:
             if not is_quiet and not name.endswith(FileState.DELETED.value):
                 self._say_foreign(
                     name,
-                    "it ends like a segment's file, but has no offset",
-                    "A broker does not start over it.",
+                    "its name ends like that of a segment's file, but has no offset",
+                    "A broker refuses to start because of it.",
                 )
         if file is not None and (file.offset < 0 or file.name != name):
             if not is_quiet:
-                self._say_foreign(name, f"Kafka would call it {file.name}", "A broker may trip over it.")
+                self._say_foreign(
+                    name, f"Kafka would call it {file.name}", "A broker may fail because of it."
+                )
             return None
         return file
 
@@ -205,8 +207,8 @@ class _Sorting:
         if entry.size > INT32_MAX:
             raise UnusableSegmentError(
                 path,
-                f"it has {entry.size} bytes, and no broker loads a segment of more than {INT32_MAX}. Kafka "
-                "never wrote this: move it away, or restore it from where it was copied.",
+                f"it has {entry.size} bytes, but a broker loads segments of at most {INT32_MAX}. Kafka did "
+                "not write this file: move it away, or restore it from where it was copied.",
             )
 
 
@@ -222,11 +224,13 @@ def _drop_unfinished(sorting: _Sorting) -> None:
     lowest = min(unfinished)
     for _, fact in sorting.take(lambda file: file.state is FileState.SWAP and file.offset >= lowest):
         sorting.drop(
-            fact, f"from a swap that was not begun: {lowest} is still .cleaned", FindingKind.LEFTOVER
+            fact,
+            f"left over from a swap that did not begin: {lowest} is still .cleaned",
+            FindingKind.LEFTOVER,
         )
-    sorting.steps.append(SyncDirectory(why="the .cleaned files prove what was just deleted worthless"))
+    sorting.steps.append(SyncDirectory(why="the .cleaned files prove that the deleted files were not needed"))
     for _, fact in sorting.take(lambda file: file.state is FileState.CLEANED):
-        sorting.drop(fact, "from a cleaning or split that was not finished", FindingKind.LEFTOVER)
+        sorting.drop(fact, "left over from a cleaning or split that was not finished", FindingKind.LEFTOVER)
 
 
 def _finish_swaps(disk: DiskReader, sorting: _Sorting) -> None:
@@ -239,21 +243,21 @@ def _finish_swaps(disk: DiskReader, sorting: _Sorting) -> None:
         why = f"replaced by the swapped segments of offsets {lowest} to {end - 1}"
         for _, fact in sorting.take(lambda file: lowest <= file.offset < end):
             sorting.drop(fact, why, FindingKind.UNFINISHED_SWAP)
-        sorting.steps.append(SyncDirectory(why="what is live between two swaps is taken for replaced"))
+        sorting.steps.append(SyncDirectory(why="a live segment between two swaps counts as replaced"))
     for file in [*logs, *(file for file in swaps if file.kind is not FileKind.LOG)]:
         live = file._replace(state=FileState.LIVE)
         if file.kind in _INDEXES and file.offset not in _log_offsets(sorting):
             sorting.drop(swaps[file], "an index without its log", FindingKind.ORPHAN_INDEX)
             continue
         over = sorting.files.get(live)
-        why = "it is whole, and what it replaces is gone"
+        why = "it is whole, and the segments that it replaces are gone"
         sorting.steps.append(Rename(file=swaps[file], to=live.name, why=why, over=over))
         sorting.files[live] = swaps[file]
         sorting.findings.append(
             Finding(
                 kind=FindingKind.UNFINISHED_SWAP,
                 file=swaps[file].name,
-                words="A replacement was cut short before its last step.",
+                words="A replacement was interrupted before its last step.",
                 consequence=f"It becomes {live.name}.",
             )
         )

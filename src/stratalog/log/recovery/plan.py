@@ -208,7 +208,7 @@ class _Planner:
             self._say(
                 FindingKind.SPLIT_SEGMENT,
                 split.files.log_name,
-                f"Its offsets are more than 2^31 - 1 apart: {len(split.states)} segments have room for them.",
+                f"Its offsets are more than 2^31 - 1 apart, which takes {len(split.states)} segments.",
                 "It is split, as a broker does.",
             )
         self._findings += findings_of(sequence, self._survey)
@@ -249,7 +249,7 @@ class _Planner:
                     self._steps.append(Delete(file=fact, why="its log is gone"))
             following = base_offset
         if gone:
-            self._steps.append(SyncDirectory(why="with the damage gone, nothing says that they must go"))
+            self._steps.append(SyncDirectory(why="without the damage nothing says that they must go"))
         self._cuts += reversed(cuts)
 
     def _cut(self, state: SegmentState) -> None:
@@ -282,8 +282,9 @@ class _Planner:
         self._say(
             FindingKind.GAP,
             files.log_name,
-            f"{salvage.batches_count} batches behind damage stay, {len(salvage.left_out)} ranges do not.",
-            "The segment is rewritten without them. Followers will not fill the gap.",
+            f"{salvage.batches_count} batches after damage are kept, {len(salvage.left_out)} ranges of bytes "
+            "are not.",
+            "The segment is rewritten without those ranges. Followers will not fill the gap.",
         )
 
     def _keep_tail(
@@ -340,7 +341,7 @@ class _Planner:
         for state in sequence.segments:
             base_offset = state.base_offset
             if base_offset == sequence.created_base:
-                self._write(base_offset, FileKind.LOG, b"", None, "the log begins anew here")
+                self._write(base_offset, FileKind.LOG, b"", None, "the log starts again here")
                 self._write_index(base_offset, FileKind.OFFSET_INDEX, None, _EMPTY)
                 self._write_index(base_offset, FileKind.TIME_INDEX, None, _EMPTY)
             elif base_offset in pieces:
@@ -387,12 +388,12 @@ class _Planner:
                     self._steps.append(Truncate(file=fact, size=wanted.size, why=why))
                 self._accepted.append(segment_file_name(base_offset, kind))
         else:
-            self._write(base_offset, kind, wanted.data, fact, "built anew from the log")
+            self._write(base_offset, kind, wanted.data, fact, "rebuilt from the log")
 
     def _write_txn_index(self, state: SegmentState, fact: FileFact | None, found: bytes | None) -> None:
         wanted = b"".join(aborted.to_bytes() for aborted in state.aborted or ())
         if wanted != (found or b""):
-            why = "built anew from the log"
+            why = "rebuilt from the log"
             self._write(state.base_offset, FileKind.TXN_INDEX, wanted, fact, why)
         elif fact is not None:
             self._accepted.append(segment_file_name(state.base_offset, FileKind.TXN_INDEX))
@@ -402,13 +403,13 @@ class _Planner:
         kind = FileKind.PRODUCER_SNAPSHOT
         for offset, data in sorted(snapshots.written.items()):
             if digests.get(offset) != snapshot_digest(data):
-                self._write(offset, kind, data, found.get(offset), "the producers as the log tells of them")
+                self._write(offset, kind, data, found.get(offset), "the producers, rebuilt from the log")
             else:
                 self._accepted.append(segment_file_name(offset, kind))
         kept = set(snapshots.offsets)
         for offset, fact in found.items():
             if offset not in kept:
-                self._steps.append(Delete(file=fact, why="no segment begins here, nor does the log end here"))
+                self._steps.append(Delete(file=fact, why="no segment begins here, and no log ends here"))
 
     def _write_epochs(self, epochs: EpochStitch, *, is_cleared: bool) -> None:
         survey, entries = self._survey, epochs.entries
@@ -419,7 +420,7 @@ class _Planner:
         # A log that never had a leader has the file, and nothing in it; one that had says that there is none.
         had_leader = fact is not None or is_cleared or epochs.has_grown
         data = format_checkpoint(lines) if lines or had_leader else b""
-        self._write_file(LEADER_EPOCH_CHECKPOINT, data, fact, "the epochs of what is in the log")
+        self._write_file(LEADER_EPOCH_CHECKPOINT, data, fact, "the leader epochs of the batches in the log")
 
     def _write(self, offset: int, kind: FileKind, data: bytes, fact: FileFact | None, why: str) -> None:
         self._write_file(segment_file_name(offset, kind), data, fact, why)
@@ -428,7 +429,8 @@ class _Planner:
         if name in self._survey.inventory.others:
             # Kafka gives up the whole log for that. It is found before anything was changed.
             reason = (
-                "a directory, a link or a device has the name of a file that must be written. Move it away."
+                "recovery must write a file of this name, but it is a directory, a link or a device. Move it "
+                "away."
             )
             raise DiskError(join_path(self._survey.directory, name), reason, errno.EISDIR)
         self._steps.append(WriteFile(name=name, data=data, file=fact, why=why))

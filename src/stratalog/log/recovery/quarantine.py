@@ -83,8 +83,8 @@ class Quarantine:
         if not self._disk.may_create_in(self.directory):
             raise QuarantineError(
                 self.directory,
-                "what is to be cut off cannot be kept here, as this user cannot create files in it. Nothing "
-                f"was cut. Make it writable, {self._advice}",
+                "bytes that recovery cuts off cannot be kept here, because this user cannot create files in "
+                f"it. Nothing was cut. Make it writable, {self._advice}",
             )
 
     def require_room(self, ranges: Iterable[FileRange]) -> None:
@@ -151,7 +151,7 @@ class Quarantine:
         with self._lock:
             status = self._disk.status(source)
             if status is None:
-                raise QuarantineError(source, "there is no such file to be kept.")
+                raise QuarantineError(source, "the file to be kept does not exist.")
             directory = log_directory_of(parent_path(source))
             kept = self.moved(directory, partition, file, status.id, status.size)
             there = None if kept is None else self._disk.status(self.path(*kept.files))
@@ -212,7 +212,7 @@ class Quarantine:
                 done += len(view)
         if kept.sha256 is not None and digest.hexdigest() != kept.sha256:
             raise QuarantineError(
-                self.directory, f"what was kept of {kept.file} is not what it was: its SHA-256 has changed."
+                self.directory, f"the bytes kept from {kept.file} have changed: their SHA-256 is different."
             )
         self._disk.sync(target)
         self._disk.sync_directory(parent_path(os.fspath(target)))
@@ -319,7 +319,7 @@ class Quarantine:
                     view = buffer[: min(_CHUNK_SIZE, end - position)]
                     if self._disk.read_into(source, view, position) < len(view):
                         raise QuarantineError(
-                            source, f"it became shorter than {end} bytes while it was kept."
+                            source, f"it became shorter than {end} bytes while it was copied."
                         )
                     self._disk.append(path, view)
                     position += len(view)
@@ -363,7 +363,7 @@ class Quarantine:
                 raise QuarantineError(path, "it is a symbolic link, which is not written through.")
             status = self._disk.status(path)
             if status is not None and status.size > _LARGEST_MANIFEST:
-                raise QuarantineError(path, f"it has {status.size} bytes, which no manifest has.")
+                raise QuarantineError(path, f"it has {status.size} bytes, which is too large for a manifest.")
             data = b"" if status is None else self._disk.read_at(path, status.size, 0)
             found = (parse_line(line) for line in data.split(b"\n"))
             self._lines, self._by_source, self._taken = [], {}, set()

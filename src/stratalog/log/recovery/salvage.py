@@ -132,7 +132,7 @@ def find_readable(
 
 def rewrite_steps(files: FoundSegment, salvage: Salvage) -> tuple[Step, ...]:
     """The steps that make the segment what was salvaged of it; its indexes are to be written behind them."""
-    why = "readable batches behind damage are kept"
+    why = "readable batches after damage are kept"
     log = SegmentFile(files.base_offset, FileKind.LOG)
     cleaned, swap = (log._replace(state=state).name for state in (FileState.CLEANED, FileState.SWAP))
     size = sum(size for _, size in salvage.kept)
@@ -146,7 +146,7 @@ def rewrite_steps(files: FoundSegment, salvage: Salvage) -> tuple[Step, ...]:
         CopyRanges(file=files.log, to=cleaned, ranges=salvage.kept, why=why),
         SyncDirectory(),
         Rename(file=new, to=swap, why=why),
-        SyncDirectory(why="whole, and on the device, before it takes the old one's place"),
+        SyncDirectory(why="whole and on the device before it replaces the old one"),
         Rename(file=new._replace(name=swap), to=log.name, why=why, over=files.log),
         SyncDirectory(),
     )

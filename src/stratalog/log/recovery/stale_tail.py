@@ -50,5 +50,5 @@ def find_stale_tail(
             position += int(chunk.headers[0]["size"])
     if position == start:
         return None  # the file has become shorter meanwhile, which a step will notice
-    reason = f"offset {next_offset - 1} comes behind offset {last_indexed}, which hides the end of the log."
+    reason = f"offset {next_offset - 1} follows offset {last_indexed}, which hides the end of the log."
     return StaleTail(position, reason)

@@ -256,7 +256,7 @@ class _Run:
         self._remember(step.name)
 
     def _copy(self, step: CopyRanges) -> None:
-        assert step.to.endswith(FileState.CLEANED.value), "any other name would be believed after a crash"
+        assert step.to.endswith(FileState.CLEANED.value), "any other name would be trusted after a crash"
         file = self._require(step.file)
         source, target = self._path(file.name), self._path(step.to)
         self._disk.delete(target)

@@ -204,7 +204,7 @@ class _Surveyor:
                     kind=FindingKind.EPOCH_FILE,
                     file=LEADER_EPOCH_CHECKPOINT,
                     words=str(error),
-                    consequence="A broker takes its log directory offline. It is written anew from the log.",
+                    consequence="A broker takes the directory offline. The file is rewritten from the log.",
                 )
             )
             return None
@@ -228,7 +228,7 @@ class _Surveyor:
                     kind=FindingKind.DAMAGE_BELOW_RECOVERY_POINT,
                     file=files.log_name,
                     words=str(error),
-                    consequence="A broker does not start over it. The segment is recovered.",
+                    consequence="A broker refuses to start because of it. The segment is recovered.",
                 )
             )
             return None
@@ -239,7 +239,7 @@ class _Surveyor:
                     kind=FindingKind.TORN_END,
                     file=files.log_name,
                     words=f"Its last whole batch ends at byte {end}; {files.log.size - end} bytes follow.",
-                    consequence="They are cut off. A broker would append after them, and no reader would get "
+                    consequence="They are cut off. A broker would append after them, and no reader could get "
                     "past them.",
                 )
             )
@@ -267,7 +267,7 @@ class _Surveyor:
                     kind=FindingKind.CORRUPT_SNAPSHOT,
                     file=fact.name,
                     words=str(error),
-                    consequence="It is deleted, and the one before it is used.",
+                    consequence="It is deleted, and the snapshot before it is used.",
                 )
             )
         self._snapshots[offset] = entries

@@ -32,7 +32,7 @@ def runs_of_range(
         got = disk.read_into(path, view, position + done)
         if got < len(view):
             raise QuarantineError(
-                path, f"it ends at byte {position + done + got}, before what is to be kept."
+                path, f"it ends at byte {position + done + got}, before the bytes that are to be kept."
             )
         digest.update(view.data)
         for length, is_zero in _runs_of(view):
