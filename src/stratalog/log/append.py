@@ -1,8 +1,8 @@
 """The first look at a set of batches that is to be appended, before the log's lock is taken.
 
-A set is what one call of append is given: one batch from a producer, many from a leader. Every header is
-read and every CRC checked; nothing is unpacked. What a leader does next is in `validation.py`, what producers
-are held to in `producers/analysis.py`. Kafka: UnifiedLog.analyzeAndValidateRecords
+A set is the data of one append call: one batch from a producer, or many from a leader. Every header is read
+and every CRC checked; nothing is decompressed. The leader's next step is in `validation.py`, the rules for
+producers are in `producers/analysis.py`. Kafka: UnifiedLog.analyzeAndValidateRecords
 """
 
 from __future__ import annotations
@@ -37,16 +37,17 @@ UNKNOWN_OFFSET = -1
 LENGTH_AT = 8
 _LENGTH = struct.Struct(">i")
 _CODECS = tuple(Codec)
-_CLIENT, _, _REPLICATION, _RAFT_LEADER = AppendOrigin  # an Enum's member is found more slowly than a name
+# a lookup of an Enum's member is slower than that of a name
+_CLIENT, _, _REPLICATION, _RAFT_LEADER = AppendOrigin
 _MOST_ROWS = 4096  # to begin with; more are made where a set has more
 
 
 class AppendInfo(NamedTuple):
-    """What a set is, and how much of it is to be appended.
+    """The facts about a set, and how much of it is to be appended.
 
-    `data` ends behind the last whole batch that counts, `batches` are its rows (dtype `BATCH`). A v0
-    or v1 set does not tell its first offset, which is then UNKNOWN_OFFSET. `has_producers` says that a batch
-    has a producer id, so that there is state to be held against it.
+    `data` ends after the last whole batch that counts, `batches` are its rows (dtype `BATCH`). A v0 or v1 set
+    does not state its first offset, which is then UNKNOWN_OFFSET. `has_producers` says that a batch has a
+    producer id and has to be checked against that producer's state.
     """
 
     data: Bytes
@@ -71,7 +72,7 @@ class AppendInfo(NamedTuple):
 
     @property
     def records_count(self) -> int:
-        """Offsets that it takes up; 0 where the first one is unknown."""
+        """The number of offsets that the set takes up; 0 if its first offset is unknown."""
         known = self.first_offset >= 0 and self.last_offset >= 0
         return self.last_offset - self.first_offset + 1 if known else 0
 
@@ -83,13 +84,14 @@ def analyze(
     max_message_bytes: int | None,
     leader_epoch: int,
 ) -> AppendInfo:
-    """Look through a set as it comes. The caller's memory is not changed; for a follower it is not copied.
+    """Check a set as it arrives. The caller's memory is not changed; for a follower it is not copied.
 
-    `max_message_bytes` None takes batches of any size, as a follower does. A torn last batch is left out,
-    and so are, for a follower, batches above its `leader_epoch` with all that follows them: they come from a
-    leader that it does not follow yet. What no log takes is an error, and the set is refused as a whole.
+    `max_message_bytes` None accepts batches of any size, as a follower does. A torn last batch is left out. A
+    follower also leaves out the first batch above its `leader_epoch` and all after it: they come from a
+    leader that it does not follow yet. If any batch is invalid, an error refuses the whole set.
     """
-    # A leader writes into the headers: into a copy, so that a refused or failed append can be tried again.
+    # A leader writes into the headers. It does so in a copy, so that a refused or failed append can be tried
+    # again.
     array = np.array(np.frombuffer(data, np.uint8)) if origin.assigns_offsets else byte_array(data)
     rules = (
         origin is _CLIENT,
@@ -129,7 +131,7 @@ def analyze(
 
 
 def _expected_rows(array: Bytes) -> int:
-    """How many batches there are if all are as large as the first: rows take time to make."""
+    """The number of batches if all are as large as the first; a larger table would take longer to make."""
     if array.size <= LOG_OVERHEAD:
         return 1
     length: int = _LENGTH.unpack_from(array.data, LENGTH_AT)[0]
@@ -137,14 +139,14 @@ def _expected_rows(array: Bytes) -> int:
 
 
 def _new_table(rows: int) -> BatchTable:
-    """Room for so many batches; `np.empty` takes twice as long with a structured type."""
+    """A table for this many batches; `np.empty` takes twice as long with a structured type."""
     return np.frombuffer(bytearray(rows * BATCH.itemsize), BATCH)
 
 
 def _walk_on(array: Bytes, table: BatchTable, position: int) -> tuple[BatchTable, int, int]:
     """The rest of a set that has filled a table: there are more batches, or smaller ones, than expected.
 
-    Returns (rows of all whole batches, position behind the last, the kernel's number for why it stopped).
+    Returns (rows of all whole batches, position after the last, the kernel's number for why it stopped).
     """
     parts, stop = [table], FULL
     while stop == FULL:
@@ -155,11 +157,11 @@ def _walk_on(array: Bytes, table: BatchTable, position: int) -> tuple[BatchTable
 
 
 def _check_tail(array: Bytes, position: int, stop: WalkStop) -> None:
-    """CorruptRecordError unless what is left is a batch that is cut off.
+    """Raises CorruptRecordError unless the rest is a batch that is cut off.
 
-    The walk of a file and Kafka's reader of a set in memory part ways over a few bytes: the latter looks at a
-    length as soon as it is there, and takes a batch for cut off before it finds it too short for its format.
-    Kafka: ByteBufferLogInputStream.nextBatchSize
+    The walk of a file and Kafka's reader of a set in memory differ for a tail of a few bytes: Kafka's reader
+    checks a length as soon as it is there, and finds a batch cut off before it finds it too short for its
+    format. Kafka: ByteBufferLogInputStream.nextBatchSize
     """
     left = array.size - position
     length = int.from_bytes(array[position + 8 : position + LOG_OVERHEAD].tobytes(), "big", signed=True)
@@ -175,7 +177,7 @@ def _check_tail(array: Bytes, position: int, stop: WalkStop) -> None:
 
 
 def _explain(array: Bytes, position: int, stop: WalkStop) -> str:
-    if array.size - position <= MAGIC_AT:  # not even a magic is there to speak of
+    if array.size - position <= MAGIC_AT:  # the tail is too short to have a magic
         return "the length found here is not possible for a batch."
     return explain_stop(array, position, array.size, stop)
 

@@ -1,7 +1,7 @@
-"""What makes a log grow.
+"""Appends to a log.
 
-A set of batches is first judged in pieces that change nothing, and only then written: `append.py` and
-`validation.py` check it and give offsets, `roll.py` says whether a new segment is due,
+A set of batches is first checked by functions that change nothing, and only then written: `append.py` and
+`validation.py` check it and assign offsets, `roll.py` says whether a new segment is due,
 `producers/analysis.py` finds duplicates and fences. Kafka: UnifiedLog.append
 """
 
@@ -37,9 +37,9 @@ logger = logging.getLogger(__name__)
 class Appender:
     """Decides about a set of batches and writes it, under the log's lock.
 
-    Until the bytes are written nothing is changed but leader epochs, which may be ahead of the records and
-    never behind them, and a roll. When they are, the end of the log, the producers and the marks follow, in
-    this order. A disk that refuses in between, or Ctrl-C, fails the log: the caller sees to a DiskError.
+    Before the bytes are written, only two things change: leader epochs, which may be ahead of the records but
+    never late, and a roll. After the write, the end of the log, the producers and the marks are updated, in
+    this order. A disk error or Ctrl-C in between fails the log: the caller handles the DiskError.
     """
 
     __slots__ = (
@@ -70,7 +70,8 @@ class Appender:
     ) -> AppendInfo:
         """Write a set that `analyze` has checked; returns what was written, and where.
 
-        A batch that its producer has sent before is not written again: the offsets are those of then.
+        A batch that its producer has sent before is not written again: the result has the offsets of the
+        first time.
         """
         if origin.assigns_offsets:
             info = self._with_offsets(info, origin, leader_epoch)
@@ -84,7 +85,7 @@ class Appender:
                     last_offset=info.last_offset,
                 )
             if info.last_offset - info.first_known_offset > INT32_MAX:
-                # Gaps as wide as that are legal, but these batches need segments of their own.
+                # Such wide gaps are legal, but these batches need segments of their own.
                 raise SegmentOffsetOverflowError(
                     self._segments.active.log_path, info.first_known_offset, info.last_offset
                 )
@@ -108,23 +109,24 @@ class Appender:
                 if self._write(info, segment, changes):
                     return info
             except (DiskError, IndexFullError):
-                raise  # of the latter nothing is left in the file
+                raise  # after an IndexFullError nothing of the set is left in the file
             except BaseException as error:
                 self._guard.fail_over(error)
                 raise
             segment = self._roll_for(info)
 
     def _write(self, info: AppendInfo, segment: LogSegment, changes: ProducerChanges) -> bool:
-        """Put the set into the segment, and all it changes into memory; False if an index is full."""
+        """Write the set to the segment and update the state in memory; False if an index is full."""
         try:
             segment.append(info.data, info.batches, info.last_offset)
         except IndexFullError:
-            # It filled up inside the set, whose bytes are in the file already. Kafka leaves them.
+            # The index became full inside the set, whose bytes are in the file already. Kafka leaves them
+            # there.
             segment.truncate_to(self._marks.end.offset)
             if not segment.size:
                 raise  # not even an empty index has room
             return False
-        # Forwards, so that none of the other marks has to go back with it.
+        # The end only moves forwards, so no other mark has to be lowered.
         self._marks.end = OffsetMetadata(info.last_offset + 1, segment.base_offset, segment.size)
         self._take_over(changes, segment, info.last_offset + 1)
         return True
@@ -169,7 +171,7 @@ class Appender:
         )
 
     def _note_epochs(self, batches: BatchTable) -> None:
-        """Before the data, so that no record is ever on disk without its epoch."""
+        """Called before the data is written, so that no record is ever on disk without its epoch."""
         columns = (batches["magic"], batches["partition_leader_epoch"], batches["base_offset"])
         magics, epochs, offsets = (column.tolist() for column in columns)
         for i in range(len(epochs)):
@@ -183,11 +185,11 @@ class Appender:
             if latest is None or latest.epoch != epoch or base_offset < latest.start_offset:
                 self._epochs.assign(epoch, base_offset)
         elif self._epochs.entries:
-            # Old formats know no epochs, so that nothing can be said of any from here on.
+            # Old formats have no epochs, so the epochs from here on are unknown.
             self._epochs.clear_and_flush()
 
     def _take_over(self, changes: ProducerChanges, segment: LogSegment, end_offset: int) -> None:
-        """What the set has changed of the producers, now that it is in the segment."""
+        """Update the state of the producers after the set is in the segment."""
         if changes is not NO_CHANGES:
             apply_changes(self._producers, changes)
             for completed in changes.completed:

@@ -29,7 +29,8 @@ VERSION = 0
 PartitionOffsets = dict[TopicPartition, int]
 
 Entry = TypeVar("Entry")
-# The fields of one line to its entry; None for a wrong number of fields, ValueError for what is no number.
+# The fields of one line to its entry; None for a wrong number of fields, ValueError for text that is not a
+# number.
 ParseFields = Callable[[list[str]], Entry | None]
 
 # Java's \s and BufferedReader.readLine; Python's own know more white space and line ends.
@@ -60,7 +61,7 @@ def format_checkpoint(lines: Iterable[str]) -> bytes:
 def parse_checkpoint(data: bytes, parse: ParseFields[Entry], path: Path) -> list[Entry]:
     """The entries in the bytes of a checkpoint; CorruptCheckpointError names the line that is wrong.
 
-    A file that is empty or ends behind its version has no entries: so a crash of old releases left them.
+    A file that is empty or ends after its version has no entries: a crash of an old release left such files.
     """
     try:
         lines = _LINE_END.split(data.decode())
@@ -86,7 +87,8 @@ def parse_checkpoint(data: bytes, parse: ParseFields[Entry], path: Path) -> list
 
 def _parse_line(path: Path, number: int, line: str, parse: ParseFields[Entry]) -> Entry:
     fields = _BLANKS.split(line)
-    while fields and not fields[-1]:  # as Java's split: a blank at the end is nothing, one in front a field
+    # as in Java's split: a trailing blank is ignored, a leading one makes an empty field
+    while fields and not fields[-1]:
         fields.pop()
     try:
         entry = parse(fields)
@@ -154,7 +156,8 @@ class OffsetCheckpointFile:
     ) -> bool:
         """Replace the file by what `change` makes of it, unless that is the same; True if it was written.
 
-        Nobody else writes meanwhile. `read` takes the place of `read`, for who forgives a damaged file.
+        Nobody else writes meanwhile. The argument `read` replaces the method `read`, for a caller that
+        accepts a damaged file.
         """
         with self._lock:
             known = self.read() if read is None else read()
@@ -175,7 +178,7 @@ class OffsetCheckpointFile:
 
 def parse_offsets(data: bytes, path: Path) -> dict[TopicPartition, int]:
     """The offsets in the bytes of a checkpoint; CorruptCheckpointError names the line that is wrong."""
-    # A log directory has thousands of lines, and whoever opens one log reads them several times.
+    # A log directory's checkpoint has thousands of lines, and opening one log reads them several times.
     if (plain := _PLAIN.fullmatch(data)) is not None:
         words = plain[2].decode().split()
         if len(words) == 3 * int(plain[1]):

@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 
 class LogCleaner:
-    """The cleaner of a log manager. A directory whose disk refuses is handed to `on_failure`."""
+    """The cleaner of a log manager. `on_failure` is called with a directory whose disk fails."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class LogCleaner:
             thread.start()
 
     def shutdown(self) -> None:
-        """Stop; returns when no thread is at work any more. What was begun is thrown away."""
+        """Stop; returns when no thread is at work any more. Unfinished cleanings are discarded."""
         self._stopped.set()
         for thread in self._threads:
             thread.join()
@@ -109,7 +109,7 @@ class LogCleaner:
                 self._stopped.wait(self._config.log_cleaner_backoff_ms / 1000)
 
     def _clean(self, log: Log, found: LogToClean, offset_map: OffsetMap) -> None:
-        end_offset: int | None = found.first_dirty  # what is written down again if it fails
+        end_offset: int | None = found.first_dirty  # written to the checkpoint again if the cleaning fails
         failure: Exception | None = None
         try:
             end_offset = log.clean(
@@ -124,14 +124,15 @@ class LogCleaner:
             logger.info("the cleaning of %s was stopped", log.topic_partition)
         except LogChangedError as error:
             logger.info("the cleaning of %s was discarded: %s", log.topic_partition, error)
-            end_offset = None  # whoever cut the log has written down how much of it is still clean
+            end_offset = None  # the code that cut the log has already updated the checkpoint
         except Exception as error:
-            # Whatever it is, a lack of memory or a mistake of ours: this is where a thread of the cleaner
-            # ends if nobody catches it, and all compaction with it. One log is given up, with the reason
-            # logged and its bytes in the metrics; the others are cleaned. Kafka: LogCleaningException
+            # Any error is caught here, a lack of memory or a bug too: otherwise it would end this thread of
+            # the cleaner, and all compaction with it. Only this log is given up, with the reason logged and
+            # its bytes in the metrics; the others are cleaned. Kafka: LogCleaningException
             failure = error
         finally:
-            # Before anybody is told: who waits for the log may hold the lock that telling needs.
+            # This comes before any report: a thread that waits for the log may hold the lock that reporting
+            # needs.
             self.manager.done_cleaning(log, end_offset)
         if failure is not None:
             self._give_up(log, failure)

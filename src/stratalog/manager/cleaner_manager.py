@@ -1,8 +1,8 @@
 """Hands logs to the cleaner's threads and takes them back; keeps the checkpoints of what is clean.
 
-One lock guards states, checkpoints and the choice. Whoever is about to truncate, delete or move a log pauses
-it first, and waits until a thread that was at it has let go. Nothing here calls the log manager, whose lock
-may be held by the one who waits. Kafka: LogCleanerManager
+One lock guards states, checkpoints and the choice. A caller that truncates, deletes or moves a log first
+pauses its cleaning, and waits until no thread cleans the log any more. Nothing here calls the log manager,
+because the waiting caller may hold its lock. Kafka: LogCleanerManager
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from stratalog.manager.registry import LogRegistry, home_of
 
 logger = logging.getLogger(__name__)
 
-# Kafka gives up on a partition that it failed to clean until it is restarted, and one bad moment makes
-# `__consumer_offsets` grow without end. Here it is tried again.
+# Kafka does not clean a partition again, until it is restarted, once a cleaning has failed; one bad moment
+# makes `__consumer_offsets` grow without end. Here the partition is tried again.
 TRY_AGAIN_MS = 3_600_000
 
 
 class CleaningAborted(BaseException):
-    """Ends a cleaning that somebody wants to stop; no Exception, so that nothing takes it for a failure."""
+    """Ends a cleaning that was asked to stop; not an Exception, so that nothing takes it for a failure."""
 
 
 class LogCleanerManager:
-    """Which log is whose."""
+    """Knows which logs are being cleaned or are paused, and how far each is clean."""
 
     def __init__(self, logs: LogRegistry, directories: Sequence[LogDirectory], clock: Clock) -> None:
         self._logs = logs
@@ -51,7 +51,7 @@ class LogCleanerManager:
     # Choose
 
     def grab_filthiest(self) -> tuple[Log, LogToClean] | None:
-        """The log to clean next, which is the caller's until `done_cleaning`; None if no turn has come."""
+        """The log to clean next, reserved for the caller until `done_cleaning`; None if no log is due."""
         with self._changed:
             now = self._clock()
             found: dict[TopicPartition, LogToClean] = {}
@@ -73,7 +73,7 @@ class LogCleanerManager:
             return self._logs.current[chosen.topic_partition], chosen
 
     def grab_deletable(self) -> list[Log]:
-        """The compacted logs that nobody has: old segments of theirs may go. Until `done_deleting`."""
+        """Reserve the idle compacted logs until `done_deleting`: their old segments may be deleted."""
         with self._changed:
             logs = self._free_logs(compacted=True)
             for log in logs:
@@ -81,7 +81,7 @@ class LogCleanerManager:
             return logs
 
     def pause_not_compacted(self) -> list[Log]:
-        """Those that retention looks after, kept from the cleaner meanwhile: their policy may change."""
+        """The logs that only retention handles, paused for the cleaner because their policy may change."""
         with self._changed:
             logs = [log for log in self._logs.current.values() if not log.config.compact]
             logs = [log for log in logs if log.topic_partition not in self._states]
@@ -102,15 +102,15 @@ class LogCleanerManager:
     # Give back
 
     def check_aborted(self, topic_partition: TopicPartition) -> None:
-        """CleaningAborted if somebody wants the log that is being cleaned."""
+        """Raises CleaningAborted if the cleaning of this log is to stop."""
         with self._changed:
             if self._states.get(topic_partition) is State.ABORTED:
                 raise CleaningAborted
 
     def done_cleaning(self, log: Log, end_offset: int | None) -> None:
-        """The cleaner has let go, and the log is clean up to here; that counts unless it was aborted.
+        """The cleaner has finished, and the log is clean up to this offset, unless the cleaning was aborted.
 
-        None: as clean as the checkpoint says.
+        None leaves the checkpoint as it is.
         """
         with self._changed:
             is_valid = self._states.end(log.topic_partition)
@@ -127,9 +127,9 @@ class LogCleanerManager:
     # Keep off
 
     def abort_and_pause(self, topic_partition: TopicPartition) -> None:
-        """Keep the cleaner off, and return when it is."""
+        """Stop and pause the cleaning of a log; returns when no thread cleans it any more."""
         with self._changed:
-            # Somebody else may have told the cleaner already; its pause comes first.
+            # Another caller may have stopped the cleaning already; its pause comes first.
             self._changed.wait_for(lambda: self._states.get(topic_partition) is not State.ABORTED)
             self._states.pause(topic_partition)
             self._changed.wait_for(lambda: self._states.get(topic_partition) is State.PAUSED)
@@ -151,7 +151,7 @@ class LogCleanerManager:
     # Those that cannot be cleaned
 
     def is_uncleanable(self, log: Log) -> bool:
-        """Whether it could not be cleaned, not long ago."""
+        """Whether cleaning it has failed within the last hour."""
         since = self._uncleanable.get((home_of(log), log.topic_partition))
         return since is not None and self._clock() - since < TRY_AGAIN_MS
 
@@ -165,7 +165,7 @@ class LogCleanerManager:
         return sum(log.size for log in self.uncleanable_logs())
 
     def uncleanable_logs(self) -> list[Log]:
-        """Those that could not be cleaned, not long ago. Kafka: uncleanable-partitions-count"""
+        """The logs whose cleaning has failed within the last hour. Kafka: uncleanable-partitions-count"""
         return [log for log in [*self._logs.current.values()] if self.is_uncleanable(log)]
 
     def _give_up(self, log: Log, error: Exception) -> None:
@@ -194,8 +194,8 @@ class LogCleanerManager:
     def move(self, topic_partition: TopicPartition, source: str, target: str) -> None:
         """The log is in another directory now, and as clean as it was.
 
-        That holds because cleaning was paused from before its copy was begun. An entry that another stay in
-        that directory has left, and that a crash kept there, says nothing about this copy.
+        That is true because cleaning was paused before the copy was begun. If the log was in that directory
+        before, a crash may have left an old entry there, which says nothing about this copy.
         """
         with self._changed:
             offset = self.clean_offsets(source).get(topic_partition)
@@ -209,13 +209,13 @@ class LogCleanerManager:
                 self._write(target, {topic_partition: offset})
 
     def take_failures(self) -> list[tuple[str, DiskError]]:
-        """The directories whose checkpoint could not be written, once."""
+        """The directories whose checkpoint could not be written; each is returned once."""
         with self._changed:
             failures, self._failures = self._failures, []
             return failures
 
     def truncate_checkpoint(self, log: Log, offset: int) -> None:
-        """The log will be cut at an offset: what it gets from then on is dirty, even below the checkpoint."""
+        """Called before a truncation. Records appended after it are dirty, even below the checkpoint."""
         with self._changed:
             if not log.config.compact:
                 return

@@ -1,8 +1,7 @@
 """Who may touch a log while the cleaner is at work.
 
-A log that nobody has is in no state; the cleaner takes it (IN_PROGRESS). Whoever wants the cleaner to keep
-off pauses the log, which may be done several times over; pausing a log that is being cleaned aborts the
-cleaning first.
+An idle log has no state; the cleaner takes it (IN_PROGRESS). A caller that wants no cleaning pauses the log.
+A log may be paused several times; pausing a log that is being cleaned aborts the cleaning first.
 
 Kafka: LogCleaningState
 """
@@ -16,7 +15,7 @@ from stratalog.files.names import TopicPartition
 
 
 class State(Enum):
-    """What a log that is spoken for is in. A paused one counts how often."""
+    """The state of a log that is not idle. A paused log also has a count of its pauses."""
 
     IN_PROGRESS = "being cleaned"
     ABORTED = "to be let go of"
@@ -36,16 +35,16 @@ class CleaningStates:
         return self._states.get(topic_partition, (None, 0))[0]
 
     def pauses(self, topic_partition: TopicPartition) -> int:
-        """How many have paused it."""
+        """How many times it is paused."""
         return self._states.get(topic_partition, (None, 0))[1]
 
     def begin(self, topic_partition: TopicPartition) -> None:
-        """The cleaner takes a log that nobody has."""
+        """The cleaner takes an idle log."""
         self._check(topic_partition, None)
         self._states[topic_partition] = (State.IN_PROGRESS, 0)
 
     def pause(self, topic_partition: TopicPartition) -> None:
-        """Keep the cleaner off. One that is at it is told, and the log is paused when it has let go."""
+        """Pause a log. If it is being cleaned, the cleaning is aborted, and the log is paused after that."""
         state, count = self._states.get(topic_partition, (None, 0))
         if state is State.IN_PROGRESS:
             self._states[topic_partition] = (State.ABORTED, 0)
@@ -66,7 +65,7 @@ class CleaningStates:
             self._states[topic_partition] = (State.PAUSED, count - 1)
 
     def end(self, topic_partition: TopicPartition) -> bool:
-        """The cleaner lets go; True if nobody had told it to, so that what it did counts."""
+        """The cleaning has ended; True if it was not aborted, so its result counts."""
         self._check(topic_partition, State.IN_PROGRESS, State.ABORTED)
         was_aborted = self._states.pop(topic_partition)[0] is State.ABORTED
         if was_aborted:

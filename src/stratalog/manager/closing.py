@@ -26,7 +26,7 @@ def close_logs(
 ) -> list[StratalogError]:
     """Close all logs of these directories, so many at a time in each; one that fails fails its directory.
 
-    Returns the errors of those of which the device may lack a record that was appended.
+    Returns the errors of logs whose appended records may not all be on the device.
     """
     work = [(directory, log) for directory in directories for log in logs.in_directory(directory.path)]
     if not work:
@@ -35,7 +35,7 @@ def close_logs(
     if threading.main_thread().is_alive():
         with ThreadPoolExecutor(threads * len(directories), "stratalog-close") as pool:
             errors = [*pool.map(_close, found)]
-    else:  # what is registered with atexit comes here, when no executor takes work any more
+    else:  # a close by atexit comes here: executors accept no work any more
         errors = [*map(_close, found)]
     losses = []
     for (directory, log), error in zip(work, errors, strict=True):

@@ -1,9 +1,9 @@
 """The copies of logs that are on their way to another directory: begun, filled, swapped in.
 
-The cleaner keeps off a log from before its copy is begun until there is no copy any more. A copy of which one
-part is from before a cleaning and another from after it may have a record, and not the tombstone that deleted
-it. A copy that another run has begun is *unproven*: the log may have been compacted or cut since, by a broker
-or by `stratalog compact`, so its batches are compared before it takes the log's place.
+Cleaning of a log is paused from before its copy is begun until the copy is gone. A copy that was filled
+partly before and partly after a cleaning could have a record without the tombstone that deletes it. A copy
+that another run has begun is *unproven*: the log may have been compacted or cut since, by a broker or by
+`stratalog compact`, so its batches are compared before it replaces the log.
 
 Kafka: ReplicaAlterLogDirsThread, LogManager.replaceCurrentWithFutureLog, abortAndPauseCleaning in
 ReplicaManager
@@ -27,25 +27,25 @@ from stratalog.manager.moving import agreement, catch_up, take_marks_of, take_na
 from stratalog.manager.registry import LogRegistry
 
 _MOST_ROUNDS = 10  # of copying what was appended meanwhile, before appends must wait for the rest
-_MOST_LEFT_SIZE = 1 << 20  # of what is copied while they wait
+_MOST_LEFT_SIZE = 1 << 20  # that may be left to copy while appends wait
 
 
 class _Directories(Protocol):
-    """What the manager does in its directories."""
+    """The manager's operations on its directories."""
 
     def act_in(self, directory: LogDirectory, action: ScheduledTask) -> None:
-        """Do something in a directory; if the disk refuses it goes offline, and the DiskError is raised."""
+        """Run an action in a directory; a DiskError takes the directory offline, and is raised."""
         ...
 
     def checkpoint_all(self, directory: LogDirectory) -> None: ...
 
     def retire(self, log: Log, refusal: Callable[[], LogClosedError]) -> None:
-        """Mark a log for deletion; whoever changes it from then on gets the refusal."""
+        """Mark a log for deletion; later changes raise the refusal."""
         ...
 
 
 class Copies:
-    """The copies of one manager's logs. Not for two threads: the manager's lock is held."""
+    """The copies of one manager's logs. Callers hold the manager's lock."""
 
     def __init__(
         self, logs: LogRegistry, cleaner: LogCleanerManager, disk: Disk, directories: _Directories
@@ -58,19 +58,19 @@ class Copies:
         self._unproven: set[TopicPartition] = set()
 
     def begin(self, topic_partition: TopicPartition) -> None:
-        """Keep the cleaner off a log whose copy is about to be begun."""
+        """Pause the cleaning of a log before its copy is begun."""
         if topic_partition not in self._moving:
             self._cleaner.abort_and_pause(topic_partition)
             self._moving.add(topic_partition)
 
     def go_on(self) -> None:
-        """Take up the copies that another run has begun."""
+        """Continue the copies that another run has begun."""
         for topic_partition in self._logs.future:
             self.begin(topic_partition)
             self._unproven.add(topic_partition)
 
     def end(self) -> None:
-        """Let the cleaner have the logs again that have no copy any more: it took their place, or is gone."""
+        """Resume the cleaning of logs that have no copy any more: it has replaced them, or is gone."""
         done = self._moving - self._logs.future.keys()
         self._moving -= done
         self._unproven -= done
@@ -86,7 +86,7 @@ class Copies:
                 break
 
     def swap(self, source: Log, copy: Log, old_home: LogDirectory, home: LogDirectory) -> None:
-        """Let the copy of a log, which must have all of it, take its place; the old one is deleted."""
+        """Replace a log by its copy, which must be complete; the old log is deleted."""
         key, do = source.topic_partition, self._directories
         with source.holding_changes():
             if copy.log_end_offset != source.log_end_offset:
@@ -95,8 +95,8 @@ class Copies:
                 _check_same(source, copy)
             try:
                 do.act_in(home, lambda: take_marks_of(copy, source))
-                # Before the copy has its name: a crash from then on finds its start and its end, and no
-                # word on how clean a log was that had this name here before.
+                # This comes before the copy gets its name: after a crash from then on, the checkpoints have
+                # its start and its end, and no cleaner offset of an older log of this name.
                 do.checkpoint_all(home)
                 self._cleaner.forget(home.path, key)
                 move = PendingMove(key, old_home.path)
@@ -117,7 +117,7 @@ def no_copy(topic_partition: TopicPartition) -> UsageError:
 
 
 def _check_same(source: Log, copy: Log) -> None:
-    """UsageError unless a copy that another run has begun has the very batches of the log."""
+    """UsageError if a copy that another run has begun does not have exactly the log's batches."""
     offset = agreement(source, copy)
     if offset < copy.log_end_offset:
         raise UsageError(

@@ -1,4 +1,4 @@
-"""How a new log comes into being. Kafka: LogManager.createLogDirectory"""
+"""Creates new logs. Kafka: LogManager.createLogDirectory"""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ def create_in_first(
     is_future: bool,
     topic_id: UUID | None,
 ) -> Log:
-    """An empty log in the first of these directories that takes it; one that refuses is handed to
-    `on_failure`. DiskError if all do."""
+    """An empty log in the first of these directories where it can be created.
+
+    `on_failure` is called with each directory that fails. DiskError if all fail."""
     for home in homes:
         try:
             return create_log(opening, home, topic_partition, is_future=is_future, topic_id=topic_id)

@@ -1,4 +1,4 @@
-"""What a log manager does to its logs again and again: flush, write checkpoints, forget silent producers.
+"""The periodic work of a log manager: flush logs, write checkpoints, forget silent producers.
 
 Kafka: LogManager.startup, LogManager.checkpointLogRecoveryOffsets, ReplicaManager.checkpointHighWatermarks
 """
@@ -24,7 +24,7 @@ OnFailure = Callable[[str, DiskError], object]
 
 
 class Housekeeping:
-    """The repeated work over the logs of a manager. A directory that refuses is handed to `on_failure`."""
+    """The periodic work on the logs of a manager. `on_failure` is called with a directory that fails."""
 
     def __init__(
         self, logs: LogRegistry, directories: Sequence[LogDirectory], clock: Clock, on_failure: OnFailure
@@ -50,7 +50,7 @@ class Housekeeping:
                 schedule.add(name, task, every_ms=every_ms, delay_ms=config.log_initial_task_delay_ms)
 
     def notice_failures(self) -> None:
-        """Take directories offline in which a log has failed: its user was told, the others were not."""
+        """Take directories offline in which a log has failed: only the user of that log got the error."""
         for log in self._logs:
             if log.failure is not None:
                 self._on_failure(home_of(log), log.failure)

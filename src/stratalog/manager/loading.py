@@ -1,4 +1,4 @@
-"""Opens the logs of one directory, whose last writer closed it in order or which was recovered since.
+"""Opens the logs of one directory that was shut down cleanly, or was recovered since.
 
 Kafka: LogManager.loadLogs, LogManager.loadLog
 """
@@ -42,7 +42,7 @@ Metrics = dict[str, int | dict[str, int]]
 
 
 class LogOpening(NamedTuple):
-    """What opening a log needs, the same for all logs of a manager."""
+    """The arguments for opening a log that are the same for all logs of a manager."""
 
     disk: Disk
     clock: Clock
@@ -75,8 +75,9 @@ class LogOpening(NamedTuple):
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """While many objects are made that all stay: each collection would walk those before it for nothing,
-    which took as long as the loading itself."""
+    """Pause the garbage collector while many lasting objects are made.
+
+    Its collections would walk all of them for nothing, which took as long as the loading itself."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -87,7 +88,7 @@ def _collector_paused() -> Iterator[None]:
 
 
 class Loading:
-    """Fills a registry with the logs of directories, and tells how far it is."""
+    """Fills a registry with the logs of directories, and reports the progress."""
 
     def __init__(self, logs: LogRegistry, *, set_strays_aside: bool) -> None:
         self.strays: list[str] = []
@@ -99,7 +100,7 @@ class Loading:
     def load(
         self, opening: LogOpening, directories: Sequence[LogDirectory], metadata: ClusterMetadata | None
     ) -> list[LogDirectory]:
-        """Open the logs of all directories that are online; returns those that failed at it."""
+        """Open the logs of all directories that are online; returns the directories that failed."""
         online = [directory for directory in directories if directory.is_online]
         self._logs_remaining = {found.path: len(found.layout.partitions) for found in online}
         self._segments_remaining = dict.fromkeys(self._logs_remaining, 0)  # whole as they are
@@ -118,7 +119,7 @@ class Loading:
     def metrics(self, directories: Sequence[LogDirectory]) -> Metrics:
         """Which directories are offline, and what remains to be recovered or loaded, by Kafka's names.
 
-        Of the latter nothing is there when nothing remains.
+        The gauges of remaining work are absent when nothing remains.
         """
         offline = {directory.path: int(not directory.is_online) for directory in directories}
         found: Metrics = {
@@ -134,7 +135,7 @@ class Loading:
         }
 
     def telling(self, others: OnProgress | None) -> OnProgress:
-        """Notes how far the recovery is that goes before, and tells others of it."""
+        """A progress callback that notes the progress of the recovery, and calls `others` too."""
 
         def tell(progress: Progress) -> None:
             self._on_progress(progress)
@@ -169,9 +170,9 @@ class Loading:
         self.strays += [join_path(directory.path, name) for name in directory.layout.strays]
 
     def _lower_recovery_points(self, directory: LogDirectory) -> None:
-        """No recovery point is above the end of its log: it would vouch for what is appended next.
+        """Lower recovery points that are above the end of their log: they would vouch for later appends.
 
-        A truncation into a batch leaves an end that no file tells of, and that is lower at the next start.
+        A truncation inside a batch leaves an end that no file records; at the next start the end is lower.
         """
         ends = {log.topic_partition: log.log_end_offset for log in self._logs.in_directory(directory.path)}
 
@@ -181,7 +182,7 @@ class Loading:
         directory.checkpoints.recovery_points.update(lowered)
 
     def _set_aside(self, disk: Disk, directory: LogDirectory, entry: PartitionEntry, reason: str) -> None:
-        """Rename what is not ours to -stray, unopened. A broker loads it first, and then never closes it."""
+        """Rename a stray partition to -stray, unopened. A broker loads it first, and then never closes it."""
         name = partition_directory_name(entry.topic_partition, DirectoryState.STRAY, uuid4().hex)
         path = join_path(directory.path, name)
         logger.warning("%s in %s is stray, now %s: %s", entry.name, directory.path, name, reason)
@@ -192,7 +193,7 @@ class Loading:
 
 
 def _open(opening: LogOpening, directory: LogDirectory, entry: PartitionEntry, start: int) -> Log:
-    """The log. What a clean close does not leave behind, a missing index for one, is repaired first.
+    """Open the log. Damage that a clean shutdown does not leave, such as a missing index, is repaired first.
 
     Kafka recovers the segment of a missing index too, clean-shutdown file or not.
     """
@@ -210,6 +211,6 @@ def _stray_reason(
 ) -> str | None:
     """Why a partition is not this node's, by the cluster's metadata; None for one that is."""
     if directory.meta is None or directory.meta.node_id is None:
-        return None  # not known whose the directory is
+        return None  # the directory's node is not known
     topic_id = topic_id_of(disk, directory.layout.path(entry))
     return metadata.stray_reason(entry.topic_partition, topic_id, directory.meta.node_id)

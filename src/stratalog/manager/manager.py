@@ -4,9 +4,9 @@
         log = manager.get_or_create_log(TopicPartition("orders", 0), is_new=True)
 
 `startup` locks every directory, recovers what was not shut down cleanly (`directory/session.py`) and opens
-the logs; `shutdown` closes them and writes the clean-shutdown files. In between a directory that the disk
-refuses goes offline, and the others serve on. What is done again and again (`housekeeping.py`) is on a
-schedule that others can join.
+the logs; `shutdown` closes them and writes the clean-shutdown files. In between, a directory whose disk fails
+goes offline, and the others go on. Periodic work (`housekeeping.py`) is on a schedule to which callers can
+add tasks.
 
 Kafka: LogManager, and the checkpoint of high watermarks from ReplicaManager
 """
@@ -153,7 +153,7 @@ class LogManager:
                 self._opening = self._opening._replace(topics=topics)
                 failed = self._loading.load(self._opening, self.directories, metadata)
                 check_any_online(self.directories)
-            except BaseException:  # an interrupt too: nobody else could let go of the locks
+            except BaseException:  # an interrupt too: nothing else would release the locks
                 self._let_go()
                 raise
             for directory in failed:
@@ -165,7 +165,7 @@ class LogManager:
         self._housekeeping.begin(self._schedule, self.config)
         if (
             metadata is not None or self._is_configured
-        ):  # else nobody has said by which settings: defaults erase
+        ):  # otherwise the settings are unknown, and the defaults would delete records
             # Kafka's own topics are compacted by settings that only the cluster's metadata has.
             known = INTERNAL_TOPICS if metadata is not None else {*filter(self.topics.has, INTERNAL_TOPICS)}
             self.cleaner.begin(self._schedule, spared=INTERNAL_TOPICS - known)
@@ -173,11 +173,11 @@ class LogManager:
     def shutdown(self, broker_epoch: int | None = None) -> None:
         """Close all logs and write the clean-shutdown files. Calling it again has no effect.
 
-        A directory that fails meanwhile goes without that file, as `directories` says afterwards. An error
-        is raised only where the device may lack a record that was appended.
+        A directory that fails meanwhile gets no such file; `directories` shows it afterwards. An error is
+        raised only if appended records may not all be on the device.
 
-        `broker_epoch` goes into these files, in place of that which each directory was opened with. In a
-        forked child this writes nothing, and the logs stay open in its parent.
+        `broker_epoch` is written into these files, instead of the epoch that each directory was opened with.
+        In a forked child this writes nothing, and the logs stay open in its parent.
         """
         with self._lock:
             if not self._is_open:
@@ -188,7 +188,7 @@ class LogManager:
             self._let_go()
             return
         self._schedule.stop()
-        self.cleaner.shutdown()  # behind the schedule, which may be about to start it
+        self.cleaner.shutdown()  # after the schedule, which may be about to start the cleaner
         self._own_scheduler.close()
         self._housekeeping.notice_failures()
         online = [directory for directory in self.directories if directory.is_online]
@@ -216,9 +216,9 @@ class LogManager:
     def add_task(
         self, name: str, task: ScheduledTask, *, every_ms: int, stop: ScheduledTask | None = None
     ) -> None:
-        """Do something again and again for as long as the manager is open, as retention and the cleaner do.
+        """Run a task periodically while the manager is open, as retention and the cleaner do.
 
-        Begins after log.initial.task.delay.ms. `stop` is called first of all at shutdown, and waited for.
+        The first run is after log.initial.task.delay.ms. Shutdown calls `stop` first, and waits for it.
         """
         self._check_opener()
         delay_ms = self.config.log_initial_task_delay_ms
@@ -237,12 +237,12 @@ class LogManager:
 
     @property
     def problems(self) -> tuple[StartupRefusal, ...]:
-        """What a broker would refuse to start for in the directories that are online, as they are now."""
+        """The reasons why a broker would refuse to start now, in the directories that are online."""
         return startup_refusals(self._opening.disk, self.live_log_dirs)
 
     @property
     def strays(self) -> tuple[str, ...]:
-        """The paths of what was set aside, now or before; it stays until someone removes it."""
+        """The paths of partitions set aside as stray, now or before; they stay until someone removes them."""
         return tuple(self._loading.strays)
 
     @property
@@ -257,7 +257,7 @@ class LogManager:
     def metrics(self) -> Metrics:
         """Gauges by Kafka's names (kafka.log:type=LogManager); those by directory are a dictionary.
 
-        What remains to be loaded is there only as long as something does.
+        The gauges of remaining work are absent when nothing remains to be loaded.
         """
         return self._loading.metrics(self.directories)
 
@@ -313,12 +313,12 @@ class LogManager:
                 self._copies.end()
 
     def set_preferred_log_dir(self, topic_partition: TopicPartition, directory: Path) -> None:
-        """Where the log, or the copy of one that is there already, will be created."""
+        """Choose the directory in which the log, or the copy of an existing log, will be created."""
         with self._lock:
             self._placement.prefer(topic_partition, directory)
 
     def update_topic_config(self, topic: str, settings: Mapping[str, ConfigValue]) -> LogConfig:
-        """Let these be the topic's settings from now on, for its open logs too."""
+        """Replace the topic's settings from now on, for its open logs too."""
         with self._lock:
             config = self.topics.update(topic, settings)
             for topic_partition in self._logs.configure(topic, config):
@@ -352,7 +352,7 @@ class LogManager:
     def async_delete(self, topic_partition: TopicPartition, *, is_future: bool = False) -> Log | None:
         """Delete a log: its directory gets the name -delete at once, and goes after file.delete.delay.ms.
 
-        Whoever still reads from it can do so until then. None if there is no such log.
+        Readers can go on until then. Returns None if there is no such log.
         """
         with self._lock:
             self._check_open()
@@ -369,7 +369,7 @@ class LogManager:
             return log
 
     def replace_current_with_future_log(self, topic_partition: TopicPartition) -> Log:
-        """Let the copy of a log, which must have all of it, take its place; the old one is deleted.
+        """Replace a log by its copy, which must be complete; the old log is deleted.
 
         Appends wait meanwhile, and are then refused with a LogMovedError: none is lost between the two.
         """
@@ -386,8 +386,8 @@ class LogManager:
     def move_log(self, topic_partition: TopicPartition, directory: Path) -> Log:
         """Move a log to another directory: copied while it is in use, then swapped. Returns the new one.
 
-        It is not cleaned meanwhile. Whoever holds the old one can read from it for a while; whoever changes
-        or flushes it after the swap gets a LogMovedError.
+        The log is not cleaned meanwhile. The old `Log` object can be read from for a while; changing or
+        flushing it after the swap raises a LogMovedError.
         """
         self._check_opener()
         source = self.get_log(topic_partition)
@@ -397,7 +397,8 @@ class LogManager:
         with self._lock:
             other = self.get_log(topic_partition, is_future=True)
             if other is not None and home_of(other) != self._placement.directory(directory).path:
-                self.async_delete(topic_partition, is_future=True)  # as Kafka does: it was to go elsewhere
+                # as Kafka does: the copy was meant for another directory
+                self.async_delete(topic_partition, is_future=True)
         copy = self.get_or_create_log(topic_partition, topic_id=topic_id, is_future=True, directory=directory)
         self._copies.fill(source, copy)
         with self._lock, source.holding_changes():
@@ -405,7 +406,7 @@ class LogManager:
             return self.replace_current_with_future_log(topic_partition)
 
     def retire(self, log: Log, refusal: Callable[[], LogClosedError]) -> None:
-        """Mark a log for deletion; whoever changes it from then on gets the refusal."""
+        """Mark a log for deletion; later changes raise the refusal."""
         home = self._directories[home_of(log)]
         self.act_in(home, lambda: self._removal.rename_for_deletion(log, refusal))
         self._removal.later(home, log.directory, self.topics.defaults.file_delete_delay_ms, log)
@@ -433,7 +434,7 @@ class LogManager:
         self._housekeeping.checkpoint([HIGH_WATERMARKS], directories)
 
     def handle_log_dir_failure(self, directory: Path, error: StratalogError) -> None:
-        """Take a directory offline: its logs are let go of as they are, the others serve on."""
+        """Take a directory offline: its logs are dropped without a write, other directories go on."""
         with self._lock:
             found = self._directories[absolute_path(directory)]
             found.fail(error)
@@ -450,7 +451,7 @@ class LogManager:
         self._copies.end()
 
     def act_in(self, directory: LogDirectory, action: ScheduledTask) -> None:
-        """Do something in a directory; if the disk refuses it goes offline, and the DiskError is raised."""
+        """Run an action in a directory; a DiskError takes the directory offline, and is raised."""
         try:
             action()
         except DiskError as error:

@@ -1,4 +1,4 @@
-"""Moving a log to another log directory: a copy is filled beside it, and takes its place when it has all.
+"""Moves a log to another log directory: a copy is filled there, and replaces the log when complete.
 
 Kafka: ReplicaAlterLogDirsThread, LogManager.replaceCurrentWithFutureLog
 """
@@ -21,9 +21,9 @@ _ANY_EPOCH = INT32_MAX  # batches of all leaders are taken: the log that they co
 
 
 def catch_up(source: Log, copy: Log) -> int:
-    """Append to the copy what the log has more, byte for byte; returns how many bytes that were.
+    """Append to the copy the batches that it lacks, byte for byte; returns how many bytes.
 
-    A copy that ends before the log begins, or has what was cut off the log, is put right first.
+    A copy that ends before the log begins, or has records that were cut off the log, is corrected first.
     """
     copy.truncate_to(min(source.take_lowest_end(), source.log_end_offset))
     done = 0
@@ -36,7 +36,7 @@ def catch_up(source: Log, copy: Log) -> int:
         except OffsetOutOfRangeError:
             continue  # deleted or cut off since the marks were looked at
         if not records:
-            copy.advance_to(end)  # nothing is left up to there, as behind a compaction
+            copy.advance_to(end)  # compaction has left no records up to there
             continue
         done += _append(copy, records)
     return done
@@ -49,13 +49,13 @@ def _append(copy: Log, records: bytes) -> int:
         is_empty = copy.log_start_offset == copy.log_end_offset
         if not is_empty or error.last_offset < copy.log_end_offset:
             raise
-        # The log starts inside its first batch, which begins before that: so does the copy, for now.
+        # The log starts inside its first batch. The copy, for now, starts where that batch begins.
         copy.truncate_fully_and_start_at(error.first_offset)
         return copy.append_as_follower(records, leader_epoch=_ANY_EPOCH).size
 
 
 def agreement(source: Log, copy: Log) -> int:
-    """The offset up to which the copy has the very batches of the log; its end if all of them are."""
+    """The offset up to which the copy has exactly the log's batches; the copy's end if all are equal."""
     offset = 0
     while True:
         # Asked in each round: records may be deleted or truncated meanwhile.

@@ -1,4 +1,4 @@
-"""In which directory a new log goes. Kafka: LogManager.nextLogDirs, preferredLogDirs"""
+"""Chooses the directory of a new log. Kafka: LogManager.nextLogDirs, preferredLogDirs"""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Placement:
         self._preferred: dict[TopicPartition, str] = {}
 
     def prefer(self, topic_partition: TopicPartition, directory: Path) -> None:
-        """Where the log, or the copy of one that is there already, will be created."""
+        """Choose the directory in which the log, or the copy of an existing log, will be created."""
         self._preferred[topic_partition] = self.directory(directory).path
 
     def forget(self, topic_partition: TopicPartition) -> None:
@@ -32,7 +32,7 @@ class Placement:
         self._preferred.pop(topic_partition, None)
 
     def directory(self, path: Path) -> LogDirectory:
-        """The directory with this path; UsageError if it is none of ours, DiskError if it is offline."""
+        """The directory with this path; UsageError if it is not one of ours, DiskError if it is offline."""
         directory = self._directories.get(absolute_path(path))
         if directory is None:
             raise UsageError(f"{path} is not a directory of this log manager.")
@@ -60,9 +60,9 @@ class Placement:
 def candidates(
     directories: Sequence[LogDirectory], counts: Mapping[str, int], cordoned: Sequence[str]
 ) -> list[LogDirectory]:
-    """The directories a new log may go to, that with the fewest logs first; none of the cordoned ones.
+    """The directories for a new log, the one with the fewest logs first; without the cordoned ones.
 
-    Where all are cordoned the first one takes it all the same, as in Kafka.
+    If all are cordoned, the first one is used nevertheless, as in Kafka.
     """
     online = [directory for directory in directories if directory.is_online]
     if not online:

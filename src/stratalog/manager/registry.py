@@ -51,7 +51,7 @@ class LogRegistry:
         return self.logs(is_future=is_future).pop(topic_partition, None)
 
     def promote(self, topic_partition: TopicPartition) -> None:
-        """Let the copy be the current log; the one that was it is forgotten."""
+        """Make the copy the current log; the old current log is forgotten."""
         self.current[topic_partition] = self.future.pop(topic_partition)
 
     def drop_directory(self, directory: LogDirectory) -> list[Log]:

@@ -1,6 +1,6 @@
-"""Partitions that go: their directories are renamed at once, and removed after file.delete.delay.ms.
+"""Deletes partitions: renames their directories at once, removes them after file.delete.delay.ms.
 
-The new name is what the next start removes by, should this process not live to do it. Links are not followed.
+If this process dies before that, the next start removes them by their new name. Links are not followed.
 Kafka: LogManager.asyncDelete, deleteLogs, Utils.delete
 """
 
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 class DelayedRemoval:
-    """Renames and removes directories; one that refuses is handed to `on_failure`."""
+    """Renames and removes directories; `on_failure` is called with one that fails."""
 
     def __init__(self, disk: Disk, schedule: Schedule, on_failure: OnFailure) -> None:
         self._disk = disk
@@ -40,13 +40,13 @@ class DelayedRemoval:
         logger.info("%s is to be deleted, as %s", log.topic_partition, log.directory)
 
     def leftovers(self, directories: Iterable[LogDirectory], delay_ms: int) -> None:
-        """Remove after a delay what an earlier run has renamed and did not live to remove."""
+        """Remove after a delay the directories that an earlier run has renamed but not removed."""
         for directory in directories:
             for name in directory.layout.waiting:
                 self.later(directory, join_path(directory.path, name), delay_ms)
 
     def later(self, directory: LogDirectory, path: str, delay_ms: int, log: Log | None = None) -> None:
-        """Remove a partition's directory after a delay, and let go of the log that was in it."""
+        """Remove a partition's directory after a delay, and drop the log that was in it."""
 
         def remove() -> None:
             if not directory.is_online:

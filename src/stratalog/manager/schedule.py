@@ -1,4 +1,4 @@
-"""Work that a log manager does again and again: flushing, checkpoints, and whatever joins later.
+"""The periodic work of a log manager: flushing, checkpoints, and tasks that are added later.
 
 Kafka: LogManager.startup, KafkaScheduler
 """
@@ -28,7 +28,7 @@ class Schedule:
         delay_ms: int,
         stop: ScheduledTask | None = None,
     ) -> None:
-        """Run a task `delay_ms` from now and then again and again. An error in it does not end it.
+        """Run a task `delay_ms` from now and then periodically. An error in the task does not stop it.
 
         `stop` is called when the schedule is to stop, before it waits for tasks.
         """
@@ -57,7 +57,7 @@ class Schedule:
         self._scheduler.schedule(name, run, delay_ms)
 
     def stop(self) -> None:
-        """Let no task begin any more; returns when none is at work. Not to be called from a task."""
+        """Begin no further task; returns when none is running. Must not be called from a task."""
         for stop in self._stops:
             stop()
         self._stopped.set()

@@ -1,8 +1,8 @@
-"""The first half of a manager's start: the session is opened, and its directories found to belong together.
+"""The first half of a manager's start: opens the session and checks that its directories fit together.
 
-What keeps a manager from starting is found before a file is changed: a directory in use, those of two nodes,
-a partition that is there twice. Directories that do not exist are made before that. It is looked for again
-after a recovery, which may have finished a write.
+The checks come before any file is changed: no directory is in use, all are of one node, no partition is there
+twice. Missing directories are created before the checks. The checks are repeated after a recovery, which may
+have finished a write.
 
 Kafka: LogManager, MetaPropertiesEnsemble
 """
@@ -25,7 +25,7 @@ from stratalog.files.disk import Disk
 
 
 class Starting(NamedTuple):
-    """What a start needs, beside the directories."""
+    """The arguments of a start, apart from the directories."""
 
     disk: Disk
     server: ServerConfig
@@ -36,7 +36,7 @@ class Starting(NamedTuple):
 def open_directories(starting: Starting, session: Session) -> tuple[TopicConfigs, ClusterMetadata | None]:
     """Open the session; returns the topics' settings, and the metadata if there is any.
 
-    A directory that the disk refuses goes offline. NotALogDirectoryError if one is something else,
+    A directory whose disk fails goes offline. NotALogDirectoryError if one is something else,
     LogDirLockedError if one is in use, DiskError if none is left.
     """
 
@@ -47,7 +47,7 @@ def open_directories(starting: Starting, session: Session) -> tuple[TopicConfigs
         return find_node(starting.disk, paths, server=starting.server, metadata=starting.metadata)
 
     def find_before_recovery() -> None:
-        # Recovery retires the old log of a move that was cut short, so that it is not there twice.
+        # Recovery retires the old log of an interrupted move, so the partition is not there twice.
         moves = (read_pending_move(starting.disk, directory.path) for directory in session.online)
         find([move for move in moves if move is not None])
 
@@ -58,7 +58,7 @@ def open_directories(starting: Starting, session: Session) -> tuple[TopicConfigs
 
 
 def check_any_online(directories: Sequence[LogDirectory]) -> None:
-    """DiskError if no directory is left, which is when a broker halts."""
+    """DiskError if no directory is online; a broker halts then."""
     if not any(directory.is_online for directory in directories):
         first = directories[0].failure
         raise DiskError(directories[0].path, f"no log directory can be used: {first}") from first

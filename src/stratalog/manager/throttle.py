@@ -1,4 +1,4 @@
-"""Holds readers and writers to a number of bytes a second, all of them together. Kafka: Throttler"""
+"""Limits all readers and writers together to a number of bytes a second. Kafka: Throttler"""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ class Throttle:
         self._size = 0
 
     def __call__(self, size: int) -> None:
-        # Whoever sleeps does so with the lock, and so holds up the others: the limit is for all of them.
+        # A thread sleeps while it holds the lock, which makes the others wait too: the limit is for all of
+        # them.
         with self._lock:
             self._size += size
             elapsed = self._clock() - self._began

@@ -1,4 +1,4 @@
-"""Cuts logs while the cleaner keeps off. Kafka: LogManager.truncateTo, truncateFullyAndStartAt"""
+"""Truncates logs while their cleaning is paused. Kafka: LogManager.truncateTo, truncateFullyAndStartAt"""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stratalog.manager.cleaner_manager import LogCleanerManager
 
 
 def truncate_to(cleaner: LogCleanerManager, log: Log, offset: int) -> bool:
-    """Cut a log to an offset; False if it ends before."""
+    """Truncate a log to an offset; False if it ends before."""
     with _without_cleaner(cleaner, log, offset):
         return log.truncate_to(offset)
 
@@ -23,7 +23,7 @@ def truncate_fully_and_start_at(cleaner: LogCleanerManager, log: Log, offset: in
 
 @contextmanager
 def _without_cleaner(cleaner: LogCleanerManager, log: Log, offset: int) -> Iterator[None]:
-    """The cleaner keeps off a log that is cut at an offset; what the log gets from then on is dirty."""
+    """Pause the cleaning of a log while it is truncated; records appended after that are dirty."""
     cleaner.abort_and_pause(log.topic_partition)
     try:
         if offset < log.log_end_offset:

@@ -1,4 +1,4 @@
-"""Where in a segment's log what was asked for is: the batch of an offset, the bytes of a fetch."""
+"""Places in a segment's log: the batch of an offset, the bytes of a fetch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class OffsetPosition(NamedTuple):
-    """The batch that holds an offset, or the first one behind it, and where it is in the file."""
+    """The batch that holds an offset, or the first one after it, and its position in the file."""
 
     base_offset: int
     last_offset: int

@@ -33,7 +33,7 @@ _MANY_HEADERS = 4  # in one read: batches are small, so the next read may be lar
 
 
 class _Workspace(threading.local):
-    """Memory for one thread's searches: making it anew would cost more than most of them."""
+    """Memory for one thread's searches: allocating it for each would cost more than most searches."""
 
     def __init__(self) -> None:
         self.found = np.zeros(2, BATCH)
@@ -131,7 +131,7 @@ def find_batch(
     Its positions are the file's. A search for the largest timestamp gives that and the last offset only.
     `reach` is a byte at which, by the index, a header stands that is worth reading with the first.
     """
-    if target > INT64_MAX:  # behind the largest offset, which only damage brings into a log
+    if target > INT64_MAX:  # past the largest offset, which only damage brings into a log
         return None
     found, buffer = _workspace.found, _workspace.buffer
     first: Any = found[0]

@@ -1,4 +1,4 @@
-"""What tells the files of a segment from others that get their names."""
+"""Identities that tell the files of a segment from other files that get their names later."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from stratalog.files.disk import ExpectedFile
 
 
 class Identities(NamedTuple):
-    """What tells the files of a segment from others that get their names; None where that is not known.
+    """The identities of a segment's files, which later files of the same names do not have; None if unknown.
 
-    Needed where somebody else renames the files. What this process renames is seen by the segment itself.
+    Needed if another process renames the files. The segment itself notices renames by this process.
     """
 
     log: ExpectedFile | None = None

@@ -1,15 +1,15 @@
-"""What the indexes of a segment share: entries of one size, one behind the other, in a file without a header.
+"""The common part of a segment's indexes: entries of one size, one after the other, without a header.
 
 While a segment is appended to, Kafka maps its offset and time index at full size, so the file is preallocated
-with zeros behind its entries; it is cut to them when the segment is rolled or closed. The same bytes are here
-at the same moments, by reading and writing: every entry is written as it comes, so what is in memory is a
-cache that may be dropped at any time.
+with zeros after its entries; it is cut to its entries when the segment is rolled or closed. The same bytes
+are here at the same moments, by reading and writing: every entry is written as it comes, so what is in memory
+is a cache that may be dropped at any time.
 
 An index opens when it is first used. Kafka then takes every slot of the file for an entry, also the zeros
-that a crash left behind; here the zeros are told from entries (`docs/formats/offset-index.md`).
+that a crash left; here the zeros are told from entries (`docs/formats/offset-index.md`).
 
-One thread changes an index, any number look things up in it. They get hold of `IndexEntries`, which never
-change: growing writes behind them, truncating starts new ones.
+One thread changes an index, any number of threads read it. Readers get `IndexEntries`, which never change:
+growing writes after them, truncating makes new ones.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class IndexFile:
         self._cache = index_cache.shared if cache is None else cache
         self.names_count = 0  # how often the file was created here
         self._identity = identity
-        self.is_gone = False  # the segment was deleted, and a file of this name is another's
+        self.is_gone = False  # the segment was deleted, and a file of this name belongs to another
         self._count = _UNOPENED
         self._length = 0  # of the file in bytes, used or not
         self._last: tuple[int, ...] | None = None
@@ -99,7 +99,7 @@ class IndexFile:
 
     @property
     def entry_count(self) -> int:
-        """How many entries there are; zeros behind them are none."""
+        """How many entries there are; the zeros after them do not count."""
         if self._count == _UNOPENED:
             self._open()
         return self._count
@@ -139,7 +139,10 @@ class IndexFile:
                 self._synced = False
 
     def resize(self, size: int) -> bool:
-        """Make the file as large as whole entries fit into `size` bytes, its entries kept; False if it is."""
+        """Give the file room for as many whole entries as fit into `size` bytes, keeping its entries.
+
+        False if it already has that size.
+        """
         with self._lock:
             self.create()
             length = max(size // self.entry_size, self._count) * self.entry_size
@@ -192,7 +195,7 @@ class IndexFile:
             return changing(self._disk).delete(self.path)
 
     def forget(self) -> None:
-        """Drop what is known of the file: it is looked at anew when it is used next."""
+        """Forget the state of the file: it is read again when it is used next."""
         with self._lock:
             self._count = _UNOPENED
             self._last = None
@@ -209,12 +212,12 @@ class IndexFile:
         self._truncate_to_entries(0)
 
     def reset(self) -> None:
-        """Remove all entries and give the file its full size, to build the index anew."""
+        """Remove all entries and give the file its full size, to rebuild the index."""
         self.truncate()
         self.resize(self.max_size)
 
     def check_length(self) -> None:
-        """CorruptIndexError unless the file holds whole entries and, behind them, nothing but zeros."""
+        """CorruptIndexError unless the file holds whole entries and, after them, only zeros."""
         self._open()
         if not self._exists:
             return
@@ -251,7 +254,7 @@ class IndexFile:
             self._append(to_entries(rows, self.ENTRY).tobytes(), tuple(rows[-1].tolist()))
 
     def _append(self, raw: bytes, last: tuple[int, ...]) -> None:
-        """Write entries behind the last one, with one write; the caller has checked that they ascend.
+        """Write entries after the last one, with one write; the caller has checked that they ascend.
 
         `last` are the fields of the last of them.
         """
@@ -281,7 +284,7 @@ class IndexFile:
                 return
             entries = self._entries
             if self._exists:
-                # Twice, so that what was cut is zeros when the file has its size again.
+                # Truncated twice, so that the bytes cut off are zeros when the file has its full size again.
                 changing(self._disk).truncate(self.path, count * self.entry_size)
                 if self.IS_PREALLOCATED:
                     changing(self._disk).truncate(self.path, self._length)
@@ -338,7 +341,7 @@ class IndexFile:
         return self._first_zero_slot(0)
 
     def _first_zero_slot(self, start: int) -> int:
-        """The first slot of zeros from `start` on, if all behind it are zeros too."""
+        """The first slot of zeros from `start` on, if all after it are zeros too."""
         slots = self._length // self.entry_size
         if slots * self.entry_size <= _READ_WHOLE:
             data = self._read(slots * self.entry_size, 0)
@@ -410,7 +413,7 @@ def _native(raw: NDArray[np.void], capacity: int) -> IndexEntries:
 
 
 def _grown(entries: IndexEntries, raw: NDArray[np.void]) -> IndexEntries:
-    """The entries with more behind them, in the same columns if those have room."""
+    """The entries with more after them, in the same columns if those have room."""
     count = entries.count + len(raw)
     columns = entries.columns
     if count > len(columns[0]):

@@ -1,4 +1,4 @@
-"""Adds what a set of batches brings to the indexes of its segment, by the rule of `kernels/index.py`."""
+"""Adds the entries for a set of batches to the indexes of its segment, by the rule of `kernels/index.py`."""
 
 from __future__ import annotations
 
@@ -43,13 +43,16 @@ class SegmentIndexer:
         self._make_room(1)
 
     def prepare(self, since_entry: int, max_timestamp: int, offset_of_max_timestamp: int) -> None:
-        """Set what the rule starts from; before bytes are written, so that a failure here changes nothing."""
+        """Set the start values of the rule.
+
+        Called before bytes are written, so that a failure changes nothing.
+        """
         offsets, times = self._offsets, self._times
         base_offset = offsets.base_offset
         last_offset = offsets.last_fields
         last_time = times.last_fields
         if not self._is_created:
-            # Kafka makes both files when it asks, before each append, whether they are full.
+            # Kafka creates both files when it checks, before each append, whether they are full.
             offsets.create()
             times.create()
             self._is_created = True
@@ -69,8 +72,8 @@ class SegmentIndexer:
     ) -> tuple[int, int, int, IndexingError | None]:
         """Write the entries of a set whose first batch is at `position` of the log; one write an index.
 
-        Returns how far the segment has come: bytes since an entry, largest timestamp and its offset; and why
-        it did not come further, if so.
+        Returns the new state of the segment (bytes since the last entry, largest timestamp and its offset),
+        and the reason if it stopped early.
         """
         offsets, times = self._offsets, self._times
         if len(batches) > len(self._offset_entries):

@@ -58,7 +58,7 @@ class OffsetIndex(IndexFile):
     def span(self, offset: int, *, ahead: int) -> tuple[int, int]:
         """As `lookup`: the position to look for an offset from, and the one `ahead` entries further on.
 
-        That is 2^31 - 1 where there are not so many. What is looked for is most likely between the two.
+        The second is 2^31 - 1 if there are not so many entries. The batch is most likely between the two.
         """
         entries = self.entries()
         offsets, positions = entries.views
@@ -68,7 +68,7 @@ class OffsetIndex(IndexFile):
         return positions[slot] if slot >= 0 else 0, reach
 
     def upper_bound(self, position: int) -> OffsetEntry | None:
-        """The first entry at or behind a byte of the log. Kafka: OffsetIndex.fetchUpperBoundOffset"""
+        """The first entry at or after a byte of the log. Kafka: OffsetIndex.fetchUpperBoundOffset"""
         entries = self.entries()
         offsets, positions = entries.views
         slot = bisect_left(positions, position, 0, entries.count)

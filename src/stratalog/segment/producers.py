@@ -1,4 +1,4 @@
-"""What a segment tells of producers and transactions, as a scan gathers it batch by batch."""
+"""The producers and transactions of one segment, as a scan gathers them batch by batch."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class BatchMetadata(NamedTuple):
 
 
 class ScannedProducer(NamedTuple):
-    """A producer as one segment alone tells of it.
+    """The state of a producer by the batches of one segment alone.
 
-    `batches` are the last five at most, of the last epoch. They go behind those known before the segment if
-    the epoch known then is `first_epoch` and `epoch_changed` is not set; else they replace them.
+    `batches` are the last five at most, of the last epoch. They are added to those known before the segment
+    if the epoch known then is `first_epoch` and `epoch_changed` is not set; otherwise they replace them.
     `coordinator_epoch` is -1 without a marker. `txn_first_offset` is where the transaction began, as far as
     this segment knows, that is open at its end; without `ended_txn`, one open before the segment still is.
     """
@@ -63,7 +63,7 @@ class TxnEventKind(IntEnum):
     COMMITTED = kernel.COMMITTED
     ABORTED = kernel.ABORTED
     PLAIN = kernel.PLAIN
-    """A batch outside of transactions, where one is open or may be from before: an error if it is."""
+    """A batch outside of transactions: an error if a transaction is open, here or from before the segment."""
 
 
 class TxnEvent(NamedTuple):
@@ -144,15 +144,15 @@ class ProducerScan:
     def add_marker(self, data: Bytes, batch: np.record) -> None:
         """The long way, for a marker that compaction has given a delete horizon, say.
 
-        A control batch that is no transaction marker, though it has a producer, is an InvalidRecordError with
-        its position in `data`.
+        A control batch of a producer that is not a transaction marker is an InvalidRecordError with its
+        position in `data`.
         """
         start = int(batch["position"])
         try:
             one = next(read_batches(data, start=start, end=start + int(batch["size"]), check_crc=False))
             record = next(iter(one), None)
             if record is None:
-                # Compaction leaves a batch without its record: nothing but that there is such a producer.
+                # Compaction left a batch without its record: it only shows that there is such a producer.
                 self._emptied[int(batch["producer_id"])] = None
                 return
             marker = EndTxnMarker.parse(record.key, record.value)

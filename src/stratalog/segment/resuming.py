@@ -1,9 +1,9 @@
-"""Where a segment goes on behind a batch that cannot be read, when what is damaged is to be left out.
+"""Finds where a segment goes on after an unreadable batch, for readers that leave damage out.
 
-If its checksum holds, its length is right, and the next one is behind it. If not, the length may be what is
-damaged: a batch is looked for byte by byte, as salvaging does, with a right checksum and offsets behind those
-that were read. The index says how far the search has to go at most. Messages of the old formats are not
-looked for like this: their lengths are believed, or the index is.
+If the checksum of the unreadable batch is right, so is its length, and the next batch follows it. If not, the
+length may be damaged: the next batch is searched byte by byte, as salvaging does. It must have a right
+checksum and offsets after those that were read. The index says how far the search has to go at most. Messages
+of the old formats are not searched like this: their lengths are trusted, or the index is.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MOST_OFFSETS = 2**31
 
 
 def end_of_batch(data: NDArray[np.uint8], at: int) -> int | None:
-    """Where the batch ends that starts at a byte of a buffer; None if its length cannot be believed."""
+    """The end of the batch that starts at a byte of a buffer; None if its length cannot be right."""
     walk = walk_batches(data, start=at, max_size=1)
     if not len(walk.headers):
         return None
@@ -39,7 +39,7 @@ def end_of_batch(data: NDArray[np.uint8], at: int) -> int | None:
 
 
 def indexed_batch(segment: SegmentReader, entry: OffsetEntry) -> BatchRow | None:
-    """The batch at which an entry of the index points; None unless the entry can be about it.
+    """The batch at which an index entry points; None if the entry cannot belong to that batch.
 
     Kafka indexes each batch with its last offset since 3.9.1 and 4.0.1. Before, an entry was about all
     batches of one append, of which a follower and the cleaner have many: it has the last offset of them all,
@@ -64,7 +64,7 @@ def batch_at(read_into: ReadInto, position: int, end: int, path: str) -> BatchRo
 
 
 def next_batch(segment: SegmentReader, position: int, end: int, *, last_offset: int) -> int:
-    """Where the first batch behind a byte starts; `end` if there is none before it.
+    """The start of the first batch after a byte; `end` if there is none before `end`.
 
     `last_offset` is the last one that was read, or anything below the segment's where none was.
     """
@@ -77,10 +77,10 @@ def next_batch(segment: SegmentReader, position: int, end: int, *, last_offset: 
 
 
 def _next_indexed(segment: SegmentReader, position: int) -> BatchRow | None:
-    """The first batch at or behind a byte that the index names.
+    """The first indexed batch at or after a byte.
 
-    What is damaged may be larger than the distance between two entries: those that lead nowhere are passed
-    over.
+    The damage may be larger than the distance between two entries: entries that do not point at a batch are
+    skipped.
     """
     try:
         for _ in range(segment.offset_index.entry_count):

@@ -11,8 +11,8 @@ from stratalog.segment.segment_reader import SegmentReader
 def sanity_check(segment: SegmentReader) -> None:
     """CorruptIndexError unless the indexes can be this log's; the bodies of batches are not read.
 
-    Entries are told from the zeros behind them, must ascend and lie inside the log, and the last one must
-    point at a batch that it can be about. A log with batches must have an offset index.
+    Zeros after the entries are ignored. Entries must ascend and lie inside the log, and the last one must
+    point at a batch that it can belong to. A log with batches must have an offset index.
     """
     _check_offset_index(segment)
     if segment.time_index.exists:

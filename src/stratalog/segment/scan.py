@@ -1,9 +1,9 @@
 """`scan_segment`: everything that recovery, an audit or Spark wants to know of a segment, from one reading.
 
 It reads each byte once, changes nothing and needs only the .log file, so the segments of one log can be
-scanned side by side. What depends on the segments before it (which transactions are open, which epoch is
-known) is told so that it can be put together afterwards, in the order of the segments.
-Kafka: LogSegment.recover
+scanned side by side. Results that depend on earlier segments (which transactions are open, which epoch is
+known) are returned in a form that can be combined afterwards, in the order of the segments. Kafka:
+LogSegment.recover
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _BAD_MARKER = -1
 
 
 class ScanStop(Enum):
-    """Why a scan ended where it did. All but END say that bytes behind that are not believed."""
+    """Why a scan ended where it did. All but END mean that the bytes after it are not trusted."""
 
     END = "every byte belongs to a good batch"
     TORN_TAIL = "the last batch is cut off"
@@ -55,11 +55,11 @@ class ScanStop(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentScan:
-    """What a segment is, up to the first thing in it that is wrong.
+    """The content of a segment, up to the first error in it.
 
     `offset_index` and `time_index` are the bytes of the .index and .timeindex that it has when closed.
     `reason` says in a sentence, with numbers, why the scan stopped; it is empty at the end of the file. A bad
-    marker's batch is still in `valid_size`, as Kafka keeps it and cuts behind it. Of a piece that starts
+    marker's batch is still in `valid_size`, as Kafka keeps it and cuts after it. Of a piece that starts
     inside its file, `valid_size` and the positions in the index count from `start_position`.
     """
 
@@ -95,8 +95,9 @@ def scan_segment(
     """Scan a .log file, or its bytes [start_position, end_position). DiskError if it cannot be read.
 
     A piece that starts inside the file is scanned as if it were a segment of its own, with this base offset.
-    Memory is the buffer, or the file's largest batch, and what the result holds; whoever scans many brings
-    the same `aligned_buffer` each time. A file that grows meanwhile is read up to the size it had at first.
+    Memory is the buffer, or the file's largest batch, and what the result holds; a caller that scans many
+    files passes the same `aligned_buffer` each time. A file that grows meanwhile is read up to the size it
+    had at first.
     """
     with disk.open_read(path) as file:
         size = disk.size(file)
@@ -139,7 +140,7 @@ class _Scan:
         self._stop, self._reason = ScanStop.END, ""
 
     def read(self, read_into: ReadInto, end: int, buffer: Bytes) -> None:
-        """Take in everything up to `end`, or to the first thing that is wrong."""
+        """Read everything up to `end`, or to the first error."""
         position = self._start
         while position < end:
             wanted = min(len(buffer), end - position)
@@ -200,7 +201,10 @@ class _Scan:
             facts[kernel.OFFSET_ENTRIES] = facts[kernel.TIME_ENTRIES] = 0
 
     def _explain(self, data: Bytes, at: int, outcome: int, left: int) -> None:
-        """Why nothing from `at` on is believed; `left` bytes of the file are in the buffer or behind it."""
+        """Set the reason why nothing from `at` on is trusted.
+
+        `left` bytes of the file are in the buffer or after it.
+        """
         if outcome == _BAD_MARKER:
             return self._ends(ScanStop.INVALID_MARKER, self._reason)
         if outcome == kernel.WRONG_CRC:

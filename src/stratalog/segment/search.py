@@ -1,4 +1,4 @@
-"""The first record at or after a point in time, from the batch on that an index points at."""
+"""Finds the first record at or after a point in time, starting at the batch that an index points at."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SMALLEST_WINDOW, _LARGEST_WINDOW = 4 << 10, 64 << 10
 
 
 class _Workspace(threading.local):
-    """Memory for one thread: making it anew would cost more than most look-ups."""
+    """Memory for one thread: allocating it for each look-up would cost more than most look-ups."""
 
     def __init__(self) -> None:
         self.scratch = Scratch(64 << 10)
@@ -66,8 +66,8 @@ def find_record(
 ) -> TimestampAndOffset | None:
     """The first record from byte `start` on, and not below start_offset, that is not before the timestamp.
 
-    It is most likely before byte `reach`: so much is read at once, and searched by one kernel. What that
-    cannot answer is found batch by batch.
+    The record is most likely before byte `reach`: the file is read up to there at once, and searched by one
+    kernel. If the kernel does not find it, the search goes on batch by batch.
     """
     window, view = _window.buffers
     size = max(reach - start, _SMALLEST_WINDOW)
@@ -87,7 +87,7 @@ def _find_by_batches(
         batch = find_batch(position, kernel.TIMESTAMP_AT_LEAST, timestamp)
         if batch is None:
             return None
-        # A batch below start_offset may have the timestamp, and then none of its records will do.
+        # A batch below start_offset may have the timestamp, but its records are not wanted.
         if batch.last_offset >= start_offset:
             found = _find_in_batch(read_bytes(batch.position, batch.size), timestamp, start_offset)
             if found is not None:
@@ -101,7 +101,7 @@ def _find_in_batch(data: bytes, timestamp: int, start_offset: int) -> tuple[int,
     array = byte_array(data)
     headers = walk_batches(array, table=_workspace.table, check_crc=False).headers
     if not len(headers):
-        return None  # the log was cut short meanwhile
+        return None  # the log was truncated meanwhile
     run = next_run(array, headers, 0, _workspace.scratch, DEFAULT_LIMIT)
     if run.problem is not None:
         raise run.problem

@@ -1,8 +1,8 @@
 """One segment of a log that is written: the batches from a base offset on, and the indexes into them.
 
 One thread changes a segment, any number read from it (`segment_reader.py`). Bytes are written before `size`
-tells of them, and `size` is told before an index points at them, so a reader never sees half a batch.
-Kafka: LogSegment.java
+includes them, and `size` is set before an index points at them, so a reader never sees half a batch. Kafka:
+LogSegment.java
 """
 
 from __future__ import annotations
@@ -87,8 +87,9 @@ class LogSegment:
         self._since_entry = 0
         self._is_padded = False  # the file is longer than `size`: preallocated, or a write has failed
         self._created_count = self.names_synced_count = 0
-        # How often the log was changed here, and how many of that were done when a sync of it began; -1 is no
-        # sync yet. A change counts when it is done: one that a sync only meets half is not on the device.
+        # How often the log was changed here, and how many of these changes were done when its last sync
+        # began; -1: no sync yet. A change counts when it is done: a sync in the middle of it does not bring
+        # all of it to the device.
         self._changes_count, self._synced_count = 0, -1
         self.has_failed_sync = False  # some of it may be lost for good, whatever a later sync says
 
@@ -105,7 +106,7 @@ class LogSegment:
         size: int = 0,
         roll_jitter_ms: int = 0,
     ) -> LogSegment:
-        """A new segment, of which only the .log is there as yet; `size` is how much of it is preallocated."""
+        """A new segment with only its .log so far; `size` is how much of it is preallocated."""
         has = (False, False, False)
         reader = SegmentReader(disk, directory, base_offset, config, suffix=suffix, size=0, has=has)
         segment = cls(disk, reader, clock, roll_jitter_ms)
@@ -215,10 +216,10 @@ class LogSegment:
         self.reader.txn_index.append(aborted)
 
     def truncate_to(self, offset: int) -> int:
-        """Cut off the batch that holds the offset, and all behind it; returns how many bytes that were.
+        """Cut off the batch that holds the offset, and all after it; returns the number of bytes cut off.
 
         The indexes are cut first: an entry without its batch would be worse than a batch without its entry.
-        They get their full size, as the segment is appended to from now on.
+        The indexes get their full size, because the segment is appended to from now on.
         """
         reader = self.reader
         start = reader.translate_offset(offset)
@@ -242,12 +243,12 @@ class LogSegment:
         return cut_size
 
     def resize_indexes(self, size: int) -> None:
-        """Give both indexes room for `size` bytes of entries: what is opened to be appended to needs it."""
+        """Give both indexes room for `size` bytes of entries, which a segment needs to be appended to."""
         self.reader.offset_index.resize(size)
         self.reader.time_index.resize(size)
 
     def on_become_inactive(self) -> None:
-        """The segment was rolled: its last time entry, then all files are cut to what is in them."""
+        """The segment was rolled: write its last time entry, then cut all files to their content."""
         timestamp, offset = self.reader.largest()
         self.reader.time_index.append(timestamp, offset, skip_full_check=True)
         self.reader.offset_index.trim()
@@ -266,8 +267,8 @@ class LogSegment:
     def close(self) -> None:
         """Leave the files as a clean shutdown does: last time entry, indexes cut, the log synced.
 
-        Everything is tried; the first failure is raised at the end. Closing twice does nothing more. What was
-        never used since the segment was opened is not touched.
+        Everything is tried; the first failure is raised at the end. Closing twice does nothing more. Files
+        that were not used since the segment was opened are not touched.
         """
         problems: list[DiskError] = []
         reader, known = self.reader, self.reader.known_indexes
@@ -275,7 +276,7 @@ class LogSegment:
             timestamp, offset = reader.known_largest
             try:
                 reader.time_index.append(timestamp, offset, skip_full_check=True)
-            except StratalogError as error:  # the entry is a help, no need; Kafka goes on likewise
+            except StratalogError as error:  # the entry is useful but not needed; Kafka goes on too
                 logger.warning("%s is closed without its last time entry: %s", self.log_path, error)
         for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
             if kind in known:
@@ -287,7 +288,7 @@ class LogSegment:
             raise problems[0]
 
     def _sync_index(self, path: str) -> None:
-        """What closing has added and cut is to be as durable as the mark that will speak for it."""
+        """Sync an index: the clean-shutdown file will vouch for what closing has added and cut."""
         if self._disk.exists(path):
             self._disk.sync(path)
 
@@ -297,7 +298,7 @@ class LogSegment:
         self.reader.forget()
 
     def forget_indexes(self) -> None:
-        """Drop what is known of the indexes: they are looked at anew when they are used next."""
+        """Forget the state of the indexes: they are read again when they are used next."""
         self.reader.forget_indexes()
 
     def waited_ms(self, now: int, max_timestamp: int) -> int:
@@ -321,12 +322,13 @@ class LogSegment:
 
     def _close_log(self) -> None:
         self._trim_log()
-        if self._changes_count > max(self._synced_count, 0):  # what was only read is left alone
+        if self._changes_count > max(self._synced_count, 0):  # a segment that was only read is left alone
             self.sync_log()
 
     def sync_log(self) -> None:
         """Return when the batches are on the device, as far as they were written when this was called."""
-        changes_count = self._changes_count  # before: what is written meanwhile may come too late for it
+        # taken before the sync: bytes written meanwhile may be too late for it
+        changes_count = self._changes_count
         try:
             self._disk.sync(self.log_path)
         except DiskError:
@@ -338,7 +340,7 @@ class LogSegment:
 
     @property
     def renaming(self) -> AbstractContextManager[object]:
-        """Held by whoever renames the directory, until `update_directory`: readers wait for that."""
+        """Held while the directory is renamed, until `update_directory`: readers wait for that."""
         lock: AbstractContextManager[object] = self.reader.lock
         return lock
 
@@ -379,7 +381,7 @@ class LogSegment:
             self._go_by(target, self.suffix)
 
     def delete(self) -> None:
-        """Delete all files that are there, for good: what has their names later is not this segment's."""
+        """Delete all existing files for good: later files of these names do not belong to this segment."""
         reader = self.reader
         with reader.lock:
             if reader.is_gone:
@@ -406,9 +408,9 @@ class LogSegment:
             del _going[name]
 
     def _give_way_to_this(self, path: str) -> None:
-        """Delete the segment for good that waits under a name for its deletion: this one needs the name.
+        """Delete a segment that waits for its deletion under this name, because this one needs the name.
 
-        Its readers would go on in this one's file, and its deletion would take that away too early.
+        Otherwise its readers would go on in this segment's file, and its deletion would delete that file.
         """
         earlier = _going.get(self._disk.namespace + path)
         if earlier is not None and earlier is not self:

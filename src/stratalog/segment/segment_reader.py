@@ -1,14 +1,15 @@
-"""What is read from a segment: bytes, ranges for a fetch, batches, offsets by time.
+"""Reads from a segment: bytes, ranges for a fetch, batches, offsets by time.
 
 A reader holds no descriptor and, until it is asked something, no index: a directory listing says all that is
 needed to make one.
 
-So each read opens the log by its name, and that may be another's by then: the cleaner has put a new segment
-in the place of this one, or a truncated log goes on at the same offset. Whoever renames the files holds the
-segment's lock and changes the name that it goes by, before another file can get the old one. So a read looks
-at that name again when it is done; if it is another, what was read may be another's too, and it is read again
-under the lock. Indexes are only read under the lock. Files that are deleted for good are gone, whatever has
-their names: reading from them is a DiskError with ENOENT, and a log then looks at its segments anew.
+So each read opens the log by its name, which may belong to another file by then: the cleaner has replaced
+this segment, or a truncated log goes on at the same offset. The thread that renames the files holds the
+segment's lock, and changes the name in the reader before another file can get the old name. So a read
+compares the name again when it is done. If the name has changed, the bytes may be another file's, and are
+read again under the lock. Indexes are only read under the lock. Files that are deleted for good are gone,
+whatever has their names: reading from them is a DiskError with ENOENT, and a log then looks at its segments
+again.
 
 Kafka: LogSegment.read, FileRecords
 """
@@ -204,7 +205,7 @@ class SegmentReader:
         self.forget_indexes()
 
     def forget_indexes(self) -> None:
-        """Drop what is known of the indexes: they are looked at anew when they are used next."""
+        """Forget the state of the indexes: they are read again when they are used next."""
         with self.lock:
             for index in self.known_indexes.values():
                 index.forget()
@@ -242,7 +243,7 @@ class SegmentReader:
         self._log_path = None
 
     def forget_files(self) -> None:
-        """The files are deleted: what has their names later is not this segment's. Under the lock."""
+        """The files are deleted; later files of these names do not belong to this segment. Under the lock."""
         self._is_gone, self._log_path = True, None
         for index in self.known_indexes.values():
             index.is_gone = True

@@ -1,7 +1,8 @@
-"""Records of a log as a consumer gets them: without markers, without what was aborted, with nothing twice.
+"""Records of a log as a consumer gets them: no markers, no aborted records, no record twice.
 
-A fetch is a run of whole batches from one segment. Of it the ranges are found that a reader may see; their
-records come one by one (`consume`) or as Arrow columns (`consume_columns`). Kafka: CompletedFetch
+A fetch is a run of whole batches from one segment. A filter finds the byte ranges of it that a reader may
+see. Their records are returned one by one (`consume`) or as Arrow columns (`consume_columns`). Kafka:
+CompletedFetch
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _T = TypeVar("_T")
 
 FETCH_SIZE = 1 << 20  # what a consumer asks of one partition at a time, `max.partition.fetch.bytes`
 _ISOLATIONS = {"read_uncommitted": Isolation.HIGH_WATERMARK, "read_committed": Isolation.TXN_COMMITTED}
-# What is wrong with a batch that is as it was written.
+# Errors of a batch whose checksum is right: its bytes are those that were written.
 _HAS_ITS_CHECKSUM = (
     InvalidRecordError,
     CorruptCompressionError,
@@ -70,7 +71,7 @@ class ConsumerRecord(NamedTuple):
 
 
 class Readable(Protocol):
-    """What is read from: a log that is open for writing, or the view of one that is not."""
+    """A log that can be read: one that is open for writing, or the view of one that is not."""
 
     topic_partition: TopicPartition
 
@@ -186,10 +187,11 @@ def _decoded(
     isolation: Isolation,
     decode: Callable[[Fetch, int, int], Iterator[_T]],
 ) -> Iterator[_T]:
-    """What `decode` makes of the ranges of fetch after fetch, until `end` or until nothing more can be seen.
+    """Yields what `decode` makes of the ranges of each fetch, until `end` or the last visible record.
 
-    A log may be truncated and go on while it is read: a fetch then has half of a batch and half of another.
-    So a batch with a wrong checksum is fetched again, and is an error if it has the same bytes then.
+    A log may be truncated and appended to while it is read: a fetch can then hold half of one batch and half
+    of another. So a batch with a wrong checksum is fetched again, and is an error only if its bytes are the
+    same.
     """
     offset, broken = start, b""
     while offset < end:
@@ -203,7 +205,7 @@ def _decoded(
             before, broken = broken, fetch.batch_at(error.position)
             if isinstance(error, _HAS_ITS_CHECKSUM) or broken == before:
                 raise error.at(position=fetch.position + error.position, path=fetch.path) from error
-            offset = max(offset, fetch.offset_at(error.position))  # all before it was given out
+            offset = max(offset, fetch.offset_at(error.position))  # all records before it were given out
             log.look_again()
         else:
             offset = fetch.next_offset
@@ -226,7 +228,8 @@ def _fetch(log: Readable, offset: int, end: int, isolation: Isolation) -> Fetch 
             walk = walk_batches(data, start=at, table=table, check_crc=False)
             filter_.add(walk.headers)
             if len(walk.headers):
-                # Of all: in a damaged log the last one may go back, and the same would be fetched for ever.
+                # The maximum of all batches: in a damaged log the last batch may have a lower offset, and the
+                # same fetch would be repeated for ever.
                 next_offset = max(next_offset, int(walk.headers["last_offset"].max()) + 1)
             at, stop = walk.next_position, walk.stop
         if at:
@@ -264,7 +267,7 @@ class _AbortedFilter:
             while self._waiting and self._waiting[-1].first_offset <= last_offset:
                 self._open.add(self._waiting.pop().producer_id)
             if attributes & _CONTROL:
-                # The metadata quorum's control records have no producer, and are no markers.
+                # The metadata quorum's control records have no producer, and are not transaction markers.
                 if producer_id >= 0 and self._is_abort(headers[index : index + 1]):
                     self._open.discard(producer_id)
             elif attributes & _TRANSACTIONAL and producer_id in self._open:

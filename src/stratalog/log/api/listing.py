@@ -1,13 +1,14 @@
-"""Which files make up a log that somebody else may be changing, out of what its directory lists.
+"""Finds, in a directory listing, the files of a log that another process may be changing.
 
-New segments take the place of old ones by several renames (`cleaning/replace.py`): `.cleaned` becomes
-`.swap`, the old ones become `.deleted`, `.swap` gets its final name. Whoever looks meanwhile, or after a
-broker was killed meanwhile, finds a log without its middle unless a whole `.swap` counts as what it will be.
-Which ones are whole, and what they replace, is decided as a start decides it (`recovery/inventory.py`).
+New segments replace old ones by several renames (`cleaning/replace.py`): `.cleaned` becomes `.swap`, the old
+ones become `.deleted`, `.swap` gets its final name. A reader that looks between two renames, or after a
+broker was killed there, would find a log without its middle. So a complete `.swap` counts as the segment that
+it will become. Which `.swap` files are complete, and what they replace, is decided by the rules of a start
+(`recovery/inventory.py`).
 
-A listing is not taken at one moment: a file that is renamed while it is taken may be in it under neither
-name, and under none that tells of it (seen beside a broker that cleaned: once in some thousand listings). So
-listings are taken until two agree on the logs and on which files these are.
+A listing is not atomic: a file that is renamed meanwhile may appear in it under neither name (seen beside a
+broker that cleaned: once in some thousand listings). So the directory is listed until two listings agree on
+the logs and on the identity of their files.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from stratalog.files.reading import DiskReader
 
 ListedFiles = dict[SegmentFile, DirectoryEntry]
 
-_MOST_LISTINGS = 10  # of a directory whose names go on changing; what is gone then shows when it is opened
+# of a directory whose names go on changing; a file that is gone is then noticed when it is opened
+_MOST_LISTINGS = 10
 _NOT_REPLACED = frozenset((FileState.LIVE, FileState.SWAP))
 
 
@@ -38,10 +40,10 @@ def offsets_of(files: ListedFiles, kind: FileKind, state: FileState = FileState.
 
 
 def whole_swaps(files: ListedFiles) -> list[int]:
-    """The base offsets of logs that are about to take the place of others, ascending.
+    """The base offsets of logs that are about to replace others, ascending.
 
-    The renaming to .swap goes from the highest base down: a .cleaned file proves that it was not done, and
-    that of what is above it nothing was taken away yet.
+    Files are renamed to .swap from the highest base down: a .cleaned file proves that the renaming was not
+    finished, and that no original of the .swap files above it was removed yet.
     """
     unfinished = [file.offset for file in files if file.state is FileState.CLEANED]
     return [

@@ -1,9 +1,9 @@
-"""Looks at the files of a log beside whoever writes it: what is there now becomes segments and an end.
+"""Looks at the files of a log while another process writes it, and finds its segments and its end.
 
-A broker goes on meanwhile: it appends to files before it indexes them, so an index is read before the size of
-its log is asked for; it renames what it deletes, so a file that is gone is looked for in a new listing; it
-compacts, so a `.swap` may be in the place of other segments (`listing.py`). Where a truncated log goes on, a
-batch may stand in the middle of what was one before, which looks like damage (`SeenDamage`).
+A broker goes on meanwhile. It appends to a log before it indexes the batch, so an index is read before the
+size of its log. It renames files that it deletes, so a file that is gone is looked for in a new listing. It
+compacts, so a `.swap` may replace other segments (`listing.py`). When it appends to a truncated log, a new
+batch may begin in the middle of an old one, which looks like damage (`SeenDamage`).
 """
 
 from __future__ import annotations
@@ -30,13 +30,15 @@ from stratalog.log.segments import SegmentReaders
 from stratalog.segment.identities import Identities
 from stratalog.segment.segment_reader import SegmentReader
 
-ATTEMPTS = 5  # at a listing in which a file is gone before it is opened
+ATTEMPTS = 5  # when a listed file is gone before it is opened
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """The log at one moment. `decided` is found when a reader of committed records first asks, and
-    `rebuilt_epochs` where their file is garbled and somebody asks for the epochs."""
+    """The log at one moment.
+
+    `decided` is computed when a reader of committed records first asks for it; `rebuilt_epochs` when somebody
+    asks for the leader epochs and their file is garbled."""
 
     segments: SegmentReaders
     snapshots: list[int]
@@ -57,8 +59,10 @@ class Seen:
 
 
 class Decided(NamedTuple):
-    """Up to where transactions are decided, those that a marker behind the newest snapshot aborted, and
-    those that are open."""
+    """How far transactions are decided, which ones were aborted, and which are open.
+
+    `aborted` has those whose marker comes after the newest snapshot.
+    """
 
     stable: OffsetMetadata
     aborted: list[CompletedTxn]
@@ -66,7 +70,7 @@ class Decided(NamedTuple):
 
 
 class _Files(NamedTuple):
-    """What tells whether the files of a segment have changed; 0 where there is no transaction index."""
+    """Names and sizes that show whether a segment's files have changed; 0 without a transaction index."""
 
     log_name: str
     log_size: int
@@ -75,7 +79,7 @@ class _Files(NamedTuple):
 
 
 class Looker:
-    """Looks at one log, again and again: a segment whose files have not changed stays the one that it was."""
+    """Looks at one log repeatedly, and keeps the objects of segments whose files have not changed."""
 
     def __init__(self, disk: DiskReader, clock: Clock, directory: str, config: LogConfig) -> None:
         self._disk, self._clock = disk, clock
@@ -85,11 +89,11 @@ class Looker:
         self.epochs_file = EpochsFile(disk, directory)
 
     def segments(self) -> list[SegmentReader]:
-        """All that the last look found."""
+        """All segments that the last look found."""
         return [segment for _, segment in self._listed.values()]
 
     def forget(self) -> None:
-        """Believe nothing of what was seen before."""
+        """Forget all that earlier looks found."""
         for segment in self.segments():
             segment.forget()
         self._listed = {}
@@ -160,7 +164,8 @@ class Looker:
             ExpectedFile(entry.id, entry.size),
             *(None if file is None else ExpectedFile(file.id) for file in (index, time_index, txn_index)),
         )
-        # An entry that came after its marker has not made the log any longer.
+        # The size of the transaction index counts too: its entry is written after the marker, when the log no
+        # longer grows.
         found = _Files(entry.name, entry.size, 0 if txn_index is None else txn_index.size, identities)
         known = before.get(log.offset)
         if known is not None and known[0] == found:
@@ -178,7 +183,7 @@ class Looker:
         return found, segment
 
     def _end_of(self, active: SegmentReader) -> OffsetMetadata:
-        """Behind the last whole batch; the segment's size is set to there, so that nothing more is read."""
+        """The end of the last whole batch; sets the segment's size to it, so that nothing more is read."""
         start, listed_size = last_indexed(active), active.size
         active.size = max(listed_size, self._disk.size(active.log_path))
         next_offset, active.size = last_whole(active, start)
@@ -186,14 +191,14 @@ class Looker:
 
 
 class SeenDamage:
-    """What a reader has stumbled over, and its file as it was before the reader looked again."""
+    """The damage that a reader met, and the state of the file before the reader looked again."""
 
     def __init__(self, disk: DiskReader) -> None:
         self._disk = disk
         self._found: tuple[str | None, int, FileStatus | None] | None = None
 
     def is_found_again(self, error: CorruptRecordError | CorruptIndexError) -> bool:
-        """Whether the same was found the last time, and the file has not changed since."""
+        """Whether the same damage was found the last time, and the file has not changed since."""
         status = None if error.path is None else self._disk.status(error.path)
         position = error.position if isinstance(error, CorruptRecordError) else 0
         before, self._found = self._found, (error.path, position, status)

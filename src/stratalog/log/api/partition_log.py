@@ -43,7 +43,7 @@ _APPENDED_COLUMNS = ("key", "value", "timestamp", "headers")
 
 
 class Home(Protocol):
-    """Where a log is kept, as whoever opened it found it (`directory/home.py`).
+    """The place of a log as `open_log` found it (`directory/home.py`).
 
     `write_clean_shutdown` comes last when the log is closed; `release` gives its locks back.
     """
@@ -86,7 +86,7 @@ class PartitionLog:
         self.close()
 
     def __del__(self) -> None:
-        """Tell of a log that nobody can close any more, and let its thread end. Writes nothing.
+        """Warn about a log that nobody can close any more, and let its thread end. Writes nothing.
 
         The lock goes with the last reference to the log below, which may still be in use.
         """
@@ -121,7 +121,7 @@ class PartitionLog:
 
     @property
     def topic_id(self) -> UUID | None:
-        """What partition.metadata says; None where there is none."""
+        """The topic id in partition.metadata; None without such a file."""
         return self._home.topic_id()
 
     @property
@@ -158,7 +158,7 @@ class PartitionLog:
     @property
     def last_stable_offset(self) -> int:
         """Where a reader of committed records ends: the first record of an open transaction, or the end."""
-        # That record's batch may begin before the start of the log, and the log's own mark with it.
+        # That record's batch may begin before the start of the log, and then so does the log's own mark.
         return max(self._log.last_stable_offset, self._log.log_start_offset)
 
     @property
@@ -196,10 +196,10 @@ class PartitionLog:
         return self._append(log, build_batch(rows, options))
 
     def append_batch(self, data: bytes, *, keep_offsets: bool = False) -> tuple[int, int]:
-        """Append one batch that is built already, as a producer sends it; returns its offsets.
+        """Append one encoded batch, as a producer sends it; returns its offsets.
 
-        With `keep_offsets` any number of batches as another log has them, markers too, each at its own
-        offset; none may be before this log's end.
+        With `keep_offsets`, `data` is any number of batches copied from another log, markers too. Each keeps
+        its offset, and none may be below this log's end.
         """
         log = self._writable()
         check_whole(data)
@@ -209,10 +209,10 @@ class PartitionLog:
         return info.first_known_offset, info.last_offset
 
     def append_arrow(self, table: pa.Table | pa.RecordBatch, *, codec: str | None = None) -> tuple[int, int]:
-        """Append the rows of an Arrow table: `value`, and if there are such `key`, `timestamp`, `headers`.
+        """Append the rows of an Arrow table: `value`, and where present `key`, `timestamp`, `headers`.
 
-        They go into batches of 16 KiB before compression, one append each. Returns the first and the last
-        offset; another thread's records may have got in between. If one fails, those before it stay.
+        The rows go into batches of 16 KiB before compression, one append each. Returns the first and the last
+        offset; records of another thread may lie in between. If one append fails, the batches before it stay.
         """
         log = self._writable()
         options = BatchOptions(codec=self._codec if codec is None else codec_of(codec))
@@ -227,7 +227,7 @@ class PartitionLog:
         return offsets[0][0], offsets[-1][1]
 
     def _append(self, log: Log, data: bytes) -> tuple[int, int]:
-        # The epoch goes on that the last leader had; a log of its own has one leader, in epoch 0.
+        # The latest leader epoch is used again; a log that no broker wrote has one leader, in epoch 0.
         info = log.append_as_leader(data, leader_epoch=log.epochs.latest_epoch or 0)
         return info.first_offset, info.last_offset
 
@@ -242,11 +242,10 @@ class PartitionLog:
         until: datetime | int | None = None,
         isolation: str = "read_uncommitted",
     ) -> Iterator[ConsumerRecord]:
-        """The records that are there now, from an offset or a time on, up to an offset or a time.
+        """The records that the log has now, from an offset or a time on, up to an offset or a time.
 
-        `since` and `until` are places as well: those of the first records that are not before these times,
-        as `offset_for_time` finds them. With read_committed, records of aborted and of open transactions are
-        left out.
+        `since` and `until` are turned into offsets by `offset_for_time`: the first record that is not before
+        the time. With read_committed, records of aborted and of open transactions are left out.
         """
         level = isolation_of(isolation)
         self._refresh()
@@ -299,7 +298,7 @@ class PartitionLog:
         return consume_columns(self._log, start, end, level, columns)
 
     def to_arrow(self, columns: Sequence[str] = KAFKA_COLUMNS, **options: Any) -> pa.Table:
-        """All of `arrow_batches`, whose options these are, as one table in memory."""
+        """All batches of `arrow_batches` as one table in memory; the options are those of `arrow_batches`."""
         import pyarrow as pa
 
         batches = self.arrow_batches(columns, **options)
@@ -323,7 +322,10 @@ class PartitionLog:
     # Change, flush, close
 
     def truncate_to(self, offset: int) -> None:
-        """Remove the record at an offset, the others of its batch, and all behind. The next one gets it."""
+        """Remove the batch that holds an offset, and all records after it.
+
+        The log ends at that offset then.
+        """
         self._writable().truncate_to(offset)
 
     def delete_records(self, before_offset: int) -> int:
@@ -340,12 +342,11 @@ class PartitionLog:
     def close(self) -> None:
         """Bring everything to the device, write the clean-shutdown file, release the lock.
 
-        Calling it again has no effect.
-        A log that failed to write is let go of without it: it is recovered when it is opened next. Its
-        DiskError is raised only where the device may lack a record that was appended. In a forked child this
-        writes nothing, and the log stays open in its parent.
+        Calling it again has no effect. A log that failed to write gets no clean-shutdown file, so it is
+        recovered when it is opened next. Its DiskError is raised only where the device may lack a record that
+        was appended. In a forked child this writes nothing, and the log stays open in its parent.
         """
-        if not self._opener.is_here:  # nor is the thread that may hold the lock
+        if not self._opener.is_here:  # the thread that may hold the lock is not in this process
             self._is_closed = True
             self._log.close()
             return
@@ -359,7 +360,7 @@ class PartitionLog:
             try:
                 self._log.close()
                 self._stop_scheduler()
-                # Work in the background may have failed as late as that.
+                # Work in the background may have failed as late as during the close.
                 if self._log.failure is not None:
                     raise self._log.failure
                 self._log.keep_start()

@@ -1,8 +1,8 @@
-"""Producers of a log that somebody else writes: from a snapshot on, by its batches, as far as it was read.
+"""Producer state of a log that another process writes: from a snapshot and the batches after it.
 
-Whoever follows a log asks again and again what became of its transactions. Most of the answer is what it was:
-a replay goes on behind the last batch that it took in, if that is still where it was. If it is not, the log
-was cut there or compacted, and the replay counts for nothing.
+A reader that follows a log asks for the state of its transactions again and again, and most of it does not
+change. So a replay continues after the last batch that it has read, if that batch is still in its place. If
+not, the log was truncated or compacted there, and the replay is discarded.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from stratalog.segment.segment_reader import SegmentReader
 
 
 class ReplayedProducers(ProducerStateManager):
-    """Producers that also remember which transactions they saw aborted."""
+    """Producer state that also remembers which transactions were aborted."""
 
     def __init__(
         self, disk: DiskReader, directory: str, *, clock: Clock, snapshot_offsets: Iterable[int] | None
@@ -36,7 +36,7 @@ class ReplayedProducers(ProducerStateManager):
 
     @property
     def undecided(self) -> list[AbortedTransaction]:
-        """The transactions that are open: what a reader leaves out who goes past them."""
+        """The open transactions, which a reader that goes past them leaves out."""
         return [
             AbortedTransaction(txn.producer_id, txn.first_offset.offset) for txn in self._ongoing.ascending()
         ]
@@ -48,7 +48,7 @@ class ReplayedProducers(ProducerStateManager):
 
 
 class Replay:
-    """Producers as they are at an offset, `next_offset`, which only ever rises."""
+    """Producer state at an offset, `next_offset`, which never goes back."""
 
     def __init__(self, producers: ReplayedProducers, start_offset: int) -> None:
         self.producers = producers
@@ -56,11 +56,11 @@ class Replay:
         self._last: _LastBatch | None = None
 
     def can_go_on(self, segments: SegmentReaders, end_offset: int) -> bool:
-        """Whether what was taken in is still what the log has before `next_offset`."""
+        """Whether the log before `next_offset` is still the one that was read."""
         return self._last is not None and self.next_offset <= end_offset and self._last.is_in(segments)
 
     def go_on(self, segments: SegmentReaders, end_offset: int) -> None:
-        """Take in what is below an offset. After an error the replay is of no use."""
+        """Read the batches below an offset. After an error the replay cannot be used any more."""
         for segment in segments.range(self.next_offset, end_offset):
             start = segment.translate_offset(max(self.next_offset, segment.base_offset))
             if start is None:
@@ -73,7 +73,7 @@ class Replay:
 
 
 class _LastBatch(NamedTuple):
-    """The last batch of a replay, by what no other batch has at its place."""
+    """The last batch of a replay, by fields that no other batch has at its position."""
 
     segment_base: int
     position: int

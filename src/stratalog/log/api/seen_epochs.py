@@ -1,4 +1,4 @@
-"""The leader epochs of a log that is only looked at, whatever became of their file.
+"""The leader epochs of a log that is only read, even if their file is damaged.
 
 A garbled `leader-epoch-checkpoint` takes a broker's whole log directory offline. A reader needs it for hardly
 anything, so a view only warns about it, and rebuilds the epochs from the batches as recovery would: when
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 class EpochsFile:
-    """The file of one log, read anew at each look; `note` says what is wrong with it, if anything is."""
+    """The epoch file of one log, read again at each look; `note` says what is wrong with it, if anything."""
 
     def __init__(self, disk: DiskReader, directory: str) -> None:
         self._disk = disk
@@ -31,7 +31,7 @@ class EpochsFile:
         self.note: str | None = None
 
     def read(self) -> tuple[EpochEntry, ...] | None:
-        """What the file says; None, and a warning, if that cannot be understood."""
+        """The epochs in the file; None, with a warning, if it cannot be parsed."""
         try:
             entries = read_epochs(self._disk, self._path)
         except CorruptCheckpointError as error:
@@ -48,7 +48,7 @@ class EpochsFile:
 
 
 def epochs_in_batches(segments: SegmentReaders, start_offset: int, end_offset: int) -> tuple[EpochEntry, ...]:
-    """The epochs of what is in [start_offset, end_offset), by the headers of all batches."""
+    """The leader epochs in [start_offset, end_offset), from the headers of all batches."""
     epochs = EpochStitch()
     for segment in segments:
         for chunk in segment.batches():

@@ -13,7 +13,7 @@ from stratalog.log.reading import Isolation, out_of_range
 
 
 class TailStop(Protocol):
-    """What ends a `tail`: a threading.Event, or anything that waits like one."""
+    """Ends a `tail`: a threading.Event, or any object that waits like one."""
 
     def wait(self, timeout: float | None = None) -> bool: ...
 
@@ -37,7 +37,7 @@ def follow(
     while not stop.wait(0):
         end = end_of(log, level)
         if position > log.log_end_offset:
-            # Truncated meanwhile: what comes next would have offsets that were given out before.
+            # The log was truncated meanwhile: the next records would have offsets that were given out before.
             raise out_of_range(position, log.log_start_offset, log.log_end_offset)
         for record in consume(log, position, end, level):
             position = record.offset + 1

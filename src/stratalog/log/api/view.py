@@ -1,12 +1,12 @@
-"""A log that somebody else may be writing, as far as it was written when it was last looked at.
+"""A read-only view of a log that another process may be writing, as it was at the last look.
 
-It takes no lock, creates and changes nothing, and works on a read-only mount. What the directory lists
-becomes segments; the last whole batch of the newest one is where the log ends, whatever stands behind it: a
-batch that is being written, or the zeros of a preallocated file. `refresh` looks again.
+It takes no lock, creates and changes nothing, and works on a read-only mount. The segments are those that the
+directory lists. The log ends with the last whole batch of the newest segment; a batch that is being written
+or the zeros of a preallocated file may follow. `refresh` looks again.
 
-A broker goes on meanwhile (`looking.py`). It notes an aborted transaction after it has written the marker, so
-aborts are taken from the markers as well. There is no high watermark here: everything that is in the files
-can be read.
+A broker goes on meanwhile (`looking.py`). It adds an aborted transaction to the index after it has written
+the marker, so aborts are taken from the markers as well. A view has no high watermark: every record in the
+files can be read.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from stratalog.segment.segment_reader import SegmentReader
 logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
-_MOST_REPLAYS = 2  # from the newest snapshot, and from one that is known to be on the device
+_MOST_REPLAYS = 2  # one from the newest snapshot, one from a snapshot that is known to be on the device
 
 
 class LogView:
-    """The log in a directory, for reading only; `left` is how its last writer left it."""
+    """The log in a directory, for reading only; `left` says how its last writer closed it."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class LogView:
             segment.start_over_in_child()
 
     def refresh(self, log_start_offset: int | None = None, left: Left | None = None) -> None:
-        """See what was appended, rolled and deleted since; `log_start_offset` is where the log starts now."""
+        """Look at the log again; `log_start_offset` is where the log starts now."""
         with self._lock:
             if left is not None:
                 self.left = left
@@ -120,7 +120,7 @@ class LogView:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is wrong with files beside the segments, and what is done instead."""
+        """Problems of files other than the segments, and what the view does about each."""
         return () if self._looker.epochs_file.note is None else (self._looker.epochs_file.note,)
 
     @property
@@ -154,16 +154,16 @@ class LogView:
         self._looking(lambda seen: check_passed_over(seen.segments, offset, stop_base))
 
     def look_again(self) -> None:
-        """See the log as it is now, with nothing believed of what was seen before."""
+        """Look at the log again, and forget all that earlier looks found."""
         with self._lock:
             self._looker.forget()
             self._seen = self._looker.look(self._given_start)
 
     def _looking(self, look: Callable[[Seen], _T]) -> _T:
-        """What is found in the log as it was last seen; as it is now, if files of it are gone or replaced.
+        """Calls `look` on the log as last seen; if files of it are gone or replaced, on the log as it is now.
 
-        Where a truncated log goes on, a batch may stand in the middle of what was one before. That looks like
-        damage, but not for long: damage is what is found again in a file that nobody has touched meanwhile.
+        When a truncated log is appended to, a new batch may begin in the middle of an old one, which looks
+        like damage for a moment. Only what is found again in an unchanged file counts as damage.
         """
         damage = SeenDamage(self._disk)
         for _ in range(ATTEMPTS):
@@ -181,7 +181,7 @@ class LogView:
         return look(self._seen)
 
     def _replace_seen(self, seen: Seen) -> None:
-        """Put what is there now in the place of what was seen, unless another thread has done so."""
+        """Replace the last look by a new one, unless another thread has done so."""
         with self._lock:
             if self._seen is seen:
                 self._seen = self._looker.look(self._given_start)
@@ -202,7 +202,7 @@ class LogView:
         )
         if decided is None or not decided.aborted or not found.records:
             return found
-        # The index may lack those that were aborted last, and may have them.
+        # The index may or may not have the transactions that were aborted last.
         aborted = {*(found.aborted_transactions or ())}
         aborted.update(
             AbortedTransaction(txn.producer_id, txn.first_offset)
@@ -213,21 +213,21 @@ class LogView:
         return found._replace(aborted_transactions=in_order)
 
     def aborted(self, *, up_to: int | None = None) -> list[CompletedTxn]:
-        """The transactions that a marker behind the newest snapshot aborted, by the markers.
+        """The transactions that a marker after the newest snapshot aborted, found by reading the markers.
 
-        Those before it are in the transaction indexes. With `up_to`, behind the newest snapshot at or below
-        that offset: a power cut can lose what was written to an index above the recovery point, and with 0
-        all are taken from the markers.
+        Older ones are in the transaction indexes. With `up_to`, the markers after the newest snapshot at or
+        below that offset are read: a power cut can lose index entries above the recovery point. With 0, all
+        markers are read.
         """
         if up_to is None or not any(offset > up_to for offset in self._seen.snapshots):
             return self._looking(self._decided).aborted
         return self._looking(lambda seen: [*self._producers(seen, up_to=up_to).aborted])
 
     def end(self) -> LogEnd:
-        """Where the log ends, and why there; what stands past the end is read for it.
+        """Where the log ends, and why there; the bytes past the end are read to find out.
 
-        What a writer has appended since the last look is not hidden. So the view looks again: bytes that are
-        still no batch then are.
+        Batches that a writer has appended since the last look do not count as hidden. So the view looks
+        again: only bytes that are still not a batch are hidden.
         """
         before: tuple[str, int] | None = None
         for _ in range(ATTEMPTS):
@@ -236,17 +236,17 @@ class LogView:
                 return found
             before = found.path, found.position
             self.look_again()
-        return found.without_hidden()  # somebody writes faster than this looks
+        return found.without_hidden()  # the writer is faster than these looks
 
     def valid_end(self) -> LogEnd:
-        """Where a reader stops that believes no byte which a crash may have left (`log_end.py`)."""
+        """Where a reader stops that does not trust bytes which a crash may have left (`log_end.py`)."""
         return self._looking(lambda seen: valid_end(self._disk, _active(seen), seen.end, self.left))
 
     def _end(self, seen: Seen) -> LogEnd:
         return end_of(self._disk, _active(seen), seen.end, self.left)
 
     def undecided(self) -> list[AbortedTransaction]:
-        """The transactions that no marker has ended: what a reader leaves out who goes past them."""
+        """The transactions that no marker has ended, which a reader that goes past them leaves out."""
         return self._looking(self._decided).undecided
 
     def fetch_offset_by_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
@@ -271,8 +271,8 @@ class LogView:
     def _first_in_newest(self, seen: Seen, timestamp: int) -> TimestampAndOffset | None:
         """The same in the newest segment, whatever its time index says.
 
-        Whoever writes it knows its largest timestamp, and notes it with the next entry, or when the segment
-        is closed: what came since the last one would seem to be before every later time.
+        Its writer adds the largest timestamp to the index only with the next entry, or when the segment is
+        closed. By the index alone, the records since the last entry would seem to be older than they are.
         """
         if not len(seen.segments):
             return None
@@ -298,7 +298,7 @@ class LogView:
         return seen.decided[0]
 
     def _producers(self, seen: Seen, *, up_to: int | None = None) -> ReplayedProducers:
-        """From the newest snapshot that can be read, and the batches behind it. Nothing is written."""
+        """Producer state from the newest readable snapshot and the batches after it. Nothing is written."""
         newest = seen.end.offset if up_to is None else min(up_to, seen.end.offset)
         starts = [each for each in reversed(seen.snapshots) if seen.log_start_offset < each <= newest]
         for start in starts:
@@ -312,7 +312,7 @@ class LogView:
     def _replayed(self, seen: Seen, start: int, *, is_snapshot: bool) -> ReplayedProducers | None:
         """Producers at the end of the log; None for a snapshot that cannot be read.
 
-        What was replayed for an earlier look is gone on with.
+        Continues the replay of an earlier look where possible.
         """
         replay = self._replays.pop(start, None)
         if replay is None or not replay.can_go_on(seen.segments, seen.end.offset):

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 
 class DirtySegment(Protocol):
-    """What is asked of a segment; the times only where a setting depends on them, as they may cost a read."""
+    """The fields of a segment that the choice needs.
+
+    Times only if a setting needs them, as they may cost a read.
+    """
 
     @property
     def base_offset(self) -> int: ...
@@ -39,7 +42,7 @@ class DirtySegment(Protocol):
 
 
 class LogFacts(NamedTuple):
-    """What of a log the choice depends on. The last segment is the active one."""
+    """The facts of a log that the choice depends on. The last segment is the active one."""
 
     topic_partition: TopicPartition
     segments: Sequence[DirtySegment]
@@ -50,7 +53,7 @@ class LogFacts(NamedTuple):
 
 
 def facts_of_log(log: Log) -> LogFacts:
-    """What of an open log the choice depends on."""
+    """The facts of an open log that the choice depends on."""
     return LogFacts(
         log.topic_partition,
         tuple(log.segments.readers),
@@ -62,7 +65,7 @@ def facts_of_log(log: Log) -> LogFacts:
 
 
 class CleanableEnd(Enum):
-    """What ends the part of a log that can be cleaned; the value is how a report puts it."""
+    """Why the cleanable part of a log ends where it does; the value is the text of a report."""
 
     ACTIVE = "the active segment is never cleaned"
     LAST_STABLE = "records from the last stable offset on are not decided or not replicated yet"
@@ -79,7 +82,7 @@ class Eligibility(Enum):
 
 
 class CleanableOffsets(NamedTuple):
-    """From where to where a log may be cleaned. `resets_checkpoint` if the one that was given is no use."""
+    """The range of a log that may be cleaned. `resets_checkpoint`: the given checkpoint is of no use."""
 
     first_dirty: int
     first_uncleanable_dirty: int
@@ -124,7 +127,7 @@ class LogToClean:
 
 
 def cleanable_offsets(log: LogFacts, checkpoint: int | None, now: int) -> CleanableOffsets:
-    """From where to where a log may be cleaned, by what the checkpoint said last."""
+    """The range of a log that may be cleaned, given its last checkpoint."""
     first_dirty = log.log_start_offset if checkpoint is None else checkpoint
     # Records were deleted past the checkpoint, or the log was cut before it: nothing is known to be clean.
     resets = not log.log_start_offset <= first_dirty <= log.log_end_offset
@@ -138,18 +141,18 @@ def cleanable_offsets(log: LogFacts, checkpoint: int | None, now: int) -> Cleana
     if lag_ms > 0:
         young = (s for s in _closed_from(log, first_dirty) if s.largest_timestamp > now - lag_ms)
         ends += [(segment.base_offset, CleanableEnd.MIN_LAG) for segment in list(young)[:1]]
-    # Of equals the active segment is the reason that will not go away by itself.
+    # If several bounds are equal, the active segment is the reason, because it does not go away by itself.
     end, bound = min(ends, key=lambda found: (found[0], found[1] is not CleanableEnd.ACTIVE))
-    # A bound that moved back below what is clean (a high watermark that is not known) is still what holds the
-    # segments behind it.
+    # A bound that moved back below the clean part (a high watermark that is not known) still keeps the
+    # segments after it from being cleaned.
     return CleanableOffsets(first_dirty, max(first_dirty, end), bound, resets)
 
 
 def compaction_delay_ms(log: LogFacts, first_dirty: int, now: int) -> int:
-    """By how much the oldest dirty record has waited longer than max.compaction.lag.ms; 0 if it has not."""
+    """How much longer than max.compaction.lag.ms the oldest dirty record has waited; 0 if not longer."""
     clean_until = now - log.config.max_compaction_lag_ms
     if clean_until <= 0:
-        return 0  # as no time is below it, no segment has to be asked
+        return 0  # no record can be that old, so no segment has to be asked
     times = [segment.rolling_based_timestamp() for segment in _closed_from(log, first_dirty)]
     earliest = min((time for time in times if time is not None and time > 0), default=clean_until)
     return max(0, clean_until - earliest)
@@ -179,12 +182,12 @@ def log_to_clean(log: LogFacts, checkpoint: int | None, now: int) -> LogToClean:
 
 
 def filthiest(logs: Iterable[LogToClean]) -> LogToClean | None:
-    """The one to clean next: of those whose turn may come, that with the largest dirty part."""
+    """The log to clean next: of the eligible ones, the one with the largest dirty part."""
     return max((log for log in logs if log.is_eligible), key=lambda log: log.ratio, default=None)
 
 
 def _closed_from(log: LogFacts, offset: int) -> Sequence[DirtySegment]:
-    """The segments from that which holds the offset on, without the active one."""
+    """The segments from the one that holds the offset on, without the active one."""
     if offset > log.segments[-1].base_offset:
         return ()
     return _from_floor(log.segments, offset)[:-1] if offset < log.segments[-1].base_offset else ()

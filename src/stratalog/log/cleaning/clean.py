@@ -1,11 +1,11 @@
-"""Compacts one log: from its dirty part the last offset of each key, then every segment up to there anew.
+"""Compacts one log: finds the last offset of each key in its dirty part, then rewrites the segments.
 
 Two passes. The first reads [first_dirty_offset, first_uncleanable_offset) into the offset map, as far as the
-map has room. The second reads the log from its first segment to where the map ends and writes what stays into
-`.cleaned` files, several small segments into one. Each group of segments takes the place of its originals by
-`replace` before the next is begun, so that a log needs room for one more segment only.
+map has room. The second reads the log from its first segment to where the map ends and writes the records
+that stay into `.cleaned` files, several small segments into one. Each new segment replaces its group of
+originals by `replace` before the next group is begun, so cleaning needs disk space for one more segment only.
 
-Nothing here knows of locks, threads or checkpoints: the manager and the command line bring those along.
+Nothing here knows of locks, threads or checkpoints: the manager and the command line take care of those.
 Kafka: Cleaner.doClean
 """
 
@@ -38,16 +38,16 @@ from stratalog.segment.segment_reader import SegmentReader
 logger = logging.getLogger(__name__)
 
 Replace = Callable[[LogSegment, Sequence[SegmentReader]], object]
-"""Puts a cleaned segment in the place of those it was made from."""
+"""Replaces the original segments by the cleaned one."""
 Observe = Callable[[DecodedRun, FilteredRun], object]
-"""Is shown every run of the second pass, and what is left of it."""
+"""Called with every run of the second pass, and what is left of it."""
 
 NO_TIMESTAMP = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirtyLog:
-    """A log to clean: its segments, the bounds that its manager has found, and who writes to it.
+    """A log to clean: its segments, the bounds that its manager has found, and its producers.
 
     `first_dirty_offset` is where the last cleaning ended, `first_uncleanable_offset` the base of the first
     segment that is left alone. `last_records` keeps the last batch of each active producer from vanishing.
@@ -65,7 +65,7 @@ class DirtyLog:
 
 
 class CleanedSegment(NamedTuple):
-    """What a group of segments became; the timestamp is -1 where no batch has one."""
+    """The segment that replaces a group; the timestamp is -1 if no batch has one."""
 
     base_offset: int
     size: int
@@ -80,7 +80,7 @@ class CleanedSegment(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class CleanerStats:
-    """What a cleaning has read and written; the first two are of the pass that fills the map."""
+    """Counts of what a cleaning has read and written; the first two are of the pass that fills the map."""
 
     map_bytes_read: int = 0
     map_records_read: int = 0
@@ -100,7 +100,7 @@ class CleanResult:
     groups: tuple[tuple[int, ...], ...]
     """The base offsets of the segments that became one, group by group."""
     cleaned: tuple[CleanedSegment, ...] = ()
-    """What each group became."""
+    """The segment that replaces each group."""
     stats: CleanerStats = field(default_factory=CleanerStats)
 
 
@@ -117,7 +117,7 @@ def _uncounted(size: int) -> None:
 
 
 def _unseen(run: DecodedRun, kept: FilteredRun) -> None:
-    """Nobody looks on."""
+    """No observer was given."""
 
 
 def clean_log(
@@ -131,15 +131,16 @@ def clean_log(
     on_read: Callable[[int], object] = _uncounted,
     observe: Observe = _unseen,
 ) -> CleanResult:
-    """Compact the log once. With `replace_segments` None nothing is written: the result says what would be.
+    """Compact the log once. With `replace_segments` None nothing is written: the result is a forecast.
 
-    But for a log with more keys than the map has room for: its second pass would read what the first has
-    written, so nothing is filtered then, and the result has no groups and ends where the map was full.
+    There is no forecast for a log with more keys than the map has room for, because a later round would read
+    what an earlier one has written. Nothing is filtered then; the result has no groups and ends where the map
+    was full.
 
-    `check_done` is called for every run of half a megabyte or so and raises what is to stop the cleaning; the
-    files begun are then gone, groups that were finished stay. `throttle` is told of all bytes read and
-    written, `on_read` of those read. CorruptRecordError where a batch cannot be believed: nothing of its
-    group has changed then.
+    `check_done` is called for every run of about half a megabyte, and raises an error to stop the cleaning.
+    Unfinished files are then deleted; finished groups stay. `throttle` is called with all bytes read and
+    written, `on_read` with those read. A damaged batch is a CorruptRecordError; its group of segments is then
+    unchanged.
     """
     stats = CleanerStats()
     if log.first_dirty_offset >= log.first_uncleanable_offset:
@@ -158,7 +159,7 @@ def clean_log(
 
 
 def last_records_of(producers: Iterable[ProducerStateEntry]) -> dict[int, LastRecord]:
-    """What compaction must know of the producers of a log. Kafka: lastRecordsOfActiveProducers"""
+    """The last record of each producer of a log, for compaction. Kafka: lastRecordsOfActiveProducers"""
     return {
         entry.producer_id: LastRecord(
             entry.last_data_offset if entry.last_data_offset >= 0 else None, entry.producer_epoch
@@ -168,7 +169,7 @@ def last_records_of(producers: Iterable[ProducerStateEntry]) -> dict[int, LastRe
 
 
 class SegmentRules:
-    """What decides over the records of each segment of a log, in one round."""
+    """The rules for the records of each segment of a log, in one round."""
 
     def __init__(self, log: DirtyLog, now_ms: int) -> None:
         self._rules = Rules(
@@ -177,7 +178,8 @@ class SegmentRules:
             end_of_round=log.first_uncleanable_offset,
         )
         clean = log.segments.range(0, log.first_dirty_offset)
-        # Tombstones of formats 0 and 1 have no horizon of their own: the age of what is clean stands for it.
+        # Tombstones of formats 0 and 1 have no horizon of their own: the age of the clean part is used
+        # instead.
         self._old_horizon_ms = clean[-1].modified_ms - log.config.delete_retention_ms if clean else 0
 
     def of(self, segment: SegmentReader) -> Rules:
@@ -222,7 +224,7 @@ class _Cleaning:
             self._map.latest_offset = following - 1
 
     def _note_keys(self, segment: SegmentReader, transactions: CleanedTransactions) -> bool:
-        """Whether the map was full before the segment's end."""
+        """Note the keys of a segment; True if the map was full before the segment's end."""
         start_offset = self._log.first_dirty_offset
         stats = self._stats
         for run in self._reader.read(segment, segment.offset_index.lookup(start_offset).position):
@@ -257,7 +259,7 @@ class _Cleaning:
         )
 
     def clean_group(self, group: Sequence[SegmentReader], replace_segments: Replace | None) -> CleanedSegment:
-        """Write what stays of these segments as one, and let it take their place."""
+        """Write the records that stay of these segments as one segment, and replace them by it."""
         if replace_segments is None:
             return self._filter_into(None, group)
         cleaned = self._create(group[0])
@@ -266,7 +268,7 @@ class _Cleaning:
             facts = self._filter_into(cleaned, group)
             cleaned.on_become_inactive()
             cleaned.flush()
-            # What has no timestamp is as old as its file, and so are tombstones of old formats.
+            # Records without a timestamp are as old as their file, and so are tombstones of old formats.
             cleaned.set_modified(facts.modified_ms)
             is_complete = True
         finally:
@@ -278,8 +280,8 @@ class _Cleaning:
 
     def _filter_into(self, cleaned: LogSegment | None, group: Sequence[SegmentReader]) -> CleanedSegment:
         self._transactions.keep_aborted = None if cleaned is None else cleaned.append_aborted
-        # What producers have written last is asked anew for each group in Kafka; a batch that was the last
-        # one then and is no longer is only kept longer than need be.
+        # Kafka asks for the producers' last records again for each group. Here they are asked for once: a
+        # batch that has stopped being the last one is only kept longer than necessary.
         run_filter = RunFilter(self._map, self._log.last_records)
         stats = self._stats
         size, max_timestamp = 0, NO_TIMESTAMP
@@ -312,7 +314,7 @@ class _Cleaning:
         disk, config = changing(self._log.disk), self._log.config
         suffix = FileState.CLEANED.value
         directory = self._log.cleaned_directory or first.directory
-        # What a cleaning that failed has left.
+        # Deletes the files that a failed cleaning has left.
         LogSegment.open(
             disk, directory, first.base_offset, config, self._log.clock, suffix=suffix, size=0
         ).delete()

@@ -1,11 +1,10 @@
 """Rewrites files of a partition without certain records: counted, written beside, proven, then swapped.
 
 A segment's new files are complete and on the device as `.cleaned`, and were read back, before the old ones
-are touched. In a log they take their place by `replace.py`; the old ones are then deleted at once, as that
-is what was asked for. Segments stay what they are, none is joined with another: the snapshots of producers,
-which belong to their bases, stay right.
+are touched. In a log `replace.py` swaps them; the old files are then deleted at once, because erasing means
+that. No segments are merged, so the producer snapshots at their base offsets stay valid.
 
-Not a word here about who may do this, and when: that is `operations/erase/erasure.py`.
+Who may erase, and when, is decided in `operations/erase/erasure.py`.
 """
 
 from __future__ import annotations
@@ -38,7 +37,10 @@ from stratalog.segment.segment_reader import SegmentReader
 
 
 class Found(NamedTuple):
-    """What is to go from a file. `problem` is why its records cannot all be read, and so not be found."""
+    """The records to erase from a file.
+
+    `problem` says why some records cannot be read, and so not be found.
+    """
 
     records_count: int = 0
     markers_count: int = 0
@@ -48,7 +50,7 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewritten:
-    """What became of a file, with its SHA-256 before and after; `after` is None where it is gone."""
+    """The result for one file, with its SHA-256 before and after; `after` is None if the file is gone."""
 
     removed: Removed
     size_before: int
@@ -61,18 +63,21 @@ class What(Enum):
     """Where a file is from which records are erased."""
 
     SEGMENT = "segment"
-    STRAY = "stray segment"  # of a directory that a broker has set aside
-    DELETED = "deleted file"  # renamed, or in a directory that was, to be deleted
+    STRAY = "stray segment"  # in a directory that a broker has set aside
+    DELETED = "deleted file"  # renamed to be deleted, or in a directory that was
     QUARANTINE = "quarantine"
 
 
 BeforeSwap = Callable[[Rewritten], object]
-"""Told what a file becomes when that is proven, and before anything of the old one goes."""
+"""Called with the proven result for a file, before anything of the old file is deleted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToErase:
-    """A file that holds records of the selection, or may; `erase` does it. `is_gone`: it goes as a whole."""
+    """A file that holds, or may hold, selected records. `erase` erases them.
+
+    `is_gone`: deletes the whole file.
+    """
 
     file: str
     what: What
@@ -108,7 +113,7 @@ class CountedFile:
 
 
 def find_records(file: BatchFile, matcher: Matcher) -> Found:
-    """How many records of the selection a file has; it is read up to what cannot be read."""
+    """Count the selected records of a file, up to the first batch that cannot be read."""
     records_count = markers_count = 0
     last_offset = -1
     try:
@@ -124,7 +129,7 @@ def find_records(file: BatchFile, matcher: Matcher) -> Found:
 
 
 def gone_file(file: BatchFile, found: Found) -> Rewritten:
-    """What is told of a file that goes as a whole."""
+    """The result for a file that is deleted as a whole."""
     return Rewritten(
         removed=Removed(records_count=found.records_count),
         size_before=file.size,
@@ -135,7 +140,7 @@ def gone_file(file: BatchFile, found: Found) -> Rewritten:
 
 
 def proven(before: BatchFile, after: BatchFile, matcher: Matcher, changed: NDArray[np.int64]) -> Rewritten:
-    """What is told of a file that was written anew, when it is what it should be; else EraseProofError."""
+    """The result for a rewritten file that was proven correct; else EraseProofError."""
     old, new = CountedFile(before, matcher.on_read), CountedFile(after, matcher.on_read)
     return Rewritten(
         removed=prove(old, new, matcher.selection, changed),
@@ -175,7 +180,7 @@ def erase_from_segment(
 def swap_in_log(
     disk: Disk, segments: LogSegments[LogSegment], segment: SegmentReader, cleaned: LogSegment
 ) -> None:
-    """Put it in the place of a segment of a log, so that any start after a crash finds one or the other."""
+    """Replace a segment of a log, so that any start after a crash finds the old one or the new one."""
     replace_segments(
         disk,
         segments,
@@ -189,9 +194,10 @@ def swap_in_log(
 
 
 def swap_in_stray(disk: Disk, segment: SegmentReader, cleaned: LogSegment) -> None:
-    """The same in a directory that no start finishes a swap in: the indexes go first, the log last.
+    """The same in a directory in which no start finishes a swap: the indexes go first, the log last.
 
-    A log without an index gets one from whoever opens it; one with another log's index would be misread.
+    A log without an index gets a new one when it is opened; with the index of another log it would be
+    misread.
     """
     directory = segment.directory
     for index in (segment.offset_index, segment.time_index, segment.txn_index):
@@ -204,23 +210,23 @@ def swap_in_stray(disk: Disk, segment: SegmentReader, cleaned: LogSegment) -> No
 
 def _create(segment: SegmentReader, disk: Disk, config: LogConfig, clock: Clock) -> LogSegment:
     directory, base_offset, suffix = segment.directory, segment.base_offset, FileState.CLEANED.value
-    # What a run that failed has left.
+    # Deletes the files that a failed run has left.
     LogSegment.open(disk, directory, base_offset, config, clock, suffix=suffix, size=0).delete()
     return LogSegment.create(disk, directory, base_offset, config, clock, suffix=suffix)
 
 
 def _write(segment: SegmentReader, cleaned: LogSegment, matcher: Matcher) -> NDArray[np.int64]:
-    """Write what stays, on the device when this returns; which batches have changed."""
+    """Write the records that stay, on the device when this returns; returns which batches have changed."""
     changed = []
     for run in erase_runs(segment, matcher):
         cleaned.append(run.data, run.batches, run.max_offset)
         changed.append(run.changed)
-    # Markers and the batches of their transactions are all where they were.
+    # Markers and the batches of their transactions keep their offsets.
     for aborted in segment.txn_index.all_aborted():
         cleaned.append_aborted(aborted)
     cleaned.on_become_inactive()
     cleaned.flush()
-    cleaned.set_modified(segment.modified_ms)  # what has no timestamp is as old as its file
+    cleaned.set_modified(segment.modified_ms)  # records without a timestamp are as old as their file
     return np.concatenate(changed)
 
 

@@ -5,9 +5,9 @@
  "key_hashes": ["<SHA-256 of a key>"], "size_before": 8192, "size_after": 8000,
  "sha256_before": "...", "sha256_after": "..." or null}
 
-The keys are hashes, so that the audit does not keep what was erased; whoever knows a key can ask for it. A
-line is on the device before its file changes: a crash in between leaves a line of something that the next run
-does, and then it is not written twice. Of a file that went as a whole the offsets are -1.
+The keys are hashes, so that the audit does not keep erased data; a known key can still be looked up. A line
+is on the device before its file changes. After a crash in between, the next run does what the line says, and
+does not write the line again. The offsets are -1 for a file that was deleted as a whole.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ AUDIT = "stratalog-erased.jsonl"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditLine:
-    """What was done to one file. `sha256_after` is None where the file is gone."""
+    """The change of one file. `sha256_after` is None if the file is gone."""
 
     time_ms: int
     partition: str
@@ -60,7 +60,7 @@ class AuditLine:
 
     @property
     def subject(self) -> tuple[object, ...]:
-        """What makes it the same line: all of it but the time."""
+        """The identity of a line: all fields but the time."""
         return tuple(value for name, value in asdict(self).items() if name not in ("time_ms", "key_hashes"))
 
 
@@ -73,7 +73,7 @@ class Audit:
         self.path = join_path(directory, AUDIT)
 
     def lines(self) -> list[AuditLine]:
-        """All lines, the oldest first; one that a crash has torn is none."""
+        """All lines, the oldest first; a line that a crash has torn is left out."""
         status = self._disk.status(self.path)
         data = b"" if status is None else self._disk.read_at(self.path, status.size, 0)
         found = (_parsed(line) for line in data.split(b"\n"))

@@ -1,9 +1,9 @@
-"""What is left of a run of batches without the records that are erased.
+"""Removes the erased records from a run of batches.
 
-Batches that lose nothing are copied as they are, old formats included. One that loses records is written anew
+Batches that lose nothing are copied unchanged, old formats included. A batch that loses records is rewritten
 with its offsets, its sequence and its producer; one that loses all of them stays as an empty batch. So a
-broker finds the same batches as before, one for one: the end of the log, the state of every producer, open
-and aborted transactions and the leader epochs follow from their headers, and none of that changes.
+broker finds the same batches as before, one for one. The end of the log, the state of every producer, open
+and aborted transactions and the leader epochs follow from their headers, so none of these change.
 
 A message of format 0 or 1 that loses records becomes a batch of format 2, as when it is compacted; there is
 no empty message in the old formats.
@@ -39,7 +39,7 @@ from stratalog.records.kernels.memory import Bytes, byte_array
 from stratalog.records.kernels.walk import BatchTable
 from stratalog.records.walk import new_table, walk_batches
 
-# What becomes of a batch.
+# What happens to a batch.
 _COPIED, _REWRITTEN, _OLD_AND_EMPTY = 0, 1, 2
 
 
@@ -50,7 +50,7 @@ class ErasedRun(NamedTuple):
     batches: BatchTable
     max_offset: int
     changed: NDArray[np.int64]
-    """Which batches have changed, counted from the first of the file."""
+    """The numbers of the changed batches, counted from the first of the file."""
     records_count: int
     """How many records are gone."""
 
@@ -75,7 +75,7 @@ def erase_runs(file: BatchFile, matcher: Matcher) -> Iterator[ErasedRun]:
 
 
 def _as_it_is(run: DecodedRun, first: int, last: int) -> Bytes:
-    """The bytes of batches [first, last), which lie one behind the other."""
+    """The bytes of batches [first, last), which are contiguous."""
     start, end = run.batches[first], run.batches[last - 1]
     return run.original[int(start["position"]) : int(end["position"]) + int(end["size"])]
 
@@ -138,7 +138,10 @@ def _rewritten(
 
 
 def _keep_last_offsets(batches: BatchTable, out: Bytes, spans: NDArray[np.int64]) -> None:
-    """A compaction lets an old set of messages end at the last that stays. The log could end earlier then."""
+    """Keep the last offset of old sets.
+
+    Compaction ends them at the last message that stays, and the log could then end earlier.
+    """
     for (start, _), last_offset in zip(spans.tolist(), batches["last_offset"].tolist(), strict=True):
         base_offset = BatchHeader.unpack(out.data, start).base_offset
         at = start + LAST_OFFSET_DELTA_AT
@@ -146,7 +149,7 @@ def _keep_last_offsets(batches: BatchTable, out: Bytes, spans: NDArray[np.int64]
 
 
 def _empty_batch(row: np.void) -> Bytes:
-    """What stands for an old message that has lost its records: its offset, and the time it had."""
+    """The empty batch that replaces an old message without its records; it keeps offset and time."""
     header = BatchHeader(
         base_offset=int(row["last_offset"]),
         batch_length=RECORD_BATCH_OVERHEAD - LOG_OVERHEAD,

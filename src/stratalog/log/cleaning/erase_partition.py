@@ -1,9 +1,9 @@
-"""The files of one partition's directory from which records are to be erased, and how each of them is.
+"""The files of one partition's directory from which records are erased, and how each is handled.
 
-A broker finishes a swap in the directories that it loads, and so does our recovery. A directory that it has
-set aside as stray is loaded by nobody, so that a swap there must be whole at every moment. What is on its way
-out already, a file renamed to `.deleted` or a directory renamed to `-delete`, is not rewritten: a log in it
-with a record that is to go, or that cannot be read, goes now.
+A broker finishes a swap in the directories that it loads, and so does our recovery. Nobody loads a directory
+that was set aside as stray, so a swap there must be complete at every moment. Files renamed to `.deleted` and
+directories renamed to `-delete` are not rewritten: a log there that holds a selected record, or cannot be
+read, is deleted now.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFiles:
-    """A directory of a partition, and by which means it is looked at."""
+    """The directory of a partition, and the means to read it."""
 
     disk: Disk
     directory: str
@@ -61,7 +61,7 @@ class PartitionFiles:
     matcher: Matcher
 
     def look(self, reader: DiskReader, searching: Matcher) -> Iterator[ToErase | Found]:
-        """What is to be erased; a bare Found is of a file in which only markers are at named offsets.
+        """The files to erase from; a bare Found is a file with only markers at the named offsets.
 
         Files are read through `reader` and searched by `searching`, which belong to the thread that looks.
         CorruptRecordError where a log cannot be read, NeedsRecoveryError where a swap was cut short,
@@ -72,7 +72,7 @@ class PartitionFiles:
         live = [file for file in files if file.state is FileState.LIVE]
         if self.state is DirectoryState.DELETE:
             live = []
-        # First: a segment that is swapped gets the name that an older file of its base may have.
+        # These come first: a swapped segment gets a name that an older file of the same base may have.
         for file in files:
             if file in live:
                 continue
@@ -125,7 +125,7 @@ class PartitionFiles:
                 yield found
                 continue
             if found.last_offset - segment.base_offset > INT32_MAX:
-                # Before anything is changed: one segment cannot be written that has both ends of it.
+                # This is checked before any change: one segment cannot hold offsets that far apart.
                 raise SegmentOffsetOverflowError(segment.log_path, segment.base_offset, found.last_offset)
             yield ToErase(
                 file=self._name(segment.log_path),

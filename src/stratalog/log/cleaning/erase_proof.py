@@ -1,8 +1,8 @@
-"""Reads back what an erasure has written, before what it was written from goes.
+"""Reads back the files that an erasure has written, before the originals are deleted.
 
 The two files have the same batches, one for one. Those that were to be copied are compared by their bytes.
-Those that were to lose records are decoded on both sides, record by record: what is there is what was there,
-less what was to go, and by the headers it is still the same batch of the same producer.
+Those that were to lose records are decoded on both sides and compared record by record: exactly the selected
+records are missing, and by its header each batch is still the same batch of the same producer.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Removed:
 
 
 def prove(before: BatchFile, after: BatchFile, selection: Selection, changed: NDArray[np.int64]) -> Removed:
-    """What is missing in `after`, which is just what was to go; else an EraseProofError.
+    """The records missing in `after`; EraseProofError if they are not exactly the selected ones.
 
     `changed` are the numbers of the batches that were to lose records.
     """
@@ -78,7 +78,7 @@ def sha256_of(file: BatchFile) -> str:
 
 
 def _changed(file: BatchFile, numbers: NDArray[np.int64], digest: Any) -> Iterator[bytes]:
-    """The batches with these numbers; all others go into the digest, and so does how many there are."""
+    """The batches with these numbers; all others go into the digest, and so does their count."""
     count, end = 0, 0
     for data, headers, position in stream_batches(
         file.read_into, 0, file.size, path=file.log_path, check_crc=True
@@ -124,7 +124,7 @@ def _is_same_batch(before: RecordBatch, after: RecordBatch, *, is_empty: bool) -
 
 
 def _identity(header: BatchHeader) -> tuple[int, ...]:
-    """By what a broker and its replicas know a batch."""
+    """The header fields by which a broker and its replicas identify a batch."""
     return (
         header.base_offset,
         header.last_offset_delta,

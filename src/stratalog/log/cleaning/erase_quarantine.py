@@ -1,9 +1,9 @@
-"""Takes records out of what recovery has put into quarantine.
+"""Erases records from the files that recovery has put into quarantine.
 
-Ranges of logs are there as they were cut off. One in which every batch can be read is rewritten without the
-records that are to go, or left alone if it has none. One that cannot be read to its end (a torn tail, a
-flipped bit) may hold them where nobody can see it, and goes as a whole. The manifest tells of both in a new
-line; the old one, whose file is gone, counts no more.
+Quarantine holds ranges of logs as they were cut off. A range in which every batch can be read is rewritten
+without the selected records, or left alone if it has none. A range that cannot be read to its end (a torn
+tail, a flipped bit) may hold selected records in the unreadable part, so it is deleted as a whole. The
+manifest records both in a new line; the old line, whose file is gone, no longer counts.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from stratalog.records.kernels.memory import Bytes
 
 
 class KeptBytes:
-    """What was kept as one range, to be read like a file."""
+    """The bytes that were kept as one range, to be read like a file."""
 
     def __init__(self, disk: DiskReader, quarantine: Quarantine, kept: ManifestEntry) -> None:
         self.log_path = quarantine.path_of(kept)
@@ -70,7 +70,7 @@ def find_kept(
     reader: DiskReader,
     searching: Matcher,
 ) -> Iterator[ToErase]:
-    """What of a partition in quarantine holds records of the selection, or may.
+    """The files of a partition in quarantine that hold, or may hold, selected records.
 
     Files are read through `reader` and searched by `searching`, which belong to the thread that looks.
     """
@@ -150,6 +150,6 @@ def _remove_unknown(
 
 
 def _may_hold(kept: ManifestEntry, selection: Selection) -> bool:
-    """Only logs hold records, and none from below the offset that their name says."""
+    """Whether it may hold selected records: only logs hold records, none below the offset in their name."""
     file = parse_segment_file(kept.file)
     return file is not None and file.kind is FileKind.LOG and selection.may_reach(file.offset, None)

@@ -1,9 +1,9 @@
 """Which records are to be erased: those with one of these keys, and those at these offsets.
 
 Keys are looked for in the cleaner's offset map, whose hash has a fresh random key and 128 bits: no record can
-be made to look like another. What is rewritten is compared once more with the keys themselves, in plain
-Python (`erase_proof.py`). A transaction's marker is never one of them: without it its records would change
-their meaning, and it holds nothing that a producer has written.
+be made to look like another. Rewritten batches are compared again with the keys themselves, in plain Python
+(`erase_proof.py`). A transaction's marker is never selected: without it the records of the transaction would
+change their meaning, and it holds no data of a producer.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Selection:
 
     @classmethod
     def of(cls, keys: Iterable[bytes] = (), ranges: Iterable[ErasedRange] = ()) -> Selection:
-        """UsageError if nothing is named, or a range is none."""
+        """UsageError if nothing is named, or a range is not valid."""
         merged: list[ErasedRange] = []
         for first, last in sorted(ranges):
             if not 0 <= first <= last <= INT64_MAX:
@@ -51,18 +51,18 @@ class Selection:
         return found
 
     def has(self, record: Record) -> bool:
-        """Whether this record is one of them, asked plainly."""
+        """Whether this record is selected, by plain comparison."""
         return record.key in self.keys or any(first <= record.offset <= last for first, last in self.ranges)
 
     def may_reach(self, first_offset: int, end_offset: int | None) -> bool:
-        """Whether one of them can be in [first_offset, end_offset); with keys that is anywhere."""
+        """Whether a selected record can be in [first_offset, end_offset); a key can be anywhere."""
         return bool(self.keys) or any(
             last >= first_offset and (end_offset is None or first < end_offset) for first, last in self.ranges
         )
 
 
 def hash_of_key(key: bytes) -> str:
-    """How an audit names a key: it can be asked about, but is not kept."""
+    """The form of a key in the audit: a known key can be looked up, but the key itself is not kept."""
     return hashlib.sha256(key).hexdigest()
 
 
@@ -77,7 +77,7 @@ class Matcher:
 
     def __init__(self, selection: Selection) -> None:
         self.selection = selection
-        self.on_read: Callable[[int], object] = _uncounted  # told how many bytes of a file were read
+        self.on_read: Callable[[int], object] = _uncounted  # called with the number of bytes read from a file
         self._map: OffsetMap | None = None
         if selection.keys:
             self._map = OffsetMap(SLOT_SIZE * (2 * len(selection.keys) + 4))
@@ -88,7 +88,7 @@ class Matcher:
         self._found = np.empty(0, np.int64)
 
     def match(self, run: DecodedRun) -> tuple[NDArray[np.bool_], int]:
-        """Which rows are to go; and how many markers are at offsets that were named, which stay."""
+        """Which rows are erased, and how many markers at named offsets stay."""
         rows = run.rows
         found = np.zeros(len(rows), np.bool_)
         if not len(rows):

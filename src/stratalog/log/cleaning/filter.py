@@ -1,7 +1,7 @@
-"""What compaction makes of the batches of a segment, run by run: kept as they are, written anew, or gone.
+"""Filters the batches of a segment for compaction, run by run: each is copied, rewritten or dropped.
 
-The decisions are `records/kernels/clean.py`; here they are given what they go by, and batches that lose
-records and have a codec are compressed again. Kafka: Cleaner.cleanInto
+The decisions are made in `records/kernels/clean.py`. This module passes in the rules, and compresses batches
+again that lose records and have a codec. Kafka: Cleaner.cleanInto
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FIRST_SIZE = 2 << 20
 
 
 class LastRecord(NamedTuple):
-    """The last thing that a producer has written: its last batch of data, or a marker only."""
+    """The last record of a producer: its last batch of data, or only a marker."""
 
     last_data_offset: int | None
     producer_epoch: int
@@ -39,10 +39,10 @@ class LastRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What decides over records, beside the map and the transactions.
+    """The rules for records, apart from the map and the transactions.
 
-    `end_of_round` is the first offset that is not cleaned: the batch right before it stays, if need be
-    empty, or the log would seem to end earlier.
+    `end_of_round` is the first offset that is not cleaned. The batch right before it stays, even if empty;
+    otherwise the log would seem to end earlier.
     """
 
     now_ms: int
@@ -94,7 +94,7 @@ class RunFilter:
         self._written = new_table()
 
     def filter(self, run: DecodedRun, transactions: CleanedTransactions, rules: Rules) -> FilteredRun:
-        """What stays of a run whose keys were hashed by this filter's map."""
+        """The part of a run that stays; the run's keys were hashed by this filter's map."""
         batches, rows = run.batches, run.rows
         self._make_room(run)
         verdicts = self._verdicts[: len(batches)]
@@ -175,9 +175,9 @@ def compress_spans(written: Bytes, spans: NDArray[np.int64]) -> Bytes:
 
 
 def _horizon_ms(rules: Rules) -> int:
-    """Until when a tombstone stays that is seen now; -1, and so no horizon, where that is past all times.
+    """The delete horizon of a tombstone seen now; -1, which means none, if the sum overflows.
 
-    Kafka's sum of the two goes round to a negative number there, with which a batch gets no horizon either.
+    Kafka's sum wraps to a negative number then, and the batch gets no horizon either.
     """
     horizon_ms = rules.now_ms + rules.delete_retention_ms
     return horizon_ms if horizon_ms <= INT64_MAX else -1

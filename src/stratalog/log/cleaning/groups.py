@@ -1,4 +1,4 @@
-"""Which segments become one: neighbours, as long as what they have together still fits one segment.
+"""Groups neighbouring segments that together still fit into one segment.
 
 Kafka: Cleaner.groupSegmentsBySize
 """
@@ -12,7 +12,7 @@ from stratalog.limits import INT32_MAX
 
 
 class SegmentSizes(NamedTuple):
-    """What grouping asks of a segment: bytes of the log and of the entries in its two indexes."""
+    """The sizes of a segment for grouping: bytes of the log, and of the entries in its two indexes."""
 
     base_offset: int
     size: int
@@ -25,8 +25,8 @@ def group_segments(
 ) -> list[range]:
     """Runs of indexes into `segments`, in order; each becomes one segment, named by the first of it.
 
-    A segment ends at most right before the next one's base. That is more than its last offset may be, but
-    an index that a crash left empty cannot mislead it, and the file need not be read.
+    A segment is taken to end right before the next one's base. Its last offset may be lower, but this way an
+    index that a crash left empty cannot mislead the grouping, and the file need not be read.
     """
     groups: list[range] = []
     start = 0

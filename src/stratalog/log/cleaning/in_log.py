@@ -23,9 +23,9 @@ from stratalog.segment.segment_reader import SegmentReader
 class LogCompaction:
     """One cleaning of an open log; appends and reads go on meanwhile.
 
-    New segments take the place of old ones under both locks, and only if nothing was cut off since the
-    cleaning began: else they may have records that are gone for good. A look at the old segments would not
-    tell, as one may have been cut, filled and rolled.
+    New segments replace old ones under both locks, and only if nothing was cut off since the cleaning began;
+    otherwise they may hold records that were removed for good. Looking at the old segments would not show
+    that, because a segment may have been cut, filled and rolled.
     """
 
     def __init__(self, parts: LogParts, flusher: Flusher, cutter: Cutter) -> None:
@@ -33,7 +33,7 @@ class LogCompaction:
         self._segments, self._producers = parts.segments, parts.producers
         self._scheduler, self._clock = parts.scheduler, parts.clock
         self._flusher, self._cutter = flusher, cutter
-        self._cuts_count = cutter.cuts_count  # when it began
+        self._cuts_count = cutter.cuts_count  # when the cleaning began
 
     def run(
         self,
@@ -47,10 +47,11 @@ class LogCompaction:
     ) -> CleanResult:
         """Compact the log once, as far as the map has room.
 
-        A segment whose offsets are too far apart is split first, and its log begun anew.
+        A segment whose offsets are too far apart is split first, and the cleaning of the log starts again.
         """
         guard = self._guard
-        # First: a record may only go when the one that replaces it is on the device.
+        # The flush comes first: a record may be removed only when the record that replaces it is on the
+        # device.
         with guard.flush_lock, guard.failing():
             guard.check_usable()
             self._flusher.flush_up_to(min(first_uncleanable_offset, self._marks.end.offset))
@@ -86,7 +87,8 @@ class LogCompaction:
                     is_refused = isinstance(error, DiskError) and error.errno != errno.ENOENT
                     if is_refused or self._cutter.cuts_count == self._cuts_count:
                         raise
-                    raise LogChangedError(self._folder.path) from error  # it read what was being cut
+                    # the cleaning read bytes that were being cut off
+                    raise LogChangedError(self._folder.path) from error
 
     def _split(self, base_offset: int) -> bool:
         """Split a segment whose offsets are too far apart; False if they are not."""
@@ -99,7 +101,7 @@ class LogCompaction:
         return True
 
     def _replace(self, new: Sequence[LogSegment], old: Sequence[SegmentReader]) -> None:
-        """Put new segments, whose files end in .cleaned, in the place of old ones."""
+        """Replace old segments by new ones, whose files end in .cleaned."""
         guard = self._guard
         with guard.flush_lock, guard.changing():
             if self._cutter.cuts_count != self._cuts_count:

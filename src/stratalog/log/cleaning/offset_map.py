@@ -1,8 +1,8 @@
-"""The map that compaction goes by: for each key the last offset at which it was written.
+"""The offset map of compaction: for each key the last offset at which it was written.
 
-A key is known by its hash alone, 24 bytes whatever its length. The hash is SipHash-128 with a key that is
-drawn anew for each use of the map: a client that chooses its records' keys cannot make two of them collide,
-which would compact another's record away. Kafka: SkimpyOffsetMap, with MD5
+The map holds only a key's hash, so an entry has 24 bytes for a key of any length. The hash is SipHash-128
+with a new random key for each use of the map: a client that chooses its records' keys cannot make two of them
+collide, which would compact another client's record away. Kafka: SkimpyOffsetMap, with MD5
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ NO_OFFSET = -1
 class OffsetMap:
     """Key to last offset, in `memory_size` bytes that are not touched before they are needed.
 
-    `latest_offset` is how far the map has come: records behind it are not looked up. `hash_key` is for tests.
+    `latest_offset` is the last offset in the map: records after it are not looked up. `hash_key` is for
+    tests.
     """
 
     __slots__ = ("_hash_key", "_key_given", "_slots", "_state", "capacity", "slots")
@@ -57,7 +58,7 @@ class OffsetMap:
 
     def clear(self) -> None:
         """Forget everything, and draw a new key for the hash."""
-        # In huge pages: a look-up goes anywhere, and with small ones it misses the page table's cache too.
+        # In huge pages: lookups are random, and with small pages they would miss the TLB too.
         self._slots = np.frombuffer(private_memory(self.slots * SLOT_SIZE), np.uint64)
         self._state = np.array([0, NO_OFFSET], np.int64)
         first, second = self._key_given or (secrets.randbits(64), secrets.randbits(64))
@@ -98,7 +99,7 @@ class OffsetMap:
         )
 
     def put_keys(self, keys: Sequence[bytes]) -> None:
-        """Note keys alone, at offset 0: for whoever only asks whether a key is one of these."""
+        """Note keys alone, at offset 0, for a caller that only asks whether a key is one of these."""
         data, rows = _rows_of(keys)
         hashes = np.empty((len(keys), 2), np.uint64)
         self.hash_rows(data, rows, hashes)
@@ -115,7 +116,7 @@ class OffsetMap:
         hashes: Hashes,
         start_offset: int,
     ) -> bool:
-        """As `put_records`, but only of keys that a sampled batch has had; whether the map was full."""
+        """As `put_records`, but only for keys of a sampled batch; returns whether the map was full."""
         return kernel.put_sampled(
             self._slots, self.capacity, self._state, batches, skipped, sampled, rows, hashes, start_offset
         )

@@ -1,4 +1,4 @@
-"""Puts new segments in the place of old ones so that a crash at any moment leaves the one or the other.
+"""Replaces old segments by new ones so that a crash at any moment leaves the old ones or the new ones.
 
 1. The new files, complete and on the device as `.cleaned`, become `.swap`, the highest base first: until the
    lowest one has its new name, the next start throws all of them away.
@@ -37,8 +37,8 @@ def replace_segments(
 ) -> None:
     """Swap `new`, whose files end in .cleaned, for `old`; the caller holds the log's lock.
 
-    Of `old`, segments that are no longer in the log are left alone: retention was faster. The snapshots of
-    producers at bases that no segment has any more go too, unless `producers` is None.
+    Segments of `old` that are no longer in the log are left alone: retention has removed them. Producer
+    snapshots at bases that no segment has any more are deleted too, unless `producers` is None.
     """
     added = sorted(new, key=lambda segment: segment.base_offset)
     found = [(segments.get(reader.base_offset), reader) for reader in old]
@@ -47,11 +47,12 @@ def replace_segments(
     disk.sync_directory(directory)
     for segment in reversed(added):
         segment.change_suffixes(FileState.CLEANED.value, FileState.SWAP.value)
-        # Each of them: with the lowest alone under its new name, the next start takes it for all of them.
+        # Sync after each rename: if only the lowest had its new name, the next start would take the swap for
+        # complete.
         disk.sync_directory(directory)
     bases = {segment.base_offset for segment in added}
     gone = {segment.base_offset for segment in removed} | bases
-    # At once: a reader sees the old segments or the new ones, never a gap between them.
+    # In one step: a reader sees the old segments or the new ones, never a gap between them.
     segments.replace([*(segment for segment in segments if segment.base_offset not in gone), *added])
     for segment in removed:
         delete_segments(

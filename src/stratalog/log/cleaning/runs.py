@@ -1,10 +1,10 @@
-"""A segment's records in runs: what both passes of the cleaner read, in memory that is used again.
+"""A segment's records in runs, as both passes of the cleaner read them, in reused memory.
 
 Reading, unpacking and hashing take about as long as what the cleaner then does with a run, and all of them
 run without the GIL: the next run is prepared by a second thread while its caller works on one.
 
 Every batch is read whole and its checksum checked. Kafka does not check it there; but a damaged key would
-take the place of another, and a batch that is written anew would get a checksum that holds.
+replace another, and a rewritten batch would get a valid checksum.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _FIRST_ROWS = 8192
 
 
 class BatchFile(Protocol):
-    """Batches to be read: a segment, a file of another name, or what is kept in quarantine."""
+    """Batches to be read: a segment, a file of another name, or a range in quarantine."""
 
     @property
     def log_path(self) -> str: ...
@@ -53,7 +53,7 @@ class DecodedRun(NamedTuple):
     """Batches that lie in `original` as they are in the file, and their records in `data`.
 
     `rows` has a row for each record, in order, and `hashes` their keys' hashes if the reader makes them. All
-    of it holds until the next run is asked for.
+    arrays are valid until the next run is asked for.
     """
 
     original: Bytes
@@ -79,9 +79,9 @@ class RunReader:
         self._memory, self._spare = _Memory(), _Memory()
 
     def read(self, segment: BatchFile, start_position: int = 0) -> Iterator[DecodedRun]:
-        """All batches from a position on; what is no whole batch, up to the end, is a CorruptRecordError."""
+        """All batches from a position on; CorruptRecordError if they do not reach the end of the file."""
         runs = self._read(segment, start_position)
-        # What is read at once leaves nothing to prepare.
+        # A segment that is read in one go leaves nothing to prepare.
         return runs if segment.size - start_position <= CHUNK_SIZE else _ahead(runs)
 
     def _read(self, segment: BatchFile, start_position: int) -> Iterator[DecodedRun]:
@@ -128,9 +128,9 @@ class RunReader:
 def _ahead(runs: Iterator[DecodedRun]) -> Iterator[DecodedRun]:
     """The same runs, each asked for when the one before it is given out.
 
-    The thread ends with the runs, or when they are let go or fail: nothing reads a segment any more that its
-    owner may then close. It is none of an executor's, which do nothing more once the main thread has ended:
-    others may go on, and the cleaner's are among them.
+    The thread ends with the runs, or when the iterator is dropped or fails, so nothing reads a segment that
+    its owner may then close. An executor is not used, because executors stop when the main thread ends, while
+    other threads, such as the cleaner's, may go on.
     """
     asked: _Asked = SimpleQueue()
     thread = threading.Thread(target=_prepare, args=(runs, asked), name="stratalog-runs", daemon=True)
@@ -179,7 +179,7 @@ class _Memory:
             done += count
             if outcome != decoding.MORE:
                 break
-            # Memory follows the records that are really there, not what a header counts.
+            # Memory grows with the records that are really there, not with the count in a header.
             rows = np.empty(2 * len(self._rows), RECORD)
             rows[:done] = self._rows[:done]
             self._rows = rows
@@ -190,7 +190,7 @@ class _Memory:
 
 
 def _check_end(part: Part, size: int, path: str) -> None:
-    """Only the file's end may end a part that is the last: a torn tail would be lost with the old file."""
+    """The last part must end with the file: a torn tail would be lost with the old file."""
     walk = part.walk
     if part.is_last and walk.stop not in (WalkStop.END, WalkStop.TABLE_FULL):
         at = walk.next_position
