@@ -12,7 +12,7 @@ logger = logging.getLogger(__name__)
 
 
 class Closer:
-    """Ends the use of a log, once. Whoever calls it holds both locks.
+    """Ends the use of a log, once. The caller holds both locks.
 
     After a clean close all records, the producers' snapshot at the end and every name are on the device: a
     clean-shutdown file that is written afterwards tells the truth.
@@ -22,7 +22,7 @@ class Closer:
 
     def __init__(self, parts: LogParts, flusher: Flusher) -> None:
         self._parts, self._flusher = parts, flusher
-        self._has_saved = False  # after a failure, all of it all the same
+        self._has_saved = False  # after a failure, whether all records are nevertheless on the device
 
     @property
     def is_saved(self) -> bool:
@@ -30,7 +30,7 @@ class Closer:
         return self._has_saved or self._flusher.recovery_point >= self._parts.marks.end.offset
 
     def close(self) -> None:
-        """Close cleanly, or let go where that cannot be: a failure is raised, a refusal is not."""
+        """Close cleanly, or without a write if that is impossible: a failure is raised, a refusal is not."""
         guard = self._parts.guard
         if guard.is_closed:
             return
@@ -47,7 +47,7 @@ class Closer:
             raise
 
     def close_handlers(self) -> None:
-        """Let go without writing anything: the disk has failed."""
+        """Close without writing anything: the disk has failed."""
         parts = self._parts
         parts.guard.is_closed = True
         parts.epochs.give_up()  # a flush of them may be scheduled
@@ -64,16 +64,16 @@ class Closer:
             parts.producers.take_snapshot()
             for segment in parts.segments:
                 segment.close()
-            # Whoever writes a mark afterwards vouches for the names in it too.
+            # A checkpoint that is written afterwards vouches for the names in the directory too.
             folder.disk.sync_directory(folder.path)
         parts.guard.is_closed = True
         folder.disk.release(folder.path)
 
     def _save_records(self) -> None:
-        """After a failure: bring to the device what was appended, if that still can be known to be there.
+        """After a failure: bring all appended records to the device, if no sync has failed before.
 
-        A sync that has failed once says nothing when it then succeeds: the system has dropped what it could
-        not write.
+        A sync that succeeds after one has failed proves nothing: the system has dropped the pages that it
+        could not write.
         """
         folder = self._parts.folder
         end_offset = self._parts.marks.end.offset

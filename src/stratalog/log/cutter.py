@@ -1,4 +1,4 @@
-"""What takes records off a log: at its start by retention and delete_records, at its end by truncation.
+"""Removes records of a log: at its start by retention and delete_records, at its end by truncation.
 
 Kafka: UnifiedLog.deleteOldSegments, maybeIncrementLogStartOffset, truncateTo
 """
@@ -25,7 +25,7 @@ class Cutter:
     are renamed, the recovery point is lowered before a file above it is changed. At the end of a log the last
     segment goes first, and each is gone on the device before the next one goes, so that no hole is left.
 
-    `cuts_count` grows with each cut: whoever has read the log meanwhile may have seen records that are gone.
+    `cuts_count` grows with each cut: a thread that read the log meanwhile may have seen removed records.
     Truncation needs both locks of the log; retention takes them itself, as it waits for the device between.
     """
 
@@ -67,7 +67,7 @@ class Cutter:
                 self._kept_marks.keep_start(lambda: self.start_to_keep)
 
     def raise_start(self, offset: int) -> bool:
-        """Move the start in memory, under the log's lock; True if that was news."""
+        """Move the start in memory, under the log's lock; True if it moved."""
         marks = self._marks
         if offset > marks.high_watermark.offset:
             raise out_of_range(offset, marks.log_start_offset, marks.high_watermark.offset)
@@ -159,7 +159,7 @@ class Cutter:
             self._settle(offset)
 
     def _lower_marks(self, offset: int) -> None:
-        """Before a record is cut off: nothing vouches for it any more, in memory or on the device."""
+        """Lower all marks before records are cut off, in memory and on the device."""
         self.cuts_count += 1
         self._flusher.lower(offset)
         if self._kept_marks is not None:
@@ -168,8 +168,8 @@ class Cutter:
     def _drop(self, segments: Sequence[LogSegment], reason: str) -> None:
         """Give up segments at the end of the log, the last one first.
 
-        Each is gone on the device before the next one goes: else a later one could outlive it, and stand
-        behind a hole that nothing tells from a gap that compaction left.
+        Each is gone on the device before the next one goes: otherwise a later segment could survive it after
+        a crash, and the hole would look like a gap that compaction left.
         """
         for segment in reversed(segments):
             self._folder.delete([segment], reason)
@@ -189,7 +189,7 @@ class Cutter:
         self._marks.update_first_unstable()
 
     def _settle(self, offset: int) -> None:
-        """Bring to the device what tells of a truncation, before a record can take the place of another."""
+        """Bring the traces of a truncation to the device before a new record can replace an old one."""
         self._epochs.flush()
         self._folder.sync_names([self._segments.active])
         self._folder.first_named = self._segments.first.base_offset

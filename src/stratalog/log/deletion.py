@@ -1,7 +1,7 @@
 """Segments that are no longer part of a log: renamed at once, deleted after file.delete.delay.ms.
 
-The delay is for readers that are still at it; the new name is what the next start deletes by, should this
-process not live to do it. Kafka: LocalLog.deleteSegmentFiles
+The delay is for readers that are still at work. If this process dies before the deletion, the next start
+deletes the files by their new name. Kafka: LocalLog.deleteSegmentFiles
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ there. So an epoch must be in the file before the first byte of its data is in t
 file at once. Removing entries does not hurry: after a crash, loading a log removes again what its offsets
 contradict.
 
-Epochs and start offsets both ascend. The entries are one tuple that is replaced as a whole, so whoever reads
-needs no lock. Kafka: LeaderEpochFileCache.
+Epochs and start offsets both ascend. The entries are one tuple that is replaced as a whole, so readers need
+no lock. Kafka: LeaderEpochFileCache.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ class LeaderEpochFileCache:
         return EpochEndOffset(entries[at - 1].epoch if at else epoch, entries[at].start_offset)
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Let an epoch start at an offset; True if that was news, and is now on the device.
+        """Let an epoch start at an offset; True if that changed the entries, which are then on the device.
 
         What is known of an epoch stays: only an earlier start changes it. Entries that the new one
         contradicts, with its epoch or a higher one, or with its offset or a higher one, are removed.
@@ -205,7 +205,7 @@ class LeaderEpochFileCache:
         return changed
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Remove the epochs that start at `end_offset` or behind it; a negative offset removes none.
+        """Remove the epochs that start at `end_offset` or after it; a negative offset removes none.
 
         The file follows at the next `flush`.
         """
@@ -246,7 +246,7 @@ class LeaderEpochFileCache:
             self._stale = True
 
     def flush(self) -> None:
-        """Write the file if it is behind; a log directory that was removed meanwhile is no error."""
+        """Write the file if it is out of date; a log directory that was removed meanwhile is not an error."""
         if not self._stale or self._is_given_up:
             return
         try:
@@ -256,7 +256,7 @@ class LeaderEpochFileCache:
                 raise
 
     def give_up(self) -> None:
-        """Let the file be as it is: the log is let go of, and somebody else may have it by now."""
+        """Do not write the file any more: the log was closed, and somebody else may have it open by now."""
         self._is_given_up = True
 
     def _assign(self, entry: EpochEntry) -> None:
@@ -277,7 +277,7 @@ class LeaderEpochFileCache:
             self._schedule(self.flush)
 
     def _write(self) -> None:
-        # What is written is read under the lock: an older state never takes the place of a newer one.
+        # The entries are read under the lock: an older state never replaces a newer one.
         with self._writing:
             with self._changing:
                 entries = self._entries
@@ -291,7 +291,7 @@ class LeaderEpochFileCache:
 
 
 def read_epochs(disk: DiskReader, path: Path) -> tuple[EpochEntry, ...]:
-    """What the file says, oldest first; CorruptCheckpointError if that cannot be understood."""
+    """The entries of the file, oldest first; CorruptCheckpointError if it cannot be parsed."""
     return _in_order(read_checkpoint(disk, path, _parse_entry))
 
 

@@ -1,4 +1,4 @@
-"""When what a log holds is on the device. Kafka: UnifiedLog.flush"""
+"""Brings the records of a log to the device. Kafka: UnifiedLog.flush"""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from stratalog.log.parts import LogParts
 
 
 class Flusher:
-    """How far a log is on the device, and what takes it there.
+    """Knows how far a log is on the device, and flushes it.
 
     Below `recovery_point` everything is on the device, bytes and names, also of segments that lie below the
     start of the log: a crash leaves that part as it is. Nothing but a flush moves the point forwards. (Kafka
@@ -41,7 +41,7 @@ class Flusher:
         recovery_point = min(offset, self._marks.end.offset)
         if offset <= self.recovery_point:
             return
-        # First, so that the recovery point never runs ahead of them.
+        # Snapshots are synced first, so that the recovery point never runs ahead of them.
         self._producers.snapshots.sync()
         flushed = self._segments.range(self.recovery_point, offset)
         for segment in flushed:
@@ -60,7 +60,7 @@ class Flusher:
                 self.last_flushed_ms = self._clock()
 
     def flush_rolled(self, base_offset: int) -> None:
-        """In the background, after a roll: what else there is of the old segment, and the recovery point."""
+        """In the background, after a roll: flush the rest of the old segment, and move the recovery point."""
         with self._guard.flush_lock, self._guard.failing():
             if self._guard.is_changeable:
                 self.flush_up_to(base_offset)

@@ -1,4 +1,4 @@
-"""Who may touch a log: one thread at a time, while it is open and well, in the process that opened it."""
+"""Guards a log: one thread changes it at a time, while it is open and has not failed, in its own process."""
 
 from __future__ import annotations
 

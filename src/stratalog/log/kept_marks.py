@@ -24,7 +24,7 @@ class MarkFile(Protocol):
 
 
 class KeptMarks:
-    """What the checkpoints say of one log. Everything is on the device when a method returns."""
+    """The entries of one log in the checkpoints. Everything is on the device when a method returns."""
 
     def __init__(
         self, topic_partition: TopicPartition, *, starts: MarkFile, ends: Sequence[MarkFile]

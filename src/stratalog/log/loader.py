@@ -2,9 +2,9 @@
 
 Nothing is scanned. A listing says which segments there are and how long; the newest one's last batches say
 where the log ends; the snapshot at that offset is the producers' state (where a truncation inside a batch has
-left none there, the batches behind the one before it are replayed, as Kafka does). What does not fit, a file
-of a clean-up that was cut short, an index without its log, is a NeedsRecoveryError that names it, and nothing
-is changed. Kafka: LogLoader
+left none there, the batches after the previous snapshot are replayed, as Kafka does). A file that does not
+fit (left over from an interrupted clean-up, or an index without its log) is a NeedsRecoveryError that names
+it, and nothing is changed. Kafka: LogLoader
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def load(
     end_offset = clean_end(segments.active.reader) if len(segments) else log_start_offset
     epochs = _epochs_of(disk, scheduler, name)
     producers = _producers_of(disk, clock, name, config, listing.snapshots)
-    # From here on files are changed: what would not let the log be opened has been found by now.
+    # From here on files are changed: every reason not to open the log has been found by now.
     if before_change is not None:
         before_change()
     if not keeps_deleted:
@@ -133,7 +133,7 @@ def load(
 
 
 def check_loadable(disk: DiskReader, directory: str, config: LogConfig) -> None:
-    """What keeps `load` from opening a log: NeedsRecoveryError, or CorruptCheckpointError for its epochs.
+    """Raises what `load` would raise: NeedsRecoveryError, or CorruptCheckpointError for its epochs.
 
     Changes nothing.
     """
@@ -260,7 +260,7 @@ def _forget_all(
 
 
 def _sync_parent(disk: Disk, directory: str) -> None:
-    """A log may be new, and whoever made its directory may have died before its name was on the device."""
+    """Sync the parent: the process that made a new log's directory may have died before it did so."""
     disk.sync_directory(parent_path(absolute_path(directory)))
 
 

@@ -89,7 +89,7 @@ class LogEnd:
         return self.why not in (EndReason.END_OF_FILE, EndReason.ZEROS)
 
     def without_hidden(self) -> LogEnd:
-        """The same, where what follows is only a writer's who is at work."""
+        """The same end if the bytes that follow only belong to a writer at work."""
         return replace(self, why=EndReason.END_OF_FILE, hidden_size=0, reason="")
 
     def __str__(self) -> str:
@@ -138,7 +138,7 @@ def end_of(disk: DiskReader, active: SegmentReader | None, end: OffsetMetadata, 
 
 
 def valid_end(disk: DiskReader, active: SegmentReader | None, end: OffsetMetadata, left: Left) -> LogEnd:
-    """Where a reader stops that believes no byte which a crash may have left.
+    """Where a reader stops that does not trust bytes which a crash may have left.
 
     A log that was closed cleanly has no such tail: a wrong checksum there is damage, which the reader will
     name, and what is past damage belongs to the log. The segment's size is set so that it can be read.
@@ -171,7 +171,7 @@ def clean_end(active: SegmentReader) -> int:
     """The next offset of a log that is to be written to, whose newest indexes must be this log's.
 
     The last batch must end where the file does, or it is a NeedsRecoveryError. Kafka trusts the
-    clean-shutdown file and appends after whatever stands there; no reader would ever get past it.
+    clean-shutdown file and appends after such bytes; no reader would ever get past them.
     """
     try:
         sanity_check(active)
@@ -190,10 +190,11 @@ def clean_end(active: SegmentReader) -> int:
 
 
 def damage_at_end(active: SegmentReader) -> CorruptRecordError | None:
-    """What stops a broker that loads a log after a clean shutdown; None if it starts.
+    """The damage that stops a broker when it loads a log after a clean shutdown; None if it starts.
 
-    It walks by lengths, from the last entry of the newest index on, and dies of one that no batch has. A half
-    batch, a wrong checksum or a magic that it does not know does not stop it. Kafka: FileLogInputStream
+    A broker walks by lengths, from the last entry of the newest index on, and fails on an impossible length.
+    A half batch, a wrong checksum or a magic that it does not know does not stop it. Kafka:
+    FileLogInputStream
     """
     try:
         find_batch(active.read_into, last_indexed(active), active.size, LAST, 0, path=active.log_path)
@@ -233,7 +234,7 @@ def _walk_to_end(segment: SegmentReader, start: int) -> tuple[int, int] | None:
         for chunk in segment.batches(start):
             last = chunk.headers[-1]
             position = chunk.position + int(last["position"]) + int(last["size"])
-            # A damaged offset may be the largest there is, behind which there is none.
+            # A damaged offset may be the largest possible one, after which there is no next offset.
             found = min(int(last["last_offset"]) + 1, INT64_MAX), position
     except CorruptRecordError as error:
         logger.info("%s is read up to the first bytes that are not a batch: %s", segment.log_path, error)
@@ -241,7 +242,7 @@ def _walk_to_end(segment: SegmentReader, start: int) -> tuple[int, int] | None:
 
 
 def _last_valid(active: SegmentReader, start: int) -> tuple[int, int] | None:
-    """(next offset, end) of the last batch behind `start` whose checksum holds."""
+    """(next offset, end) of the last batch after `start` whose checksum is right."""
     found = None
     for part in walk_file(active.read_into, start, active.size):
         good = np.flatnonzero(part.walk.headers["valid"])

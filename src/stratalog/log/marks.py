@@ -18,13 +18,13 @@ class LogMarks:
     """How far a log goes, and up to where its records count.
 
     start <= last stable <= high watermark <= end, but for one case: a batch that the log's start lies in
-    begins before it, and a mark that is placed in that batch falls behind the start, as in Kafka.
+    begins before it, and a mark that is placed in that batch falls below the start, as in Kafka.
 
     The high watermark and the first unstable offset are published together: a reader of committed records
     that saw a new one of the first and an old one of the second would read what is still open. With
     `follows_end`, for a log without replicas, the high watermark is the end.
 
-    Whoever changes a mark holds the log's lock; reading one takes none.
+    A mark is changed under the log's lock; reading one takes no lock.
     """
 
     __slots__ = (

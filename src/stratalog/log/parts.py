@@ -17,7 +17,7 @@ from stratalog.segment.segment import LogSegment
 
 
 class LogParts(NamedTuple):
-    """The state of one log, as `loader.load` found it; whoever changes it holds a lock of the guard.
+    """The state of one log, as `loader.load` found it; it is changed only under a lock of the guard.
 
     A tuple, as it takes a tenth of the time to make, and logs are opened by the hundred thousand.
     """

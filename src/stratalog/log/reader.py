@@ -17,7 +17,7 @@ _T = TypeVar("_T")
 
 
 class LogReader:
-    """What is found in the segments of one moment. They stay readable, whatever is done to the log.
+    """Reads from the segments of one moment. They stay readable, whatever is done to the log.
 
     But only for file.delete.delay.ms: a read that was held up for longer starts again with the segments of
     now. Takes no lock, but to find the place of a high watermark that nobody has looked for yet.

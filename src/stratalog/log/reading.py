@@ -88,22 +88,22 @@ def read(
             found.first_entry_incomplete,
             aborted,
         )
-    # Everything behind start_offset was compacted away.
+    # Everything after start_offset was compacted away.
     return FetchedData(end, aborted_transactions=aborted)
 
 
 def check_passed_over(segments: SegmentReaders, offset: int, stop_base: int) -> None:
     """CorruptRecordError if a segment before stop_base breaks off, from the batch of this offset on.
 
-    Where a segment has nothing for an offset, `read` goes on with the next one, as Kafka does: compaction
-    and truncation leave such gaps. A damaged length looks the same to it, and what follows would be skipped
-    without a word. But a torn tail is only ever behind a segment's size.
+    Where a segment has nothing for an offset, `read` goes on with the next one, as Kafka does: compaction and
+    truncation leave such gaps. A damaged length looks like such a gap to `read`, and the batches after it
+    would be skipped silently. A torn tail cannot be the reason, because it is always past a segment's size.
     """
     for segment in segments.from_floor(offset):
         if segment.base_offset >= stop_base:
             return
         broken_at = _broken_at(segment, offset)
-        # A truncation and an append meanwhile may give half of this and half of that, but hardly twice.
+        # A truncation and an append meanwhile may mix old and new bytes, but hardly twice.
         if broken_at is not None and _broken_at(segment, offset) == broken_at:
             raise CorruptRecordError(
                 f"the last {segment.size - broken_at} bytes of the segment do not begin with a whole batch. "
@@ -114,7 +114,7 @@ def check_passed_over(segments: SegmentReaders, offset: int, stop_base: int) -> 
 
 
 def _broken_at(segment: SegmentReader, offset: int) -> int | None:
-    """Behind which byte there is no whole batch any more; None if the segment ends there, or has changed."""
+    """The byte after which there is no whole batch; None if the segment ends there, or has changed."""
     size = segment.size
     is_cut = False
 

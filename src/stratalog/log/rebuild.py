@@ -1,4 +1,4 @@
-"""Records that were decoded, written anew as one v2 batch: for another codec, or out of an old message set.
+"""Encodes decoded records as one v2 batch: for another codec, or from an old message set.
 
 Kafka: LogValidator.buildRecordsAndAssignOffsets, MemoryRecordsBuilder
 """

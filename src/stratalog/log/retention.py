@@ -7,8 +7,8 @@ Three rules, in Kafka's order; each takes segments from the oldest on and stops 
 3. time:      its largest timestamp is more than retention.ms ago
 
 The last two only where cleanup.policy has delete. None takes a segment that ends above the high watermark,
-nor an active one that is empty. As only a prefix goes, one segment with a timestamp in the future holds all
-that are behind it: that is what `blocked_by` tells.
+nor an active one that is empty. As only a prefix goes, one segment with a timestamp in the future keeps all
+segments after it: `blocked_by` names it.
 
 A second question is when: `due_ms` is the first moment at which time alone lets a segment go, `growth` how
 many bytes the log has to grow by until its size does. Both suppose that nothing else changes.
@@ -29,7 +29,7 @@ from stratalog.segment.segment_reader import SegmentReader
 
 
 class Rule(Enum):
-    """What a segment goes by; the value is how a report names it."""
+    """The rule that deletes a segment; the value is its name in a report."""
 
     LOG_START = "log start"
     SIZE = "retention.bytes"
@@ -50,7 +50,7 @@ class KeepReason(Enum):
 
 
 class SegmentFacts(NamedTuple):
-    """What of a segment the decision depends on.
+    """The facts of a segment that the decision depends on.
 
     `largest_timestamp` is that of its records, or where they have none the time of its file's last change,
     and `is_file_time` is set.
@@ -134,7 +134,7 @@ def decide(
 ) -> tuple[Decision, ...]:
     """What becomes of each segment if old ones are deleted now."""
     ends = [segment.base_offset for segment in segments[1:]] + [marks.log_end_offset]
-    # The high watermark and an empty active segment hold whatever the rules say, and all that is behind.
+    # Whatever the rules say, segments stay from the high watermark or an empty active segment on.
     free_count = sum(end <= marks.high_watermark for end in ends)
     if segments and segments[-1].size == 0:
         free_count = min(free_count, len(segments) - 1)

@@ -61,7 +61,7 @@ class Roller:
         segment = self._segments.active
         if segment is previous:  # else this was interrupted when the new one was there already
             if base_offset == previous.base_offset:
-                # An empty one whose indexes count as full can only be cured by making it anew.
+                # An empty segment whose indexes count as full has to be created again.
                 if not previous.suffix:
                     self._folder.delete([previous], "it is empty and is rolled again", with_snapshots=False)
             else:

@@ -1,4 +1,4 @@
-"""Work that a log leaves for later: flushing behind a roll, deleting files after their delay.
+"""Work that a log leaves for later: flushing after a roll, deleting files after their delay.
 
 A log is given a scheduler like a clock. `BackgroundScheduler` is the real one, a single thread that starts
 with its first task. Tests use one that runs when told to, and so never sleep.
@@ -28,8 +28,9 @@ class Scheduler(Protocol):
 
 
 class BackgroundScheduler:
-    """One daemon thread; tasks run in the order of their time. A task's StratalogError is logged, no more:
-    whoever schedules work that must be known to have failed lets the task say so itself."""
+    """One daemon thread; tasks run in the order of their time.
+
+    A task's StratalogError is only logged: if a failure must be known, the task has to report it itself."""
 
     def __init__(self, clock: Clock = system_clock) -> None:
         self._clock = clock
@@ -63,7 +64,7 @@ class BackgroundScheduler:
             thread.join()
 
     def abandon(self) -> None:
-        """End the thread when it is done with what it does now; nothing else is run, and nobody waits."""
+        """End the thread after its current task; no other task is run, and nobody waits."""
         with self._changed:
             self._closed = True
             self._tasks.clear()

@@ -30,7 +30,7 @@ class _Peaks:
     """For each segment but the active one the largest timestamp up to its end, as far as somebody asked.
 
     They ascend, so the first segment that reaches a time is found by bisection and not by asking each. A
-    closed segment does not change; whoever extends the list puts a longer one in its place.
+    closed segment does not change; the list is extended by replacing it with a longer one.
     """
 
     __slots__ = ("known",)
@@ -118,7 +118,7 @@ class LogSegments(Generic[S]):
         return now.segments[index - 1] if index else None
 
     def from_floor(self, offset: int) -> Iterator[S]:
-        """The floor segment and all behind it; all of them if every base is above the offset."""
+        """The floor segment and all after it; all of them if every base is above the offset."""
         now = self._now
         return _from(now.segments, max(0, bisect_right(now.bases, offset) - 1))
 

@@ -1,9 +1,9 @@
-"""What a leader does to a set before it appends it: checks every record, and gives offsets and timestamps.
+"""Prepares a set for a leader's append: checks every record, and assigns offsets and timestamps.
 
 A batch is kept as it came wherever that is possible, and only fields of its header are set: base offset,
-leader epoch, timestamp type and largest timestamp. It is written anew where the topic's `compression.type`
-asks for another codec, and where a set of the old formats has to become a v2 batch (`rebuild.py`).
-Kafka: LogValidator
+leader epoch, timestamp type and largest timestamp. It is rewritten where the topic's `compression.type` asks
+for another codec, and where a set of the old formats has to become a v2 batch (`rebuild.py`). Kafka:
+LogValidator
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ValidatedSet(NamedTuple):
     """A set as it is to be written, and its rows.
 
     `log_append_time` is the time of the append where the topic stamps it, else -1. `is_rebuilt` says that the
-    records were written anew, so that sizes are not what the producer sent.
+    records were rewritten, so sizes differ from what the producer sent.
     """
 
     data: Bytes

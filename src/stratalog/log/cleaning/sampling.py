@@ -5,8 +5,9 @@ those of sampled batches are remembered, and nothing is written or compressed bu
 
 1. The log's bytes are cut into as many equal stretches as batches are wanted, and in each a byte is drawn.
    The batch that it lies in is sampled: a batch's chance is in proportion to its size.
-2. One pass over the log puts the keys of sampled batches into a map, and notes where they come again. What
-   supersedes a record always lies behind it, so a batch is drawn and looked for in the same pass.
+2. One pass over the log puts the keys of sampled batches into a map, and notes where they come again. A
+   record is only superseded by a later one, so one pass can draw batches and look for later versions of their
+   keys.
 3. Each sampled batch is filtered as the cleaner would. What it frees of its size is a number between 0 and 1,
    and the mean of these is the part of the log's bytes that is freed.
 
@@ -68,7 +69,7 @@ class _Drawn(NamedTuple):
 
 
 def estimate_freed(ratios: Sequence[float], size: int) -> Sampled:
-    """The estimate from what each draw frees of its batch, in the order of the log."""
+    """The estimate from the part of its batch that each draw frees, in the order of the log."""
     count = len(ratios)
     if not count:
         return Sampled(size=size, freed=0, bound=size, draws_count=0)
@@ -189,7 +190,10 @@ class _Sampling:
         )
 
     def filter(self, batch: _Drawn) -> tuple[DecodedRun, FilteredRun]:
-        """What the cleaner leaves of it; both hold until the next one is filtered."""
+        """The drawn batch and what the cleaner leaves of it.
+
+        Both are valid until the next one is filtered.
+        """
         end = batch.position + batch.size
         (run,) = self._reader.read(_Stretch(batch.segment, end), batch.position)
         remembered = _Remembered(batch.can_discard)
@@ -205,7 +209,7 @@ class _Stretch:
 
 
 class _Remembered(CleanedTransactions):
-    """What the transactions said of a batch when it was drawn."""
+    """Returns the transaction state that was noted when a batch was drawn."""
 
     __slots__ = ("_can_discard",)
 

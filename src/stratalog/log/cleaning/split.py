@@ -1,9 +1,9 @@
 """Splits a segment whose offsets are too far apart for the 31 bits that an index entry has for them.
 
-Brokers before 2.0 compacted such segments together (KAFKA-5413). As long as one is only read nobody notices;
-when it is cleaned, its last batches fit into no index of the segment that is named by its base. The first
-piece keeps that base; each other one begins at the batch that was too far from the base before it.
-Kafka: LocalLog.splitOverflowedSegment
+Brokers before 2.0 compacted such segments together (KAFKA-5413). Reading such a segment works; but when it is
+cleaned, the offsets of its last batches do not fit into the index of a segment with its base. The first piece
+keeps that base; each other one begins at the batch that was too far from the base before it. Kafka:
+LocalLog.splitOverflowedSegment
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from stratalog.segment.segment_reader import SegmentReader
 def split_segment(disk: Disk, segment: SegmentReader, clock: Clock) -> list[LogSegment]:
     """The same batches in new segments, complete and on the device as `.cleaned`; the caller swaps them in.
 
-    One only, if the offsets are not too far apart. CorruptRecordError, and no file, if it cannot be read.
+    The result is one segment if the offsets are not too far apart. CorruptRecordError, and no file, if the
+    segment cannot be read.
     """
     pieces: list[LogSegment] = []
     is_complete = False
@@ -57,7 +58,7 @@ def split_segment(disk: Disk, segment: SegmentReader, clock: Clock) -> list[LogS
 
 
 def discard(pieces: list[LogSegment]) -> None:
-    """Delete pieces that nobody needs; what cannot be deleted, the next load deletes."""
+    """Delete pieces that nobody needs; the next load deletes those that cannot be deleted now."""
     for piece in pieces:
         with suppress(DiskError):
             piece.delete()

@@ -1,9 +1,9 @@
-"""Which keys, or prefixes of keys, take the most: counted in memory that does not grow with them.
+"""Finds the keys, or prefixes of keys, that take the most space, in memory that does not grow with them.
 
-A table has room for some tens of thousands of keys. When it is full, those that count for least go, and what
-the largest of them had is remembered: so much may be missing from a key that comes (again) later, and no
-more. Whatever is large from the start is therefore exact, and of everything else it is known by how much it
-may be larger.
+A table has room for some tens of thousands of keys. When it is full, the smallest keys are removed, and the
+count of the largest removed key is remembered: at most that much may be missing from a key that comes (again)
+later. So keys that are large from the start are counted exactly, and for every other key the largest possible
+error is known.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Prefix:
 
 
 class Tally:
-    """Adds up what belongs to each key, or with a prefix to each of those."""
+    """Adds up the amounts of each key, or of each prefix."""
 
     def __init__(self, prefix: Prefix | None = None, *, slots_count: int = SLOTS_COUNT) -> None:
         self._prefix = prefix
@@ -89,7 +89,7 @@ class Tally:
             self._prune()
 
     def blank(self) -> Tally:
-        """An empty one, for a part of what this one is to have: `merge` takes it in."""
+        """An empty tally for a part of the work; `merge` adds it to this one."""
         tally = Tally(self._prefix, slots_count=len(self._slots))
         tally._hash_key = self._hash_key
         return tally
@@ -109,7 +109,7 @@ class Tally:
         is_mine[group[: len(mine)]] = True
         is_theirs[group[len(mine) :]] = True
         for i, field in enumerate(_FIELDS):
-            # One that does not have a key may have had it, and given it up.
+            # A tally without a key may have counted it, and removed it.
             merged[f"missed_{field}"] = (
                 np.bincount(group, weights=slots[f"missed_{field}"], minlength=count)
                 + np.where(is_mine, 0.0, self._missed[i])
@@ -166,9 +166,9 @@ class Tally:
         self._fill(self._slots[staying], self._keys[staying])
 
     def _largest(self, slots: kernel.TallySlots) -> NDArray[np.int64]:
-        """Which of these stay: an eighth of the table with the most versions, another with the most bytes.
+        """The slots that stay: an eighth of the table with the most versions, another with the most bytes.
 
-        What the largest of the others has may be missing from now on.
+        The counts of the largest removed slot may be missing from now on.
         """
         kept = np.zeros(len(slots), np.bool_)
         most = max(1, len(self._slots) // 8)
@@ -179,7 +179,7 @@ class Tally:
         return np.flatnonzero(kept)
 
     def _fill(self, slots: kernel.TallySlots, keys: NDArray[np.uint8]) -> None:
-        """Have these slots, and no others."""
+        """Replaces all slots."""
         self._slots[:] = np.zeros(1, kernel.SLOT)[0]
         self._state[0] = len(slots)
         kernel.put_back(self._slots, self._keys, slots, keys)
@@ -204,7 +204,7 @@ def payload_sizes(rows: RecordTable) -> NDArray[np.int64]:
 
 
 def freed_shares(run: DecodedRun, kept: FilteredRun) -> Amounts:
-    """What each batch of a run lost in bytes, shared by its records that go, by their size."""
+    """The bytes that each batch of a run lost, divided among its removed records by their size."""
     batches, rows = run.batches, run.rows
     count = len(batches)
     # A batch that stays begins within the offsets that it had.

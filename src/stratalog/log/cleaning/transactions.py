@@ -1,4 +1,4 @@
-"""Which transactions a scan is inside of: whose records were aborted, and whose markers are still needed.
+"""Tracks the transactions of a scan: whose records were aborted, and whose markers are still needed.
 
 A marker stays as long as a batch of its transaction does: without a commit a reader would take the
 transaction for open, without an abort for committed by the next one. The entry of an aborted transaction

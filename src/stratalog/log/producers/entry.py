@@ -132,7 +132,7 @@ class ProducerStateEntry:
         self.last_timestamp = batch.timestamp
 
     def end_transaction(self, producer_epoch: int, coordinator_epoch: int, timestamp: int) -> None:
-        """What a marker changes: no transaction is open behind it."""
+        """Apply a marker: no transaction is open after it."""
         self._take_epoch(producer_epoch)
         self.coordinator_epoch = coordinator_epoch
         self.last_timestamp = timestamp

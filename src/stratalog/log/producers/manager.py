@@ -9,8 +9,8 @@ All of it can be had from the log again, by replaying every batch. Snapshots (`s
 that: `map_end_offset` says up to where the state in memory goes, and a snapshot is taken of it when a segment
 is rolled and when the log is closed.
 
-Whoever changes it holds the lock of the log; `has_late_transaction` and `len(producers)` need none.
-What a set of batches changes is in `analysis.py`. Kafka: ProducerStateManager
+The state is changed under the lock of the log; `has_late_transaction` and `len(producers)` need no lock.
+`analysis.py` finds the changes of a set of batches. Kafka: ProducerStateManager
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ class ProducerStateManager:
     # Expiry, truncation, snapshots
 
     def remove_expired_producers(self, now_ms: int) -> None:
-        """Forget who was silent for producer.id.expiration.ms, unless a transaction of his is open."""
+        """Forget producers silent for producer.id.expiration.ms, except those with an open transaction."""
         expired = [entry.producer_id for entry in self.producers.values() if self._is_expired(entry, now_ms)]
         for producer_id in expired:
             del self.producers[producer_id]
@@ -231,7 +231,7 @@ class ProducerStateManager:
         return path
 
     def take_over(self, known: Mapping[int, ProducerStateEntry]) -> None:
-        """Know what is known of the producers of the same log elsewhere, and write it down if it is more.
+        """Add the producer state of another copy of the same log, and write a snapshot if that adds anything.
 
         Of a producer whose records were deleted, only that still tells a retry from something new.
         """

@@ -1,4 +1,4 @@
-"""Producer state from the newest usable snapshot and the batches behind it.
+"""Producer state from the newest usable snapshot and the batches after it.
 
 Kafka: UnifiedLog.rebuildProducerState
 """

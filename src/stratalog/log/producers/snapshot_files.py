@@ -43,7 +43,7 @@ def read_snapshot(disk: DiskReader, path: str, size: int) -> bytes:
 class SnapshotFiles:
     """The live snapshots of a partition. `offsets` is ascending; the caller does not change it.
 
-    Whoever has listed the directory already hands over the offsets, which saves listing it again.
+    A caller that has listed the directory already passes the offsets, which saves listing it again.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class SnapshotFiles:
     def remove_strays(self, segment_bases: Iterable[int]) -> None:
         """Delete those that belong to no segment, but not the newest of all: a clean stop left it.
 
-        Looks at the directory anew. Kafka: ProducerStateManager.removeStraySnapshots
+        Lists the directory again. Kafka: ProducerStateManager.removeStraySnapshots
         """
         bases = set(segment_bases)
         self.offsets = snapshot_offsets(self._disk, self._directory)

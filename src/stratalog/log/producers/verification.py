@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 class VerificationGuard:
-    """What one verification is known by: no two are the same, and NO_GUARD verifies nothing."""
+    """Identifies one verification: no two are equal, and NO_GUARD verifies nothing."""
 
     __slots__ = ()
 

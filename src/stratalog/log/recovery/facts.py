@@ -1,4 +1,4 @@
-"""What a recovery knows and tells: files as they were found, what was cut off, what was noticed."""
+"""The values of a recovery: files as they were found, cuts and findings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stratalog.files.names import FileKind, TopicPartition, segment_file_name
 class FileFact(NamedTuple):
     """A file as the survey found it, under the name it has on disk now (`….log.swap`, say).
 
-    It is the precondition of a step: who changed the file meanwhile, changed one of these.
+    It is the precondition of a step: any change of the file meanwhile changes one of these fields.
     """
 
     name: str
@@ -25,7 +25,7 @@ class FileFact(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
-    """Bytes of a .log that the recovered partition has no more.
+    """Bytes of a .log that the recovered partition no longer has.
 
     `file` is its live name; a whole segment is cut from position 0 on, with `is_whole`. `first_offset` is
     the first one lost, `last_offset` the last one where that is known. `kept_as` names the quarantine's
@@ -43,7 +43,7 @@ class Cut:
 
 
 class FindingKind(Enum):
-    """What can be noticed in a partition's directory besides cuts; the value says what it is."""
+    """The kinds of findings in a partition's directory besides cuts; the value describes the kind."""
 
     PADDED_INDEX = "an index that was not cut to its entries"
     MISSING_INDEX = "a segment without its offset or time index"

@@ -1,4 +1,4 @@
-"""What the order of a log's recovery has brought to light, in words."""
+"""Findings of a log's recovery sequence, in words."""
 
 from __future__ import annotations
 

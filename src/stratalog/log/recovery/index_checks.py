@@ -28,7 +28,7 @@ class IndexState(Enum):
 
     GOOD = "good"
     MISSING = "missing"
-    PADDED = "padded"  # with good entries, and zeros behind them
+    PADDED = "padded"  # with good entries, and zeros after them
     CORRUPT = "corrupt"
 
 
@@ -55,7 +55,7 @@ class IndexCheck:
 
     @property
     def needs_scan(self) -> bool:
-        """Whether an index must be built anew. Of a padded time index, the last entry may be missing."""
+        """Whether an index must be rebuilt. Of a padded time index, the last entry may be missing."""
         return (
             self.needs_load_pass or self.index is IndexState.CORRUPT or self.time_index is not IndexState.GOOD
         )
@@ -73,8 +73,9 @@ def check_indexes(
     findings: list[Finding] = []
     txn_index = _check_txn_index(disk, directory, files, findings)
     if files.index is None:
-        # Finishing a swap, a broker makes the index that its log lacks, full of zeros, and recovers nothing.
-        # Here it is built from the log; else snapshots would be taken again, of what compaction has left.
+        # When a broker finishes a swap, it creates a missing index full of zeros, and recovers nothing. Here
+        # the index is built from the log, without recovering the segment: that would take snapshots again,
+        # from the batches that compaction has left.
         is_swapped = files.log.name.endswith(FileState.SWAP.value)
         state = IndexState.CORRUPT if is_swapped else IndexState.MISSING
         if not is_rebuilt and files.log.size:

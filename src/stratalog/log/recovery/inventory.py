@@ -155,7 +155,7 @@ class _Sorting:
         elif name in (LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA):
             self.named[name] = fact
         elif name.endswith(FileState.DELETED.value) and parse_kraft_snapshot_file(name) is None:
-            # Whatever stands before that suffix: a broker deletes it at its next start.
+            # A broker deletes every file with this suffix at its next start.
             self.drop(fact, "renamed to be deleted", FindingKind.LEFTOVER)
         elif name == LEADER_EPOCH_CHECKPOINT + TEMPORARY_SUFFIX or (
             self._parsed(name.removesuffix(TEMPORARY_SUFFIX), is_quiet=True) and not file
@@ -217,7 +217,7 @@ def _order(file: SegmentFile) -> tuple[int, str]:
 
 
 def _drop_unfinished(sorting: _Sorting) -> None:
-    """Pass 1: what was being written, and what was not yet all renamed to .swap."""
+    """Pass 1: drop unfinished .cleaned files, and .swap files whose renaming was not finished."""
     unfinished = [file.offset for file in sorting.files if file.state is FileState.CLEANED]
     if not unfinished:
         return
@@ -234,7 +234,7 @@ def _drop_unfinished(sorting: _Sorting) -> None:
 
 
 def _finish_swaps(disk: DiskReader, sorting: _Sorting) -> None:
-    """Passes 2 and 3: what the swapped segments replace goes, and they get their names."""
+    """Passes 2 and 3: drop the files that swapped segments replace, and rename the swapped segments."""
     swaps = dict(sorting.take(lambda file: file.state is FileState.SWAP))
     logs = [file for file in swaps if file.kind is FileKind.LOG]
     if logs:

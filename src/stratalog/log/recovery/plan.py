@@ -2,9 +2,9 @@
 
 Nothing here touches a disk. The sequence (`sequence.py`) says what a broker would come to; the plan writes
 down how the files differ from that. Steps are in an order in which a run that is killed, and planned again
-from what it left, comes to the same end: segments behind a cut go before the cut is made, from the last one
-down, since with the damage gone nothing would say any more that they must go. Whatever is cut off is kept
-first.
+from what it left, comes to the same end: segments after a cut are removed before the cut is made, from the
+last one down, because once the damage is gone nothing shows any more that they must go. Whatever is cut off
+is kept first.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class RecoveryPlan:
 def plan_recovery(survey: Survey, results: Mapping[str, ScanResult]) -> RecoveryPlan:
     """The steps for a partition, by the results of its scans, which are found by the segment's live name.
 
-    DiskError if something that is no file stands where one must be written.
+    DiskError if a directory, link or device has the name of a file that must be written.
     """
     return _Planner(survey, results).plan()
 
@@ -121,8 +121,8 @@ class _Planner:
         self._report(sequence, states)
         self._steps += survey.inventory.steps
         self._remove(sequence)
-        # From the last one down here too: with the first damage gone, nothing would say any more that a
-        # transaction is in doubt in the segments behind it.
+        # From the last one down here too: once the first damage is gone, nothing shows any more that a
+        # transaction is in doubt in the segments after it.
         for state in reversed(sequence.segments):
             base_offset = state.base_offset
             if base_offset == sequence.created_base:
@@ -217,7 +217,7 @@ class _Planner:
         self._findings.append(Finding(kind=kind, file=file, words=words, consequence=consequence))
 
     def _remove(self, sequence: RecoverySequence) -> None:
-        """Segments behind a cut, the last one first."""
+        """Remove the segments after a cut, the last one first."""
         gone = {state.base_offset for state in sequence.removed}
         self._splits = [split for split in self._splits if split.files.base_offset not in gone]
         end = sequence.log_end_offset
@@ -373,7 +373,7 @@ class _Planner:
             self._write_txn_index(state, files.txn_index, self._survey.txn_indexes.get(base_offset))
 
     def _has_unseen_aborts(self, state: SegmentState, check: IndexCheck) -> bool:
-        """Behind damage that stays, the index may know of aborts that no scan can see."""
+        """After damage that stays, the index may know of aborts that no scan can see."""
         stop = self._scans.by_base[state.base_offset].stop
         return state.is_protected and stop is not ScanStop.END and check.txn_index is IndexState.GOOD
 

@@ -1,4 +1,4 @@
-"""What recovery cuts off is kept: files at the root of the log directory, and a manifest that explains them.
+"""Keeps the bytes that recovery cuts off: files at the root of the log directory, and a manifest.
 
     <log.dir>/
       stratalog-quarantine.jsonl                               a line for each thing kept
@@ -63,7 +63,7 @@ class Quarantine:
         self, disk: Disk, directory: Path, *, clock: Clock = system_clock, advice: str = _ADVICE
     ) -> None:
         self.directory = os.fspath(directory)
-        self._advice = advice  # what can be done where nothing can be kept
+        self._advice = advice  # what the user can do if nothing can be kept
         self._disk = disk
         self._clock = clock
         self._lock = threading.Lock()
@@ -170,7 +170,7 @@ class Quarantine:
                     inode=inode_of(status.id),
                     time_ms=self._clock(),
                 )
-                # What is unsynced in it would otherwise be lost with the power, though the name came along.
+                # Otherwise a power cut could lose unsynced bytes of the file, although its new name survives.
                 self._disk.sync(source)
                 self._write_line(kept)
                 there = None
@@ -239,10 +239,10 @@ class Quarantine:
         reason: str,
         check: Callable[[ManifestEntry], object] | None = None,
     ) -> None:
-        """Put other bytes in the place of what was kept, or, without pieces, none; a new line tells of it.
+        """Replace kept bytes by others, or, without pieces, by none; a new line records it.
 
-        `check` is called when they are written and may refuse them. What they replace goes last, when they
-        and their line are on the device.
+        `check` is called when they are written and may refuse them. The old bytes are deleted last, when the
+        new ones and their line are on the device.
         """
         with self._lock:
             name = self._free_name(kept.partition, kept.file, kept.position)

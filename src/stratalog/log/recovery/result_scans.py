@@ -1,4 +1,4 @@
-"""What was scanned, in the place of a disk, when the sequence of loading is gone through a second time."""
+"""Scan results that replace the disk when the sequence of loading is gone through a second time."""
 
 from __future__ import annotations
 

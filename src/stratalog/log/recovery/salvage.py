@@ -1,13 +1,13 @@
-"""What is readable after damage, for whoever has no other copy: which batches may stay, and the rewriting.
+"""Salvages readable batches after damage, for a log without another copy: which stay, and the rewriting.
 
-Kafka drops everything behind the first bad batch. Gaps in offsets are legal, so more can be kept, but only
-what cannot be mistaken: a whole v2 batch whose checksum holds, whose leader epoch is not below the one
-before, and whose offsets lie behind the last batch kept and before the next segment. The checksum covers
+Kafka drops everything after the first bad batch. Gaps in offsets are legal, so more can be kept, but only
+batches that are certain: whole v2 batches whose checksum is right, whose leader epoch is not below the one
+before, and whose offsets lie after the last batch kept and before the next segment. The checksum covers
 neither offset nor length, and stale blocks of other files pass it. Transactions that were open at a gap are
 left out (`salvage_transactions.py` says why).
 
-The segment is written anew beside itself and takes its place as a cleaned segment does: .cleaned, .swap,
-live. So a power cut anywhere in between is one that the inventory knows.
+The segment is rewritten to a new file, which replaces it as a cleaned segment does: .cleaned, .swap, live. So
+the inventory can handle a power cut at any moment in between.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ class LeftOut:
 class Salvage:
     """How a segment is rewritten: the ranges of the file that stay, in order, and those that do not.
 
-    `batches_count` is of those kept behind the damage. `in_doubt` has the producers whose transaction was
-    open at a gap, here or before, and that no marker has ended by the end of the segment; True where some of
-    it stays in earlier segments.
+    `batches_count` counts the batches kept after the damage. `in_doubt` has the producers whose transaction
+    was open at a gap, here or before, and that no marker has ended by the end of the segment; True where some
+    of it stays in earlier segments.
     """
 
     kept: tuple[ByteRange, ...]

@@ -1,9 +1,9 @@
-"""A second look at damaged segments, for whoever has no other copy: what behind the damage can be kept.
+"""A second look at damaged segments of a log without another copy: what can be kept after the damage.
 
-It comes between the scans and the plan, as it needs both: which transactions are open at a gap, the segments
-before it say. From then on they are in doubt in every following segment too, up to their producer's next
-marker, so that an undamaged one may be rewritten as well. Results come back as if the segments were what will
-be left of them.
+It comes between the scans and the plan, because the scans of earlier segments say which transactions are open
+at a gap. These are in doubt in every following segment too, up to their producer's next marker, so an
+undamaged segment may be rewritten as well. Results come back as if the segments were what will be left of
+them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def salvage_results(
 ) -> dict[str, ScanResult]:
     """The results, those of damaged segments replaced by what can be kept of them.
 
-    Only segments that may be cut are looked at: what counts as flushed is left as it is.
+    Only segments that may be cut are looked at: segments that count as flushed are left alone.
     """
     return _Salvaging(disk, survey, results).run()
 
@@ -105,7 +105,7 @@ class _Salvaging:
         return result_of(self._disk, task, replace(kept, reason=scan.reason), salvage=salvage)
 
     def _open_at(self, number: int) -> dict[int, int]:
-        """Open where the segment begins, by the newest snapshot and the scans behind it."""
+        """The transactions open where the segment begins, by the newest snapshot and the scans after it."""
         survey = self._survey
         scans = ResultScans(survey.end_offset)
         for files in survey.inventory.segments[:number]:

@@ -51,7 +51,7 @@ class Scans(Protocol):
         ...
 
     def behind(self, segment: SegmentState, offset: int) -> SegmentScan | None:
-        """What a segment says from the batch with this offset on; None if it ends before."""
+        """The scan of a segment from the batch with this offset on; None if it ends before."""
         ...
 
     def next_offset(self, segment: SegmentState) -> int:
@@ -61,7 +61,7 @@ class Scans(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SequenceSettings:
-    """What a broker knows of a log beside its files."""
+    """The facts about a log that a broker knows apart from its files."""
 
     log_start_offset: int
     recovery_point: int
@@ -69,7 +69,7 @@ class SequenceSettings:
     now_ms: int
     producer_id_expiration_ms: int
     keeps_following: bool = False
-    """Segments behind a cut stay: what a broker would not do, and who has no other copy wants."""
+    """Segments after a cut stay: a broker removes them, but without another copy they are wanted."""
 
 
 class RecoverySequence:
@@ -133,7 +133,7 @@ class RecoverySequence:
                 return
 
     def _recover(self, segment: SegmentState, known: Sequence[SegmentState]) -> None:
-        """What the segment's own batches say, laid behind the state at its base."""
+        """Add the segment's own batches to the state at its base."""
         state = self._new_state()
         self._rebuild(state, known, segment.base_offset, self._settings.log_start_offset)
         scan = self._scans.whole(segment)
@@ -187,7 +187,7 @@ class RecoverySequence:
         *,
         after_clean_shutdown: bool = False,
     ) -> None:
-        """Bring the state to an offset, by the newest snapshot and the batches behind it.
+        """Bring the state to an offset, by the newest snapshot and the batches after it.
 
         `log/producers/rebuild.py` does the same with the batches themselves.
         """
@@ -232,5 +232,5 @@ def _open_transactions(state: ProducerStitch) -> dict[int, int]:
 
 
 def floor_segment(segments: Sequence[SegmentState], offset: int) -> int:
-    """The number of the segment that holds an offset; the first where all are behind it."""
+    """The number of the segment that holds an offset; the first if all begin after it."""
     return max(0, bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1)

@@ -1,4 +1,4 @@
-"""Batches behind the last one of a log, with offsets below it, that hide the log's end from a broker.
+"""Finds batches after the last one of a log, with lower offsets, that hide the log's end from a broker.
 
 After a power cut a file system may bring back blocks of another time. A whole batch in them is as good as any
 to a recovery that checks offsets only where an index entry is due. But a broker finds the end of its log by

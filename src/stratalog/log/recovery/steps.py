@@ -5,7 +5,7 @@ is done, and the first one that differs stops everything with a PreconditionErro
 of the same run has changed or renamed is expected as that step left it; so a plan is written down with what
 was listed, whatever it does to a file on the way.
 
-A run that was killed is planned anew from a new listing. What is done already is found so; and a step of the
+After a killed run, a new plan is made from a new listing, which shows what is done already. A step of the
 same plan that finds its own outcome counts as done.
 """
 

@@ -21,7 +21,7 @@ from stratalog.segment.scan import SegmentScan
 from stratalog.segment.txn_index import AbortedTxn
 
 ReadSnapshot = Callable[[int], list[ProducerStateEntry] | None]
-"""The producers in the snapshot file at an offset, or None if it cannot be believed."""
+"""The producers in the snapshot file at an offset, or None if it is damaged."""
 
 
 class SnapshotSet:
@@ -69,7 +69,7 @@ class SnapshotSet:
             self.delete(offset)
 
     def remove_strays(self, bases: Sequence[int]) -> None:
-        """Delete those of no segment, but for the newest if it is behind all bases.
+        """Delete snapshots that belong to no segment, except the newest if it is above all bases.
 
         Kafka: ProducerStateManager.removeStraySnapshots
         """
@@ -88,8 +88,8 @@ class SnapshotSet:
 class ProducerStitch:
     """The state of all producers at `map_end_offset`, which grows scan by scan.
 
-    `contradictions` are the offsets of batches outside of their producer's open transaction. A broker does
-    not start over them.
+    `contradictions` are the offsets of batches outside of their producer's open transaction. A broker refuses
+    to start because of them.
     """
 
     def __init__(self, snapshots: SnapshotSet, *, now_ms: int, producer_id_expiration_ms: int) -> None:
@@ -134,7 +134,7 @@ class ProducerStitch:
             self._last_snapshot_offset = self.map_end_offset
 
     def add(self, scan: SegmentScan) -> list[AbortedTxn]:
-        """Lay a scan behind what is known; returns the entries of its transaction index."""
+        """Add a scan to the state; returns the entries of its transaction index."""
         open_since = {
             entry.producer_id: entry.current_txn_first_offset
             for entry in self.producers.values()

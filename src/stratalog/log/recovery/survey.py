@@ -1,4 +1,4 @@
-"""What of a partition must be scanned to recover it, found out without reading a log.
+"""Finds which segments of a partition must be scanned to recover it, without reading a log.
 
 Segments from the one that holds the recovery point on are scanned whatever their indexes say. Those before it
 count as flushed: they are scanned only where an index is missing or cannot be its log's, or where no snapshot
@@ -194,7 +194,7 @@ class _Surveyor:
         return checks
 
     def _read_epochs(self) -> tuple[EpochEntry, ...] | None:
-        """What the epoch file says; None if it says nothing that can be understood."""
+        """The entries of the epoch file; None if it cannot be parsed."""
         path = self._path(LEADER_EPOCH_CHECKPOINT)
         try:
             return read_epochs(self._disk, path)
@@ -221,7 +221,8 @@ class _Surveyor:
             start = self._last_indexed_position(files, checks[files.base_offset])
             last = self._find(path, start, files.log.size, kernel.LAST, 0)
         except CorruptRecordError as error:
-            # A broker does not start over it. What is readable is worth more than the file's word.
+            # A broker refuses to start because of it. The readable batches are worth more than the
+            # clean-shutdown file.
             checks[files.base_offset] = replace(checks[files.base_offset], is_log_broken=True)
             self._findings.append(
                 Finding(
@@ -274,7 +275,7 @@ class _Surveyor:
         return entries
 
     def _digests(self, first_offset: int) -> dict[int, bytes]:
-        """What is in the snapshots from an offset on, to tell which of those taken anew are the same."""
+        """Digests of the snapshots from an offset on, to tell which of the rebuilt ones are the same."""
         return {
             offset: self._digest(fact)
             for offset, fact in self._inventory.snapshots.items()

@@ -173,7 +173,7 @@ def _first_offset(disk: DiskReader, task: ScanTask, position: int) -> int | None
 
 
 def _bounded_index(scan: SegmentScan, max_size: int) -> bytes:
-    """No more entries than the index may have: a broker does not start over one that has more."""
+    """No more entries than the index may have: a broker refuses to start if there are more."""
     return scan.offset_index[: max_size // offset_index.ENTRY_SIZE * offset_index.ENTRY_SIZE]
 
 
