@@ -25,7 +25,7 @@ def test_an_unknown_strategy_is_wrong_usage(tmp_path: Path, capsys: pytest.Captu
     arguments = ["bench", "startup", *SMALL, "--strategy", "quick", "--work-dir", str(tmp_path)]
 
     assert main.run(arguments) == 2
-    assert "there are kafka-2.1, lazy, dedupe, checked, stratalog" in capsys.readouterr().err
+    assert "the strategies are kafka-2.1, lazy, dedupe, checked, stratalog" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 

@@ -167,7 +167,7 @@ def test_a_checkpoint_that_a_broker_takes_for_empty_is_told(
     assert planned.status == done.status == 0
     assert planned.document["directories"] == done.document["directories"]
     for told in (planned, done):
-        assert "It counts as empty, as for a broker." in told.words
+        assert "It is treated as empty, as a broker treats it." in told.words
 
 
 @pytest.mark.parametrize("command", ["retain", "erase"])

@@ -113,7 +113,7 @@ def test_a_name_that_a_topic_and_a_partition_have_is_wrong_usage(
 
     assert run(planted, "--key", "0", name="t-0") == 2
 
-    assert "t-0 is a topic here, and partition 0 of t too" in capsys.readouterr().err
+    assert "t-0 is the name of a topic here, and also of partition 0 of topic t" in capsys.readouterr().err
     assert planted.contents() == before
     assert run(planted, "--key", "0", name="t-0-0") == 0
     assert left(planted) == list(range(COUNT))
@@ -153,7 +153,7 @@ def test_what_a_failed_cleaner_has_left_beside_a_marker_is_ended_first(
 
     assert run(planted, "--key", "0") == 0
 
-    assert "t-0: a replacement of segments was cut short, and is ended first" in capsys.readouterr().err
+    assert "t-0: a replacement of segments was interrupted, and is finished first" in capsys.readouterr().err
     assert json.loads((planted.data / MARKER).read_text())["brokerEpoch"] == EPOCH
     assert occurs(planted, b"0006") == []
     before = planted.contents()
@@ -206,7 +206,7 @@ def test_a_log_that_cannot_be_read_is_told_and_left_as_it_is(
 
     assert run(planted, "--key", "0") == 3
 
-    assert "t-0: nothing is erased" in capsys.readouterr().err
+    assert "t-0: nothing was erased" in capsys.readouterr().err
     assert planted.contents() == before
 
 
@@ -225,7 +225,7 @@ def test_a_failure_leaves_no_clean_shutdown_file_and_the_next_run_finishes(
         assert run(planted, "--key", "0") == 3
     shown = capsys.readouterr()
     assert "failed. data: no space left" in shown.err
-    assert f"It was not finished in {planted.data}: run it again with --recover." in shown.out
+    assert f"The command did not finish in {planted.data}: run it again with --recover." in shown.out
     assert "Erased records" not in shown.out
     assert not (planted.data / MARKER).exists()
 

@@ -68,7 +68,7 @@ def test_a_topic_whose_settings_are_not_known_is_estimated_and_that_is_said(
     assert run(planted, settings=False) == 0
 
     words = capsys.readouterr().err
-    assert "t: estimated by the settings that are known and Kafka's defaults" in words
+    assert "t: estimated with the known settings and Kafka's defaults" in words
     assert "t: cleanup.policy is delete: estimated as if it were compact" in words
 
 

@@ -63,7 +63,7 @@ def test_a_summary_has_totals_and_the_verdict_only(capsys: pytest.CaptureFixture
 def test_an_export_that_has_nothing_to_do_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     Output().report(ExportShown(exported=ExportReport(), folder="out"))
 
-    assert capsys.readouterr().out.splitlines()[-1] == "out has all of it already."
+    assert capsys.readouterr().out.splitlines()[-1] == "out already has all records."
 
 
 def shown(undecoded: int = 0) -> ExportShown:

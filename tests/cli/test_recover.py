@@ -128,7 +128,7 @@ def test_the_parent_of_two_log_directories_gets_no_clean_shutdown_file_and_no_se
 
     assert all_files(tmp_path) == before
     told = capsys.readouterr().err
-    assert f"it has 2 log directories in it: name them: {tmp_path}/data-1, {tmp_path}/data-2." in told
+    assert f"it contains 2 log directories: name them: {tmp_path}/data-1, {tmp_path}/data-2." in told
 
 
 @pytest.mark.parametrize("options", [[], ["--dry-run"]])
@@ -197,7 +197,7 @@ def test_cuts_beside_what_keeps_a_broker_from_starting_are_told_with_3(
 
     document = json.loads(capsys.readouterr().out)
     assert document["may_start"] is False
-    assert document["verdict"].endswith("mend that, and run `stratalog recover` again.")
+    assert document["verdict"].endswith("fix that, and run `stratalog recover` again.")
     (refusal,) = document["refusals"]
     assert (refusal["name"], refusal["remedy"]) == ("lost+found", "Move it out of the log directory.")
 

@@ -92,13 +92,13 @@ def test_the_parent_of_log_directories_is_told_with_their_names(brokers: Path) -
     parent = brokers.parent
 
     assert kind(parent) is Kind.PARENT
-    assert f"it has 2 log directories in it: name them: {parent}/data-1, {parent}/data-2." in words(parent)
+    assert f"it contains 2 log directories: name them: {parent}/data-1, {parent}/data-2." in words(parent)
 
 
 def test_a_parent_that_was_marked_clean_before_is_still_one(brokers: Path) -> None:
     (brokers.parent / ".kafka_cleanshutdown").touch()
 
-    assert f"it has a log directory in it: name that one: {brokers}." in words(brokers.parent)
+    assert f"it contains a log directory: name that one: {brokers}." in words(brokers.parent)
 
 
 def test_the_parent_of_a_managers_directory_that_was_never_checkpointed_is_told(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_lost_and_found_alone_is_an_empty_mount_point(tmp_path: Path) -> None:
     (tmp_path / "lost+found").mkdir()
 
     assert kind(tmp_path) is Kind.EMPTY
-    assert "it has only lost+found in it." in words(tmp_path)
+    assert "it contains only lost+found." in words(tmp_path)
 
 
 def test_a_missing_path_is_told(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_a_folder_of_something_else_is_told_though_its_folders_end_in_numbers(tm
     (tmp_path / ".lock").touch()
 
     assert kind(tmp_path) is Kind.OTHER
-    assert "it has no partition and no checkpoint in it, but llvm-14, os-release." in words(tmp_path)
+    assert "it contains no partition and no checkpoint, but llvm-14, os-release." in words(tmp_path)
 
 
 @pytest.mark.parametrize("path", ["/", "/etc", "/usr", "/usr/lib", "/var", "/proc"])

@@ -71,7 +71,7 @@ def test_a_directory_that_is_no_partition_s_keeps_a_broker_from_starting(name: s
     (problem,) = classify(disk_with(name), "/data").problems
 
     assert problem.name == name
-    assert "does not start" in problem.consequence
+    assert "refuses to start" in problem.consequence
 
 
 def test_a_file_of_whatever_name_is_passed_over() -> None:

@@ -884,7 +884,7 @@ def test_the_epoch_of_the_last_leader_goes_on(log_dir: Path) -> None:
 def test_a_directory_that_a_broker_gave_up_is_not_opened(log_dir: Path) -> None:
     (given_up,) = log_dir.glob("*-delete")
 
-    with pytest.raises(UsageError, match="given up"):
+    with pytest.raises(UsageError, match="marked it as"):
         open_log(given_up)
 
 

@@ -113,7 +113,7 @@ def test_one_garbled_checkpoint_does_not_stop_a_listing(
     assert {each.log_start_offset for each in found} == ({0} if "start" in name else {0, TRIMMED_START})
     (warning,) = caplog.messages
     assert warning.startswith(str(data / name))
-    assert warning.endswith("it counts as empty.")
+    assert warning.endswith("the file is treated as empty.")
 
 
 def test_an_empty_directory_has_no_partition(tmp_path: Path) -> None:

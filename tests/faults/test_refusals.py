@@ -41,7 +41,7 @@ def check_offline(node: FaultyNode, number: int) -> None:
     assert os.strerror(number) in node.reason
     assert FIRST in node.reason
     assert node.manager.metrics()["LogDirectoryOffline"] == {FIRST: 1, SECOND: 0}
-    with pytest.raises(DiskError, match="offline since"):
+    with pytest.raises(DiskError, match="offline after a failure"):
         node.manager.get_log(ONE)
     log = node.manager.get_log(THREE)
     assert log is not None

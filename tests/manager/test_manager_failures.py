@@ -81,7 +81,7 @@ def test_a_log_that_fails_takes_its_directory_offline_and_the_others_serve_on(th
     with pytest.raises(DiskError):
         log.flush()
 
-    with pytest.raises(DiskError, match="offline since"):
+    with pytest.raises(DiskError, match="offline after a failure"):
         manager.get_log(three.keys[0])
 
     assert manager.metrics()["OfflineLogDirectoryCount"] == 1

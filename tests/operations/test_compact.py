@@ -103,7 +103,9 @@ def test_how_long_a_broker_keeps_tombstones_is_in_its_file(
     arguments = ["compact", str(data), "--dry-run", "--topic", "__consumer_offsets"]
 
     assert main.run(arguments) == 3
-    assert "__consumer_offsets-0: refused, delete.retention.ms is its broker's" in capsys.readouterr().err
+    assert (
+        "__consumer_offsets-0: refused, delete.retention.ms comes from its broker" in capsys.readouterr().err
+    )
 
     properties = tmp_path / "server.properties"
     properties.write_text(f"log.dirs={data}\n")
@@ -123,7 +125,7 @@ def test_an_index_that_becomes_too_small_is_the_matter_of_its_log_alone(
 
     assert run(planted) == 3
 
-    assert "bad-0: it is not compacted any further" in capsys.readouterr().err
+    assert "bad-0: its compaction stopped early" in capsys.readouterr().err
     assert planted.files("bad", ".cleaned") == []
     assert checkpoint(planted.data, "cleaner-offset-checkpoint") == {"good-0": 10}
     assert json.loads((planted.data / MARKER).read_text())["brokerEpoch"] == EPOCH

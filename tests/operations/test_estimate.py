@@ -251,7 +251,7 @@ def test_a_topic_of_unknown_settings_and_without_checkpoints_is_estimated_too(tm
     found = only(topic)
     assert found.freed > 0
     assert [words.split(":")[0] for words in found.assumptions] == [
-        "estimated by the settings that are known and Kafka's defaults",
+        "estimated with the known settings and Kafka's defaults",
         "no high watermark is known",
         "cleanup.policy is delete",
     ]
@@ -295,7 +295,7 @@ def test_no_room_for_the_files_between_passes_is_told(
     (partition,) = estimate(planted, map_size=24 * 10, work_dir=str(tmp_path)).partitions
 
     assert partition.error is not None
-    assert "10 are left here" in partition.error
+    assert "10 are free here" in partition.error
 
 
 def test_files_between_passes_are_gone_afterwards(tmp_path: Path) -> None:

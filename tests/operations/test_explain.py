@@ -74,14 +74,14 @@ CASES = [
         plant=ages(-0.01, 20, 20),
         retention=["future timestamp", "an older segment stays", "an older segment stays"],
         facts={0: {"blocked_by": None}, 1: {"blocked_by": 0}, 2: {"blocked_by": 0}},
-        words=("in the future", "segment 0 stays longer"),
+        words=("in the future", "segment 0 is kept longer"),
     ),
     Case(
         name="an old segment behind a younger one",
         settings=WEEK,
         plant=ages(1, 20, 20),
         retention=["not old enough", "an older segment stays", "an older segment stays"],
-        words=("segment 0 stays longer",),
+        words=("segment 0 is kept longer",),
     ),
     Case(
         name="larger than retention.bytes",
@@ -117,7 +117,7 @@ CASES = [
         retention=["retention.ms", "high watermark", "high watermark"],
         words=(
             "which is 7 in replication-offset-checkpoint",
-            "at least 10, it goes: its newest record is of",
+            "at least 10, it is deleted: its newest record has the timestamp",
         ),
         facts={
             0: {"if_replicated": None},
@@ -260,7 +260,7 @@ def test_records_that_have_a_timestamp_are_not_said_to_have_none_while_their_ind
     (segment,) = partition["segments"]
     assert segment["largest_timestamp"] == NOW - DAY
     assert not segment["is_file_time"]
-    assert "its newest record is of" in segment["why"]
+    assert "its newest record has the timestamp" in segment["why"]
 
 
 def test_a_newest_segment_is_as_old_as_its_records_and_not_as_its_last_index_entry(
@@ -310,7 +310,9 @@ def test_what_a_running_broker_deletes_next_is_not_said_to_stay_because_of_an_ol
     assert {found["if_replicated"]["rule"] for found in depending} == {"retention.ms"}
     assert len(deleted) == 3
     words = (
-        "which is 5 in replication-offset-checkpoint" if is_checkpointed else "has no high watermark of it"
+        "which is 5 in replication-offset-checkpoint"
+        if is_checkpointed
+        else "has no high watermark for its log"
     )
     assert words in depending[0]["why"]
     assert "nothing above" not in depending[0]["why"]

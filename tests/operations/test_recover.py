@@ -116,7 +116,7 @@ def test_a_brokers_directory_without_meta_properties_exited_with_0(killed: Path)
         assert not found.may_start
         assert verdict_of(found) == (
             "The broker must not be started yet: it refuses to start because of "
-            f"{killed}/meta.properties; mend that, and run `stratalog recover` again."
+            f"{killed}/meta.properties; fix that, and run `stratalog recover` again."
         )
     # A broker that gets as far as loading deletes it; one that does not finds it when that is mended.
     assert (killed / MARKER).exists()
@@ -186,7 +186,7 @@ def test_a_topic_id_that_contradicts_the_cluster_is_reported(killed: Path, how: 
     for found in both(killed):
         (problem,) = found.result.directories[0].problems
         assert problem.name == "rolled-0"
-        assert ("that of codecs" in problem.words) == (how == "of another topic")
+        assert ("belongs to codecs" in problem.words) == (how == "of another topic")
         assert (found.may_start, found.has_findings) == (True, True)
     assert (killed / TOPIC_ID).read_bytes() == data
 
@@ -195,7 +195,7 @@ def test_a_directory_that_failed_is_in_the_verdict(killed: Path, tmp_path: Path)
     report = run(killed, tmp_path / "unmounted")
 
     assert not report.may_start
-    assert f"{tmp_path}/unmounted is not recovered" in report.verdict
+    assert f"{tmp_path}/unmounted was not recovered" in report.verdict
 
 
 def test_a_directory_of_a_zookeeper_cluster_needs_no_node_id(tmp_path: Path) -> None:
@@ -244,8 +244,8 @@ def test_the_brokers_own_user_was_refused_where_only_the_group_differs(nobodys: 
     for found in (plan, report):
         assert found.may_start
         assert found.result.remarks == (
-            f"{nobodys}: user {NOBODY} is not in group 0 ({nobodys}, for one). What is written here gets "
-            "another group; owner and permissions stay.",
+            f"{nobodys}: user {NOBODY} is not in group 0 ({nobodys}, for one). Files that are written "
+            "here get another group; their owner and permissions are kept.",
         )
     index = nobodys / "rolled-0" / "00000000000000000088.index"
     assert (index.stat().st_uid, index.stat().st_mode & 0o777) == (NOBODY, 0o640)

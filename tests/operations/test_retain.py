@@ -58,7 +58,7 @@ def test_a_broker_s_own_limits_decide_and_its_defaults_need_its_file(
     properties.write_text(f"log.dirs={data}\nlog.retention.hours=168\n")
 
     assert main.run(["retain", str(data), "--dry-run", "--now", str(far), "--topic", "rolled"]) == 3
-    assert "rolled-0: refused, cleanup.policy is its broker's" in capsys.readouterr().err
+    assert "rolled-0: refused, cleanup.policy comes from its broker" in capsys.readouterr().err
 
     arguments = ["retain", str(data), "--dry-run", "--now", str(far), "--config", str(properties)]
     assert main.run([*arguments, "--topic", "rolled", "--json"]) == 0

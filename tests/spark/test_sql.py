@@ -133,7 +133,7 @@ def test_the_command_exports(logs: str, tmp_path: Path, capsys: pytest.CaptureFi
     second = capsys.readouterr()
 
     assert (first["rows"], first["undecoded"], first["files"]) == (5, 5, 1)
-    assert "has all of it already" in second.out
+    assert "already has all records" in second.out
 
 
 @pytest.mark.usefixtures("spark")

@@ -69,10 +69,16 @@ def bench() -> None:
 @click.option(
     "--readers", "readers", multiple=True, default=(1, 2, 4), show_default=True, type=click.IntRange(1, 256)
 )
-@click.option("--strategy", "names", multiple=True, help="Only these; all five unless given.")
-@click.option("--cold/--no-cold", default=True, help="Also from an empty cache, where it can be emptied.")
+@click.option(
+    "--strategy", "names", multiple=True, help="Measure only this strategy; repeatable. Default: all five."
+)
+@click.option(
+    "--cold/--no-cold", default=True, help="Also measure with an empty cache, where it can be emptied."
+)
 @click.option("--svg", type=click.Path(path_type=Path), help="Draw a bar chart into this file.")
-@click.option("--kafka", type=_FOLDER, envvar="KAFKA_HOME", help="Also this Kafka, on a copy.")
+@click.option(
+    "--kafka", type=_FOLDER, envvar="KAFKA_HOME", help="Also measure this Kafka, on a copy of the directory."
+)
 @click.option("--work-dir", type=_FOLDER, help="Build the directory here.")
 @json_option
 @click.pass_obj
@@ -103,7 +109,10 @@ def startup(
 
     unknown = {*names} - {strategy.name for strategy in STRATEGIES}
     if unknown:
-        raise UsageError(f"{', '.join(sorted(unknown))}: no strategy; there are {_names(STRATEGIES)}.")
+        raise UsageError(
+            f"{', '.join(sorted(unknown))}: there is no such strategy; the strategies are "
+            f"{_names(STRATEGIES)}."
+        )
     shape = Shape(
         partitions=partitions, segments=segments, segment_size=segment_bytes, batch_size=batch_bytes
     )

@@ -26,7 +26,9 @@ class BrokerFiles:
         """UsageError where neither names a directory: no one means /tmp/kafka-logs by saying nothing."""
         if config is None:
             if not directories:
-                raise UsageError("name the log directories, or the broker's server.properties by --config.")
+                raise UsageError(
+                    "name the log directories, or give the broker's server.properties with --config."
+                )
             return cls(directories=directories)
         # Java reads properties as Latin-1.
         text = config.read_text("latin-1")

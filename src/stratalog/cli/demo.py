@@ -40,7 +40,7 @@ WAKING_TASKS = 64
 @click.option(
     "--directory",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where to build it, and keep it.  [default: a temporary folder]",
+    help="Build the logs in this folder, and keep them.  [default: a temporary folder]",
 )
 @click.option("--master", default="local[*]", show_default=True, help="The Spark master.")
 @click.option(
@@ -49,7 +49,7 @@ WAKING_TASKS = 64
     type=click.Choice(["spark", "threads"]),
     default="spark",
     show_default=True,
-    help="What walks the segments; threads need no Java.",
+    help="How the segments are walked; threads need no Java.",
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="The same number gives the same bytes.")
 @json_option
@@ -63,7 +63,7 @@ def demo(
     """
     if size < SMALLEST_SIZE:
         raise UsageError(
-            f"--size {size} is too little for five topics: give at least {size_text(SMALLEST_SIZE)}"
+            f"--size {size} is too small for five topics: give at least {size_text(SMALLEST_SIZE)}"
         )
     with _directory(output, directory) as root, _engine(output, engine_name, master) as engine:
         planted, walks, seconds = _build_and_walk(output, engine, root, size=size, seed=seed)

@@ -33,19 +33,19 @@ class _DumpCommand(click.Command):
 
 @click.command(cls=_DumpCommand)
 @click.argument("paths", nargs=-1, metavar="[FILE|DIR]...")
-@click.option("--files", default="", metavar="A,B,...", help="Files, as Kafka's tool takes them.")
-@click.option("--print-data-log", is_flag=True, help="Print keys and values too; any decoder does.")
+@click.option("--files", default="", metavar="A,B,...", help="The files to dump, as in Kafka's tool.")
+@click.option("--print-data-log", is_flag=True, help="Print keys and values too; every decoder implies it.")
 @click.option("--deep-iteration", is_flag=True, help="Print the records of each batch.")
 @click.option("--skip-record-metadata", is_flag=True, help="Print keys and values only.")
-@click.option("--verify-index-only", is_flag=True, help="Compare indexes with the log, print no entry.")
-@click.option("--index-sanity-check", is_flag=True, help="Only check whether indexes can be right.")
+@click.option("--verify-index-only", is_flag=True, help="Compare indexes with the log; do not print entries.")
+@click.option("--index-sanity-check", is_flag=True, help="Only run the sanity check of each index.")
 @click.option(
     "--max-message-size",
     type=int,
     default=DEFAULT_MAX_MESSAGE_SIZE,
-    help="Taken for compatibility: any batch is read.",
+    help="Accepted for compatibility; batches of any size are read.",
 )
-@click.option("--max-bytes", type=int, default=INT32_MAX, help="Read so many bytes of each .log only.")
+@click.option("--max-bytes", type=int, default=INT32_MAX, help="Read only this many bytes of each .log.")
 @click.option(
     "--key-decoder-class",
     is_flag=False,
@@ -149,4 +149,6 @@ def _field_decoder(option: str, name: str | None) -> FieldDecoder:
         return FieldDecoder(name)
     except ValueError:
         known = ", ".join(decoder.value for decoder in FieldDecoder)
-        raise _WrongUsage(f"{option} {name}: no Java class can be loaded here; {known} are known.") from None
+        raise _WrongUsage(
+            f"{option} {name}: Java classes cannot be loaded here; use one of {known}."
+        ) from None

@@ -31,15 +31,17 @@ from stratalog.cli.output import ExitCode, Output, output_options
     multiple=True,
     required=True,
     metavar="NAME",
-    help="From this topic or partition; repeatable.",
+    help="Erase from this topic or partition; repeatable.",
 )
 @config_option
 @topic_settings_option
-@click.option("--key", "keys", multiple=True, metavar="KEY", help="Erase what has this key; repeatable.")
+@click.option(
+    "--key", "keys", multiple=True, metavar="KEY", help="Erase the records with this key; repeatable."
+)
 @click.option(
     "--key-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Erase what has one of the keys in this file, a key on each line.",
+    help="Erase the records whose key is in this file, one key on each line.",
 )
 @click.option(
     "--key-format",
@@ -57,7 +59,8 @@ from stratalog.cli.output import ExitCode, Output, output_options
     multiple=True,
     type=click.Path(exists=True, file_okay=False),
     metavar="DIR",
-    help="Look here too, where `recover --quarantine` has kept what it cut off; repeatable.",
+    help="Also search this directory, where `recover --quarantine` keeps the bytes that it cut off; "
+    "repeatable.",
 )
 @change_options
 @now_option
@@ -125,12 +128,12 @@ def _parse_key(key: bytes, key_format: str) -> bytes:
         return base64.b64decode(key, validate=True) if key_format == "base64" else binascii.unhexlify(key)
     except (binascii.Error, ValueError):
         # The key itself is not repeated: it may be what nobody should read in a terminal's history again.
-        raise click.BadParameter(f"a key of {len(key)} characters is no {key_format}.") from None
+        raise click.BadParameter(f"a key of {len(key)} characters is not {key_format}.") from None
 
 
 def _parse_offsets(text: str) -> Iterator[tuple[int, int]]:
     for part in text.split(","):
         found = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part, re.ASCII)
         if found is None:
-            raise click.BadParameter(f"{part!r} are no offsets: write 5, or 8-12, with commas between them.")
+            raise click.BadParameter(f"{part!r} are not offsets: write 5, or 8-12, with commas between them.")
         yield int(found[1]), int(found[2] or found[1])

@@ -29,23 +29,23 @@ def parse_delimiter(_context: click.Context, _option: click.Parameter, text: str
     metavar="N",
     help="Draw N batches from each partition, instead of a full pass: less work, and an error bound.",
 )
-@click.option("--seed", type=int, default=0, help="Another one draws other batches.")
+@click.option("--seed", type=int, default=0, help="Seed of the draw: another seed draws other batches.")
 @click.option(
-    "--prefix-size", type=click.IntRange(min=1), metavar="N", help="Also by the first N bytes of keys."
+    "--prefix-size", type=click.IntRange(min=1), metavar="N", help="Also group keys by their first N bytes."
 )
 @click.option(
     "--prefix-delimiter",
     "delimiter",
     metavar="CHAR",
     callback=parse_delimiter,
-    help="Also by what keys have up to this character.",
+    help="Also group keys by the part before this character.",
 )
 @click.option(
     "--top",
     type=click.IntRange(min=0),
     default=10,
     metavar="N",
-    help="How many keys and prefixes to name: 10.",
+    help="How many keys and prefixes to list; default 10.",
 )
 @click.option(
     "--work-dir",

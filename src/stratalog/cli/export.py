@@ -26,22 +26,30 @@ _ENCODINGS = click.Choice(["binary", "utf8", "json", "avro", "confluent-avro"])
 @directories_argument
 @config_option
 @click.option(
-    "--to", "target", required=True, metavar="FOLDER", help="Where to: new, or of an export before."
+    "--to",
+    "target",
+    required=True,
+    metavar="FOLDER",
+    help="The target: a new folder, or that of an earlier export.",
 )
 @click.option(
     "--topic",
     "names",
     multiple=True,
     metavar="NAME",
-    help="Only this topic; repeatable. Else all but Kafka's internal ones.",
+    help="Export only this topic; repeatable. Default: all but Kafka's internal topics.",
 )
 @gone_option("--topics", "--topic, which can be given several times")
 @click.option(
-    "--format", "format_name", default="parquet", show_default=True, help="Or json, csv, any of Spark's."
+    "--format",
+    "format_name",
+    default="parquet",
+    show_default=True,
+    help="A file format of Spark, such as json or csv.",
 )
 @click.option("--columns", metavar="A,B,...", help="Only these columns.")
-@click.option("--key", type=_ENCODINGS, default="binary", show_default=True, help="What keys are.")
-@click.option("--value", type=_ENCODINGS, default="binary", show_default=True, help="What values are.")
+@click.option("--key", type=_ENCODINGS, default="binary", show_default=True, help="The format of keys.")
+@click.option("--value", type=_ENCODINGS, default="binary", show_default=True, help="The format of values.")
 @click.option("--key-schema", type=_FILE, help="The Avro schema of keys.")
 @click.option("--value-schema", type=_FILE, help="The Avro schema of values.")
 @click.option(
@@ -137,7 +145,7 @@ class ExportShown(Report):
     @property
     def verdict(self) -> str:
         if not self.exported.rows:
-            return f"{self.folder} has all of it already."
+            return f"{self.folder} already has all records."
         return f"{self.exported.rows:,} rows were exported to {self.folder}."
 
     def tables(self) -> list[Table]:
@@ -164,7 +172,7 @@ class ExportShown(Report):
             words.append("A run that was stopped before has been finished.")
         if self.exported.undecoded:
             words.append(
-                "What could not be decoded is in the columns undecodedKey and undecodedValue, as it was."
+                "The columns undecodedKey and undecodedValue have the bytes that could not be decoded."
             )
         return words
 

@@ -41,7 +41,8 @@ recover_option = click.option(
     "--recover",
     "recovers",
     is_flag=True,
-    help="Recover first what was not shut down cleanly, as `recover` does; refused otherwise.",
+    help="First recover directories that were not shut down cleanly, as `recover` does; they are refused "
+    "otherwise.",
 )
 
 
@@ -61,7 +62,7 @@ now_option = click.option(
     "--now",
     metavar="TIME",
     callback=parse_moment,
-    help="Take this for the time: milliseconds since 1970, or a date (UTC).",
+    help="Use this as the current time: milliseconds since 1970, or a date (UTC).",
 )
 
 
@@ -79,7 +80,9 @@ def topic_settings_option(command: Command) -> Command:
     """Adds `--topic-settings`."""
     command = gone_option("--topics", "--topic-settings")(command)
     return click.option(
-        "--topic-settings", type=FILE, help="Settings of topics, as JSON, over those of the cluster."
+        "--topic-settings",
+        type=FILE,
+        help="A JSON file of topic settings; they override those of the cluster.",
     )(command)
 
 

@@ -29,11 +29,26 @@ _DIRECTORY = click.Path(exists=True, file_okay=False)
 @click.option("--all", "scan_all", is_flag=True, help="Read every segment, also of clean directories.")
 @click.option("--process-crash", is_flag=True, help="Only the process died: keep the broker's epoch.")
 @click.option("--salvage", is_flag=True, help="Keep what is readable after damage (the last copy).")
-@click.option("--keep-open-transactions", is_flag=True, help="With --salvage: also those open at the gap.")
-@click.option("--readers", type=click.IntRange(1, 256), help="So many for each device; else measured.")
-@click.option("--quarantine", type=_DIRECTORY, metavar="DIR", help="Keep what is cut off here.")
-@click.option("--no-quarantine", is_flag=True, help="Do not keep what is cut off.")
-@click.option("--work-dir", type=_DIRECTORY, metavar="DIR", help="Room for a log directory that is full.")
+@click.option(
+    "--keep-open-transactions",
+    is_flag=True,
+    help="With --salvage: also keep transactions that are open at the gap.",
+)
+@click.option(
+    "--readers",
+    type=click.IntRange(1, 256),
+    help="The number of readers for each device; measured by default.",
+)
+@click.option(
+    "--quarantine", type=_DIRECTORY, metavar="DIR", help="Keep the bytes that are cut off in this directory."
+)
+@click.option("--no-quarantine", is_flag=True, help="Do not keep the bytes that are cut off.")
+@click.option(
+    "--work-dir",
+    type=_DIRECTORY,
+    metavar="DIR",
+    help="A directory with free space, for a log directory whose disk is full.",
+)
 @output_options
 @click.pass_obj
 def recover(
@@ -66,11 +81,13 @@ def recover(
     if quarantine is not None and no_quarantine:
         raise UsageError("--quarantine and --no-quarantine contradict each other.")
     if keep_open_transactions and not salvage:
-        raise UsageError("--keep-open-transactions says what --salvage does: give both.")
+        raise UsageError("--keep-open-transactions has a meaning only with --salvage: give both.")
     broker = BrokerFiles.of(config, directories)
     check_directories(directories)
     if process_crash and (missing := broker.not_named()):
-        raise UsageError(f"--process-crash is about all of log.dirs, and {', '.join(missing)} is not named.")
+        raise UsageError(
+            f"--process-crash needs all directories of log.dirs, and {', '.join(missing)} is not named."
+        )
     options = RecoverOptions(
         server=broker.server,
         topic_settings=None if topic_settings is None else topic_settings.read_text("utf-8"),

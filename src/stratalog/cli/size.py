@@ -14,5 +14,5 @@ def parse_size(_context: click.Context, _option: click.Parameter, text: str) -> 
     """A number of bytes from the way people write it; the callback of an option."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?\s*", text.lower())
     if not match:
-        raise click.BadParameter(f"{text!r} is no size: write 400MB, 1.5GB, 64KiB or a number of bytes.")
+        raise click.BadParameter(f"{text!r} is not a size: write 400MB, 1.5GB, 64KiB or a number of bytes.")
     return int(float(match[1]) * {**_UNITS, **_BINARY_UNITS}[match[2] or ""])

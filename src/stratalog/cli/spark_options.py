@@ -41,11 +41,13 @@ def read_options(command: Command) -> Command:
             callback=parse_settings,
             help="An option of the source, such as onCorruption=skip; can be given several times.",
         ),
-        click.option("--committed", is_flag=True, help="No records of aborted and open transactions."),
-        click.option("--batch-metadata", is_flag=True, help="Also what the batch of a record says."),
-        click.option("--headers", is_flag=True, help="Also the column headers."),
-        click.option("--until", metavar="TIME", help="Up to the first record that is not before this time."),
-        click.option("--since", metavar="TIME", help="From the first record that is not before this time."),
+        click.option("--committed", is_flag=True, help="Leave out records of aborted and open transactions."),
+        click.option(
+            "--batch-metadata", is_flag=True, help="Also read the columns about each record's batch."
+        ),
+        click.option("--headers", is_flag=True, help="Also read the column headers."),
+        click.option("--until", metavar="TIME", help="Stop before the first record of this time or later."),
+        click.option("--since", metavar="TIME", help="Start at the first record of this time or later."),
     ):
         command = option(command)
     return command

@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     type=click.Choice(["table", "csv", "json"]),
     default="table",
     show_default=True,
-    help="How rows are printed; json is an object a line.",
+    help="How rows are printed; json prints one object a line.",
 )
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
     default=100,
     show_default=True,
-    help="Rows of a table; csv and json have all.",
+    help="The most rows that a table shows; csv and json have all rows.",
 )
 @read_options
 @click.pass_obj
@@ -101,7 +101,10 @@ def print_table(output: Output, found: pa.Table, limit: int) -> None:
     rows = [["" if cell is None else _shown(cell_text(cell)) for cell in row] for row in _rows(found)]
     output.show({}, Table(title="", columns=columns, rows=rows[:limit]))
     if len(rows) > limit:
-        output.say(f"These are the first {limit} rows. --limit shows more; --format csv and json have all.")
+        output.say(
+            f"These are the first {limit} rows. --limit shows more; --format csv and --format json print all "
+            "of them."
+        )
 
 
 def _print_csv(found: pa.Table) -> None:

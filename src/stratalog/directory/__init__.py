@@ -6,7 +6,7 @@ clean_shutdown    the clean-shutdown file: its content, and reading it
 clean_state       writes and deletes the clean-shutdown file; the note that replaces it during a change
 cluster_metadata  topic ids, replicas, settings and broker epochs from `__cluster_metadata`
 home              where a partition's directory belongs, and how a lone log there is opened and closed
-kind              is this a log directory? With reasons and the likely mistake
+kind              decides whether a path is a log directory; gives reasons and the likely mistake
 known_topics      the settings that retention goes by, and whether they are known at all
 layout            what is in a log directory, and what a broker makes of each entry
 locking           takes the locks of log directories; the only code that does
@@ -19,14 +19,14 @@ open_log          `open_log`, the public way to one log
 owners            who owns the files, and whether rewritten files can keep their owner
 partitions        the listing of partitions, and the way to a view of one, for all who only look
 pending_move      finishes the swap of a log with its copy in another directory
-pending_write     finishes a write that was decided
+pending_write     finishes a write that was committed but not finished
 recovery/         the recovery of directories that were not shut down cleanly
-repairing         partitions that are wrong in a directory that was shut down cleanly
+repairing         repairs partitions in a directory that was shut down cleanly
 session           locks, recovers or refuses, removes the clean-shutdown file and puts it back
-startup_refusals  what a broker would refuse to start for, with remedies
+startup_refusals  reasons for which a broker would refuse to start, with remedies
 topic_configs     a topic's own settings over its broker's
 work_dir          for a full disk: small files are written elsewhere first
 write_journal     the journal of a write: what was decided, and what earlier writes did
 
-Not here: what one log does by itself (`log/`), and what people ask for (`operations/`).
+Not here: the work of a single log (`log/`), and the operations of users (`operations/`).
 """

@@ -5,9 +5,9 @@ log-start-offset-checkpoint        where a log begins, if that is inside its fir
 replication-offset-checkpoint      the high watermark: what all replicas that count are known to have
 cleaner-offset-checkpoint          up to where a compacted log is clean
 
-Whoever writes checkpoints goes through this table: the manager by the clock and at shutdown, recovery, the
-operations and the Spark sink. A new checkpoint is a name in `files/names.py` and a row here.
-Kafka: LogManager, ReplicaManager, LogCleanerManager
+All writers of checkpoints use this table: the manager (periodically and at shutdown), recovery, the
+operations and the Spark sink. A new checkpoint is a name in `files/names.py` and a row here. Kafka:
+LogManager, ReplicaManager, LogCleanerManager
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class CheckpointMarks:
     recovery_point: int
     start_to_keep: int | None  # None: the name of its first segment says it
     is_tiered: bool = False  # it begins in remote storage, below everything that is here
-    high_watermark: int | None = None  # None: nobody here knows it, so its entry stays
-    cleaned_to: int | None = None  # None: nobody has cleaned it, so its entry stays
+    high_watermark: int | None = None  # None: it is not known here, so the entry stays
+    cleaned_to: int | None = None  # None: the log was not cleaned, so the entry stays
 
     @classmethod
     def of(cls, log: Log) -> Self:
@@ -55,8 +55,8 @@ class CheckpointMarks:
 class CheckpointRow:
     """One checkpoint. `offset_of` makes a log's entry from its marks and the entry it had; None: no entry.
 
-    `is_from_logs`: all of it comes from the files of logs, so that recovery writes it whole. Recovery keeps
-    what the others say of logs that are not here.
+    `is_from_logs`: all of it comes from the files of logs, so that recovery writes it whole. Of the other
+    files, recovery keeps the entries of logs that are not here.
     """
 
     name: str
@@ -65,13 +65,16 @@ class CheckpointRow:
     follows_end: bool = True  # a log lowers its entry before it cuts off records
     is_beside_lone_logs: bool = False  # a log that is open by itself has one too
     is_written_open: bool = False  # at shutdown it is written before the logs are closed
-    task: str = ""  # of the log manager, which writes it by the clock; "": the manager does not write it
+    task: str = ""  # the log manager's periodic task that writes it; "": the manager does not write it
     every_ms: Callable[[ManagerConfig], int] = lambda _: 0
 
     def offsets(
         self, logs: Iterable[CheckpointMarks], known: Mapping[TopicPartition, int], *, others_stay: bool
     ) -> dict[TopicPartition, int]:
-        """The file's entries after these logs: `known` is what it said, `others_stay` of all other logs."""
+        """The new entries of the file: `known` are its old ones.
+
+        `others_stay` keeps those of all other logs.
+        """
         offsets = dict(known) if others_stay else {}
         for marks in logs:
             key = marks.topic_partition

@@ -1,8 +1,8 @@
 """The offset checkpoints of one log directory (`checkpoint_table.py`) as files, each written whole.
 
-A checkpoint that cannot be read takes a broker's whole directory offline, or, if only a number in it is
-wrong, counts as empty. Here it always counts as empty and is a finding: nothing is lost by scanning more than
-needed. Kafka: LogManager, ReplicaManager, OffsetCheckpointFile
+If a checkpoint cannot be read, a broker takes the whole directory offline, or treats the file as empty if
+only a number in it is wrong. Stratalog always treats it as empty and reports a finding: scanning more than
+needed loses nothing. Kafka: LogManager, ReplicaManager, OffsetCheckpointFile
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Checkpoint:
         self.row = row
         self.name = row.name
         self.problem: Problem | None = None
-        self.takes_offline = False  # a broker's directory, by what was wrong with it
+        self.takes_offline = False  # whether the problem takes a broker's directory offline
         self._disk = disk
         self._file = OffsetCheckpointFile(disk, join_path(directory, row.name))
         self._loaded: Mapping[TopicPartition, int] = {}
@@ -53,7 +53,7 @@ class Checkpoint:
         return os.fspath(self._file.path)
 
     def read(self) -> dict[TopicPartition, int]:
-        """The offsets; none where there is no file, or one that cannot be read (`problem` then says so)."""
+        """The offsets; empty if the file is missing or cannot be read (`problem` then says so)."""
         self.problem, self.takes_offline = None, False
         try:
             return self._file.read()
@@ -65,7 +65,7 @@ class Checkpoint:
             return {}
 
     def load(self) -> Mapping[TopicPartition, int]:
-        """As `read`, and remembered: what is not known of an open log stays as it was when it was loaded."""
+        """Like `read`, and remembers the offsets for open logs whose own values are not known."""
         self._loaded = self.read()
         return self._loaded
 
@@ -76,7 +76,7 @@ class Checkpoint:
     def write_open(self, logs: Callable[[], Iterable[Log]]) -> None:
         """Replace the file by the offsets of these open logs, which are all that the directory has.
 
-        They are asked when nobody else writes: older offsets never replace newer ones.
+        `logs` is called while no other thread writes the file, so older offsets never replace newer ones.
         """
         self._file.write_latest(
             lambda: self.row.offsets(map(CheckpointMarks.of, logs()), self._loaded, others_stay=False)
@@ -118,14 +118,14 @@ class DirectoryCheckpoints:
     def write_closed(self, logs: Collection[CheckpointMarks], *, are_all: bool = False) -> None:
         """Bring all of them up to date with logs that are closed; entries of other logs stay.
 
-        `are_all`: the directory has no others. Recovery points come last: from there on a start that fails
-        does not pay for a scan again.
+        `are_all`: the directory has no others. Recovery points come last: once they are written, a failed
+        start need not scan again.
         """
         for checkpoint in reversed(self.every):
             checkpoint.write_closed(logs, are_all=are_all)
 
     def marks_of(self, topic_partition: TopicPartition) -> KeptMarks:
-        """What they say of one log, to be changed by that log."""
+        """The entries of one log, which that log changes."""
         ends = [checkpoint for checkpoint in self.every if checkpoint.row.follows_end]
         return KeptMarks(topic_partition, starts=self.log_start_offsets, ends=ends)
 
@@ -135,10 +135,10 @@ class DirectoryCheckpoints:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What was wrong with those that have been read."""
+        """The problems of the files that have been read."""
         return tuple(checkpoint.problem for checkpoint in self.every if checkpoint.problem is not None)
 
 
 def clamp(offset: int, log_start_offset: int, log_end_offset: int) -> int:
-    """A high watermark from a checkpoint, moved into the log; it is never raised but to the log's start."""
+    """A high watermark from a checkpoint, clamped to the log; it is only ever raised to the log's start."""
     return max(log_start_offset, min(offset, log_end_offset))

@@ -1,10 +1,10 @@
-"""The clean-shutdown file of a log directory, `.kafka_cleanshutdown`: what is in it, and what it says.
+"""The clean-shutdown file of a log directory, `.kafka_cleanshutdown`: its content and its meaning.
 
 {"version":0,"brokerEpoch":124}
 
-That the file is there is what counts: a broker then believes the ends of its logs, and deletes the file
-before it loads the first one. The epoch tells the controller whether the broker's last stop was the one it
-knows of. Releases before 3.7 left the file empty.
+Its existence is what counts: if it exists, a broker trusts the ends of its logs, and deletes the file before
+it loads the first log. The epoch tells the controller whether the broker's last shutdown is the one that the
+controller knows of. Releases before 3.7 left the file empty.
 
 A broker goes through the files of its directories with -1 for "none seen yet": after a -1 the next epoch
 counts for all. So a file that must promise nothing says -1 only where no directory beside it says an epoch,
@@ -39,11 +39,11 @@ class CleanShutdown:
 
     @property
     def has_epoch(self) -> bool:
-        """Whether it promises something to the controller."""
+        """Whether it has an epoch, which is a promise to the controller."""
         return self.broker_epoch not in (None, UNKNOWN_EPOCH)
 
     def fields(self) -> dict[str, int | None]:
-        """What `stratalog-session.json` keeps of it while the file is gone."""
+        """The fields that `stratalog-session.json` keeps while the file is removed."""
         return {"broker_epoch": self.broker_epoch}
 
     @classmethod
@@ -57,7 +57,7 @@ NO_PROMISE = CleanShutdown(broker_epoch=UNKNOWN_EPOCH)
 
 
 class CleanShutdownFile:
-    """The file of one log directory, or of a log that is by itself, for reading."""
+    """The file of one log directory, or of a lone log, for reading."""
 
     def __init__(self, disk: DiskReader, directory: Path) -> None:
         self.path = join_path(os.fspath(directory), CLEAN_SHUTDOWN)
@@ -67,7 +67,7 @@ class CleanShutdownFile:
         return self._disk.exists(self.path)
 
     def read(self) -> CleanShutdown:
-        """What it says; nothing if it is not there, or cannot be read. Never raises."""
+        """Its content; no epoch if the file is missing or cannot be read. Never raises."""
         try:
             data = self._disk.read_file(self.path) or b""
         except DiskError:
@@ -83,9 +83,9 @@ def format_clean_shutdown(content: CleanShutdown) -> bytes:
 
 
 def parse_clean_shutdown(data: bytes) -> CleanShutdown:
-    """What the bytes of the file say.
+    """Parse the bytes of the file.
 
-    As forgiving as Kafka's reader: other fields and what follows are ignored, a number may be in quotes.
+    As tolerant as Kafka's reader: other fields and trailing bytes are ignored, a number may be in quotes.
     """
     try:
         found, _ = json.JSONDecoder().raw_decode(data.decode().lstrip())

@@ -2,11 +2,12 @@
 
 {"version": 0, "was_clean": true, "broker_epoch": 226, "has_cut": false}      stratalog-session.json
 
-The clean-shutdown file is removed before the first change of a directory and put back last. Whoever loses no
-record by being killed (recovery, retention, compaction, erasing, a write of staged segments) leaves the note
-first, so that the next recovery knows the epoch, and whether more than a torn tail was cut off. Whoever
-appends records leaves no note, and deletes an older one: nobody knows what was on its way to the device. A
-note that outlives a broker's next run does no harm, as its epoch is not the one that the controller compares.
+The clean-shutdown file is removed before the first change of a directory and put back last. Work that loses
+no record when it is killed (recovery, retention, compaction, erasing, a write of staged segments) writes the
+note first, so that the next recovery knows the epoch, and whether more than a torn tail was cut off. A
+session that appends records writes no note and deletes an older one: after a kill nobody knows which records
+reached the device. A note that outlives a broker's next run does no harm, because the controller then
+compares another epoch.
 
 This is the only code that writes or deletes a clean-shutdown file (`tests/test_tidy.py`).
 Why: docs/decisions/0012-epoch-of-the-clean-shutdown-file.md.
@@ -34,7 +35,10 @@ _VERSION = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """`was_clean`: the file was there, and `said` this. `has_cut`: more than a torn tail is gone."""
+    """`was_clean`: the file existed, with the content `said`.
+
+    `has_cut`: more than a torn tail was cut off.
+    """
 
     was_clean: bool = False
     said: CleanShutdown = SAYS_NOTHING
@@ -44,7 +48,8 @@ class Note:
 class CleanState:
     """The clean-shutdown file of one directory, and the note; `look` first.
 
-    `note` is what they say: of the file if it is there, else of what a run that was killed has left.
+    `note` comes from the clean-shutdown file if it exists, otherwise from the note that a killed run has
+    left.
     """
 
     def __init__(self, disk: Disk, directory: str) -> None:
@@ -56,7 +61,7 @@ class CleanState:
         self._has_note = False
 
     def look(self) -> None:
-        """Read what is there, and change nothing."""
+        """Read both files. Changes nothing."""
         data = self._disk.read_file(self.path)
         self._has_note = data is not None
         self.note = Note() if data is None else _parse(data)
@@ -64,7 +69,7 @@ class CleanState:
             self.note = Note(was_clean=True, said=self.file.read())
 
     def remove(self, *, leaves_note: bool = True) -> None:
-        """Remove the file, for good when this returns; the note tells what it said."""
+        """Remove the file; durable when this returns. The note keeps its content."""
         if not self.file.exists():
             return
         if leaves_note:
@@ -75,14 +80,14 @@ class CleanState:
         self._delete()
 
     def note_cut(self) -> None:
-        """Remember, before it is done or lost from sight, that more than a torn tail is gone."""
+        """Note that more than a torn tail is cut off or missing; called before the cut."""
         if not self.note.has_cut:
             self._write(replace(self.note, has_cut=True))
 
     def put_back(self, content: CleanShutdown) -> None:
-        """Write the file: the last thing, as the note is worthless then.
+        """Write the file, as the last step; the note is deleted, because it has no use afterwards.
 
-        Where that fails no file is left, if the disk lets it be deleted: it may be there, but not synced.
+        If that fails the file is deleted, if the disk allows it: it might exist without being synced.
         """
         try:
             self._disk.replace(self.file.path, format_clean_shutdown(content))
@@ -95,7 +100,7 @@ class CleanState:
             raise
 
     def discard(self) -> None:
-        """Delete the file of a log that was by itself: its log directory speaks for it from now on."""
+        """Delete the file of a lone log: from now on the file of its log directory counts."""
         self._delete()
 
     def _delete(self) -> None:
@@ -115,7 +120,7 @@ class CleanState:
 
 
 def _parse(data: bytes) -> Note:
-    """What a note says; one that cannot be read says the worst."""
+    """Parse a note; an unreadable one counts as the worst case."""
     worst = Note(has_cut=True)
     try:
         found = json.loads(data)

@@ -1,8 +1,8 @@
 """Topics of a KRaft cluster: ids, partitions, configuration and broker epochs, out of `__cluster_metadata`.
 
 A node keeps the cluster's metadata as a log of changes, and now and then as a snapshot of everything below an
-offset (`%020d-%010d.checkpoint`). So the newest snapshot is read, then the log from its offset on. Read only;
-what a torn tail or damage hides is not there, and damage is told in `problem`.
+offset (`%020d-%010d.checkpoint`). So the newest snapshot is read, then the log from its offset on. Read-only.
+Records after a torn tail or damage are missing from the result, and `problem` reports damage.
 
 Kafka: MetadataImage, MetadataDelta, KafkaMetadataLog, LogManager.isStrayKraftReplica
 """
@@ -55,7 +55,7 @@ class ClusterMetadata:
 
     `broker_configs` are dynamic ones by node id as text, those of all brokers under "". `broker_epochs` has
     the last registration of each node, `broker_directories` the ids of the log directories that it named
-    (since Kafka 3.7). `problem` tells why the log could not be read to its end.
+    (since Kafka 3.7). `problem` says why the log could not be read to its end.
     """
 
     topics: dict[str, Topic] = field(default_factory=dict)
@@ -86,7 +86,7 @@ class ClusterMetadata:
 
 
 def read_cluster_metadata(disk: DiskReader, partition_directory: Path) -> ClusterMetadata:
-    """What the newest snapshot in this directory and the log behind it say."""
+    """Read the newest snapshot in this directory, and the log after it."""
     root = os.fspath(partition_directory)
     entries = [entry for entry in disk.list_directory(root) if entry.kind is EntryKind.FILE]
     snapshots = [
@@ -115,8 +115,8 @@ def read_cluster_metadata(disk: DiskReader, partition_directory: Path) -> Cluste
 def bootstrap_problem(disk: DiskReader, directory: Path) -> str | None:
     """Why a broker cannot start with the bootstrap.checkpoint of its metadata.log.dir; None if it can.
 
-    It has the first records of the cluster, and is read at every start, where it is there.
-    Kafka: BootstrapDirectory
+    The file has the first records of the cluster. A broker reads it at every start, if it exists. Kafka:
+    BootstrapDirectory
     """
     path = join_path(os.fspath(directory), BOOTSTRAP_CHECKPOINT)
     if not disk.exists(path):
@@ -169,7 +169,7 @@ def _batches(disk: DiskReader, path: str) -> Iterator[RecordBatch]:
 
 
 class _Changes:
-    """Takes records in their order. Those of a transaction wait for its end, which may be an abort."""
+    """Applies records in order. Records of a transaction wait for its end, which may be an abort."""
 
     def __init__(self, metadata: ClusterMetadata) -> None:
         self._metadata = metadata
@@ -183,7 +183,7 @@ class _Changes:
             if record.offset < start_offset:
                 continue
             message = decode_internal(CLUSTER_METADATA, record.key, record.value)
-            if message.value is not None:  # a kind that Kafka 4.3.1 does not know says nothing here
+            if message.value is not None:  # a kind that Kafka 4.3.1 does not know is ignored
                 self._take(message.kind, message.value)
 
     def _take(self, kind: str, value: Message) -> None:
@@ -220,7 +220,7 @@ class _Changes:
             metadata.broker_epochs[value["brokerId"]] = value["brokerEpoch"]
             metadata.broker_directories[value["brokerId"]] = frozenset(value.get("logDirs") or ())
         elif kind == "BROKER_REGISTRATION_CHANGE_RECORD":
-            # One that fails on the way is left out of the list: its records are the broker's all the same.
+            # A directory that failed is missing from the list, but its records still belong to the broker.
             known = metadata.broker_directories.get(value["brokerId"], frozenset())
             metadata.broker_directories[value["brokerId"]] = known | frozenset(value.get("logDirs") or ())
         elif kind == "UNREGISTER_BROKER_RECORD":

@@ -8,9 +8,9 @@ orders-0/                   data/
   %020d.log ...               orders-0/%020d.log ...
 
 In a log directory a session is opened over all of it (`session.py`). A lone log is locked first; then its
-parent is looked at, by the given name and, where that is a link, by the real one too. Whoever holds the
-parent looks at the log after locking (`lone_logs.py`), so one of the two sees the other.
-Why: docs/decisions/0023-lone-logs.md. Kafka: LogManager
+parent is looked at, by the given name and, where that is a link, by the real one too. The holder of the
+parent checks the log's lock after locking the parent (`lone_logs.py`), so one of the two sees the other. Why:
+docs/decisions/0023-lone-logs.md. Kafka: LogManager
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _MARKS_OF_THE_END = tuple(row.name for row in CHECKPOINTS if row.follows_end)
 
 
 class LogHome:
-    """A partition's directory and what is kept beside its segments; made by `LogHome.of`."""
+    """A partition's directory and the files kept beside its segments; create it with `LogHome.of`."""
 
     def __init__(self, disk: Disk, directory: str, topic_partition: TopicPartition, home: str) -> None:
         self.directory = directory
@@ -86,7 +86,7 @@ class LogHome:
     def _settle(self, home: str) -> None:
         self._home = home
         self._start_offsets = OffsetCheckpointFile(self._disk, PurePath(home, LOG_START_OFFSET_CHECKPOINT))
-        # In a log directory of a broker its own marks speak of this log too.
+        # In a broker's log directory, the checkpoints of the directory cover this log too.
         ends = [OffsetCheckpointFile(self._disk, PurePath(home, name)) for name in _MARKS_OF_THE_END]
         self._kept_marks = KeptMarks(self.topic_partition, starts=self._start_offsets, ends=ends)
 
@@ -100,19 +100,23 @@ class LogHome:
 
     @classmethod
     def of(cls, disk: Disk, path: str, *, create: bool) -> LogHome:
-        """The home of this directory, which `create` makes if need be; anything else changes nothing."""
+        """The home of this directory. `create` creates a missing directory; without it nothing is changed."""
         directory = Path(path).absolute()
         found = parse_partition_directory(directory.name)
         if found.state is not DirectoryState.LIVE:
-            raise UsageError(f"{path} is a directory that a broker has given up: {found.state.value[1:]}.")
+            raise UsageError(
+                f"{path} is not a live partition: a broker has marked it as {found.state.value[1:]}."
+            )
         status = disk.status(directory)
         home = _log_directory_of(disk, str(directory))
         if status is None:
             if not create:
-                raise UsageError(f"{path} is not there. To make it, open it for writing with create=True.")
+                raise UsageError(
+                    f"{path} does not exist. To create it, open it for writing with create=True."
+                )
             check_topic_name(found.topic_partition.topic)
             if home is None:  # else it is made when its log directory is locked
-                # Before anything is made there: a broker would take the directory for a partition.
+                # Checked before anything is created there: a broker would take the directory for a partition.
                 _check_unlocked(parent_path(directory))
                 make_directories(disk, str(directory))
         elif status.kind is not EntryKind.DIRECTORY:
@@ -142,10 +146,10 @@ class LogHome:
     ) -> Log:
         """The log for writing: locked, its clean-shutdown file removed.
 
-        A lone log that its last writer did not close is recovered first. One in a log directory that was not
-        shut down cleanly is a NeedsRecoveryError: what its topic is configured to is not known here, and one
-        clean-shutdown file speaks for all logs there. Where it cannot be opened nothing has changed: it, and
-        all other logs of the directory, are as clean as they were.
+        A lone log that its last writer did not close is recovered first. A log in a log directory that was
+        not shut down cleanly is a NeedsRecoveryError: the topic's settings are not known here, and one
+        clean-shutdown file covers all logs there. If the log cannot be opened, nothing has changed: it and
+        all other logs of the directory are as clean as before.
         """
         wanted = None if topic_id is None else _topic_id_of(topic_id)
 
@@ -175,8 +179,8 @@ class LogHome:
             )
             log.kept_alive = self
             if not self._is_lone:
-                # A truncation into a batch left an end that no file tells of. A mark above the one that is
-                # found would vouch for what is appended next.
+                # After a truncation into a batch, no file has the true end of the log. A mark above the end
+                # that is found would wrongly cover the records that are appended next.
                 self._kept_marks.lower(log.log_end_offset)
             return log
 
@@ -192,33 +196,34 @@ class LogHome:
                 if not self._is_lone:
                     raise
                 logger.warning("%s is recovered: %s.", self.directory, error.finding)
-            # What a mark speaks for is on the device: only the end of the log is looked at then.
+            # Everything below a mark is on the device, so only the end of the log is scanned.
             self._recover(config, clock, INT64_MAX if is_clean else 0, before_change, quarantine)
             return open_log()
-        except BaseException:  # an interrupt too: nobody else could let go of the lock
+        except BaseException:  # an interrupt too: nothing else would release the lock
             self.release()
             raise
 
     def start_offset(self) -> int:
-        """Where the log starts, as its last writer noted it; 0 where the first segment says it.
+        """The log's start as its last writer noted it; 0 if the name of the first segment says it.
 
-        A log directory that takes over a lone log has its start before the log's own note of it goes.
+        A log directory that takes over a lone log stores its start before the log's own checkpoint is
+        deleted.
         """
         is_reader = not self._locks.are_held and self._session is None
-        if is_reader:  # its log may be taken over meanwhile
+        if is_reader:  # a log directory may take the log over meanwhile
             self._settle(_log_directory_of(self._disk, self.directory) or self.directory)
         start = self._start_offsets.read().get(self.topic_partition, 0)
         return start if self._is_lone else max(start, self._lone.start_offset())
 
     def write_clean_shutdown(self) -> None:
-        """The last thing that is written: all before it is on the device."""
+        """Written last: everything before it is on the device."""
         if self._session is not None:
             self._session.put_back(self._session.directories[0])
         elif self._was_clean:
             self._lone.write_clean_shutdown()
 
     def release(self) -> None:
-        """Let go of the locks."""
+        """Release the locks."""
         self._locks.release()
         if self._session is not None:
             self._session.release()
@@ -231,7 +236,8 @@ class LogHome:
             self._locks.take_on_trial(self.directory)
             for parent in parents:
                 _check_unlocked(parent)
-            # Asked again, as whoever has let go of the parent in between has made it one.
+            # Checked again: another process may have made the parent a log directory and released it
+            # meanwhile.
             home = _log_directory_of(self._disk, self.directory)
             if home is None:
                 self._locks.confirm()
@@ -253,8 +259,8 @@ class LogHome:
                     )
                 _check_unlocked(parent)
         make_directories(self._disk, self.directory)
-        # Such a log may be found by its other name, and one that was lone before may still be open. What is
-        # a link in the log directory, the session has locked.
+        # Such a log may be opened by its other name, and one that was lone before may still be open. If it is
+        # a link in the log directory, the session has locked it.
         is_found_elsewhere = len(parents) > 1 or self._disk.exists(PurePath(self.directory, LOCK))
         if is_found_elsewhere and self._name not in session.directories[0].layout.links:
             self._locks.take_after_trial(self.directory)
@@ -278,7 +284,7 @@ class LogHome:
         with ExitStack() as held:
             if place != beside:
                 make_directories(self._disk, place)
-                # Others may keep something there as well, of a partition that has the same name.
+                # Another process may keep bytes of a partition with the same name there.
                 held.enter_context(Locks(place))
             recover_partition(
                 self._disk,
@@ -307,7 +313,7 @@ class LogHome:
         return True
 
     def _check_topic_id(self, wanted: UUID) -> bool:
-        """Whether the topic's id is still to be written; UsageError if it is another one."""
+        """Whether the topic's id must still be written; UsageError if the file has another id."""
         known = self._metadata.read()
         if known is not None and known != wanted:
             raise UsageError(
@@ -328,9 +334,9 @@ def _log_directory_of(disk: DiskReader, directory: str) -> str | None:
 
 
 def _check_unlocked(directory: str) -> None:
-    """LogDirLockedError if somebody has the directory open: before its first checkpoint only the lock tells.
+    """LogDirLockedError if the directory is in use: before its first checkpoint only the lock shows it.
 
-    Many programs leave a `.lock`, and one may not let us look.
+    Many programs leave a `.lock`, and this user may not be allowed to open it.
     """
     with suppress(DiskError):
         if sys.platform == "linux":

@@ -1,4 +1,4 @@
-"""Is this a log directory? One answer, with the names that it rests on.
+"""Decides whether a path is a log directory, and names the files that decide it.
 
 found in the directory                                    so it is
 meta.properties, or __cluster_metadata-0                  a broker's, as are the others in its log.dirs
@@ -11,9 +11,9 @@ a clean-shutdown file, a journal or a note of ours        a log directory of our
 nothing, or only lost+found                               empty: refused, unless one is to be made
 anything else                                             a folder of something else: refused
 
-Whatever changes files asks here first, and changes nothing in a directory that is refused: `recover` in a
-wrong place would make segments in every folder whose name ends in a number, `llvm-14` for one. The names that
-only a log directory has are looked for first, so that a large one is not listed for this.
+All code that changes files checks this first, and changes nothing in a directory that is refused: in a wrong
+place `recover` would create segments in every folder whose name ends in a number, such as `llvm-14`. Names
+that only a log directory has are checked first, so that a large directory need not be listed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from stratalog.records.internal_topics import CLUSTER_METADATA
 
 LOST_AND_FOUND = "lost+found"
 _BROKERS = (META_PROPERTIES, str(TopicPartition(CLUSTER_METADATA, 0)))
-# No partition has these. A log by itself has a lock, a start and a clean-shutdown file beside its segments.
+# No partition has these files. A lone log has a lock, a start and a clean-shutdown file beside its segments.
 _SURE = tuple(row.name for row in CHECKPOINTS if not row.is_beside_lone_logs)
 _LIKELY = (*OFFSET_CHECKPOINTS, CLEAN_SHUTDOWN, JOURNAL, clean_state.NOTE, pending_move.NOTE)
 _PARTITION_FILES = (PARTITION_METADATA, LEADER_EPOCH_CHECKPOINT)
@@ -58,7 +58,7 @@ _MOST_NAMES = 5  # in a message
 
 
 class Kind(Enum):
-    """What a directory is; the value is how a sentence says it."""
+    """What a directory is; the value is the phrase for messages."""
 
     BROKERS = "a broker's log directory"
     OURS = "a log directory"
@@ -88,7 +88,7 @@ class DirectoryKind:
         return self.kind in (Kind.EMPTY, Kind.MISSING)
 
     def refusal(self) -> NotALogDirectoryError:
-        """Why nothing is changed there, and what was probably meant."""
+        """The error that says why nothing is changed there, and what was probably meant."""
         assert not self.is_log_directory, "a log directory is not refused"
         return NotALogDirectoryError(self.path, self._mistake())
 
@@ -98,13 +98,13 @@ class DirectoryKind:
                 count = len(self.reasons)
                 paths = ", ".join(join_path(self.path, name) for name in self.reasons)
                 if count == 1:
-                    return f"it has a log directory in it: name that one: {paths}."
-                return f"it has {count} log directories in it: name them: {paths}."
+                    return f"it contains a log directory: name that one: {paths}."
+                return f"it contains {count} log directories: name them: {paths}."
             case Kind.PARTITION:
                 above = parent_path(absolute_path(self.path))
                 return f"it is the directory of one partition. Name the log directory that it is in: {above}."
             case Kind.EMPTY:
-                what = f"it has only {LOST_AND_FOUND} in it" if self.reasons else "it is empty"
+                what = f"it contains only {LOST_AND_FOUND}" if self.reasons else "it is empty"
                 return f"{what}. Check log.dirs, and whether the disk is mounted here."
             case Kind.MISSING:
                 return "it does not exist. Check log.dirs, and whether its disk is mounted."
@@ -113,13 +113,13 @@ class DirectoryKind:
             case _:
                 names = ", ".join(self.reasons[:_MOST_NAMES])
                 more = ", ..." if len(self.reasons) > _MOST_NAMES else ""
-                return f"it has no partition and no checkpoint in it, but {names}{more}. Check the path."
+                return f"it contains no partition and no checkpoint, but {names}{more}. Check the path."
 
 
 def are_brokers(disk: DiskReader, directories: Sequence[Path]) -> bool:
     """Whether these directories, all of one node, are a broker's: if one is, all are, whatever they lack."""
     for directory in directories:
-        with suppress(DiskError):  # one that cannot be looked at does not tell
+        with suppress(DiskError):  # an unreadable directory decides nothing
             if kind_of(disk, directory).kind is Kind.BROKERS:
                 return True
     return False
@@ -148,10 +148,10 @@ def kind_of(disk: DiskReader, directory: Path) -> DirectoryKind:
 
 
 def keeps_its_partitions(disk: DiskReader, directory: str) -> bool:
-    """Whether lock, clean-shutdown file and starts of the logs in this directory are kept by the directory.
+    """Whether this directory keeps the lock, the clean-shutdown file and the starts of the logs in it.
 
-    If not, each log in it is by itself (`home.py`), although all of them together may be a log directory for
-    whoever names it.
+    If not, each log in it is a lone log (`home.py`), although a command may still treat the directory as a
+    log directory.
     """
     return _first_of(disk, directory, (*_BROKERS, *OFFSET_CHECKPOINTS)) is not None
 
@@ -211,7 +211,7 @@ def _look_into(disk: DiskReader, path: str, name: str) -> _Inside:
         return _Inside.PARTITION if is_named else _Inside.OTHER
     folders = [entry.name for entry in entries if entry.kind is EntryKind.DIRECTORY]
     if _BROKERS[1] in folders or any(map(_is_ours, files)):
-        # A log by itself that was killed before its first segment has such a file too, and no folder.
+        # A lone log that was killed before its first segment has such a file too, but no folder.
         return _Inside.LOG_DIRECTORY if folders or not is_named else _Inside.PARTITION
     for folder in [folder for folder in folders if _is_partition_name(folder)][:_MOST_LOOKED_INTO]:
         below = _entries(disk, join_path(path, folder))
@@ -223,7 +223,7 @@ def _look_into(disk: DiskReader, path: str, name: str) -> _Inside:
 
 
 def _entries(disk: DiskReader, path: str) -> list[DirectoryEntry]:
-    with suppress(DiskError):  # a folder that is not ours to look into
+    with suppress(DiskError):  # a folder that this user may not read
         return disk.list_directory(path)
     return []
 

@@ -1,9 +1,9 @@
-"""The settings by which records are given up, and whether they are known at all.
+"""The settings that decide which records are deleted, and whether these settings are known.
 
-A default that is taken for a setting erases what nobody wanted erased: `__consumer_offsets` is compacted,
-and by Kafka's defaults it would lose what is older than seven days. So a topic is refused, by name, unless
-its settings come from where a broker has them: the cluster's metadata, over the broker's server.properties;
-or from a file that names the topic. Kafka: LogConfig.fromProps, LogManager.isStrayKraftReplica
+Using defaults for unknown settings would delete records that must stay: `__consumer_offsets` is compacted,
+and with Kafka's defaults it would lose records older than seven days. So a topic is refused unless its
+settings come from a broker's own sources (the cluster's metadata, over the broker's server.properties) or
+from a file that names the topic. Kafka: LogConfig.fromProps, LogManager.isStrayKraftReplica
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 from stratalog.log.partition_metadata import topic_id_of
 
-_ASK = "Say its settings by --topic-settings"
+_ASK = "Give its settings with --topic-settings"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSources:
-    """Where settings come from: a broker's file, a user's JSON, and where the metadata is if not here.
+    """Sources of settings: a broker's file, a user's JSON, and another directory with the metadata.
 
     `node_id` is the one in the broker's file.
     """
@@ -39,7 +39,7 @@ class TopicSources:
 
 
 class KnownTopics:
-    """The settings of the topics of one node; `notes` tell what of them is passed over."""
+    """The settings of the topics of one node; `notes` name the settings that are ignored."""
 
     def __init__(self, disk: DiskReader, directories: Sequence[str], sources: TopicSources) -> None:
         self._disk = disk
@@ -55,14 +55,17 @@ class KnownTopics:
         self.notes = (*self._node.notes, *self._configs.notes)
 
     def of(self, topic: str) -> LogConfig:
-        """The settings of a topic, Kafka's defaults for what nobody says."""
+        """The settings of a topic, with Kafka's defaults for those that no source has."""
         return self._configs.of(topic)
 
     def refusal(self, directory: str, entry: PartitionEntry) -> str | None:
-        """Why nothing of this partition may be given up; None if its settings are known."""
+        """Why no record of this partition may be deleted; None if its settings are known."""
         topic = entry.topic_partition.topic
         if self.of(topic).remote_storage_enable:
-            return "the topic is tiered: what may go here depends on what was copied to its remote storage."
+            return (
+                "the topic is tiered: which segments may be deleted here depends on which were copied to its "
+                "remote storage."
+            )
         if topic in self._named:
             return None
         metadata = self._node.metadata
@@ -75,19 +78,20 @@ class KnownTopics:
         try:
             topic_id = topic_id_of(self._disk, join_path(directory, entry.name))
         except (CorruptCheckpointError, DiskError) as error:
-            return f"it is not known whether it is this topic's. {error}"
+            return f"it is not known whether the log belongs to this topic. {error}"
         stray = self._node.stray_reason(entry.topic_partition, topic_id)
         if stray is not None:
             return f"a broker would set it aside as stray: {stray}. {_ASK}."
         missing = self._not_said(metadata, topic)
         if missing is not None:
             return (
-                f"{missing} is its broker's and not in the metadata. Give its server.properties by --config."
+                f"{missing} comes from its broker, not from the metadata. Give the server.properties with "
+                "--config."
             )
         return None
 
     def _not_said(self, metadata: ClusterMetadata, topic: str) -> str | None:
-        """A setting that decides, and that only the server.properties which is not here could say."""
+        """A deciding setting that only the server.properties could have, if that file was not given."""
         if self._has_server:
             return None
         said = set(metadata.topic_configs.get(topic, {}))
@@ -96,6 +100,7 @@ class KnownTopics:
         config = self.of(topic)
         deciding = ["cleanup.policy"]
         deciding += ["retention.ms"] if config.delete else []
-        # How long tombstones are kept, and records from each other: by defaults they might go too early.
+        # These keep tombstones and recent records from being cleaned; with defaults they might be deleted too
+        # early.
         deciding += ["delete.retention.ms", "min.compaction.lag.ms"] if config.compact else []
         return next((key for key in deciding if key not in said), None)

@@ -1,4 +1,4 @@
-"""What is in a log directory, and what a broker makes of it.
+"""The content of a log directory, and what a broker does with each entry.
 
 name                                    here               a broker
 topic-3                                 a partition        loads it
@@ -38,7 +38,7 @@ _LOADED = (DirectoryState.LIVE, DirectoryState.FUTURE)
 
 
 class PartitionEntry(NamedTuple):
-    """A partition's directory: its name in the log directory, whose it is, and LIVE or FUTURE."""
+    """A partition's directory: its name in the log directory, its partition, and LIVE or FUTURE."""
 
     name: str
     topic_partition: TopicPartition
@@ -46,9 +46,9 @@ class PartitionEntry(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """Something that a broker stumbles over: where it is, what is wrong, and what the broker will do.
+    """Something wrong in a log directory: where it is, what is wrong, and what a broker will do.
 
-    `is_repaired`: a recovery has put it right, or of a dry run, would; `consequence` then says how.
+    `is_repaired`: a recovery has repaired it, or a dry run says that it would; `consequence` says how.
     """
 
     name: str
@@ -82,8 +82,8 @@ class Layout(NamedTuple):
 def classify(disk: DiskReader, directory: Path) -> Layout:
     """Sort what is in a log directory. Reads the listing alone, and changes nothing.
 
-    NotALogDirectoryError for a partition's own directory. Taken for a log directory without logs it would get
-    the very file that says of a log that is open by itself that it was closed cleanly.
+    NotALogDirectoryError for a partition's own directory. If it were treated as a log directory without logs,
+    it would get a clean-shutdown file, which says that a lone log was closed cleanly.
     """
     root = os.fspath(directory)
     partitions: list[PartitionEntry] = []
@@ -102,8 +102,8 @@ def classify(disk: DiskReader, directory: Path) -> Layout:
         try:
             found = parse_partition_directory(entry.name)
         except InvalidNameError:
-            words = "a directory that is no partition's"
-            problems.append(Problem(entry.name, words, "a broker does not start here until it is moved away"))
+            words = "a directory that does not belong to a partition"
+            problems.append(Problem(entry.name, words, "a broker refuses to start until it is moved away"))
             continue
         if found.topic_partition.topic == CLUSTER_METADATA:
             left_alone.append(entry.name)
@@ -131,7 +131,7 @@ def classify(disk: DiskReader, directory: Path) -> Layout:
 def find_duplicates(entries: Iterable[tuple[str, PartitionEntry]]) -> list[Problem]:
     """Partitions that are there twice, in one log directory (`orders-1` and `orders-01`) or in two.
 
-    A future log beside its current one is no second one.
+    A future log beside its current one is not a duplicate.
     """
     first: dict[tuple[TopicPartition, DirectoryState], str] = {}
     problems = []
@@ -140,14 +140,14 @@ def find_duplicates(entries: Iterable[tuple[str, PartitionEntry]]) -> list[Probl
         other = first.setdefault((entry.topic_partition, entry.state), path)
         if other != path:
             words = f"{entry.topic_partition} is also in {other}"
-            problems.append(Problem(path, words, "a broker does not start until one of them is moved away"))
+            problems.append(Problem(path, words, "a broker refuses to start until one of them is moved away"))
     return problems
 
 
 def find_aliases(disk: DiskReader, entries: Iterable[tuple[str, PartitionEntry]]) -> dict[str, str]:
-    """Partition directories that are another name of one before them, by a link: by path, with its path.
+    """Partition directories that are links to an earlier one: their paths, with the path of the earlier one.
 
-    Recovered under both names, the second one's steps would find the files as the first one's left them.
+    Recovered under both names, the second recovery would find files that the first has already changed.
     """
     first: dict[FileId, str] = {}
     aliases = {}

@@ -1,8 +1,9 @@
 """Takes the locks of log directories: the only code that does (`tests/test_tidy.py`).
 
-Whoever changes a log directory locks it, and then looks at the lock of each partition, as one may be open by
-itself (`lone_logs.py`). A partition may be a link to a directory elsewhere, where nobody who opens it by that
-name finds this log directory: the lock of such a one is held as well.
+A program that changes a log directory locks it, and then checks the lock of each partition, because one may
+be open as a lone log (`lone_logs.py`). A partition may be a link to a directory elsewhere, and a program that
+opens it by that other name does not see this log directory. So the lock of a linked partition is held as
+well.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ MakeLock = Callable[[str], DirectoryLock]
 
 
 class Locks:
-    """Locks that are held and given back together: that of a directory, and of others that belong to it.
+    """Locks that are held and released together: that of a directory, and of others that belong to it.
 
-    A `with` takes that of the directory. It need not be a log directory: places that keep what was cut off,
-    and exports, are locked here too.
+    A `with` takes the lock of the directory, which need not be a log directory: quarantines and exports are
+    locked here too.
     """
 
     def __init__(self, directory: str, make_lock: MakeLock = DirectoryLock) -> None:
@@ -51,7 +52,7 @@ class Locks:
         self._held.append(lock)
 
     def take_on_trial(self, directory: str) -> None:
-        """Lock it so that others wait until it is confirmed, or given back."""
+        """Lock it so that others wait until the lock is confirmed or released."""
         lock = self._make_lock(directory)
         lock.acquire(is_trial=True)
         self._held.append(lock)
@@ -64,12 +65,12 @@ class Locks:
     def check(self) -> None:
         """LogDirLockedError unless all locks are still held, on the files that have their names now."""
         if not self._held:
-            raise LogDirLockedError(self._directory, "its lock is not held here any more.")
+            raise LogDirLockedError(self._directory, "this process no longer holds its lock.")
         for lock in self._held:
             lock.check()
 
     def release(self, *, are_unused: bool = False) -> None:
-        """Give the locks back; calling it again has no effect.
+        """Release the locks; calling it again has no effect.
 
         `are_unused`: nothing was changed under them. Lock files that were created for them are then deleted.
         """
@@ -88,7 +89,7 @@ class Locks:
 
 
 class Locked(NamedTuple):
-    """What is in a log directory that was locked; the names of partitions with a lock file of their own."""
+    """The layout of a locked log directory, and the names of partitions with a lock file of their own."""
 
     layout: Layout
     with_locks: set[str]
@@ -102,11 +103,11 @@ def lock_log_directory(locks: Locks, disk: Disk, directory: str) -> Locked:
     try:
         locks.take()
         layout = classify(disk, directory)
-        with_locks = check_lone_logs(layout)  # whoever opens one now sees this lock
+        with_locks = check_lone_logs(layout)  # a program that opens one now sees this lock
         places = {os.path.realpath(join_path(directory, name)) for name in layout.links}
         for place in sorted(places):
             locks.take_after_trial(place)
-    except BaseException:  # an interrupt too: nobody else could let go of the locks
+    except BaseException:  # an interrupt too: nothing else would release the locks
         locks.release(are_unused=True)
         raise
     return Locked(layout, with_locks)

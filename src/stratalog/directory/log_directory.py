@@ -1,7 +1,7 @@
 """One log directory while it is open: lock, clean-shutdown file, checkpoints, and whether it still serves.
 
-A directory that the disk refuses goes offline for good: its logs are dropped, nothing more is written to it,
-its lock is given back, and it gets no clean-shutdown file.
+A directory whose disk fails goes offline for good: its logs are dropped, nothing more is written to it, its
+lock is released, and it gets no clean-shutdown file.
 
 Kafka: LogManager, LogDirFailureChannel
 """
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 class LogDirectory:
     """One directory of a session; `path` is absolute, `failure` is why it is offline, if it is.
 
-    `appends`: records are appended, so that a kill may lose some and no note keeps the epoch.
+    `appends`: records are appended, so a kill may lose some, and no note keeps the epoch.
     """
 
     def __init__(
@@ -67,7 +67,8 @@ class LogDirectory:
         found = kind_of(self._disk, self.path)
         if found.is_log_directory or (may_be_new and found.may_become_one):
             return
-        if found.kind is Kind.NO_DIRECTORY:  # as a disk that fails: the others of a node serve without it
+        # treated as a failed disk: the node's other directories go on without it
+        if found.kind is Kind.NO_DIRECTORY:
             raise DiskError(self.path, found.refusal().reason)
         raise found.refusal()
 
@@ -76,12 +77,12 @@ class LogDirectory:
         make_directories(self._disk, self.path)
 
     def lock(self) -> None:
-        """Lock it, and look at it; LogDirLockedError if it, or a log in it, is in use."""
+        """Lock it and read its state; LogDirLockedError if it, or a log in it, is in use."""
         self.layout, self._with_locks = lock_log_directory(self.locks, self._disk, self.path)
         self._read()
 
     def look_again(self) -> None:
-        """Read it once more: it was recovered since it was locked."""
+        """Read its state again, after it was recovered under the lock."""
         self.is_changed = True
         self.layout = classify(self._disk, self.path)
         self._read()
@@ -111,21 +112,21 @@ class LogDirectory:
     def was_clean(self) -> bool:
         """Whether it has its clean-shutdown file, or had it when a session began that was killed.
 
-        As it was found when it was locked, or looked at again after a recovery; the session's note tells.
+        The state when it was locked, or read again after a recovery; the session's note has it.
         """
         return self.state.note.was_clean
 
     @property
     def has_epoch(self) -> bool:
-        """Whether it was opened with an epoch in its clean-shutdown file that still holds."""
+        """Whether its clean-shutdown file had an epoch when it was opened, and the epoch still holds."""
         return self._promise.has_epoch
 
     def write_clean_shutdown(
         self, content: CleanShutdown | None = None, *, is_beside_epoch: bool = False
     ) -> None:
-        """Write the clean-shutdown file, for the session; as it was opened with if no content is given.
+        """Write the clean-shutdown file, for the session; without `content`, the one it was opened with.
 
-        `is_beside_epoch`: another directory says an epoch, so that this one, without, must not say -1
+        `is_beside_epoch`: another directory has an epoch, so this one, which has none, must not say -1
         (`clean_shutdown.py`).
         """
         self.locks.check()  # a broker that found the lock gone may have started since
@@ -148,10 +149,10 @@ class LogDirectory:
     def check(self) -> None:
         """DiskError if it is offline."""
         if self.failure is not None:
-            raise DiskError(self.path, f"the log directory is offline since: {self.failure}")
+            raise DiskError(self.path, f"the log directory is offline after a failure: {self.failure}")
 
     def release(self) -> None:
-        """Give the locks back. Of a directory in which nothing was changed no new lock file is left."""
+        """Release the locks. If nothing was changed in the directory, a new lock file is deleted."""
         self.locks.release(are_unused=not self.is_changed)
         self._disk.release(self.path)
 
@@ -159,14 +160,14 @@ class LogDirectory:
 def why_unclean(
     disk: Disk, layout: Layout, *, has_clean_shutdown: bool, with_locks: Collection[str] | None = None
 ) -> str | None:
-    """What shows that a log directory was not shut down cleanly; None if nothing does.
+    """The reason to think that a log directory was not shut down cleanly; None if there is none.
 
     `with_locks` are the partitions that have a lock file of their own, or all may have one.
     """
     if has_pending_write(disk, layout.directory):
-        return "a write to it was decided and not finished"
+        return "a write to it was committed but not finished"
     if not has_clean_shutdown and layout.partitions:
         return f"{CLEAN_SHUTDOWN} is missing"
     if has_lone_logs(disk, layout, with_locks):
-        return "a log in it was open by itself, and the directory has not taken it over yet"
+        return "a log in it was opened by itself with open_log, and the directory has not taken it over yet"
     return None

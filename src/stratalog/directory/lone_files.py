@@ -1,15 +1,15 @@
-"""What `open_log` leaves in the directory of a log that is by itself, and how a log directory takes it over.
+"""The files that `open_log` leaves in the directory of a lone log, and how a log directory takes them over.
 
 orders-0/
   .lock                        a byte long while a writer has the log open, and when it did not close it
   .kafka_cleanshutdown         it was closed cleanly
   log-start-offset-checkpoint  where it starts, if its first segment does not say so
 
-In a log directory all of that is the directory's: a broker does not look for it in a partition. So whoever
-opens a directory with such a log in it, which may have been copied there, takes it over first: the log is
-recovered, the directory's checkpoint gets its start, and then these files go. Were they left, they would be
-believed when the partition is copied away and opened by itself, although the clean-shutdown file may be
-older than the directory's last crash, and the start older than the records that are there now.
+In a log directory, the directory itself keeps all of that: a broker does not look for it in a partition. A
+session on a directory that contains such a log, perhaps copied there, takes the log over first: it recovers
+the log, writes the start to the directory's checkpoint, and then deletes these files. If they stayed, they
+would be trusted when the partition is copied away and opened as a lone log, although the clean-shutdown file
+may be older than the directory's last crash, and the start older than the records that are there now.
 
 The byte in `.lock` is only a length: no block is allocated for it, so it can be written on a full disk.
 """
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 
 class LoneFiles:
-    """The files of one partition's directory that speak for it as long as it is by itself."""
+    """The files in a partition's directory that describe its state while it is a lone log."""
 
     def __init__(self, disk: Disk, directory: str, topic_partition: TopicPartition) -> None:
         self._disk = disk
@@ -42,19 +42,21 @@ class LoneFiles:
         self._start_path = join_path(directory, LOG_START_OFFSET_CHECKPOINT)
 
     def exist(self) -> bool:
-        """Whether the log was by itself, and no log directory has taken it over since."""
+        """Whether the log was a lone log, and no log directory has taken it over since."""
         return self._disk.exists(self._start_path) or self.was_closed() or self._is_noted()
 
     def was_closed(self) -> bool:
-        """Whether its last writer has closed it: its clean-shutdown file is there."""
+        """Whether its last writer has closed it: its clean-shutdown file exists."""
         return self._state.file.exists()
 
     def start_offset(self) -> int:
-        """Where the log starts, as its last writer noted it; 0 where its first segment says it."""
+        """The log's start as its last writer noted it; 0 if the name of its first segment says it."""
         try:
             return OffsetCheckpointFile(self._disk, self._start_path).read().get(self._topic_partition, 0)
-        except CorruptCheckpointError as error:  # as a directory's own: it counts as empty
-            logger.warning("the start of a log is not known, so that it begins with its files: %s", error)
+        except CorruptCheckpointError as error:  # treated as empty, like a log directory's checkpoint
+            logger.warning(
+                "the start offset of a log is not known, so the log starts with its first segment: %s", error
+            )
             return 0
 
     def before_change(self) -> None:
@@ -68,7 +70,7 @@ class LoneFiles:
         self._note_closed()
 
     def hand_over(self) -> None:
-        """Take these files away: the log directory knows by now, on the device, what they said."""
+        """Delete these files: the log directory has their content by now, on the device."""
         if self.exist():
             self._state.discard()
             self._disk.delete(self._start_path)
@@ -76,8 +78,8 @@ class LoneFiles:
             self._disk.sync_directory(self._directory)
 
     def _note_opened(self) -> None:
-        """Say that a writer has it open; on the device when this returns."""
-        if not self._disk.exists(self._lock_path):  # a disk of a test, which has no locks
+        """Note that a writer has the log open; on the device when this returns."""
+        if not self._disk.exists(self._lock_path):  # a test's disk, which has no locks
             self._disk.create(self._lock_path)
         if not self._is_noted():
             self._disk.truncate(self._lock_path, 1)
@@ -85,7 +87,10 @@ class LoneFiles:
             self._disk.sync_directory(self._directory)
 
     def _note_closed(self) -> None:
-        """Say that it was closed, or recovered. Nothing is lost if the device never hears of it."""
+        """Note that the log was closed or recovered.
+
+        Not synced: nothing is lost if this does not reach the device.
+        """
         if self._is_noted():
             self._disk.truncate(self._lock_path, 0)
 

@@ -1,8 +1,8 @@
-"""Logs in a log directory that are, or were, open by themselves (`open_log`): seen, kept out, taken over.
+"""Finds logs in a log directory that are, or were, open as lone logs (`open_log`).
 
-Whoever changes a log directory locks it, and then looks at the lock of each partition. Who opens a log by
-itself locks the partition, and then looks at the lock of the directory. So whichever comes second sees the
-first; where both come at once, the log's lock is on trial and the directory's stays (`files/lock.py`).
+A program that changes a log directory locks it, and then checks the lock of each partition. `open_log` locks
+the partition, and then checks the lock of the directory. So the second of the two sees the first. If both
+come at once, the log's lock is on trial and yields to the directory's (`files/lock.py`).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 from stratalog.log.checkpoint_file import OffsetCheckpointFile
 
-_OPEN_BY_ITSELF = "somebody has this log open by itself, with open_log: close it, then run again."
+_OPEN_BY_ITSELF = "another program has opened this log by itself with open_log: close it, then run again."
 
 
 def check_not_in_use(disk: DiskReader, directory: str) -> None:
-    """LogDirLockedError if somebody has the directory, or one of its logs, open. Takes no lock."""
+    """LogDirLockedError if another process has the directory, or one of its logs, open. Takes no lock."""
     check_unlocked(directory)
     check_lone_logs(classify(disk, directory))
 
@@ -41,16 +41,16 @@ def lone_files(disk: Disk, layout: Layout, entry: PartitionEntry) -> LoneFiles:
 
 
 def has_lone_logs(disk: Disk, layout: Layout, with_locks: Collection[str] | None = None) -> bool:
-    """Whether a log here was by itself, and the directory has not taken it over since.
+    """Whether a log here was a lone log, and the directory has not taken it over since.
 
-    `with_locks` are the partitions that `check_lone_logs` has found, or all may be. Besides them only those
-    are looked at that the directory's checkpoint does not know: they were copied here, and not everybody
-    copies files whose names begin with a dot.
+    `with_locks` are the partitions that `check_lone_logs` has found, or all may be. Of the other partitions,
+    only those are checked that the directory's checkpoint does not know: they were copied here, perhaps
+    without the files whose names begin with a dot.
     """
     path = join_path(layout.directory, RECOVERY_POINT_CHECKPOINT)
     try:
         known = OffsetCheckpointFile(disk, path).read().keys()
-    except StratalogError:  # told of by whoever loads the directory
+    except StratalogError:  # reported when the directory is loaded
         known = {}.keys()
     return any(
         (with_locks is None or entry.name in with_locks or entry.topic_partition not in known)

@@ -29,13 +29,13 @@ from stratalog.log.partition_metadata import topic_id_from_text
 VERSIONS = (0, 1)
 _DAYS = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
 _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
-# Ids of directories that mean something else than a directory: lost, unassigned, migrating.
+# Directory ids with a special meaning: lost, unassigned, migrating.
 _RESERVED_IDS = frozenset({"AAAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetaProperties:
-    """What the file says; None for what it does not say."""
+    """The content of the file; None for a missing field."""
 
     version: int = 1
     node_id: int | None = None
@@ -49,7 +49,7 @@ class MetaProperties:
 
 
 def read_meta_properties(disk: DiskReader, directory: Path) -> MetaProperties | None:
-    """What the file of this log directory says; None where there is none."""
+    """The content of this log directory's file; None if there is no file."""
     path = _path(directory)
     data = disk.read_file(path)
     return None if data is None else parse_meta_properties(data, path)
@@ -61,7 +61,7 @@ def write_meta_properties(disk: Disk, directory: Path, properties: MetaPropertie
 
 
 def parse_meta_properties(data: bytes, path: Path) -> MetaProperties:
-    """What the bytes of the file say; CorruptCheckpointError for what a broker would not start with."""
+    """Parse the bytes of the file; CorruptCheckpointError if a broker would refuse to start with them."""
     # Java reads properties as Latin-1; what it writes beyond ASCII is escaped.
     found = parse_properties(data.decode("latin-1"))
     if "version" not in found:
@@ -89,9 +89,9 @@ def parse_meta_properties(data: bytes, path: Path) -> MetaProperties:
 def format_meta_properties(properties: MetaProperties, *, now_ms: int) -> bytes:
     """The bytes of the file, with the date that Java puts into every properties file."""
     if properties.directory_id in _RESERVED_IDS:
-        raise UsageError(f"{properties.directory_id} is reserved: it is no directory's id.")
+        raise UsageError(f"{properties.directory_id} is reserved: it cannot be the id of a directory.")
     when = datetime.fromtimestamp(now_ms // 1000, UTC)
-    # Java's names of days and months, whatever language this process speaks.
+    # Java's English names of days and months, independent of this process's locale.
     day, month = _DAYS[when.weekday()], _MONTHS[when.month - 1]
     lines = ["#", f"#{day} {month} {when:%d %H:%M:%S} UTC {when:%Y}"]
     if properties.node_id is not None:
@@ -105,7 +105,7 @@ def format_meta_properties(properties: MetaProperties, *, now_ms: int) -> bytes:
 
 
 def directory_id_problem(text: str) -> str | None:
-    """Why a broker does not take this for the id of a directory; None if it does."""
+    """Why a broker does not accept this as the id of a directory; None if it does."""
     if text in _RESERVED_IDS:
         return f"Its directory.id is {text}, which is reserved."
     try:

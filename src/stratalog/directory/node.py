@@ -1,12 +1,13 @@
-"""Whose log directories these are: the node, its cluster, and what the cluster's metadata says.
+"""Finds the node that owns these log directories, its cluster, and the cluster's metadata.
 
-One rule for everybody. A node's places are the directories that were named, their siblings in `log.dirs`, and
-its `metadata.log.dir`. Each that has a `meta.properties` must name the same node and the same cluster, or
-nobody could tell whose settings hold. `__cluster_metadata-0` is looked for in `metadata.log.dir` first, which
-is where a broker that has this setting looks, then in the directories in the order of the places.
+There is one rule for all callers. A node's places are the directories that were named, their siblings in
+`log.dirs`, and its `metadata.log.dir`. Each that has a `meta.properties` must name the same node and the same
+cluster; otherwise it would be unclear whose settings apply. `__cluster_metadata-0` is looked for in
+`metadata.log.dir` first, which is where a broker that has this setting looks, then in the directories in the
+order of the places.
 
-A directory that is not in `log.dirs` has no siblings: it is a copy, or of another broker.
-Kafka: MetaPropertiesEnsemble, KafkaConfig.metadataLogDir
+A directory that is not in `log.dirs` has no siblings: it is a copy, or belongs to another broker. Kafka:
+MetaPropertiesEnsemble, KafkaConfig.metadataLogDir
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from stratalog.files.reading import DiskReader
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """The node whose log directories these are. None is what nothing on the disk tells.
+    """The node that owns the log directories. None stands for facts that the disk does not have.
 
     `is_kraft`: a `meta.properties` says so. `metadata_directory` is the place that has
     `__cluster_metadata-0`. `notes` are sentences about what could not be read.
@@ -71,9 +72,9 @@ def find_node(
 ) -> Node:
     """The node of these log directories, by the rule above. Changes nothing.
 
-    `metadata_directory` is a `metadata.log.dir` that somebody names besides `server`; `metadata` takes the
-    place of what would be read. TwoNodesError if two places are of two nodes. With `is_damaged` they
-    are looked at because something is wrong with them: then that is a note, and the node is not known.
+    `metadata_directory` is a `metadata.log.dir` that somebody names besides `server`; `metadata` replaces the
+    metadata that would be read. TwoNodesError if two places belong to different nodes. With `is_damaged` the
+    caller expects damage: then a note reports the conflict, and the node is not known.
     """
     notes: list[str] = []
     own = [absolute_path(directory) for directory in directories]
@@ -105,11 +106,11 @@ def _siblings(directories: Sequence[str], server: ServerConfig | None) -> list[s
 
 
 def _meta_of(disk: DiskReader, place: str, notes: list[str]) -> MetaProperties | None:
-    """What a place's file says. One that cannot be read says nothing: the others may tell."""
+    """The `meta.properties` of a place; None if it cannot be read, as other places may have the facts."""
     try:
         return read_meta_properties(disk, place)
     except (CorruptCheckpointError, DiskError) as error:
-        notes.append(f"{error} So it does not tell whose directory this is.")
+        notes.append(f"{error} So the file does not say which node this directory belongs to.")
         return None
 
 

@@ -53,10 +53,12 @@ def open_log(
     `disk`, `clock` and `scheduler` take the place of this machine's, for tests.
     """
     if read_only and (create or topic_id is not None):
-        raise UsageError(f"{directory}: a log that is opened read_only is not created, nor given a topic id.")
+        raise UsageError(
+            f"{directory}: a log that is opened read_only is neither created nor given a topic id."
+        )
     if read_only and quarantine is not None:
         raise UsageError(
-            f"{directory}: a log that is opened read_only is not cut, so that it needs no quarantine."
+            f"{directory}: a log that is opened read_only is not cut, so it needs no quarantine."
         )
     settings = config if isinstance(config, LogConfig) else LogConfig.of(config or {})
     compression = codec_of(codec)

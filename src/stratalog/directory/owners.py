@@ -1,7 +1,8 @@
 """Who owns the files of a log directory, and whether rewritten files can keep their owner.
 
-A broker of another user must start after root recovered its directory: root gives what it writes to the owner
-of what it replaces. Anybody else owns what they write, so they may only change what is theirs already.
+A broker of another user must be able to start after root has recovered its directory: root gives each file it
+writes to the owner of the file it replaces. Any other user owns the files they write, so they may only change
+their own files.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def current_groups() -> frozenset[int]:
 
 
 def check_owners(disk: DiskReader, layout: Layout, user: int, groups: Collection[int]) -> str | None:
-    """FileOwnerError unless whatever may be changed in the log directory keeps its owner.
+    """FileOwnerError unless every file that may be changed in the log directory can keep its owner.
 
     Returns a sentence on groups that it cannot keep, if there are any: the broker is the owner, and reads and
     writes its files whatever their group.
@@ -49,16 +50,17 @@ def check_owners(disk: DiskReader, layout: Layout, user: int, groups: Collection
         return None
     words = ", ".join(f"{group} ({path}, for one)" for group, path in sorted(others.items()))
     return (
-        f"{layout.directory}: user {user} is not in group {words}. What is written here gets another group; "
-        "owner and permissions stay."
+        f"{layout.directory}: user {user} is not in group {words}. Files that are written here get another "
+        "group; their owner and permissions are kept."
     )
 
 
 def out_of_reach(disk: DiskReader, layout: Layout) -> Iterator[tuple[str, FileStatus, int]]:
     """Paths that a broker needs and may not use, with their facts and the broker's user.
 
-    The broker is taken for the owner of the log directory. Which groups it is in is not known: what a group
-    may do, it may. It reads all files of a partition, and opens all logs and the newest indexes for writing.
+    The broker is taken for the owner of the log directory. Its groups are not known, so it is assumed to have
+    the permissions of any group. It reads all files of a partition, and opens all logs and the newest indexes
+    for writing.
     """
     root = disk.status(layout.directory)
     if root is None or root.user == ROOT:

@@ -1,11 +1,11 @@
-"""The partitions of a log directory for whoever only looks: one listing, and one way to a view of one.
+"""Lists the partitions of a log directory for readers, and opens a view of one.
 
-No lock is taken and nothing is changed; a broker may be at work meanwhile. What is known of a partition
-besides its name is what its log directory keeps for it: the offset at which its log starts, its recovery
-point, and the clean-shutdown file that speaks for all of them. A log that was open by itself keeps its own
-start and clean-shutdown file, until a log directory takes it over (`lone_files.py`).
+No lock is taken and nothing is changed; a broker may run meanwhile. Besides a partition's name, only the
+facts that its log directory keeps are known: the offset at which its log starts, its recovery point, and the
+clean-shutdown file for all partitions. A lone log keeps its own start and clean-shutdown file, until a log
+directory takes it over (`lone_files.py`).
 
-A checkpoint that cannot be read counts as empty, with a warning, as for recovery: then the log starts with
+A checkpoint that cannot be read is treated as empty, with a warning, as in recovery: then the log starts with
 its first segment, and nothing of it is known to be on the device.
 """
 
@@ -64,7 +64,7 @@ def partition_entries(
 ) -> Iterator[PartitionEntry]:
     """The partitions among what is in a log directory, the log of the cluster's metadata included.
 
-    A name that no broker gives is passed over: whoever only looks can do without it.
+    A name that no broker gives is skipped: readers do not need it.
     """
     for entry in entries:
         if entry.kind is not EntryKind.DIRECTORY:
@@ -159,7 +159,7 @@ def _own_start(disk: DiskReader, path: str, key: TopicPartition) -> int:
 def _read(checkpoint: Checkpoint) -> dict[TopicPartition, int]:
     offsets = checkpoint.read()
     if checkpoint.problem is not None:
-        logger.warning("%s, %s; it counts as empty.", checkpoint.path, checkpoint.problem.words)
+        logger.warning("%s, %s; the file is treated as empty.", checkpoint.path, checkpoint.problem.words)
     return offsets
 
 

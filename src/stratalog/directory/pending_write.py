@@ -1,13 +1,13 @@
-"""Finishes a write that was decided: staged segments get their names in their logs.
+"""Finishes a committed write: renames staged segments into their logs.
 
-Renaming can be interrupted anywhere and done again: a staged file that is gone has its place already. What is
-done here needs no look into a file. That the logs behind it are recovered, or closed as a clean stop closes
-them, is the caller's part; until then the directory has no clean-shutdown file.
+Renaming can be interrupted anywhere and done again: a staged file that is gone has its place already. No file
+is read for that. The caller then recovers the logs, or closes them as a clean shutdown does; until then the
+directory has no clean-shutdown file.
 
-Between the decision and this a broker may have been started on the directory. It knew nothing of the write
-and went on from where the log ended then, so the offsets of the staged segments may be taken. That shows in
-the sizes of the log's last segments. Such segments are left where they are, `waiting`, and the next write
-gives them new offsets.
+A broker may have been started on the directory before this runs. It did not know of the write and appended at
+the old end of the log, so the offsets of the staged segments may be taken. The sizes of the log's last
+segments show that. Such staged segments stay where they are, `waiting`, and the next write gives them new
+offsets.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from stratalog.log.partition_metadata import PartitionMetadataFile
 logger = logging.getLogger(__name__)
 
 # The log last: a segment that is there has its indexes. A broker that is started in between deletes an index
-# without a log, and makes it anew when it finds the log; recovery does the same.
+# without a log, and rebuilds it when it finds the log; recovery does the same.
 STAGED_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.LOG)
 
 
 def finish_pending_write(disk: Disk, directory: str) -> Journal:
-    """Put what is pending into its logs; returns the journal as it is now. Needs the directory's lock."""
+    """Move pending segments into their logs; returns the journal as it is now. Needs the directory's lock."""
     journal = read_journal(disk, directory)
     pending = journal.pending
     if pending is None:
@@ -68,7 +68,7 @@ def staged_path(directory: str, staged: str, kind: FileKind) -> str:
 
 
 def is_of_another_topic(disk: DiskReader, path: str, topic_id: UUID | None) -> bool:
-    """Whether the partition's directory is that of another topic, which has got the name since."""
+    """Whether the partition's directory belongs to a newer topic of the same name."""
     found = PartitionMetadataFile(disk, join_path(path, PARTITION_METADATA)).read()
     return topic_id is not None and found is not None and found != topic_id
 
@@ -82,14 +82,14 @@ def _finish_partition(disk: Disk, directory: str, write: PartitionWrite) -> Part
     status = disk.status(path)
     if status is None and not write.is_new:
         logger.warning(
-            "%s is gone, and with it the place of %d records that were to be written to it.",
+            "%s no longer exists, so %d records are not written to it.",
             path,
             write.records_count,
         )
         return None
     if status is not None and is_of_another_topic(disk, path, write.topic_id):
         logger.warning(
-            "%s is of a topic that was made anew, so %d records are not written to it.",
+            "%s belongs to a topic that was deleted and created again, so %d records are not written to it.",
             path,
             write.records_count,
         )
@@ -97,11 +97,11 @@ def _finish_partition(disk: Disk, directory: str, write: PartitionWrite) -> Part
     if write.is_new:
         _make_partition(disk, directory, path, write)
     if _is_taken(disk, path, write):
-        # An index whose log has its place already is not worth waiting for.
+        # An index whose log is already renamed need not wait.
         waiting = tuple(segment for segment in left if _has_staged(disk, directory, segment, FileKind.LOG))
         logger.warning(
-            "%s was written to by somebody else before a write of ours was finished: %d segments of it wait, "
-            "and get their offsets with the next write to this directory.",
+            "%s was changed by another program before a write to it was finished: %d segments of the write "
+            "wait. The next write to this log directory gives them offsets and appends them.",
             path,
             len(waiting),
         )
@@ -131,7 +131,7 @@ def _make_partition(disk: Disk, directory: str, path: str, write: PartitionWrite
 
 
 def _is_taken(disk: DiskReader, path: str, write: PartitionWrite) -> bool:
-    """Whether the log has not the end that the write was planned for, segments of its own apart."""
+    """Whether the log no longer ends where the write was planned, apart from the write's own segments."""
     expected = {segment.base_offset: segment.size for segment in write.segments}
     first = write.segments[0].base_offset
     lowest = first

@@ -199,7 +199,7 @@ def _disagreements(
     if not known:
         return
     (first_path, first), *_ = known
-    apart = "Name the directories of one node only; or correct log.dirs, so that it does."
+    apart = "Name the directories of one node only; or correct log.dirs, so that it names only those."
     for path, meta in known:
         if path not in paths:
             continue
@@ -320,7 +320,7 @@ def _of_bootstrap(disk: DiskReader, directory: str) -> Iterator[StartupRefusal]:
             directory,
             BOOTSTRAP_CHECKPOINT,
             problem,
-            "Restore it from a backup; or delete it: a cluster that has begun needs it no more.",
+            "Restore it from a backup; or delete it: a cluster needs it only for its first start.",
         )
 
 
@@ -356,7 +356,7 @@ def _of_partition(disk: DiskReader, directory: str, name: str) -> Iterator[Start
                 RefusalKind.FILE_NAME,
                 directory,
                 join_path(name, entry.name),
-                "The name ends like that of a segment's file, and does not begin with an offset.",
+                "The name ends like that of a segment's file, but does not begin with an offset.",
                 _MOVE,
             )
     listed = {entry.name for entry in entries}

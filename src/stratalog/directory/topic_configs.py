@@ -82,7 +82,9 @@ class TopicConfigs:
             try:
                 config = config.with_overrides({name: value})
             except ConfigError as error:
-                self.notes.append(f"{f'topic {topic}' if topic else 'broker'}: {error} It is passed over.")
+                self.notes.append(
+                    f"{f'topic {topic}' if topic else 'broker'}: {error} The setting is ignored."
+                )
         return config
 
 
@@ -98,5 +100,5 @@ def parse_topics(text: str) -> dict[str, dict[str, ConfigValue]]:
         try:
             check_topic_name(topic)
         except InvalidNameError as error:
-            raise UsageError(f"the settings of topics name one that cannot be: {error}") from error
+            raise UsageError(f"the settings of topics contain an invalid topic name: {error}") from error
     return found

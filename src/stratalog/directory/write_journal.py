@@ -148,7 +148,7 @@ def parse_journal(data: bytes, path: str) -> Journal:
             raise CorruptCheckpointError(
                 path,
                 0,
-                f"its version is {found['version']}: a newer stratalog wrote it, and has to finish it.",
+                f"its version is {found['version']}: a newer stratalog wrote it, and must finish the write.",
             )
         pending = found["pending"]
         return Journal(
@@ -175,7 +175,7 @@ def parse_journal(data: bytes, path: str) -> Journal:
         raise CorruptCheckpointError(
             path,
             0,
-            f"it is no journal of a write ({type(error).__name__}: {error}). The files {STAGED_PREFIX}* "
+            f"it is not the journal of a write ({type(error).__name__}: {error}). The files {STAGED_PREFIX}* "
             "beside it may hold records that are in no log yet: keep them, and move this file away.",
         ) from error
 

@@ -18,28 +18,28 @@ StratalogError
 │   ├── RecordTooLargeError          more bytes than the caller's limit allows
 │   └── UnsupportedCompressionTypeError  codec bits that no Kafka release has given a meaning
 ├── CorruptCheckpointError           a small text file that cannot be read; .path, .line
-│   └── CheckpointNumberError        only a number in one of its lines is none: a broker starts from 0
+│   └── CheckpointNumberError        only a number in a line is not a number: a broker starts from 0
 ├── CorruptIndexError                an index that disagrees with its log; recovery rebuilds it; .path
-├── CorruptSnapshotError             a producer snapshot that cannot be believed; an older one is used; .path
+├── CorruptSnapshotError             a producer snapshot that is not valid; an older one is used; .path
 ├── IndexFullError                   an index with no room for another entry: roll the segment; .path
-├── InvalidBatchError                what the caller asked to be written cannot be written
+├── InvalidBatchError                the caller asks to write something that is not valid
 ├── InvalidNameError                 a file or directory name that no broker accepts; .name
 ├── LogChangedError                  a log was cut while it was being compacted: compact it again; .path
 ├── LogClosedError                   a log that was closed is used; .path
 │   ├── LogDeletedError              a log that its manager has deleted is changed
 │   └── LogMovedError                a log that its manager has moved is changed; .directory
 ├── LogDirLockedError                another process holds the log directory; .path
-├── EraseProofError                  what an erasure wrote is not what should be left; .path
+├── EraseProofError                  a file that an erasure wrote is not as it should be; .path
 ├── DiskError                        the system refused to read or write; .path, .errno
-├── FileOwnerError                   what would be written here could not keep its owner; .path, .owner, .user
+├── FileOwnerError                   a rewritten file could not keep its owner; .path, .owner, .user
 ├── InvalidOffsetError               an offset that does not ascend where offsets must; .path, .offset
 ├── NeedsRecoveryError               a log that was not closed cleanly, and what shows it; .path, .finding
 ├── NotALogDirectoryError            a path that is not a log directory, so nothing is changed; .path, .reason
 ├── OffsetOutOfRangeError            asked before the log's start or past its end; .offset, .valid
 ├── PolicyViolationError             the topic's cleanup.policy does not allow it
 ├── PreconditionError                a file is not as the plan found it; .path, .expected, .found
-├── QuarantineError                  what was cut off cannot be kept, or not be brought back; .path
-│   └── QuarantineFullError          no room for what is to be cut off, so nothing was; .needed, .free
+├── QuarantineError                  bytes that were cut off cannot be kept, or not be restored; .path
+│   └── QuarantineFullError          no room for the bytes to be cut off, so nothing was cut; .needed, .free
 ├── SegmentOffsetOverflowError       an offset too far from its segment's base; .base_offset, .offset
 ├── TwoNodesError                    log directories that do not all belong to one node
 ├── UnusableSegmentError             a .log file that no broker could load; .path, .reason
@@ -49,11 +49,11 @@ StratalogError
 
 Facts are attributes, so that nobody has to parse a message.
 
-appends  what a log refuses to append
+appends  appends that a log refuses
 damage   bytes that no healthy broker wrote
-files    files and directories: what the system refuses, who has them, whose they are
-logs     a log or a segment that cannot do what it is asked
-root     `StratalogError`, and what is wrong with how something was asked for
+files    files and directories: refused by the system, in use, of another owner
+logs     a log or a segment that cannot do what the caller asks
+root     `StratalogError`, and errors of the caller: settings, names, arguments
 
 Not here: warnings and findings, which are values of reports.
 """

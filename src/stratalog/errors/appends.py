@@ -1,4 +1,4 @@
-"""What a log refuses to append."""
+"""Errors of appends that a log refuses."""
 
 from __future__ import annotations
 
@@ -47,7 +47,10 @@ class InvalidTxnStateError(AppendRefusedError):
 
 
 class OffsetsOutOfOrderError(AppendRefusedError):
-    """The offsets of a set that brings its own do not ascend. Kafka: OffsetsOutOfOrderException."""
+    """The offsets of a set that comes with its own offsets do not ascend.
+
+    Kafka: OffsetsOutOfOrderException.
+    """
 
 
 class OutOfOrderSequenceError(AppendRefusedError):
@@ -69,7 +72,7 @@ class RecordBatchTooLargeError(AppendRefusedError):
 
 
 class TransactionCoordinatorFencedError(AppendRefusedError):
-    """A transaction marker by a coordinator that another one has replaced since."""
+    """The coordinator that wrote this transaction marker has been replaced by another one."""
 
     def __init__(
         self, reason: str, *, producer_id: int = -1, coordinator_epoch: int = -1, current_epoch: int = -1
@@ -81,7 +84,7 @@ class TransactionCoordinatorFencedError(AppendRefusedError):
 
 
 class UnexpectedAppendOffsetError(AppendRefusedError):
-    """A set that brings its own offsets starts before the log's end."""
+    """A set that comes with its own offsets starts before the log's end."""
 
     def __init__(self, reason: str, *, first_offset: int = -1, last_offset: int = -1) -> None:
         self.first_offset = first_offset
@@ -90,4 +93,4 @@ class UnexpectedAppendOffsetError(AppendRefusedError):
 
 
 class InvalidBatchError(StratalogError):
-    """What the caller asked to be written is refused; the message names the field and its bounds."""
+    """The caller asks to write an invalid batch; the message names the field and its bounds."""

@@ -11,8 +11,8 @@ from stratalog.errors.root import StratalogError
 class CorruptRecordError(StratalogError):
     """Bytes that no healthy broker wrote.
 
-    `position` is the byte in the file, or in the buffer where no file is known, at which the batch
-    starts that could not be read. `reason` is the sentence without the place.
+    `position` is where the unreadable batch starts, as a byte of the file, or of the buffer if no file is
+    known. `reason` is the message without the place.
     """
 
     def __init__(self, reason: str, *, position: int = 0, path: str | os.PathLike[str] | None = None) -> None:
@@ -23,7 +23,7 @@ class CorruptRecordError(StratalogError):
         super().__init__(f"{where} at byte {position}: {reason}")
 
     def at(self, *, position: int, path: str | os.PathLike[str] | None = None) -> CorruptRecordError:
-        """The same finding, told with the place that only the caller knows."""
+        """The same error with the place, which only the caller knows."""
         return type(self)(self.reason, position=position, path=path if path is not None else self.path)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -72,7 +72,10 @@ class UnsupportedCompressionTypeError(CorruptRecordError):
 
 
 class CorruptCheckpointError(StratalogError):
-    """A small text file that cannot be read; `line` counts from 1, and is 0 where no line is to blame."""
+    """A small text file that cannot be read.
+
+    `line` counts from 1, and is 0 if the error is not in one line.
+    """
 
     def __init__(self, path: str | os.PathLike[str], line: int, reason: str) -> None:
         self.path = os.fspath(path)
@@ -85,10 +88,10 @@ class CorruptCheckpointError(StratalogError):
 
 
 class CheckpointNumberError(CorruptCheckpointError):
-    """A line has its fields, but one of them is no number.
+    """A line has all its fields, but one of them is not a number.
 
-    A broker forgives that in an offset checkpoint and goes on as if the file were empty; every other damage
-    to such a file takes its whole directory offline.
+    A broker tolerates that in an offset checkpoint and treats the file as empty. Any other damage to such a
+    file takes its whole directory offline.
     """
 
 
@@ -105,7 +108,7 @@ class CorruptIndexError(StratalogError):
 
 
 class CorruptSnapshotError(StratalogError):
-    """A producer snapshot that cannot be believed: delete it, an older one or the log says the same."""
+    """A producer snapshot that is not valid: delete it, an older one or the log has the same facts."""
 
     def __init__(self, reason: str, path: str | os.PathLike[str] | None = None) -> None:
         self.reason = reason

@@ -1,4 +1,4 @@
-"""Files and directories: what the system refuses, who has them open, whose they are, what would be lost."""
+"""Errors of files and directories: refused by the system, in use, of another owner, not as planned."""
 
 from __future__ import annotations
 
@@ -21,14 +21,17 @@ class DiskError(StratalogError):
 
 
 class EraseProofError(StratalogError):
-    """What an erasure has written, read back, is not what was there less what was to go. Nothing is lost."""
+    """A file that an erasure wrote does not contain exactly the records that should remain.
+
+    Nothing is lost.
+    """
 
     def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
         self.path = os.fspath(path)
         self.reason = reason
         super().__init__(
-            f"{self.path}: {reason} It was written by an erasure, and what it was made from is still there. "
-            "Check the disk and its memory, then run again."
+            f"{self.path}: {reason} An erasure wrote this file, and the files it was made from are still "
+            "there. Check the disk and the memory of this machine, then run again."
         )
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -36,16 +39,16 @@ class EraseProofError(StratalogError):
 
 
 class FileOwnerError(StratalogError):
-    """A file belongs to somebody else, and would be this user's if it were written anew."""
+    """A file belongs to another user, and would belong to this user if it were rewritten."""
 
     def __init__(self, path: str | os.PathLike[str], owner: int, user: int) -> None:
         self.path = os.fspath(path)
         self.owner = owner
         self.user = user
         super().__init__(
-            f"{self.path}: it belongs to user {owner}, and what user {user} writes here would not, so "
-            "that the broker might be shut out. Nothing was changed. Run as root, which keeps owners, or as "
-            "the broker's user if all files are theirs."
+            f"{self.path}: it belongs to user {owner}. A file that user {user} writes here would belong to "
+            f"{user}, and the broker might be unable to open it. Nothing was changed. Run as root, which "
+            "keeps owners, or as the broker's user if that user owns all files."
         )
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -81,7 +84,7 @@ class NotALogDirectoryError(StratalogError):
 
 
 class PreconditionError(StratalogError):
-    """A file is not as it was when the plan was made: someone else is at work in the directory.
+    """A file is not as it was when the plan was made: another program changes the directory.
 
     `expected` and `found` say how it should be and how it is, as text.
     """
@@ -100,7 +103,7 @@ class PreconditionError(StratalogError):
 
 
 class QuarantineError(StratalogError):
-    """What was cut off cannot be kept, or what was kept cannot be brought back."""
+    """Bytes that were cut off cannot be kept, or kept bytes cannot be restored."""
 
     def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
         self.path = os.fspath(path)
@@ -112,7 +115,7 @@ class QuarantineError(StratalogError):
 
 
 class QuarantineFullError(QuarantineError):
-    """No room to keep what is to be cut off. Raised before the cut."""
+    """There is no room to keep the bytes that would be cut off. Raised before the cut."""
 
     def __init__(
         self,
@@ -136,7 +139,7 @@ class QuarantineFullError(QuarantineError):
 
 
 class WrongProcessError(StratalogError):
-    """A forked child would change what its parent has open; `opener` is the parent's process id."""
+    """A forked child tries to change a log that its parent has open; `opener` is the parent's process id."""
 
     def __init__(self, path: str | os.PathLike[str], opener: int, pid: int) -> None:
         self.path = os.fspath(path)
@@ -144,8 +147,8 @@ class WrongProcessError(StratalogError):
         self.pid = pid
         super().__init__(
             f"{self.path}: process {opener} has this open, and process {pid}, which was forked from it, may "
-            "not change it: they would overwrite each other's records. Reading works. Let the process write "
-            "that opened the log, or open it after the fork, in the one process that writes."
+            "not change it: they would overwrite each other's records. Reading works. Write in the process "
+            "that opened the log, or open the log after the fork, in the one process that writes."
         )
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -1,4 +1,4 @@
-"""A log or a segment that cannot do what it is asked."""
+"""Errors of a log or a segment that cannot do what the caller asks."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class InvalidOffsetError(StratalogError):
 
 
 class NeedsRecoveryError(StratalogError):
-    """A log, or a log directory, that was not shut down cleanly: opening it would guess, recovery does not.
+    """A log, or a log directory, that was not shut down cleanly: recover it before it is opened.
 
     `remedy` says what to do.
     """
@@ -64,7 +64,7 @@ class NeedsRecoveryError(StratalogError):
 
 
 class OffsetOutOfRangeError(StratalogError):
-    """Asked for an offset before log_start_offset or past log_end_offset; `valid` holds the two."""
+    """The requested offset is before log_start_offset or past log_end_offset; `valid` holds these two."""
 
     def __init__(self, reason: str, *, offset: int = -1, valid: tuple[int, int] = (-1, -1)) -> None:
         self.offset = offset

@@ -1,10 +1,10 @@
-"""The root of the hierarchy, and what is wrong with how something was asked for."""
+"""The root of the hierarchy, and errors of the caller: settings, names, arguments."""
 
 from __future__ import annotations
 
 
 class StratalogError(Exception):
-    """The root: whoever catches this catches everything Stratalog raises on purpose."""
+    """The root: catching it catches every error that Stratalog raises on purpose."""
 
 
 class ConfigError(StratalogError):

@@ -1,10 +1,10 @@
-"""What people do to directories that no broker runs on. Each operation looks, plans, applies and reports.
+"""Operations on the directories of a stopped broker. Each operation looks, plans, applies and reports.
 
 compact          compaction, whatever min.cleanable.dirty.ratio says
 erase/           erasing records
 estimate         what compaction would free, by topic, key and prefix
 estimate_report  its report
-explain          why a segment is still there, and when it will go
+explain          why a segment is still there, and when it will be deleted
 explain_report   its report
 looking          the partitions as they are, for `explain` and every dry run
 maintaining      `Maintenance`: runs `retain` and `compact` in a session

@@ -1,9 +1,9 @@
-"""Compacts logs because somebody asks for it, whatever min.cleanable.dirty.ratio says.
+"""Compacts logs on request, whatever min.cleanable.dirty.ratio says.
 
-A partition with more keys than the offset map has room for takes several passes, until its dirty part is
-clean. Old segments are deleted before and after: a broker does it every few seconds, so that what is too old
-is gone before a cleaning puts it into one segment with younger records, which would keep it.
-Kafka: LogCleaner.CleanerThread.cleanLog
+A partition with more keys than the offset map can hold needs several passes, until its dirty part is clean.
+Old segments are deleted before and after. A broker deletes them every few seconds, so old records are gone
+before a cleaning merges them into one segment with younger records, which would keep them. Kafka:
+LogCleaner.CleanerThread.cleanLog
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from stratalog.operations.work_report import Cleaned, PartitionWork
 
 
 class Compaction:
-    """The work of `compact`; one map for all of it, made when the first log needs it, in each thread.
+    """The work of `compact`. Each thread has one offset map, created when its first log needs it.
 
-    `rehearses` for a dry run: a plan then says to the byte what comes of it, which takes as much reading.
+    `rehearses` for a dry run: the plan then predicts the result to the byte, and reads as much as the run.
     """
 
     stage = "compacting"
@@ -37,7 +37,7 @@ class Compaction:
         self._maps = threading.local()
 
     def plan(self, partition: Partition, now: int, on_read: CountRead) -> PartitionWork:
-        """What is dirty; and in compacted logs which segments go, before the cleaning changes them."""
+        """The dirty part; and the segments that a compacted log deletes before the cleaning."""
         found = partition.to_clean(now)
         if found is None:
             return PartitionWork(name=partition.name)
@@ -73,9 +73,9 @@ class Compaction:
         try:
             found = rehearser.rehearse(partition, partition.config)
         except StratalogError as error:
-            # Old segments go before the cleaning, whatever comes of that.
+            # Old segments are deleted before the cleaning, even if the cleaning fails.
             gone = tuple(each for each in partition.decisions(now) if each.is_deleted)
-            words = f"what would come of it is not known: {error}"
+            words = f"the result of a compaction is not known: {error}"
             return PartitionWork(name=partition.name, error=words, deleted=gone)
         cleaned = None
         if found.found is not None:
@@ -112,8 +112,8 @@ class Compaction:
                 result = log.clean(found.first_dirty, found.first_uncleanable, offset_map, on_read=on_read)
             except DiskError:
                 raise
-            except StratalogError as error:  # this log's alone, as for the cleaner of a running node
-                return done, f"it is not compacted any further: {error}"
+            except StratalogError as error:  # only this log fails, as in the cleaner of a running node
+                return done, f"its compaction stopped early: {error}"
             checkpoint = result.end_offset
             before = done or Cleaned(
                 first_dirty=found.first_dirty, end_offset=checkpoint, cleanable_size=found.cleanable_size

@@ -1,9 +1,9 @@
-"""What compaction would free: for any topic, compacted or not, by topic, by key and by key prefix.
+"""Estimates what compaction would free: for any topic, compacted or not, by topic, by key and by key prefix.
 
-Only looked at: no lock is taken, and a broker may be at work meanwhile. A topic that is compacted goes by its
-own settings, and in full the answer is to the byte what `compact` then frees at the same clock. One that is
-not is estimated as if its cleanup.policy were compact; and where the settings of a topic are not known,
-Kafka's defaults stand for them. Either is told as an assumption.
+Read-only: no lock is taken, and a broker may run meanwhile. A compacted topic is estimated with its own
+settings; after a full pass the answer is, to the byte, what `compact` frees at the same clock. Any other
+topic is estimated as if its cleanup.policy were compact. If the settings of a topic are not known, Kafka's
+defaults replace them. The report states both as assumptions.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ COMPACT = frozenset({"compact"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimation:
-    """What is asked: of which directories and topics, in full or by so many draws from each partition.
+    """A request: which directories and topics, and a full pass or a number of draws from each partition.
 
     `work_dir` is where files go between the passes over a log with more keys than the offset map holds.
     """
@@ -56,8 +56,10 @@ class Estimation:
     clock: Clock = system_clock
 
     def run(self, on_progress: OnProgress = nobody) -> EstimateReport:
-        """Read what it takes; `on_progress` is told the topic. UsageError for a name that nothing has,
-        NotALogDirectoryError for what is not a log directory."""
+        """Read and estimate; `on_progress` gets the topic.
+
+        UsageError if no topic or partition has a given name, NotALogDirectoryError if a path is not a log
+        directory."""
         paths = unique_paths(self.directories)
         for path in paths:
             check_log_directory(self.disk, path)
@@ -70,7 +72,7 @@ class Estimation:
 
 
 class _Running:
-    """One estimation; each reader has a map, and what is counted for keys is thrown away topic by topic."""
+    """One run. Each reader has an offset map; the counts of keys are dropped after each topic."""
 
     def __init__(
         self, asked: Estimation, paths: Sequence[str], known: KnownTopics, on_progress: OnProgress
@@ -82,7 +84,7 @@ class _Running:
         for path, looked_at in self._looked_at.items():
             for found in looked_at.partitions:
                 self._found.setdefault(found.topic_partition.topic, []).append((path, found))
-        # In full what is dirty is read twice; how much that is, is not known before it is looked at.
+        # A full pass reads the dirty part twice; its size is not known before the log is opened.
         times = 2 if asked.draws is None else 1
         sizes = {
             join_path(path, each.entry.name): times * logs_size(asked.disk, join_path(path, each.entry.name))
@@ -167,7 +169,7 @@ class _Running:
             if self._asked.draws is None:
                 return self._in_full(partition, config, blank, tallies, on_read)
             return self._sampled(partition, config, blank, tallies, on_read)
-        except StratalogError as error:  # this log's alone
+        except StratalogError as error:  # only this log fails
             return replace(blank, error=str(error))
 
     def _in_full(
@@ -245,17 +247,15 @@ class _Running:
 
 
 def _settings(partition: Partition) -> tuple[LogConfig, tuple[str, ...]]:
-    """The settings to go by, and what of them is assumed."""
+    """The settings to estimate with, and sentences on those that are assumed."""
     config, assumptions = partition.config, []
     if partition.refusal is not None:
-        assumptions.append(
-            f"estimated by the settings that are known and Kafka's defaults: {partition.refusal}"
-        )
+        assumptions.append(f"estimated with the known settings and Kafka's defaults: {partition.refusal}")
     marks = partition.marks
     may_compact = config.compact and partition.refusal is None
     if not may_compact and marks.high_watermark == marks.log_start_offset < marks.log_end_offset:
-        # A backup without its checkpoints: nothing would be replicated, and nothing to be cleaned.
-        assumptions.append("no high watermark is known: all records are taken to be replicated")
+        # A backup without its checkpoints: no record would count as replicated, and nothing could be cleaned.
+        assumptions.append("no high watermark is known: all records are assumed to be replicated")
         partition.high_watermark = marks.log_end_offset
     if not config.compact:
         policy = ",".join(sorted(config.cleanup_policy)) or "empty"

@@ -1,4 +1,4 @@
-"""What an estimate came to: by topic and partition, and by key; as tables, sentences and JSON."""
+"""The result of an estimate: by topic and partition, and by key; as tables, sentences and JSON."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from stratalog.operations.words import size_text
 class PartitionEstimate:
     """What compaction frees of one partition, in bytes of its .log files.
 
-    `size` is all of it, `cleanable` what may be cleaned. `freed` is what newer records of the same keys
-    replace, and `lost` what has no key: the cleaner deletes it all the same, and nothing replaces it.
-    Together they are what `compact` frees, give or take `bound`, which is 0 after a full pass. `deleted` is
-    what retention takes beside it, of a topic that also deletes. `draws` is the size of a sample, 0 for none.
+    `size` is the whole log, `cleanable` the part that may be cleaned. `freed` counts records that newer
+    records of the same key replace, and `lost` records without a key, which the cleaner deletes although
+    nothing replaces them. `compact` frees the sum of both, give or take `bound`, which is 0 after a full
+    pass. `deleted` is what retention deletes as well, if the topic also has the policy delete. `draws` is the
+    size of a sample, 0 for a full pass.
     """
 
     name: str
@@ -34,7 +35,7 @@ class PartitionEstimate:
     records_read: int = 0
     records_kept: int = 0
     records_without_key: int = 0
-    """Counted in full only: a sample does not."""
+    """Counted by a full pass only, not by a sample."""
     assumptions: tuple[str, ...] = ()
     error: str | None = None
 
@@ -68,7 +69,7 @@ class TopicEstimate:
 
     @property
     def bound(self) -> int:
-        """Never less than what is true of all partitions together, whose errors cancel out in part."""
+        """The sum over partitions: an upper limit, because errors of partitions partly cancel out."""
         return sum(partition.bound for partition in self.partitions)
 
     @property
@@ -78,7 +79,7 @@ class TopicEstimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EstimateReport(Report):
-    """All topics, by name, with sentences on settings that were passed over."""
+    """All topics, by name, with notes on settings that were ignored."""
 
     topics: tuple[TopicEstimate, ...]
     now: int
@@ -135,13 +136,13 @@ def _lost_words(topic: TopicEstimate) -> str:
     read = sum(partition.records_read for partition in topic.partitions)
     which = f"{count} of the {read} records read have no key" if count else "records have no key"
     return (
-        f"{which}. Compaction deletes them, {size_text(topic.lost)}, and nothing replaces them; "
-        "a compacted topic takes no new ones. Compact it only if they may be lost."
+        f"{which}. Compaction deletes them ({size_text(topic.lost)}), and nothing replaces them; a compacted "
+        "topic refuses new ones. Compact the topic only if these records may be lost."
     )
 
 
 def _assumptions(topic: TopicEstimate) -> dict[str, list[str]]:
-    """Each sentence with the partitions that it is said of: mostly all of a topic's."""
+    """Each assumption with the partitions it applies to, mostly all partitions of a topic."""
     found: dict[str, list[str]] = {}
     for partition in topic.partitions:
         for words in partition.assumptions:
@@ -220,7 +221,7 @@ def _counted(words: str, missed: int, draws: int) -> str:
 
 
 def key_text(count: KeyCount) -> str:
-    """A key as a person reads it; what is no text, and what would spoil a terminal, as \\xNN."""
+    """A key for display; bytes that are not text, or would disturb a terminal, become \\xNN."""
     text = count.key.decode("utf-8", "backslashreplace")
     shown = "".join(c if c.isprintable() else "".join(f"\\x{byte:02x}" for byte in c.encode()) for c in text)
     return shown if len(count.key) == count.key_size else f"{shown}... ({count.key_size} bytes)"

@@ -1,11 +1,11 @@
-"""Why a segment is still there, or what it goes by and when, in words: for people who wait for their disk.
+"""Explains in words why a segment is still there, or which rule deletes it and when.
 
-Every segment has one answer by retention and, in a compacted log, one by compaction. Each has a rule's name
-that does not change, and a sentence with the numbers that decide.
+Every segment has one answer about retention and, in a compacted log, one about compaction. Each answer has
+the stable name of a rule, and a sentence with the numbers that decide.
 
-The high watermark decides too, and the disk only has the one that was checkpointed last: a running broker
-writes it every few seconds, and goes by its own. Where an answer depends on it, the answer also says what
-holds once all records are replicated.
+The high watermark decides too, but the disk has only the last checkpointed one: a running broker writes it
+every few seconds, and uses its own. An answer that depends on it also says what holds once all records are
+replicated.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _ELIGIBLE = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """What is asked: of which directories of one node, and which topics or partitions in them (none: all)."""
+    """A request: which directories of one node, and which topics or partitions in them (none: all)."""
 
     directories: Sequence[str]
     names: Sequence[str] = ()
@@ -51,8 +51,10 @@ class Explanation:
     clock: Clock = system_clock
 
     def run(self) -> ExplainReport:
-        """Look at all of it. UsageError for a name that nothing has,
-        NotALogDirectoryError for what is not a log directory."""
+        """Explain all segments.
+
+        UsageError if no topic or partition has a given name, NotALogDirectoryError if a path is not a log
+        directory."""
         paths, now = unique_paths(self.directories), self.clock()
         for path in paths:
             check_log_directory(self.disk, path)
@@ -96,7 +98,7 @@ def explain(partition: Partition, now: int) -> Iterator[SegmentAnswer]:
 
 
 def _retention(partition: Partition, decision: Decision, later: Decision, now: int) -> Answer:
-    """The answer, and where the high watermark is what keeps the segment, the one without it."""
+    """The answer; if the high watermark keeps the segment, also the answer without it."""
     marks, config = partition.marks, partition.config
     found = retention_answer(decision, marks, config, now)
     if decision.kept is not KeepReason.NOT_REPLICATED:
@@ -104,7 +106,7 @@ def _retention(partition: Partition, decision: Decision, later: Decision, now: i
     if partition.has_high_watermark:
         known = f"above the high watermark, which is {marks.high_watermark} in replication-offset-checkpoint"
     else:
-        known = "and replication-offset-checkpoint has no high watermark of it"
+        known = "and replication-offset-checkpoint has no high watermark for its log"
     found = replace(found, words=f"it ends at {decision.end_offset}, {known}")
     then = retention_answer(later, marks._replace(high_watermark=marks.log_end_offset), config, now)
     return _depending(found, then, f"the broker's is at least {decision.end_offset}")
@@ -118,7 +120,7 @@ def _depending(found: Answer, then: Answer, when: str) -> Answer:
 
 
 def retention_answer(decision: Decision, marks: Marks, config: LogConfig, now: int) -> Answer:
-    """Why a segment goes or stays by the limits of its topic."""
+    """Why the limits of its topic delete or keep a segment."""
     if decision.rule is not None:
         words = _goes(decision, decision.rule, marks, config)
         return Answer(rule=decision.rule.value, words=words, is_change=True)
@@ -130,11 +132,14 @@ def _goes(decision: Decision, rule: Rule, marks: Marks, config: LogConfig) -> st
     match rule:
         case Rule.LOG_START:
             start = marks.log_start_offset
-            return f"it goes: it ends at {decision.end_offset}, and the log starts at {start}"
+            return f"it is deleted: it ends at {decision.end_offset}, and the log starts at {start}"
         case Rule.SIZE:
-            return f"it goes: without it the log still has retention.bytes, which is {config.retention_bytes}"
+            return (
+                "it is deleted: without it the log still has retention.bytes, which is "
+                f"{config.retention_bytes}"
+            )
         case Rule.TIME:
-            return f"it goes: {_age(decision)}, and retention.ms is {_span(config.retention_ms)}"
+            return f"it is deleted: {_age(decision)}, and retention.ms is {_span(config.retention_ms)}"
         case _:
             assert_never(rule)
 
@@ -148,7 +153,7 @@ def _stays(decision: Decision, kept: KeepReason, marks: Marks, config: LogConfig
             return "it is the active segment and has no record"
         case KeepReason.POLICY:
             policy = ",".join(sorted(config.cleanup_policy)) or "empty"
-            return f"cleanup.policy is {policy}: only what is below the log's start is deleted"
+            return f"cleanup.policy is {policy}: only segments below the log's start are deleted"
         case KeepReason.NO_LIMIT:
             return "retention.ms and retention.bytes are -1: nothing is deleted by age or size"
         case KeepReason.SMALL:
@@ -167,9 +172,9 @@ def _until(decision: Decision, config: LogConfig) -> str:
     """Until when a segment stays that time holds."""
     words = ""
     if decision.blocked_by is not None:
-        words += f"; segments go from the oldest on, and segment {decision.blocked_by} stays longer"
+        words += f"; the oldest segments are deleted first, and segment {decision.blocked_by} is kept longer"
     if decision.due_ms is not None:
-        words += f"; it goes at {_time(decision.due_ms)}"
+        words += f"; it will be deleted at {_time(decision.due_ms)}"
     if decision.growth is not None:
         words += f", or {_growth(decision, config)}"
     return words
@@ -177,18 +182,22 @@ def _until(decision: Decision, config: LogConfig) -> str:
 
 def _growth(decision: Decision, config: LogConfig) -> str:
     return (
-        f"goes when the log has grown by {decision.growth} bytes (retention.bytes {config.retention_bytes})"
+        f"is deleted when the log has grown by {decision.growth} bytes (retention.bytes "
+        f"{config.retention_bytes})"
     )
 
 
 def _age(decision: Decision) -> str:
     if decision.segment.is_file_time:
-        return f"no record has a timestamp, its file is of {_time(decision.segment.largest_timestamp)}"
-    return f"its newest record is of {_time(decision.segment.largest_timestamp)}"
+        return (
+            "no record has a timestamp, and its file was last modified at "
+            f"{_time(decision.segment.largest_timestamp)}"
+        )
+    return f"its newest record has the timestamp {_time(decision.segment.largest_timestamp)}"
 
 
 def compaction_answer(decision: Decision, log: LogToClean) -> Answer:
-    """What the cleaner thinks of a segment."""
+    """What the cleaner does with a segment, and why."""
     base_offset = decision.segment.base_offset
     if decision.is_active:
         return Answer(

@@ -1,4 +1,4 @@
-"""Why each segment is still there, or what it goes by: as tables, sentences and JSON."""
+"""Why each segment is still there, or which rule deletes it: as tables, sentences and JSON."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from stratalog.operations.words import counted, size_text, time_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """A rule by its name, and a sentence. `is_change`: the segment is deleted or cleaned by it.
+    """The name of a rule, and a sentence. `is_change`: the rule deletes or cleans the segment.
 
-    `if_replicated` is the answer once the high watermark is at the log's end, where that is another one.
+    `if_replicated` is the answer once the high watermark is at the log's end, if that answer differs.
     """
 
     rule: str
@@ -36,7 +36,7 @@ class SegmentAnswer:
 class PartitionAnswers:
     """One partition: the settings and marks it was explained by, and an answer for each segment.
 
-    `refusal` is why nothing of it may be given up, if so.
+    `refusal` says why none of its records may be deleted, or is None.
     """
 
     name: str
@@ -49,7 +49,7 @@ class PartitionAnswers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainReport(Report):
-    """All partitions, as they were at `now`, with sentences on settings that were passed over."""
+    """All partitions, as they were at `now`, with notes on settings that were ignored."""
 
     partitions: tuple[PartitionAnswers | UnreadablePartition, ...]
     now: int
@@ -67,7 +67,7 @@ class ExplainReport(Report):
     def verdict(self) -> str:
         totals = self.totals()
         going, count = totals["segments_going"], totals["segments"]
-        return f"By retention {counted(going, 'segment')} of {count} would go now. Nothing was changed."
+        return f"Retention would delete {counted(going, 'segment')} of {count} now. Nothing was changed."
 
     def tables(self) -> list[Table]:
         return [_table(partition) for partition in self.explained]
@@ -79,7 +79,7 @@ class ExplainReport(Report):
                 found.append(f"{partition.name}: {partition.error}")
                 continue
             if partition.refusal is not None:
-                found.append(f"{partition.name}: explained as if by these settings, but {partition.refusal}")
+                found.append(f"{partition.name}: explained with these settings, but {partition.refusal}")
             found += [f"{partition.name}: {note}" for note in partition.notes]
         return [*found, *self.notes]
 
@@ -110,7 +110,7 @@ def _table(partition: PartitionAnswers) -> Table:
 
 
 def _kinds(answer: SegmentAnswer) -> tuple[bool, ...]:
-    """Retention's answer, compaction's, or both: a compacted log that deletes nothing has the second only."""
+    """Retention's answer, compaction's, or both: a log that is only compacted has just the second."""
     if answer.compaction is None or answer.decision.is_deleted:
         return (True,)
     return (True, False)
@@ -174,6 +174,6 @@ def _document(partition: PartitionAnswers | UnreadablePartition) -> dict[str, ob
 
 
 def _if_replicated(answer: Answer) -> dict[str, object] | None:
-    """What holds once the high watermark, which the disk only has as it was checkpointed, is at the end."""
+    """The answer once the high watermark is at the log's end; the disk has only the checkpointed one."""
     then = answer.if_replicated
     return None if then is None else {"goes": then.is_change, "rule": then.rule, "why": then.words}

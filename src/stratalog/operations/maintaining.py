@@ -175,7 +175,7 @@ class Maintenance:
             path = join_path(directory, name)
             rewritten = opened.rewritten.get(path)
             if rewritten is not None:
-                words = f"recovery rewrites {rewritten}, and only then can be said what is done to the log"
+                words = f"recovery rewrites {rewritten} first, and the work on the log depends on the result"
                 return PartitionWork(name=name, not_known=words)
             with looked_at[directory].open(disk, self.clock, each) as partition:
                 if isinstance(partition, UnreadablePartition):
@@ -277,7 +277,7 @@ def _not_done(planned: PartitionWork, error: str) -> PartitionWork:
     """
     if not planned.is_change:
         return planned
-    return PartitionWork(name=planned.name, error=f"it was not done to its end: {error}")
+    return PartitionWork(name=planned.name, error=f"the work stopped before its end: {error}")
 
 
 class _Doing:

@@ -123,7 +123,7 @@ class Opening:
     def notes(self) -> tuple[str, ...]:
         """Sentences about checkpoints that count as empty, for a broker too."""
         return tuple(
-            f"{checkpoint.path}: {problem.words}. It counts as empty, as for a broker."
+            f"{checkpoint.path}: {problem.words}. It is treated as empty, as a broker treats it."
             for path in unique_paths(self.directories)
             for checkpoint, problem in self._bad_checkpoints(path)
         )

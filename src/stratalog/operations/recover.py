@@ -29,7 +29,7 @@ from stratalog.operations.report import Report, Status, Table, why_not_started
 _ORDINARY = (FindingKind.LEFTOVER, FindingKind.UNFINISHED_SWAP)
 # A tired reader must not take the plan for the deed.
 PLANNED = "Nothing was changed yet. After a run without --dry-run "
-_AGAIN = "mend that, and run `stratalog recover` again"
+_AGAIN = "fix that, and run `stratalog recover` again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +137,7 @@ class RecoverReport(Report):
     def _verdict(self) -> str:
         failed = [found.directory for found in self.result.directories if found.outcome is Outcome.FAILED]
         if failed:
-            return f"the broker must not be started yet: {', '.join(failed)} is not recovered; {_AGAIN}"
+            return f"the broker must not be started yet: {', '.join(failed)} was not recovered; {_AGAIN}"
         if self.refusals:
             return f"the broker must not be started yet: {why_not_started(self.refusals)}; {_AGAIN}"
         if self.cuts:

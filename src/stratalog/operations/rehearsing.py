@@ -258,9 +258,9 @@ class Rehearser:
         if free < size:
             raise DiskError(
                 parent,
-                "a log with more keys than the offset map has room for takes several passes, whose files may "
-                f"take {size} bytes; {free} are left here. Name another place by TMPDIR or "
-                "--work-dir, or set log.cleaner.dedupe.buffer.size higher in the file of --config.",
+                "a log with more keys than the offset map can hold needs several passes. Their files may "
+                f"need {size} bytes, and {free} are free here. Name another place with TMPDIR or --work-dir, "
+                "or raise log.cleaner.dedupe.buffer.size in the file of --config.",
                 errno.ENOSPC,
             )
         with tempfile.TemporaryDirectory(prefix="stratalog-", dir=parent) as directory:

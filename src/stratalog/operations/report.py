@@ -136,8 +136,8 @@ class ChangeReport(Report):
     def verdict(self) -> str:
         if self.failed_directories:
             return (
-                f"It was not finished in {', '.join(self.failed_directories)}: run it again with --recover. "
-                "A broker that is started before recovers these directories itself."
+                f"The command did not finish in {', '.join(self.failed_directories)}: run it again with "
+                "--recover. A broker that is started before that recovers these directories itself."
             )
         left = f"{counted(self.left_count, 'partition')} could not be worked on. " if self.left_count else ""
         if self.unread_directories:

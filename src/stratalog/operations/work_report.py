@@ -179,7 +179,9 @@ class WorkReport(ChangeReport):
         rows = []
         for partition in self.partitions:
             if partition.removed:
-                rows.append([partition.name, "removed", *_sum(partition.removed), "their time is over"])
+                rows.append(
+                    [partition.name, "removed", *_sum(partition.removed), "file.delete.delay.ms has passed"]
+                )
             if partition.waiting:
                 due = time_text(max(file.due_ms for file in partition.waiting))
                 words = f"a run after {due}, or the broker's next start, removes them"

@@ -54,7 +54,7 @@ def test_a_padded_time_index_passes(time_index: Path, capsysbinary: Capture) -> 
         ([(19, 1058), (11, 514)], "do not ascend"),
         ([(11, 1058), (19, 514)], "do not ascend"),
         ([(11, 514), (19, 1400)], "points at byte 1400"),
-        ([(11, 514), (19, 1059)], "no batch starts at byte 1059"),
+        ([(11, 514), (19, 1059)], "points to byte 1059, where no batch starts"),
         ([(11, 514), (15, 1058)], "a batch starts with offset 16"),
         ([(11, 514), (0, 0), (19, 1058)], "do not ascend"),
     ],
@@ -97,7 +97,7 @@ def test_an_entry_that_leads_nowhere_is_told_of(index: Path, capsysbinary: Captu
     dumped = dump(capsysbinary, "--files", index)
 
     assert dumped.lines == [f"Dumping {index}", "offset: 19 position: 2000"]
-    assert dumped.err == f"{index}: offset 19 leads to byte 2000, where no batch is.\n"
+    assert dumped.err == f"{index}: offset 19 points to byte 2000, where no batch starts.\n"
     assert dumped.status == 1
 
 
@@ -107,7 +107,7 @@ def test_an_index_without_its_log_is_printed(index: Path, capsysbinary: Capture)
     dumped = dump(capsysbinary, "--files", index)
 
     assert dumped.lines[1:] == ["offset: 11 position: 514", "offset: 19 position: 1058"]
-    assert "which is not there" in dumped.err
+    assert "which does not exist" in dumped.err
     assert dumped.status == 1
 
 
@@ -131,5 +131,5 @@ def test_part_of_an_entry_is_told_of(segment: Path, capsysbinary: Capture) -> No
     dumped = dump(capsysbinary, "--files", index)
 
     assert dumped.lines == [f"Dumping {index}", "offset: 11 position: 514", "offset: 19 position: 1058"]
-    assert dumped.err == f"{index} ends with 3 bytes that are no entry.\n"
+    assert dumped.err == f"{index} ends with 3 bytes that are not an entry.\n"
     assert dumped.status == 0

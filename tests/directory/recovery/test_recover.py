@@ -115,7 +115,7 @@ def test_a_padded_index_of_a_clean_directory_is_told_and_left(clean: Path) -> No
     (finding,) = found.findings
     assert finding.kind is FindingKind.PADDED_INDEX
     assert finding.consequence == (
-        "The clean-shutdown file is believed, and it is left. With --all: It is cut to its entries."
+        "The directory was shut down cleanly, so nothing is changed. With --all: It is cut to its entries."
     )
     assert index.stat().st_size == 4096
 

@@ -218,7 +218,7 @@ def test_a_journal_that_cannot_be_read_keeps_what_it_may_name() -> None:
 
     report = recover_directories([ROOT], disk=disk, make_lock=NoLock, clock=ManualClock())
 
-    assert "it is no journal of a write" in (report.directories[0].error or "")
+    assert "it is not the journal of a write" in (report.directories[0].error or "")
     assert [name for name in disk.contents() if "stratalog-write-" in name]
 
 

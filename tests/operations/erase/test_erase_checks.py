@@ -42,7 +42,7 @@ def test_what_a_killed_write_has_staged_may_hold_them_in_its_torn_end(
 
     assert run(planted, "--key", "0") == 3
 
-    assert "may have such records in its torn end" in capsys.readouterr().err
+    assert "may have records to erase in its torn end" in capsys.readouterr().err
     assert planted.contents() == before
 
 
@@ -54,4 +54,7 @@ def test_a_file_that_is_nothing_of_a_broker_s_is_named_as_not_looked_into(
 
     assert run(planted, "--key", "0") == 0
 
-    assert f"Not looked into, as no broker has such files: t-0/{5:020d}.log.bak." in capsys.readouterr().err
+    assert (
+        f"These files were not searched, because a broker does not have such files: t-0/{5:020d}.log.bak."
+        in capsys.readouterr().err
+    )

@@ -37,7 +37,7 @@ def test_a_topic_of_unknown_settings_is_done_and_that_is_said(
 ) -> None:
     assert run(planted, "--key", "0", settings=False) == 0
 
-    assert "settings are not known" in capsys.readouterr().err
+    assert "settings of the topic are not known" in capsys.readouterr().err
     assert left(planted) == without(0)
 
 
@@ -50,4 +50,7 @@ def test_directories_of_the_broker_that_were_not_named_are_told(
 
     assert run(planted, "--key", "0", "--config", properties) == 0
 
-    assert f"Not looked through, though the broker's log.dirs have it: {other}." in capsys.readouterr().err
+    assert (
+        f"These directories of the broker's log.dirs were not named and not searched: {other}."
+        in capsys.readouterr().err
+    )

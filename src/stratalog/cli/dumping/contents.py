@@ -74,7 +74,7 @@ def decoded(
 def _number(size: int, name: str) -> Callable[[bytes], str]:
     def decode(raw: bytes) -> str:
         if len(raw) < size:
-            raise InvalidRecordError(f"{len(raw)} bytes are no {name}, which has {size}.")
+            raise InvalidRecordError(f"{len(raw)} bytes are too few for type {name}, which has {size}.")
         return str(int.from_bytes(raw[:size], "big", signed=True))
 
     return decode

@@ -111,7 +111,7 @@ def _log_of(disk: DiskReader, path: str, printer: Printer) -> Iterator[LogLookup
     with LogLookup(disk, log_path) as log:
         if not log.exists:
             facts = {"complaint": "log_missing", "path": path, "log": log_path}
-            printer.fail(f"{path} is not compared with {log_path}, which is not there.", facts)
+            printer.fail(f"{path} is not compared with {log_path}, which does not exist.", facts)
         yield log
 
 
@@ -121,7 +121,9 @@ def _check_offset_index(index: OffsetIndex, log: LogLookup) -> None:
     entry = index.last_entry
     batch = log.batch_at(entry.position)
     if batch is None:
-        raise CorruptIndexError(index.path, f"no batch starts at byte {entry.position}, its last entry's.")
+        raise CorruptIndexError(
+            index.path, f"its last entry points to byte {entry.position}, where no batch starts."
+        )
     # Not below the batch: before 2.0 an entry had the first offset of what was appended, since then the last,
     # which may be that of a later batch. A wrapper of old does not say where it starts.
     if batch.magic == MAGIC_V2 and entry.offset < batch.base_offset:
@@ -151,10 +153,12 @@ def _check(printer: Printer, path: str, check: Callable[[], None]) -> None:
 
 def _tell_nothing_there(printer: Printer, path: str, entry: OffsetEntry) -> None:
     facts = {"complaint": "no_batch", "path": path, "offset": entry.offset, "position": entry.position}
-    printer.fail(f"{path}: offset {entry.offset} leads to byte {entry.position}, where no batch is.", facts)
+    printer.fail(
+        f"{path}: offset {entry.offset} points to byte {entry.position}, where no batch starts.", facts
+    )
 
 
 def _tell_partial_entry(printer: Printer, path: str, size: int) -> None:
     if size:
         facts = {"complaint": "partial_entry", "path": path, "size": size}
-        printer.complain(f"{path} ends with {size} bytes that are no entry.", facts)
+        printer.complain(f"{path} ends with {size} bytes that are not an entry.", facts)

@@ -40,7 +40,7 @@ def load_with_kafka(kafka: Path, directory: Path, *, threads: int) -> float:
         return _start(command, config, work)
     except subprocess.CalledProcessError as error:
         words = (error.stdout + error.stderr).decode(errors="replace").strip()
-        raise UsageError(f"{kafka}: Kafka does not format the copy: {words[-500:]}") from error
+        raise UsageError(f"{kafka}: Kafka failed to format the copy: {words[-500:]}") from error
     finally:
         shutil.rmtree(work)
 

@@ -48,7 +48,7 @@ class DirectoryRecovery:
     def __init__(self, disk: Disk, directory: LogDirectory, *, dry_run: bool) -> None:
         self.path = path = directory.path
         self.error: str | None = None
-        self.remark: str | None = None  # on what cannot be kept, and does no harm
+        self.remark: str | None = None  # about something that is not kept, and does no harm
         self.state = directory.state
         self.locks = directory.locks
         self._directory = directory
@@ -77,13 +77,13 @@ class DirectoryRecovery:
     def check_kind(self) -> None:
         """NotALogDirectoryError, which concerns all directories of the node, if it is something else."""
         found = kind_of(self._disk, self.path)
-        if found.may_become_one:  # a disk that is not mounted: the other directories of the node go on
+        if found.may_become_one:  # perhaps a disk that is not mounted: the node's other directories go on
             raise DiskError(self.path, f"there is no log directory here: {found.refusal().reason}")
         if not found.is_log_directory:
             raise found.refusal()
 
     def begin(self, scan_all: bool) -> None:
-        """Lock it, or see that nobody else has; LogDirLockedError concerns all directories of the node."""
+        """Lock it, or check that it is not locked; LogDirLockedError concerns all directories of the node."""
         self.is_left_alone = self._may_be_left_alone(scan_all)
         if self.locks.are_held:
             self.locks.check()
@@ -92,7 +92,7 @@ class DirectoryRecovery:
             check_not_in_use(self._disk, self.path)
         else:
             self._directory.lock()
-            # A broker may have stopped in order just before.
+            # A broker may have shut down cleanly just before.
             self.is_left_alone = self._may_be_left_alone(scan_all)
 
     def expect_changes(self) -> None:
@@ -106,13 +106,16 @@ class DirectoryRecovery:
         return why_unclean(self._disk, classify(self._disk, self.path), has_clean_shutdown=True) is None
 
     def check_owners(self, user: int) -> None:
-        """FileOwnerError unless all that may be changed keeps its owner; before anything is."""
+        """FileOwnerError unless every file that may be changed can keep its owner.
+
+        Called before any change.
+        """
         if not self.is_left_alone:
             layout = classify(self._disk, self.path)
             self.remark = check_owners(self._disk, layout, user, current_groups())
 
     def look(self) -> None:
-        """Read what is in it beside the partitions. Read-only, except that it completes a pending write."""
+        """Read its files beside the partitions. Read-only, except that it completes a pending write."""
         self.state.look()
         if not self._dry_run and has_pending_write(self._disk, self.path):
             self.locks.check()
@@ -125,22 +128,22 @@ class DirectoryRecovery:
         self.recovery_points = found[RECOVERY_POINTS.name]
         self.log_start_offsets = found[LOG_START_OFFSETS.name]
         for problem in self._checkpoints.problems:
-            mended = problem._replace(consequence="it is written anew", is_repaired=True)
+            mended = problem._replace(consequence="recovery rewrites it", is_repaired=True)
             self.problems.append(problem if self.is_left_alone else mended)
         if not self.is_left_alone:
             for entry in self.layout.partitions:
                 self._look_at_lone_log(entry)
 
     def _look_at_lone_log(self, entry: PartitionEntry) -> None:
-        """Let the files of a log count that was open by itself: the directory's checkpoints are older."""
+        """Use the files of a lone log: the directory's checkpoints are older."""
         files = lone_files(self._disk, self.layout, entry)
         if entry.state is not DirectoryState.LIVE or not files.exist():
             return
         self._lone.append(files)
         key, start = entry.topic_partition, files.start_offset()
         known = self.recovery_points.pop(key, None)
-        # Of a log that the directory knows they may be from before that, and it may have begun anew since:
-        # what is not even there is not believed.
+        # If the directory knows the log, these files may be older than that, and the log may have been
+        # created again since: a start outside the log is ignored.
         if start > self.log_start_offsets.get(key, 0) and (known is None or start <= known):
             self.log_start_offsets[key] = self._lone_starts[key] = start
 
@@ -162,7 +165,7 @@ class DirectoryRecovery:
         self.state.note_cut()
 
     def complete(self, is_tiered: Callable[[str], bool], quarantines: Sequence[Quarantine]) -> None:
-        """Write what belongs to the directory, less its clean-shutdown file; its partitions are synced."""
+        """Write the directory's own files except the clean-shutdown file; its partitions are synced."""
         if self.is_left_alone:
             self._find_short_clean_logs()
             return
@@ -188,7 +191,7 @@ class DirectoryRecovery:
         self.written = content
 
     def own_promise(self) -> CleanShutdown:
-        """What the clean-shutdown file said, if it said an epoch and that still holds."""
+        """The content of the clean-shutdown file, if it had an epoch that still holds."""
         note = self.state.note
         if not note.was_clean or not note.said.has_epoch or note.has_cut or self.has_cuts:
             return NO_PROMISE
@@ -228,19 +231,19 @@ class DirectoryRecovery:
         return self.layout.path(entry)
 
     def _find_short_logs(self, ends: dict[TopicPartition, PartitionReport]) -> bool:
-        """Whether a log ends before what it is known to have had: then records are gone, though none was cut.
+        """Find logs that end before a known offset: records are gone, although none was cut off.
 
-        A power cut takes the end of a file along without leaving half a batch behind.
+        A power cut can remove the end of a file without leaving half a batch.
         """
         is_short = False
         for key, offset in sorted(self._checkpoints.high_watermarks.read().items()):
             found = ends.get(key)
             if found is None or offset <= (found.log_end_offset or 0) or found.cuts:
-                continue  # what was cut is told already
+                continue  # the cut is reported already
             is_short = True
             words = f"it ends at offset {found.log_end_offset}, its high watermark was {offset}"
             self.problems.append(
-                Problem(found.name, words, "records that were committed are gone, here at least")
+                Problem(found.name, words, "committed records are missing, at least in this replica")
             )
         return is_short
 
@@ -261,7 +264,7 @@ class DirectoryRecovery:
                 continue
             known = f"its recovery point is {point}" if point > end else f"its high watermark is {watermark}"
             words = f"it ends at offset {end}, and {known}, though the directory was shut down cleanly"
-            self.problems.append(Problem(entry.name, words, "records are gone, here at least"))
+            self.problems.append(Problem(entry.name, words, "records are missing, at least in this replica"))
 
     def _marks(
         self, ends: dict[TopicPartition, PartitionReport], is_tiered: Callable[[str], bool]
@@ -276,6 +279,6 @@ class DirectoryRecovery:
                 recovery_point=end,
                 start_to_keep=start if start > (found.first_base_offset or 0) else None,
                 is_tiered=is_remote and key not in self._lone_starts,
-                # What a tiered topic has elsewhere begins below all that is here.
+                # The remote part of a tiered topic begins below all local segments.
                 high_watermark=None if mark is None else clamp(mark, 0 if is_remote else start, end),
             )

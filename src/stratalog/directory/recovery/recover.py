@@ -190,7 +190,8 @@ class _Recovery:
             owner = self._owner_of(path)
             if not owner.is_left_alone:
                 reason = (
-                    f"it is another name of {other}. Remove the link: a broker takes it for a second one."
+                    f"it is another name of {other}. Remove the link: a broker takes it for a second "
+                    "partition."
                 )
                 owner.fail(DiskError(path, reason))
 
@@ -428,5 +429,5 @@ def _identity(disk: DiskReader, path: str) -> FileId | None:
 
 def _left_as_it_is(finding: Finding) -> Finding:
     """The finding with what follows where the directory was shut down cleanly: nothing, unless asked for."""
-    words = "The clean-shutdown file is believed, and it is left. With --all:"
+    words = "The directory was shut down cleanly, so nothing is changed. With --all:"
     return replace(finding, consequence=f"{words} {finding.consequence}")

@@ -15,8 +15,8 @@ from stratalog.directory.cluster_metadata import ClusterMetadata
 from stratalog.directory.recovery.directory_recovery import DirectoryRecovery
 
 _CONSEQUENCE = (
-    "The clean-shutdown files have no epoch, so that the controller takes the stop for an unclean one; the "
-    "broker starts without a scan all the same."
+    "The clean-shutdown files have no epoch, so the controller treats the last shutdown as unclean. The "
+    "broker still starts without a scan."
 )
 
 
@@ -37,9 +37,11 @@ def promise_of_the_killed_run(
     elif node_id not in metadata.broker_epochs:
         why = f"the cluster's metadata has no registration of node {node_id}"
     elif missing := missing_directories(directories, metadata, node_id):
-        why = f"of the log directories of node {node_id} {len(missing)} are not named: {', '.join(missing)}"
+        why = f"{len(missing)} log directories of node {node_id} are not named: {', '.join(missing)}"
     elif other := _without(directories, metadata.broker_epochs[node_id]):
-        why = f"{other.path} was recovered or closed before: its clean-shutdown file has not the same epoch"
+        why = (
+            f"{other.path} was recovered or closed before: its clean-shutdown file has another epoch or none"
+        )
     else:
         return CleanShutdown(broker_epoch=metadata.broker_epochs[node_id]), ""
     return NO_PROMISE, f"--process-crash: {why}. {_CONSEQUENCE}"

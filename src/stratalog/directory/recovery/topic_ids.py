@@ -70,7 +70,7 @@ class TopicIds:
             topic_id = _known_id(entry, metadata, node_id)
             if topic_id is not None and not is_left_alone:
                 self.wanted[entry.name] = topic_id
-                consequence = "it is written anew, by the cluster's metadata"
+                consequence = "recovery rewrites it from the cluster's metadata"
                 problem = problem._replace(consequence=consequence, is_repaired=True)
             problems.append(problem)
         return problems
@@ -132,7 +132,7 @@ def _contradiction(entry: PartitionEntry, found: UUID, metadata: ClusterMetadata
     words = f"{PARTITION_METADATA} says topic id {topic_id_to_text(found)}"
     if owner is not None:
         return [
-            Problem(entry.name, f"{words}, which is that of {owner}", "a broker does not serve the partition")
+            Problem(entry.name, f"{words}, which belongs to {owner}", "a broker does not serve the partition")
         ]
     assert expected is not None
-    return [Problem(entry.name, f"{words}, the cluster's topic has {topic_id_to_text(expected)}", _STRAY)]
+    return [Problem(entry.name, f"{words}, but the cluster's topic has {topic_id_to_text(expected)}", _STRAY)]

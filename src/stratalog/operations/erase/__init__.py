@@ -1,6 +1,6 @@
 """Erasing records, wherever a node keeps them.
 
-erase_checks     where records may be that an erasing does not reach
+erase_checks     finds records that an erasure cannot reach
 erase_directory  one log directory: search everything, then change it
 erase_report     what an erasure did, or would do
 erasure          all directories of a node

@@ -1,4 +1,4 @@
-"""Where records may be that an erasing does not reach: staged by a write, and in files that are nobody's."""
+"""Finds records that an erasure cannot reach: those that a write has staged, and those in unknown files."""
 
 from __future__ import annotations
 
@@ -24,30 +24,35 @@ _SMALL_FILES = (LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA)
 
 
 def check_staged(disk: DiskReader, directory: str, key: TopicPartition, matcher: Matcher) -> None:
-    """UsageError if a write has staged segments that have such records, or may, and are in no log yet.
+    """UsageError if a write has staged segments that have, or may have, records to erase.
 
-    They have no offsets as yet, and a file that no journal names may be of a write that is at work.
+    Staged segments are in no log yet and have no offsets. A file that no journal names may belong to a
+    running write.
     """
     journal = read_journal(disk, directory)
     if any(write.topic_partition == key for write in journal.waiting):
         raise UsageError(
-            f"a write to {key} waits in {directory}, with records that are in no log yet. Write to the "
-            "directory once more, which puts them there, then erase."
+            f"a write to {key} waits in {directory}: its records are in no log yet. Write to the directory "
+            "once more, which moves these records into the log, then erase."
         )
     for entry in disk.list_directory(directory) if matcher.selection.keys else []:
         if entry.name.startswith(STAGED_PREFIX) and entry.name.endswith(FileKind.LOG.value):
             path = join_path(directory, entry.name)
             found = find_records(FileOfBatches(disk, path), matcher)
             if found.records_count or found.problem is not None:
-                words = "has such records" if found.records_count else "may have such records in its torn end"
+                words = (
+                    "has records to erase"
+                    if found.records_count
+                    else "may have records to erase in its torn end"
+                )
                 raise UsageError(
-                    f"{path} was staged by a write that has not ended, and {words}. Let it end, "
-                    "or delete its files if it was killed, then erase."
+                    f"{path} was staged by a write that has not ended, and {words}. Let the write end, or "
+                    "delete its files if it was killed, then erase."
                 )
 
 
 def unknown_files(disk: DiskReader, directory: str) -> Iterator[str]:
-    """What is in a partition's directory and is nothing of a broker's: a copy that somebody has put there."""
+    """The files in a partition's directory that a broker does not know, such as a copy made by hand."""
     for entry in disk.list_directory(directory):
         if entry.kind is EntryKind.FILE and (
             not entry.size

@@ -1,6 +1,6 @@
-"""One log directory from which records are erased: everything is looked through, then it is changed.
+"""Erases records from one log directory: searches everything first, then changes it.
 
-The order, and why it is that, are in `erasure.py`.
+`erasure.py` describes the order and gives the reasons.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from stratalog.operations.erase.erase_checks import check_staged, unknown_files
 from stratalog.operations.erase.erase_report import DirectoryErasure, ErasedFile, PartitionErasure
 from stratalog.operations.read_progress import ReadProgress, logs_size
 
-ENDED_FIRST = "{}: a replacement of segments was cut short, and is ended first."
+ENDED_FIRST = "{}: a replacement of segments was interrupted, and is finished first."
 
 
 class Looked(NamedTuple):
-    """What was found of one partition: what is told of it, the files, and notes for the report."""
+    """The result of searching one partition: its row of the report, the files, and notes for the report."""
 
     planned: PartitionErasure
     found: list[ToErase]
@@ -49,10 +49,10 @@ class Looked(NamedTuple):
 
 
 class DirectoryEraser:
-    """One log directory: what is to be erased in it of the topics or partitions `names`, and the erasing.
+    """One log directory: finds and erases the records of the topics or partitions `names`.
 
-    `places` are directories whose quarantines are looked through with it, its own among them. `rewritten` are
-    segments that a recovery would rewrite before, by the path of their partition.
+    `places` are the directories whose quarantines are searched too, this directory among them. `rewritten`
+    are segments that a recovery would rewrite first, by the path of their partition.
     """
 
     def __init__(
@@ -81,16 +81,16 @@ class DirectoryEraser:
         self.names = sorted(name for name in {*kept, *there} if self._key_of(name) is not None)
 
     def topics_of(self, wanted: str) -> set[str]:
-        """The topics whose partitions are here by one of the names that were given."""
+        """The topics of the partitions here that match this name."""
         return {key.topic for name in self.names if (key := _key_by(wanted, name)) is not None}
 
     @property
     def are_partitions(self) -> bool:
-        """Whether all that is named are partitions, and no topic with any number of them."""
+        """Whether all names are names of partitions, and none is a topic."""
         return all(str(self._key_of(name)) in self._wanted for name in self.names)
 
     def sizes(self) -> Iterator[tuple[str, int]]:
-        """How much there is to look through of each partition, by its path."""
+        """The bytes to search in each partition, by its path."""
         kept = [entry for place in self._quarantines for entry in place.entries()]
         for name in self.names:
             path = self.path_of(name)
@@ -99,12 +99,12 @@ class DirectoryEraser:
             yield path, size + sum(part.size for entry in of_name for part in entry.parts)
 
     def sizes_to_erase(self) -> Iterator[tuple[str, int]]:
-        """How much is read to erase what was found: what is rewritten thrice, what it becomes twice."""
+        """The bytes that the erasing reads: each file to rewrite three times, its replacement twice."""
         for planned, found in zip(self._planned, self._to_erase, strict=True):
             yield self.path_of(planned.name), sum(each.size * (1 if each.is_gone else 5) for each in found)
 
     def finish_replacements(self, directory: LogDirectory) -> None:
-        """What was cut short in partitions that are named is brought to an end before they are looked at."""
+        """Finish interrupted replacements of segments in the named partitions, before these are searched."""
         for name in self.names:
             config = self._known.of(parse_partition_directory(name).topic_partition.topic)
             if config.remote_storage_enable:  # refused
@@ -123,9 +123,11 @@ class DirectoryEraser:
         return plans
 
     def look(self, disk: DiskReader, name: str, searching: Matcher) -> Looked:
-        """Find everything that is to go of one partition; an error is told of it. Any thread may do it.
+        """Find everything to erase in one partition; an error becomes part of the result.
 
-        What is found is read through `disk` and by `searching`, which are the thread's.
+        Any thread may call it.
+
+        `disk` and `searching` belong to the calling thread.
         """
         key = self._key_of(name)
         assert key is not None
@@ -151,12 +153,12 @@ class DirectoryEraser:
             error=error,
             not_known=None
             if rewritten is None
-            else f"recovery rewrites {rewritten}, and only then can be said what is erased from the log",
+            else f"recovery rewrites {rewritten} first, and the records to erase depend on the result",
         )
         return Looked(planned, found, notes)
 
     def take(self, looked: Looked) -> None:
-        """Note what was found of a partition, in the order of `names`."""
+        """Store the search result of a partition, in the order of `names`."""
         self._planned.append(looked.planned)
         self._to_erase.append(looked.found)
         self.notes += looked.notes
@@ -165,8 +167,9 @@ class DirectoryEraser:
         return DirectoryErasure(directory=self.path, partitions=tuple(self._planned))
 
     def erase(self, session: Session, directory: LogDirectory, progress: ReadProgress) -> DirectoryErasure:
-        """Do it, file by file. On a failure the clean-shutdown file stays away, and only what was done is
-        reported."""
+        """Erase, file by file.
+
+        After a failure no clean-shutdown file is written, and only finished files are reported."""
         report = self.plan()
         if not any(self._to_erase) and not self._is_changed:
             return report
@@ -208,7 +211,10 @@ class DirectoryEraser:
         if disk.exists(path):
             others = [f"{name}/{file}" for file in unknown_files(disk, path)]
             if others:
-                notes.append(f"Not looked into, as no broker has such files: {', '.join(others)}.")
+                notes.append(
+                    "These files were not searched, because a broker does not have such files: "
+                    f"{', '.join(others)}."
+                )
             yield from PartitionFiles(
                 disk=self._disk,
                 directory=path,
@@ -227,17 +233,20 @@ class DirectoryEraser:
         return join_path(self.path, name)
 
     def _key_of(self, name: str) -> TopicPartition | None:
-        """Whose directory this is, if it is one of what was named."""
+        """The partition that this directory belongs to, if it was named."""
         found = (_key_by(wanted, name) for wanted in self._wanted)
         return next((key for key in found if key is not None), None)
 
     def _refusal(self, name: str, key: TopicPartition, notes: list[str]) -> str | None:
         if self._known.of(key.topic).remote_storage_enable:
-            return "the topic is tiered: its remote storage has the records too, out of reach here."
+            return (
+                "the topic is tiered: its remote storage also has the records, and they cannot be erased "
+                "there."
+            )
         if self._known.refusal(self.path, PartitionEntry(name, key)) is not None:
             notes.append(
-                f"{key.topic}: its settings are not known here. Should it be tiered, its remote storage has "
-                "these records too."
+                f"{key.topic}: the settings of the topic are not known. If the topic is tiered, its remote "
+                "storage has these records too."
             )
         return None
 
@@ -254,14 +263,14 @@ def _planned(what: ToErase) -> ErasedFile:
 
 
 def _key_by(wanted: str, name: str) -> TopicPartition | None:
-    """Whose directory `name` is, if it is one of the topic or partition that is wanted."""
+    """The partition that directory `name` belongs to, if it matches the wanted topic or partition."""
     try:
         key, state = parse_partition_directory(name)
     except InvalidNameError:
         return None
     if wanted in (key.topic, str(key)):
         return key
-    # The topic in the name of a directory that was set aside is cut where the name would be too long.
+    # The name of a directory that was set aside has a shortened topic if it would be too long otherwise.
     is_cut = state in (DirectoryState.DELETE, DirectoryState.STRAY) and len(name) == MAX_DIRECTORY_LENGTH
     topic, _, number = wanted.rpartition("-")
     if is_cut and wanted.startswith(key.topic):

@@ -1,4 +1,4 @@
-"""What an erasure has done, or would do: files of partitions of log directories."""
+"""The report of an erasure, or of its dry run: files of partitions of log directories."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stratalog.operations.words import size_text
 class ErasedFile:
     """A file with records that are erased; `size_after` is None in a dry run, which does not write it.
 
-    `is_gone`: the whole of it is erased. `records_count` is None where its records cannot be read.
+    `is_gone`: the whole file is erased. `records_count` is None if its records cannot be read.
     """
 
     file: str
@@ -27,7 +27,9 @@ class ErasedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionErasure:
-    """One partition; `markers_count` are named offsets at which a transaction's marker is, which stays.
+    """One partition.
+
+    `markers_count` is the number of named offsets that hold a transaction marker, which is kept.
 
     `not_known` is why a dry run cannot say what would be erased.
     """
@@ -41,13 +43,13 @@ class PartitionErasure:
 
     @property
     def records_count(self) -> int:
-        """Of the log itself: a copy that is gone too counts no record twice."""
+        """The records erased from the log itself; records of erased copies are not counted again."""
         return sum(file.records_count or 0 for file in self.files if file.what is What.SEGMENT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectoryErasure:
-    """One log directory. `error` is why it was not finished there."""
+    """One log directory. `error` says why the erasing was not finished there."""
 
     directory: str
     partitions: tuple[PartitionErasure, ...] = ()
@@ -56,7 +58,7 @@ class DirectoryErasure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErasureReport(ChangeReport):
-    """All of it, and sentences on what else is to be known."""
+    """The whole erasure, with notes for the reader."""
 
     directories: tuple[DirectoryErasure, ...]
 
@@ -119,9 +121,9 @@ class ErasureReport(ChangeReport):
             if partition.refusal is not None:
                 yield f"{partition.name}: refused, {partition.refusal}"
             if partition.error is not None:
-                yield f"{partition.name}: nothing is erased. {partition.error}"
+                yield f"{partition.name}: nothing was erased. {partition.error}"
             if partition.markers_count:
-                words = f"{partition.markers_count} of the offsets are ends of transactions, which stay."
+                words = f"{partition.markers_count} of the offsets are transaction markers, which are kept."
                 yield f"{partition.name}: {words}"
 
 

@@ -1,13 +1,14 @@
-"""Erases records from the log directories of a node that is not running, wherever they are kept there.
+"""Erases records from the log directories of a stopped node, wherever these directories keep them.
 
-Looked at, in each directory: the segments of the partition, the active one included, and of a copy that is on
-its way to another disk; its directories that wait for removal or were set aside as stray; files that wait for
-their deletion; and what recovery has put into quarantine. Everything is looked through before the first
-change. Then, as with `maintaining.py`, the clean-shutdown file goes, the files are changed, and it comes
-back with the epoch it had. A run that finds nothing to erase changes nothing; one that is killed leaves a
-directory without that file: once it is recovered, the next run finishes the erasing.
+Each directory is searched for: the segments of the partition, the active one included; the segments of a copy
+that is being moved to another disk; its directories marked -delete or -stray; files that wait for their
+deletion; and bytes that recovery has put into quarantine. Everything is searched before the first change.
+Then, as in `maintaining.py`, the clean-shutdown file is removed, the files are changed, and the
+clean-shutdown file is written again with the epoch it had. A run that finds nothing to erase changes nothing.
+A killed run leaves a directory without a clean-shutdown file: once the directory is recovered, the next run
+finishes the erasing.
 
-Erasing asks for no setting of the topic but whether it is tiered: what was copied elsewhere is out of reach.
+The only setting of the topic that matters is whether it is tiered: copies in remote storage cannot be erased.
 """
 
 from __future__ import annotations
@@ -44,16 +45,16 @@ EVERY_REPLICA = (
     "over serves them again. Backups, mirrored clusters and consumers have copies that are out of reach here."
 )
 CUT_FIRST = (
-    "What recovery would cut off goes to quarantine, and is looked through there. How many of its records "
-    "would be erased is not known before."
+    "Recovery moves the bytes that it cuts off to quarantine, and they are searched there. The number of "
+    "records to erase from them is not known before the recovery."
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Erasure:
-    """What is to be erased, from which topics or partitions, in which directories of one node.
+    """A request: which records to erase, from which topics or partitions, in which directories of one node.
 
-    `quarantines` are directories outside of those in which a recovery was told to keep what it cut off.
+    `quarantines` are other directories, in which a recovery with --quarantine has kept the bytes it cut off.
     """
 
     directories: Sequence[str]
@@ -68,15 +69,15 @@ class Erasure:
     make_lock: MakeLock = DirectoryLock
 
     def run(self, on_progress: OnProgress = nobody) -> ErasureReport:
-        """Erase, or only say what would be; refusals are those of `Opening.opened`.
+        """Erase, or report what would be erased. Refuses what `Opening.opened` refuses.
 
-        `on_progress` is told of a recovery before it, and of the partition that is read: to find what is to
-        go, and to write files without it.
+        `on_progress` is called during a recovery that comes first, and for each partition while it is
+        searched and rewritten.
         """
         if any(name.partition("-")[0] == CLUSTER_METADATA for name in self.names):
             raise PolicyViolationError(
-                f"{CLUSTER_METADATA}: the metadata of the cluster is not erased from; its controllers "
-                "count on every record of it."
+                f"{CLUSTER_METADATA}: records of the cluster's metadata are not erased; the controllers need "
+                "every one of them."
             )
         now = self.clock()
         fixed = replace(self, clock=lambda: now)
@@ -129,7 +130,10 @@ class Erasure:
             ]
         notes = [note for each in looking for note in each.notes]
         if others := self._not_named(paths):
-            notes.append(f"Not looked through, though the broker's log.dirs have it: {', '.join(others)}.")
+            notes.append(
+                "These directories of the broker's log.dirs were not named and not searched: "
+                f"{', '.join(others)}."
+            )
         if any(partition.files for report in reports for partition in report.partitions):
             notes.append(EVERY_REPLICA)
         if self.dry_run and opened.recovery is not None and opened.recovery.cuts:
@@ -144,7 +148,7 @@ class Erasure:
     def _erasers(self, opened: Opened) -> list[DirectoryEraser]:
         paths = opened.paths
         known = KnownTopics(opened.disk, paths, self.sources)
-        places = self._places(paths)  # looked through with the first directory, whose audit tells of them
+        places = self._places(paths)  # searched with the first directory, whose audit file names them
         return [
             DirectoryEraser(
                 path,
@@ -160,7 +164,7 @@ class Erasure:
         ]
 
     def _with_replacements_ended(self, opened: Opened, held: ExitStack, notes: list[str]) -> Opened:
-        """What a dry run looks at: a run first ends the replacements of segments that were cut short."""
+        """The disk that a dry run searches: a run first finishes interrupted replacements of segments."""
         plans = [plan for each in self._erasers(opened) for plan in each.plan_replacements()]
         if not plans:
             return opened
@@ -176,7 +180,7 @@ class Erasure:
         return replace(opened, disk=rehearsal.disk, rewritten={**opened.rewritten, **rehearsal.rewritten})
 
     def _look(self, looking: Sequence[DirectoryEraser], disk: DiskReader, on_progress: OnProgress) -> None:
-        """Look through every partition, with as many readers for each device as it can use."""
+        """Search every partition, with as many readers for each device as it can use."""
         sizes = dict(chain.from_iterable(each.sizes() for each in looking))
         progress = ReadProgress(on_progress, sizes, stage="looking through")
         tasks = [(each, name) for each in looking for name in each.names]
@@ -200,22 +204,22 @@ class Erasure:
             each.take(looked)
 
     def _not_named(self, paths: Sequence[str]) -> list[str]:
-        """Other directories of the broker: one may have a copy of a partition, on its way or set aside."""
+        """The other directories of the broker: one may have a future or stray copy of a partition."""
         named = {os.path.realpath(path) for path in paths}
         every = () if self.sources.server is None else self.sources.server.manager.log_dirs
         return [path for path in every if os.path.realpath(path) not in named and self.disk.exists(path)]
 
     def _places(self, paths: Sequence[str]) -> list[str]:
-        """The directories that only keep what was cut off."""
+        """The directories that are only quarantines."""
         found = unique_paths(self.quarantines) if self.quarantines else []
         return [place for place in found if place not in paths]
 
 
 def _check_name(name: str, topics: Collection[str]) -> None:
-    """UsageError for a name that two things have: the other one may hold records that are to stay."""
+    """UsageError if both a topic and a partition have this name: one of them may hold records to keep."""
     if name in topics and len(topics) > 1:
         topic, _, number = name.rpartition("-")
         raise UsageError(
-            f"{name} is a topic here, and partition {number} of {topic} too. Name the topic's "
-            f"partitions one by one, as in {name}-0, or all of {topic}."
+            f"{name} is the name of a topic here, and also of partition {number} of topic {topic}. Name the "
+            f"topic's partitions one by one, as in {name}-0, or all of {topic}."
         )
