@@ -105,7 +105,7 @@ class Log:
 
     @property
     def failure(self) -> DiskError | None:
-        """What made the log fail, after which it takes and gives nothing more."""
+        """The error that made the log fail, after which it can be neither read nor changed."""
         return self._guard.failure
 
     @property
@@ -421,8 +421,8 @@ class Log:
     def retire(self, directory: str, refusal: Callable[[], LogClosedError]) -> None:
         """Rename the directory, as the log is no longer its partition's; changes get `refusal` from now on.
 
-        Reads go on until the files are removed. Whoever waits to append is refused: nothing that was
-        acknowledged is only in here. Kafka closes the old log of a move, or lets appends go on in it.
+        Reads go on until the files are removed. Appends that wait are refused, so no acknowledged record is
+        only in the old log. Kafka closes the old log of a move, or lets appends go on in it.
         """
         with self._guard.flush_lock, self._guard.changing():
             self._guard.refusal = refusal

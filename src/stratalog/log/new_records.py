@@ -1,4 +1,4 @@
-"""What a caller hands in to be appended, and the times it speaks of, as the records layer wants them."""
+"""Turns the records and times that a caller passes in into those of the records layer."""
 
 from __future__ import annotations
 

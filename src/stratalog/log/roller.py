@@ -42,8 +42,9 @@ class Roller:
             if base_offset != previous.base_offset or previous.size:
                 raise UsageError(f"{self._topic_partition}: segment {base_offset} has records in it.")
             if self._marks.follows_end and not previous.is_index_full:
-                # Nothing to do. Kafka makes it anew; a power cut in between takes the name, and with it
-                # the log's end. Replicas know it, but the only copy would give the same offsets again.
+                # Nothing to do. Kafka creates the segment again; a power cut in between loses the name, and
+                # with it the log's end. Replicas know it, but the only copy would give the same offsets
+                # again.
                 return previous
         elif base_offset < previous.base_offset:
             raise UsageError(

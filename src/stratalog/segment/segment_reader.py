@@ -55,11 +55,11 @@ _SUFFIXES = {kind: kind.value for kind in FILES}  # an Enum's value costs more t
 class SegmentReader:
     """The files of one base offset as a reader sees them. No method changes a file; any thread may call any.
 
-    `size` is how much of the log is known to be whole sets; nothing after it is read. Who writes the segment
-    (`segment.py`) sets it when the bytes are there, and an index entry only points below it. It also sets
-    `known_largest`, the largest timestamp and its offset, and `first_timestamp`, by which a segment's age
-    counts; both are None until somebody looks. `lock` is held by whoever renames or deletes the files, and
-    tells it with `move_to` or `forget_files`.
+    `size` is how much of the log is known to be whole sets; nothing after it is read. The writer of the
+    segment (`segment.py`) sets it when the bytes are there, and an index entry only points below it. It also
+    sets `known_largest`, the largest timestamp and its offset, and `first_timestamp`, by which a segment's
+    age counts; both are None until somebody looks. `lock` is held by whoever renames or deletes the files,
+    and tells it with `move_to` or `forget_files`.
     """
 
     __slots__ = (
@@ -258,7 +258,7 @@ class SegmentReader:
         return self._disk.exists(self.log_path)
 
     def translate_offset(self, offset: int, starting_position: int = 0) -> OffsetPosition | None:
-        """The first batch, at or behind starting_position, whose last offset is not below the given one."""
+        """The first batch, at or after starting_position, whose last offset is not below the given one."""
         start, reach = self.offset_index.span(offset, ahead=1)
         batch = self.find_batch(max(start, starting_position), kernel.OFFSET_AT_LEAST, offset, reach)
         if batch is None:
@@ -276,7 +276,7 @@ class SegmentReader:
         """The range to read from the batch that holds start_offset on; None if all offsets are below it.
 
         It ends before max_position, which is the segment's size unless given; a range that would start there
-        or behind is empty. With min_one_message it has all of the first batch, whatever max_size says.
+        or later is empty. With min_one_message it has all of the first batch, whatever max_size says.
         """
         if max_size < 0:
             raise UsageError(f"max_size {max_size} is below 0.")
@@ -299,7 +299,7 @@ class SegmentReader:
         return stream_batches(self.read_into, start_position, end, path=self.log_path, check_crc=check_crc)
 
     def read_next_offset(self) -> int:
-        """The offset behind the last whole batch; the base offset where there is none."""
+        """The offset after the last whole batch; the base offset where there is none."""
         last = self.offset_index.last_entry
         if last.position and last.position >= self.size:
             raise CorruptIndexError(
@@ -389,7 +389,7 @@ class SegmentReader:
         return largest
 
     def read_largest(self) -> tuple[int, int]:
-        """The same after a truncation: the last time entry's, or those of a batch behind it."""
+        """The same after a truncation: the last time entry's, or those of a batch after it."""
         entry = self.time_index.last_entry
         start = self.offset_index.lookup(entry.offset).position
         batch = self.find_batch(start, kernel.LARGEST_TIMESTAMP, max(entry.timestamp, NO_TIMESTAMP))
@@ -432,7 +432,7 @@ class SegmentReader:
         except DiskError as error:
             if error.errno != errno.ENOENT:
                 raise
-        with self.lock:  # whoever renames the files holds it
+        with self.lock:  # held while the files are renamed
             while True:
                 if self._is_gone:
                     raise DiskError(path, "the segment was deleted.", errno.ENOENT)

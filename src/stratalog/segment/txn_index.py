@@ -93,7 +93,7 @@ class TransactionIndex(IndexFile):
         return None if last is None else last[3]
 
     def append(self, aborted: AbortedTxn) -> None:
-        """Add an entry; its marker must be behind the last one's."""
+        """Add an entry; its marker must be after the last one's."""
         with self._lock:
             last_offset = self.last_offset
             if last_offset is not None and aborted.last_offset <= last_offset:
@@ -141,7 +141,7 @@ class TransactionIndex(IndexFile):
             super().flush()
 
     def trim(self) -> None:
-        """Cut off what a torn write left behind the last whole entry."""
+        """Cut off the bytes that a torn write left after the last whole entry."""
         if self.exists:
             super().trim()
 

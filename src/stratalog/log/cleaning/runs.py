@@ -160,7 +160,7 @@ def _prepare(runs: Iterator[DecodedRun], asked: _Asked) -> None:
 
 
 class _Memory:
-    """What one run is unpacked and decoded into."""
+    """Memory into which one run is decompressed and decoded."""
 
     __slots__ = ("_rows", "hashes", "scratch")
 

@@ -1,7 +1,7 @@
-"""What a cleaning would free, from some of a log's batches and one pass over the rest; with an error bound.
+"""Estimates what a cleaning would free, from a sample of batches and one pass; with an error bound.
 
-Whether a record stays depends on all that was written behind it, so every key has to be looked at. But only
-those of sampled batches are remembered, and nothing is written or compressed but what is left of these:
+Whether a record stays depends on all records after it, so every key has to be looked at. But only those of
+sampled batches are remembered, and nothing is written or compressed but what is left of these:
 
 1. The log's bytes are cut into as many equal stretches as batches are wanted, and in each a byte is drawn.
    The batch that it lies in is sampled: a batch's chance is in proportion to its size.

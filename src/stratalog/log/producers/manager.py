@@ -222,7 +222,7 @@ class ProducerStateManager:
     def take_snapshot(self, *, sync: bool = True) -> str | None:
         """Write the state as it is at `map_end_offset`; None if a snapshot there exists.
 
-        Returns the path, for whoever asks not to sync it now and does so later.
+        Returns the path, for a caller that syncs the file later.
         """
         if self.map_end_offset <= self._last_snapshot_offset:
             return None

@@ -24,7 +24,7 @@ from stratalog.segment.txn_index import TransactionIndex
 
 
 class IndexState(Enum):
-    """What an index file is."""
+    """The state of an index file."""
 
     GOOD = "good"
     MISSING = "missing"

@@ -131,7 +131,7 @@ def find_readable(
 
 
 def rewrite_steps(files: FoundSegment, salvage: Salvage) -> tuple[Step, ...]:
-    """The steps that make the segment what was salvaged of it; its indexes are to be written behind them."""
+    """The steps that make the segment what was salvaged of it; its indexes are written after them."""
     why = "readable batches after damage are kept"
     log = SegmentFile(files.base_offset, FileKind.LOG)
     cleaned, swap = (log._replace(state=state).name for state in (FileState.CLEANED, FileState.SWAP))

@@ -112,7 +112,7 @@ class Search:
         if self._transactions is None or not len(kept):
             self._add_ranges(kept)
             return
-        # Plain batches in one go, from one that matters to transactions, or stands behind a gap, to the next.
+        # Plain batches in one go, from one that matters to transactions, or follows a gap, to the next.
         starts = kept["position"] + self._position
         ends = starts + kept["size"]
         is_behind_gap = starts != np.concatenate([[self.kept_end], ends[:-1]])

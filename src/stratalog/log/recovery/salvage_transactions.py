@@ -1,12 +1,12 @@
 """Transactions at a gap: which were open there, and what is left out because of that.
 
-At a gap it is unknown what of a transaction that was open there is lost. Were it the marker of an abort,
-the producer's next commit would commit what was aborted. So such a transaction is left out as a whole: its
-batches in this segment, before and behind the gap, up to its producer's next marker. The marker itself
-stays; it then ends nothing. But where the transaction began in an earlier segment, which is not rewritten, a
-commit would still reach that part: then the marker is left out too, and the next one decides. An abort always
-stays: whatever it ends was not to be seen. All of that holds in the segments behind the gap as well, until
-the transaction is ended, be they damaged or not.
+At a gap it is unknown what of a transaction that was open there is lost. Were it the marker of an abort, the
+producer's next commit would commit what was aborted. So such a transaction is left out as a whole: its
+batches in this segment, before and after the gap, up to its producer's next marker. The marker itself stays;
+it then ends nothing. But where the transaction began in an earlier segment, which is not rewritten, a commit
+would still reach that part: then the marker is left out too, and the next one decides. An abort always stays:
+whatever it ends was not to be seen. All of that holds in the segments after the gap as well, until the
+transaction is ended, be they damaged or not.
 """
 
 from __future__ import annotations
@@ -93,14 +93,14 @@ def follow_good(
     for part in walk_file(read_into, 0, end, check_crc=False):
         headers = part.walk.headers
         for batch in headers[np.isin(headers["producer_id"], ids)]:
-            with suppress(CorruptRecordError):  # no marker; a scan ends behind it
+            with suppress(CorruptRecordError):  # not a marker; a scan ends after it
                 transactions.take(batch, part.data, part.position)
 
 
 def marker_in(data: Bytes, batch: np.record) -> ControlType | None:
     """What a control batch of a producer says; None if compaction has emptied it.
 
-    CorruptRecordError if it is no transaction marker.
+    CorruptRecordError if it is not a transaction marker.
     """
     start = int(batch["position"])
     one = next(read_batches(data, start=start, end=start + int(batch["size"]), check_crc=False))

@@ -2,9 +2,9 @@
 
 1. Load pass, from the first segment up: one without its offset index, or with a transaction index that
    cannot be its own, is recovered. Where it is damaged it is cut, and what follows stays.
-2. Unless the log was closed cleanly: the segment that holds the recovery point, and all behind it, are
-   recovered. With the first that is cut, all behind it go.
-3. A log that ends before its start begins anew there.
+2. Unless the log was closed cleanly: the segment that holds the recovery point, and all after it, are
+   recovered. When one is cut, all after it are removed.
+3. A log that ends before its start is emptied and starts again there.
 4. Epochs are cut to the log's ends, stray snapshots removed, and the producers brought to its end.
 
 To recover a segment is to load the newest snapshot up to its base, replay what lies between, lay the segment
@@ -75,7 +75,7 @@ class SequenceSettings:
 class RecoverySequence:
     """The log while it is recovered, and what came of it.
 
-    `segments` are those that stay, `removed` those behind a cut, or all where the log ended before its start.
+    `segments` are those that stay, `removed` those after a cut, or all where the log ended before its start.
     `created_base` is the base of a new, empty segment where none was left. `open_transactions` are those at
     the log's end: their first offsets, by producer.
     """

@@ -31,7 +31,7 @@ def find_stale_tail(
     """What hides the end of a log whose last segment is this one; None if a broker finds it.
 
     `index` is the offset index of its good batches, which reach to byte `end`, and `next_offset` the one
-    behind the last of them.
+    after the last of them.
     """
     entry = index[-ENTRY_SIZE:]
     last_indexed = base_offset + int.from_bytes(entry[:4], "big")

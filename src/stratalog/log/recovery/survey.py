@@ -60,9 +60,9 @@ class Survey:
     """Everything but the scans that a plan needs. `scans` are the tasks to run, in the order of the log.
 
     `checks` says of each segment, by its base, which of its indexes cannot stay. `snapshots` are those that
-    were read, None for one that cannot be believed; of those that recovery takes anew the digests are known,
-    and of recovered segments the bytes of the transaction indexes. `epochs` are None where the file is
-    damaged. `end_offset` is there if no scan tells where the log ends.
+    were read, None for a damaged one; of those that recovery rebuilds the digests are known, and of recovered
+    segments the bytes of the transaction indexes. `epochs` are None where the file is damaged. `end_offset`
+    is there if no scan tells where the log ends.
     """
 
     topic_partition: TopicPartition
@@ -328,7 +328,8 @@ class _Surveyor:
             index_path=None if files.index is None else self._path(files.index.name),
             time_index_path=None if files.time_index is None else self._path(files.time_index.name),
             is_last=is_recovered and files is self._inventory.segments[-1],
-            # What the load pass cuts is whole when it is recovered again, and what is behind it stays.
+            # A segment that the load pass cut is whole when it is recovered again, and the segments after it
+            # stay.
             cut_ends_log=is_recovered and not state.is_protected and not state.needs_load_pass,
         )
 

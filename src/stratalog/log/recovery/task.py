@@ -27,7 +27,7 @@ class ScanTask:
     `start_position` is above 0 where only producers are asked for, and a snapshot knows those before it.
     `index_path` and `time_index_path` are the files to compare with; None: there are none, or they are not
     asked for. The log ends in a recovered segment that `is_last`; where `cut_ends_log`, it ends in this one
-    if that is cut, as a broker removes all behind it.
+    if that is cut, as a broker removes all after it.
     """
 
     name: str
@@ -69,7 +69,7 @@ class ScanResult:
 def run_scan(disk: DiskReader, task: ScanTask, *, buffer: Bytes | None = None) -> ScanResult:
     """Scan a segment; DiskError if it cannot be read, and then nothing of it may be cut.
 
-    `buffer` is memory to read into, used again by whoever scans many.
+    `buffer` is memory to read into, reused by a caller that scans many.
     """
     scan = _scan(disk, task, task.base_offset, task.start_position, buffer)
     pieces: tuple[SegmentScan, ...] = ()
