@@ -86,8 +86,8 @@ def erase(
 
     DIR are log directories of one broker; or --config names them. All segments with such records are
     rewritten, the active one too; the others keep their offsets. The old files, files that wait for their
-    deletion, and copies in quarantine go once the new ones are proven. stratalog-erased.jsonl in DIR tells
-    what was done. Every replica needs the same.
+    deletion, and copies in quarantine are deleted once the new files are verified. stratalog-erased.jsonl in
+    DIR records what was done. Erase on every replica.
 
     Exit status: 0 done, or nothing to erase, 1 done, and --recover has cut something off, 2 wrong usage,
     3 refused, or something failed.

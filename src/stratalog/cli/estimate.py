@@ -69,11 +69,11 @@ def estimate(
     top: int,
     work_dir: str | None,
 ) -> ExitCode:
-    """Say what compaction would free of each topic, compacted or not, and which keys take the most.
+    """Estimate what compaction would free in each topic, compacted or not, and list the largest keys.
 
     DIR are log directories of one broker; or --config names them. Nothing is locked or changed; a broker may
-    run. In full it is to the byte what `compact` frees at the same clock. A topic that is not compacted is
-    estimated as if cleanup.policy were compact.
+    run. After a full pass the estimate is, to the byte, what `compact` frees at the same clock. A topic that
+    is not compacted is estimated as if cleanup.policy were compact.
 
     Exit status: 0 done, 2 wrong usage, 3 a partition could not be read.
     """

@@ -23,12 +23,11 @@ def explain(
     topic_settings: Path | None,
     now: int | None,
 ) -> ExitCode:
-    """Say of each segment why it is still there, or by which rule it goes, and when.
+    """Explain why each segment is still there, or which rule deletes it, and when.
 
     DIR are log directories of one broker; or --config names them. Nothing is locked or changed; a broker may
-    run.
-    Where the settings of a topic are not known, it is explained by Kafka's defaults, and that is said. So is
-    where the answer depends on a high watermark that a running broker has and the disk has not.
+    run. If the settings of a topic are not known, Kafka's defaults are used, and the report says so. It also
+    says if an answer depends on a high watermark that only a running broker knows.
     """
     from stratalog.operations.explain import Explanation
 

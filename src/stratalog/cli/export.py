@@ -95,7 +95,7 @@ def export(
 ) -> ExitCode:
     """Export records to Parquet, or another format, in folders by topic and day.
 
-    Run again, it finishes what was stopped and takes only what is new: each record is exported once.
+    A second run finishes an interrupted one and takes only new records: each record is exported once.
 
     Exit status: 0 exported, 1 with keys or values that cannot be decoded, 2 wrong usage, 3 refused or failed.
     """

@@ -70,7 +70,7 @@ def recover(
     """Bring the log directories of a stopped broker to the state that a clean shutdown leaves.
 
     DIR are all log directories of one broker; or --config names them. The broker then starts in seconds.
-    What is cut off is kept, in quarantine. Can be killed and run again.
+    Bytes that are cut off are kept in quarantine. The command can be killed and run again.
 
     Exit status: 0 nothing is lost, 1 something was cut off or found, 2 wrong usage, 3 refused, failed, or a
     broker will not start here. The report ends with a sentence: may the broker be started?

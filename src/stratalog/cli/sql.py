@@ -59,11 +59,12 @@ def sql(
     options: dict[str, str],
     master: str,
 ) -> None:
-    """Ask a question of log directories, in Spark's SQL.
+    """Query log directories with Spark's SQL.
 
-    Each topic is a view of its name, in backquotes if it is no plain word: SELECT count(*) FROM `web.clicks`.
-    kafka_records has all topics; kafka_commits, kafka_groups, kafka_members, kafka_transactions and
-    kafka_metadata what Kafka keeps about itself. Keys and values are bytes: CAST(value AS STRING) for text.
+    Each topic is a view of its name, in backquotes if it is not a plain word: SELECT count(*) FROM
+    `web.clicks`. kafka_records has all topics; kafka_commits, kafka_groups, kafka_members, kafka_transactions
+    and kafka_metadata what Kafka keeps about itself. Keys and values are bytes: CAST(value AS STRING) for
+    text.
     """
     *given, query = arguments
     if not given and config is None:

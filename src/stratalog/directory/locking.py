@@ -46,7 +46,7 @@ class Locks:
         self._held.append(lock)
 
     def take_after_trial(self, directory: str) -> None:
-        """As `take`, but waits for somebody who may give up at once (`files/lock.py`)."""
+        """Like `take`, but waits for a lock on trial, which may be released at once (`files/lock.py`)."""
         lock = self._make_lock(directory)
         lock.acquire_after_trial()
         self._held.append(lock)

@@ -134,7 +134,7 @@ class LogDirectory:
         self.state.put_back(SAYS_NOTHING if content == NO_PROMISE and is_beside_epoch else content)
 
     def forget_epoch(self) -> None:
-        """Something is cut off although it was shut down cleanly: its epoch would promise too much."""
+        """Drop the epoch: something is cut off after a clean shutdown, so it would promise too much."""
         self._promise = NO_PROMISE
         if not self._appends:
             self.state.note_cut()

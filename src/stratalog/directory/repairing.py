@@ -1,9 +1,9 @@
-"""Partitions that a clean close does not leave like this, in a directory with its clean-shutdown file.
+"""Repairs partitions that are not as a clean close leaves them, although the directory was shut down cleanly.
 
 A broker whose cleaner has failed stops cleanly, and leaves `.cleaned` or `.swap` files. Its next start
-deletes the ones and finishes the others, clean-shutdown file or not. Whoever replaces segments before that
-must do so too: after a crash a start would take the new files for a part of what was left, and delete them.
-An index may be missing as well, which a start builds anew.
+deletes the ones and finishes the others, clean-shutdown file or not. An operation that replaces segments
+before that must do so too: after a crash a start would take the new files for a part of what was left, and
+delete them. An index may be missing as well; a start rebuilds it.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ def repair_partition(
         _check(plan, directory.path, may_cut=may_cut)
         if plan.cuts:
             directory.before_change()
-            directory.forget_epoch()  # first: killed behind the cut, nobody would know of it
+            # first: after a kill right after the cut, nothing else would show the cut
+            directory.forget_epoch()
 
     recover_partition(
         disk,
@@ -125,7 +126,7 @@ def _has_unfinished(disk: DiskReader, directory: str) -> bool:
     for entry in disk.list_directory(directory):
         try:
             file = parse_segment_file(entry.name)
-        except InvalidNameError:  # told of by whoever reads the partition
+        except InvalidNameError:  # reported when the partition is read
             continue
         if file is not None and file.state in _UNFINISHED:
             return True

@@ -11,8 +11,8 @@
 So a session that finds nothing to do changes nothing, and one that is killed leaves directories without a
 clean-shutdown file, which the next one recovers or refuses.
 
-A directory that the disk refuses ends the session, unless its directories `fail_alone`: then it goes offline
-and the others serve on, as in a broker. A session that `appends` records loses its epoch when it is killed.
+A directory whose disk fails ends the session, unless its directories `fail_alone`: then it goes offline and
+the others serve on, as in a broker. A session that `appends` records loses its epoch when it is killed.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class RecoverySources(NamedTuple):
 
 
 class Session:
-    """The log directories of one node for whoever changes them; `open` first, or a `with`.
+    """The log directories of one node, opened for changes; call `open` first, or use `with`.
 
     `recovery` is the report of the recovery, if one was needed. `or_else` is what a refusal offers beside
     `stratalog recover`.
@@ -127,7 +127,7 @@ class Session:
             if unclean:
                 before_recovery()
                 self._recover([found for found in self.online if found in unclean or found.was_clean])
-        except BaseException:  # an interrupt too: nobody else could let go of the locks
+        except BaseException:  # an interrupt too: nothing else would release the locks
             self.release()
             raise
 
@@ -160,7 +160,7 @@ class Session:
             self.put_back_all(content)
 
     def release(self) -> None:
-        """Give the locks back. What has no clean-shutdown file by now was not shut down cleanly."""
+        """Release the locks. A directory without a clean-shutdown file now was not shut down cleanly."""
         for directory in self.directories:
             directory.release()
 
@@ -196,7 +196,8 @@ class Session:
         """Bring the directories to where a clean shutdown would have left them.
 
         Those that were shut down cleanly are among them, and are left alone: which epoch one may say depends
-        on the others, and one of them may hold the cluster's metadata. Only what is new is not.
+        on the others, and one of them may hold the cluster's metadata. Only new directories are not among
+        them.
         """
         from stratalog.directory.recovery.choices import RecoveryChoices  # only for those who need it
         from stratalog.directory.recovery.recover import recover_in_session

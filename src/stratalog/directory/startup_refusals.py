@@ -1,4 +1,4 @@
-"""What would a Kafka 4.3.1 broker refuse to start for?
+"""Lists the reasons for which a Kafka 4.3.1 broker would refuse to start.
 
 One function looks at all log directories of a node and lists the reasons, each with what to do about it. It
 reads listings, small files and the ends of logs only, changes nothing, and takes no lock. A broker gives up
@@ -11,8 +11,9 @@ while loading    a folder that is not a partition's, a partition twice, a file's
                  -stray, which it loads before it removes or keeps them
 
 Some of these end the process. Others take one log directory offline, which ends the process too if the
-directory is the last one. What a broker repairs by itself is not listed: a torn tail, a missing index, a
-missing partition.metadata (it renames that folder to -stray), or a number in a checkpoint that is not one.
+directory is the last one. Faults that a broker repairs by itself are not listed: a torn tail, a missing
+index, a missing partition.metadata (it renames that folder to -stray), or a number in a checkpoint that is
+not one.
 
 Kafka: MetaPropertiesEnsemble, LogManager.loadLogs, LogLoader, PartitionMetadataFile, CheckpointFile
 """
@@ -54,7 +55,7 @@ from stratalog.log.loader import damage_at_end_of
 from stratalog.log.partition_metadata import PartitionMetadataFile
 
 _QUORUM_STATE = "quorum-state"
-# A broker reads an offset before the first dot of whatever ends like this, and dies of a name without one.
+# A broker parses an offset before the first dot of names that end like this, and fails on a name without one.
 _WITH_OFFSET = (*(kind.value for kind in FileKind), FileState.SWAP.value, FileState.CLEANED.value)
 _REWRITE = "Run `stratalog recover --all`, which rewrites it"
 _MOVE = "Move it out of the log directory."
@@ -66,7 +67,7 @@ _RESTORE = (
 
 
 class RefusalKind(Enum):
-    """What a broker trips over; the value is a word for JSON."""
+    """The kind of a reason; the value is a word for JSON."""
 
     META_PROPERTIES = "meta_properties"
     OTHER_NODE = "other_node"
@@ -150,7 +151,7 @@ def startup_refusals(
 def _of_nodes(
     disk: DiskReader, paths: list[str], others: list[str], node_id: int | None
 ) -> Iterator[StartupRefusal]:
-    """What is wrong with the meta.properties of these, by themselves and beside each other."""
+    """Problems of each meta.properties, and contradictions between them."""
     known: list[tuple[str, MetaProperties]] = []
     missing: list[str] = []
     for path in (*paths, *others):
@@ -343,7 +344,7 @@ def _of_log_end(disk: DiskReader, directory: str, name: str) -> Iterator[Startup
 
 
 def _of_partition(disk: DiskReader, directory: str, name: str) -> Iterator[StartupRefusal]:
-    """What keeps a broker from loading one partition, its log apart."""
+    """Reasons for which a broker cannot load one partition, apart from its log."""
     path = join_path(directory, name)
     try:
         entries = disk.list_directory(path)

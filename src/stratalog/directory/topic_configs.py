@@ -28,7 +28,7 @@ Settings = Mapping[str, ConfigValue]
 class TopicConfigs:
     """The configuration of any topic, `defaults` for those without settings of their own.
 
-    `notes` tell which settings of a cluster are passed over, since Kafka 4.3.1 would refuse them.
+    `notes` name settings of a cluster that are ignored, because Kafka 4.3.1 would refuse them.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class TopicConfigs:
         return configs
 
     def with_file(self, text: str) -> Self:
-        """These, and the settings in a user's JSON over them; what is wrong in it is an error."""
+        """This configuration, overridden by a user's JSON; a wrong setting in it is an error."""
         found = parse_topics(text)
         other = type(self)(self.defaults)
         other.notes = list(self.notes)
@@ -72,7 +72,7 @@ class TopicConfigs:
         return topic in self._configs
 
     def update(self, topic: str, settings: Settings) -> LogConfig:
-        """Let these be the topic's own settings from now on, in place of those it had."""
+        """Replace the topic's own settings."""
         config = self._configs[topic] = self.defaults.with_overrides(settings)
         return config
 

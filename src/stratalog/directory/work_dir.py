@@ -1,8 +1,8 @@
 """Recovery on a full disk: small files are written elsewhere first, and then over the old ones.
 
 The new bytes are written to a directory with room, and synced; then they are written over the old file; then
-the copy is deleted. After a run that was killed, the next one first does what the copies say. A file that
-does not fit even so waits until what recovery cuts off has freed some room.
+the copy is deleted. After a killed run, the next run first writes the remaining copies over their files. A
+file that does not fit even so waits until what recovery cuts off has freed some room.
 
 A copy counts only while nobody else has had the directory. In a partition an empty file ending in `.deleted`
 shows that: whoever loads the partition deletes it first. The small files of the log directory itself are
@@ -67,9 +67,9 @@ class WorkDirDisk(Disk):
         return super().delete(path) or waited
 
     def resume(self, directories: Iterable[str]) -> None:
-        """Do what a run that was killed had put down for these directories, which are locked.
+        """Write the copies that a killed run has left for these directories, which are locked.
 
-        What somebody else has replaced or loaded since is theirs: the copy is deleted.
+        If another program has replaced the file or loaded the directory since, the copy is deleted.
         """
         below = tuple(prefix_of(directory) for directory in directories)
         for entry in self.list_directory(self.work_dir):
@@ -88,7 +88,7 @@ class WorkDirDisk(Disk):
                 self._delete_copy(found.path)
 
     def settle(self, directory: str) -> None:
-        """Write what still waits for this directory; DiskError if there is no room for it yet."""
+        """Write the files that still wait for this directory; DiskError if there is no room for them yet."""
         waiting = [name for name in self._waiting if name.startswith(prefix_of(directory))]
         left = [name for name in waiting if not self._write_over(name)]
         if left:
@@ -104,7 +104,7 @@ class WorkDirDisk(Disk):
         text = base64.b64encode(data).decode("ascii")
         document = {"path": name, "inode": self._inode_of(name), "data": text}
         super().replace(self._copy_of(name), json.dumps(document).encode("ascii"))
-        # Behind the copy: without its sign it is worthless, and a sign without a copy would stay for ever.
+        # After the copy: a copy without its sign is useless, and a sign without a copy would stay for ever.
         try:
             if not self.exists(_sign_of(name)):
                 self.create(_sign_of(name))
@@ -115,7 +115,7 @@ class WorkDirDisk(Disk):
         self._waiting[name] = data
 
     def _write_over(self, name: str) -> bool:
-        """Write what waits for this file; False if there is no room for it."""
+        """Write the copy that waits for this file; False if there is no room for it."""
         data = self._waiting[name]
         try:
             if self.exists(name):
@@ -161,7 +161,7 @@ def _short(name: str) -> str:
 
 
 def _parsed(text: bytes) -> _Copy | None:
-    """What a copy says; None for a file that no run put down."""
+    """Parse a copy; None for a file that is not a copy of ours."""
     try:
         found = json.loads(text)
         path, inode = found["path"], found["inode"]

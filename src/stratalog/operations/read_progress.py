@@ -1,4 +1,4 @@
-"""How far a command is that reads logs: how many bytes, of about how many.
+"""The progress of a command that reads logs: bytes read, of about how many.
 
 How often a log is read is not known before it is looked at, and one that a broker writes to grows meanwhile.
 So each part of the work has a size that it is thought to have, and counts for that in the end.
@@ -21,7 +21,7 @@ CountRead = Callable[[int], object]
 
 
 def nobody(progress: Progress) -> None:
-    """An OnProgress where nobody watches."""
+    """An OnProgress that does nothing."""
 
 
 class ReadProgress:

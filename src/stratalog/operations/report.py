@@ -1,7 +1,7 @@
 """What every operation returns: tables, sentences, totals, a verdict at the end, and how it went.
 
-A report is a value. Who shows it needs to know nothing else of the operation (`cli/output.py`): people get
-the tables and the sentences, or only the totals, programs the document, and both the verdict.
+A report is a value. The code that shows it needs nothing else from the operation (`cli/output.py`): people
+get the tables and the sentences, or only the totals, programs the document, and both the verdict.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Table:
 
 
 class Report(ABC):
-    """What an operation has done, or of a plan would do."""
+    """The result of an operation, or of its dry run."""
 
     __slots__ = ()
 
@@ -58,7 +58,7 @@ class Report(ABC):
 
     @abstractmethod
     def words(self) -> Sequence[str]:
-        """Sentences that no table has: what was refused, what failed, what else is to be known."""
+        """Sentences beside the tables: refusals, failures and notes."""
 
     @abstractmethod
     def totals(self) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Deletes old segments because somebody asks for it, by the limits of each topic."""
+"""Deletes old segments on request, by the limits of each topic."""
 
 from __future__ import annotations
 

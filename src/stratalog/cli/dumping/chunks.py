@@ -78,7 +78,7 @@ class DumpedBatches:
         left_size = self._end - position
         if stop is WalkStop.END or left_size == 0:
             return End(position=position, left_size=0)
-        # A length that reaches behind the end is a torn batch to Kafka, whatever the magic behind it.
+        # A length that reaches past the end is a torn batch to Kafka, whatever the magic after it.
         length = int.from_bytes(rest[8:LOG_OVERHEAD].tobytes(), "big", signed=True)
         is_torn = stop is WalkStop.TORN_TAIL or (length >= SMALLEST_V0 and length > left_size - LOG_OVERHEAD)
         reason = explain_stop(rest, 0, left_size, WalkStop.TORN_TAIL if is_torn else stop)

@@ -1,4 +1,4 @@
-"""What a dump has against the files, told behind the last of them, as Kafka's tool does.
+"""The complaints of a dump, printed after the last file, as Kafka's tool does.
 
 The words are the tool's. The files come in the order in which they were dumped, where the tool has them in
 the order of a Java hash map. Kafka: DumpLogSegments.execute, TimeIndexDumpErrors
@@ -27,7 +27,7 @@ class Complaints:
         self._timestamp_mismatches: Pairs = defaultdict(list)
         self._descending_timestamps: Pairs = defaultdict(list)
         self._unknown_offsets: Pairs = defaultdict(list)
-        # A compacted segment has a gap behind nearly every record: arrays, as pairs of Python's numbers would
+        # A compacted segment has a gap after nearly every record: arrays, as pairs of Python's numbers would
         # take ten times the memory.
         self._gaps: defaultdict[str, list[NDArray[np.int64]]] = defaultdict(list)
 
@@ -48,7 +48,7 @@ class Complaints:
         self._unknown_offsets[_absolute(path)].append((index_offset, log_offset))
 
     def gaps(self, path: str, pairs: NDArray[np.int64]) -> None:
-        """Records are followed by others that have not the next offset: rows of (offset, next offset)."""
+        """Records that are not followed by the next offset: rows of (offset, next offset)."""
         self._gaps[_absolute(path)].append(pairs.copy())
 
     def tell(self, printer: Printer) -> None:

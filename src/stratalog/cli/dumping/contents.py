@@ -1,4 +1,4 @@
-"""What stands behind a record's metadata where text will not do: control records, decoders.
+"""The text after a record's metadata for control records and decoders.
 
 Kafka: DumpLogSegments.printControlRecord, printRecordContents, and its message parsers
 """

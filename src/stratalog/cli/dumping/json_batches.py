@@ -26,7 +26,7 @@ MAGIC_V2 = 2
 
 
 class JsonBatches:
-    """Prints the batches of one file as JSON lines; records behind the batch that has them."""
+    """Prints the batches of one file as JSON lines; records come after their batch."""
 
     def __init__(self, path: str, options: DumpOptions, printer: Printer) -> None:
         self._path = path
@@ -35,7 +35,7 @@ class JsonBatches:
         self._reader = RecordReader() if options.deep else None
 
     def print_chunk(self, chunk: BatchChunk) -> Iterator[Fault]:
-        """Print the chunk's batches; what cannot be read comes back, behind the lines before it."""
+        """Print the chunk's batches; yields the faults of unreadable batches, after the lines before them."""
         if self._reader is None:
             for row in chunk.headers:
                 self._printer.line("", _batch(row, chunk.position))

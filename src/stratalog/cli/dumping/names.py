@@ -40,7 +40,7 @@ _BY_NAME = {
     names.META_PROPERTIES: DumpedKind.PROPERTIES,
     names.CLEAN_SHUTDOWN: DumpedKind.CLEAN_SHUTDOWN,
 }
-# Behind the name of a file that is being deleted, written or swapped in.
+# Suffixes of files that are being deleted, written or swapped in.
 _STATES = tuple(state.value for state in names.FileState if state.value)
 
 
@@ -52,7 +52,7 @@ class DumpFile(NamedTuple):
 
 
 def named_files(files: str) -> list[DumpFile]:
-    """What `--files a,b` names, with the eyes of Kafka's tool."""
+    """The files of `--files a,b`, as Kafka's tool reads that option."""
     paths = [path for path in files.split(",") if path]
     return [DumpFile(path, _kafka_kind(PurePath(path).name)) for path in paths]
 

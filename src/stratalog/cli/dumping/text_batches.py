@@ -43,7 +43,7 @@ class TextBatches:
         self._last_offset = text.NO_OFFSET if options.position else _BEFORE_FIRST
 
     def print_chunk(self, chunk: BatchChunk) -> Iterator[Fault]:
-        """Print the chunk's batches; what cannot be read comes back, behind the lines before it."""
+        """Print the chunk's batches; yields the faults of unreadable batches, after the lines before them."""
         if self._reader is None:
             count = len(chunk.headers)
             self._write(Records(chunk.data, chunk.headers, count, _NO_ROWS, True), chunk.position)
@@ -87,7 +87,7 @@ class TextBatches:
         return row, why
 
     def _write_by_hand(self, records: Records, row: int, position: int) -> list[Fault]:
-        """The line of one record: its start by the kernel, what a decoder makes of it behind that."""
+        """The line of one record: the kernel writes its start, a decoder the rest."""
         record = records.rows[row]
         alone = records._replace(rows=records.rows[row : row + 1], batches_end=0)
         next_row, flags = 0, (self._flags & text.METADATA) | text.OPEN

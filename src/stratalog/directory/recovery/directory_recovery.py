@@ -96,7 +96,7 @@ class DirectoryRecovery:
             self.is_left_alone = self._may_be_left_alone(scan_all)
 
     def expect_changes(self) -> None:
-        """What keeps the run from it has been found: from here on files are changed, unless it is left."""
+        """Nothing refuses the run any more: from here on files are changed, unless it is left alone."""
         if not self.is_left_alone and not self._dry_run:
             self._directory.is_changed = True
 

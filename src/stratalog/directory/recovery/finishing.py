@@ -1,7 +1,7 @@
 """Plans and applies each partition as soon as its scans are in, in a thread beside the readers.
 
-So readers go on while the device is asked to sync, and of partitions that are read but not finished only a
-few are held: whoever takes the scans waits where too many are, and so do the readers.
+So readers go on while the device syncs. Only a few partitions that are read but not finished are held: if
+there are too many, the thread that collects the scans waits, and so do the readers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a recovery would leave, to look at: the steps of its plan, done on a disk that only notes them.
+"""Shows the state that a recovery would leave: its plan is applied to a disk that only notes the steps.
 
 For dry runs of what is done after a recovery. Where a plan rewrites a segment, its bytes are not there before
 that is done: such a partition is named in `rewritten`, and what else becomes of it is not known.

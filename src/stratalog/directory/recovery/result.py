@@ -1,4 +1,4 @@
-"""What a recovery tells when it is over: by directory, by partition, by device; as values and as JSON."""
+"""The result of a recovery: by directory, by partition, by device; as values and as JSON."""
 
 from __future__ import annotations
 
