@@ -153,7 +153,7 @@ def _with_crc(data: bytearray) -> bytes:
         (TWO + b"\0", "CRC-32C"),
         (TWO[:20] + b"\xff" + TWO[21:], "CRC-32C"),
         (_with_crc(bytearray(b"\0\2" + TWO[2:])), "version is 2"),
-        (_with_crc(bytearray(TWO[:6] + b"\xff" * 4 + TWO[10:])), "counts -1"),
+        (_with_crc(bytearray(TWO[:6] + b"\xff" * 4 + TWO[10:])), "announces -1"),
         (_with_crc(bytearray(TWO[:6] + b"\x7f" * 4 + TWO[10:])), "has room for 2"),
     ],
 )
