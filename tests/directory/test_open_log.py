@@ -104,6 +104,30 @@ def test_a_setting_that_kafka_does_not_know_is_refused_and_nothing_created(direc
     assert not directory.exists()
 
 
+def test_a_topic_id_that_is_none_is_refused_and_nothing_created(directory: Path) -> None:
+    with pytest.raises(UsageError, match="topic_id"):
+        open_log(directory, create=True, topic_id="zz")
+
+    assert not directory.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("orders-00", "the name orders-0"), ("orders-+0", "the name orders-0"), ("orders--1", None)],
+)
+def test_a_partition_is_created_under_the_name_that_a_broker_gives_it(
+    name: str, reason: str | None, tmp_path: Path
+) -> None:
+    if reason is None:  # partition 1 of the topic `orders-`
+        open_log(tmp_path / name, create=True).close()
+        return
+
+    with pytest.raises(UsageError, match=reason):
+        open_log(tmp_path / name, create=True)
+
+    assert not (tmp_path / name).exists()
+
+
 def test_the_mark_of_a_clean_close_is_there_only_while_the_log_is_closed(directory: Path) -> None:
     with open_log(directory, create=True) as log:
         log.append(b"a")

@@ -15,6 +15,7 @@ from stratalog.files.names import (
     PartitionDirectory,
     SegmentFile,
     TopicPartition,
+    check_new_partition,
     check_topic_name,
     parse_kraft_snapshot_file,
     parse_partition_directory,
@@ -213,3 +214,12 @@ def test_a_metadata_snapshot_is_read_and_named(name: str, parts: KRaftSnapshotFi
     assert parse_kraft_snapshot_file(name) == parts
     assert parts.name == name
     assert parse_kraft_snapshot_file("bootstrap.checkpoint") is None
+
+
+@pytest.mark.parametrize("partition", [-1, -7])
+def test_a_partition_whose_name_would_be_read_as_another_topics_is_not_created(partition: int) -> None:
+    wanted = TopicPartition("t", partition)
+    assert parse_partition_directory(str(wanted)).topic_partition == TopicPartition("t-", -partition)
+
+    with pytest.raises(InvalidNameError, match="not negative"):
+        check_new_partition(wanted)

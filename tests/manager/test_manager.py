@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 from stratalog.directory.topic_configs import TopicConfigs
-from stratalog.errors import LogDirLockedError, TwoNodesError, UsageError
+from stratalog.errors import InvalidNameError, LogDirLockedError, TwoNodesError, UsageError
 from stratalog.files.lock import is_locked
 from stratalog.files.names import TopicPartition
 from stratalog.manager.manager import LogManager
@@ -141,6 +141,13 @@ def test_a_log_is_created_once_and_is_there_again_after_a_restart(tmp_path: Path
         log = manager.get_or_create_log(ORDERS, topic_id=topic_id)
         assert values(log) == [b"a", b"b"]
     assert (tmp_path / "data" / "orders-0" / "partition.metadata").exists()
+
+
+def test_a_partition_with_a_negative_number_is_not_created(tmp_path: Path) -> None:
+    with Node(tmp_path / "a").running() as manager, pytest.raises(InvalidNameError, match="not negative"):
+        manager.get_or_create_log(TopicPartition("orders", -1), is_new=True)
+
+    assert not (tmp_path / "a" / "orders--1").exists()
 
 
 def test_looking_for_a_log_creates_nothing(tmp_path: Path) -> None:

@@ -191,6 +191,16 @@ def test_a_topic_id_that_contradicts_the_cluster_is_reported(killed: Path, how: 
     assert (killed / TOPIC_ID).read_bytes() == data
 
 
+@pytest.mark.parametrize("name", ["recovery-point-offset-checkpoint", "rolled-0/leader-epoch-checkpoint"])
+def test_the_verdict_on_a_clean_directory_names_the_command_that_repairs_it(clean: Path, name: str) -> None:
+    (clean / name).write_bytes(b"garbled")
+
+    for found in both(clean):
+        assert not found.may_start
+        assert found.verdict.endswith("; run `stratalog recover --all`, which repairs that.")
+    assert run(clean, scan_all=True).may_start
+
+
 def test_a_directory_that_failed_is_in_the_verdict(killed: Path, tmp_path: Path) -> None:
     report = run(killed, tmp_path / "unmounted")
 

@@ -44,7 +44,7 @@ from stratalog.files.names import (
     DirectoryState,
     FileKind,
     TopicPartition,
-    check_topic_name,
+    check_new_partition,
     parse_partition_directory,
     parse_segment_file,
 )
@@ -114,7 +114,9 @@ class LogHome:
                 raise UsageError(
                     f"{path} does not exist. To create it, open it for writing with create=True."
                 )
-            check_topic_name(found.topic_partition.topic)
+            check_new_partition(found.topic_partition)
+            if directory.name != str(found.topic_partition):
+                raise UsageError(f"{path}: a broker gives this partition the name {found.topic_partition}.")
             if home is None:  # else it is made when its log directory is locked
                 # Checked before anything is created there: a broker would take the directory for a partition.
                 _check_unlocked(parent_path(directory))
@@ -141,7 +143,7 @@ class LogHome:
         config: LogConfig,
         clock: Clock,
         scheduler: Scheduler,
-        topic_id: UUID | str | None,
+        topic_id: UUID | None,
         quarantine: str | None = None,
     ) -> Log:
         """The log for writing: locked, its clean-shutdown file removed.
@@ -151,7 +153,6 @@ class LogHome:
         clean-shutdown file covers all logs there. If the log cannot be opened, nothing has changed: it and
         all other logs of the directory are as clean as before.
         """
-        wanted = None if topic_id is None else _topic_id_of(topic_id)
 
         def before_change() -> None:
             # First of all: a crash while the log is loaded must not look like a clean close.
@@ -160,8 +161,8 @@ class LogHome:
             else:
                 self._locks.check()
                 self._lone.before_change()
-            if is_new_id and wanted is not None:
-                self._metadata.record(wanted)
+            if is_new_id and topic_id is not None:
+                self._metadata.record(topic_id)
                 self._metadata.flush()
 
         def open_log() -> Log:
@@ -187,7 +188,7 @@ class LogHome:
         try:
             self._lock()
             is_clean = not self._is_lone or self._check_clean()
-            is_new_id = wanted is not None and self._check_topic_id(wanted)
+            is_new_id = topic_id is not None and self._check_topic_id(topic_id)
             try:
                 if not is_clean:
                     raise NeedsRecoveryError(self.directory, f"{self._lone.clean_shutdown_path} is missing")
@@ -343,7 +344,8 @@ def _check_unlocked(directory: str) -> None:
             check_unlocked(directory)
 
 
-def _topic_id_of(topic_id: UUID | str) -> UUID:
+def topic_id_of_user(topic_id: UUID | str) -> UUID:
+    """The id that a caller gave; UsageError if it is not one."""
     if isinstance(topic_id, UUID):
         return topic_id
     try:

@@ -19,7 +19,7 @@ from uuid import UUID
 from stratalog.clock import Clock, system_clock
 from stratalog.config import LogConfig
 from stratalog.config.keys import ConfigValue
-from stratalog.directory.home import LogHome
+from stratalog.directory.home import LogHome, topic_id_of_user
 from stratalog.errors import UsageError
 from stratalog.files.disk import Disk
 from stratalog.log.api.partition_log import PartitionLog, codec_of
@@ -62,6 +62,7 @@ def open_log(
         )
     settings = config if isinstance(config, LogConfig) else LogConfig.of(config or {})
     compression = codec_of(codec)
+    wanted_id = None if topic_id is None else topic_id_of_user(topic_id)
     home = LogHome.of(disk or Disk(), os.fspath(directory), create=create)
     if read_only:
         view = home.view(settings, clock)
@@ -73,7 +74,7 @@ def open_log(
         scheduler = own = BackgroundScheduler(clock)
     try:
         log = home.load(
-            settings, clock, scheduler, topic_id, None if quarantine is None else os.fspath(quarantine)
+            settings, clock, scheduler, wanted_id, None if quarantine is None else os.fspath(quarantine)
         )
     except BaseException:  # an interrupt too: the thread would go on
         if own is not None:

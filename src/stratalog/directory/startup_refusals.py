@@ -57,7 +57,8 @@ from stratalog.log.partition_metadata import PartitionMetadataFile
 _QUORUM_STATE = "quorum-state"
 # A broker parses an offset before the first dot of names that end like this, and fails on a name without one.
 _WITH_OFFSET = (*(kind.value for kind in FileKind), FileState.SWAP.value, FileState.CLEANED.value)
-_REWRITE = "Run `stratalog recover --all`, which rewrites it"
+_RECOVER_ALL = "Run `stratalog recover --all`"
+_REWRITE = f"{_RECOVER_ALL}, which rewrites it"
 _MOVE = "Move it out of the log directory."
 _MOVE_FOLDER = "Move the folder out of the log directory: no broker serves what is in it."
 _RESTORE = (
@@ -100,6 +101,11 @@ class StartupRefusal(NamedTuple):
     @property
     def path(self) -> str:
         return join_path(self.directory, self.name) if self.name else self.directory
+
+    @property
+    def is_repaired_by_all(self) -> bool:
+        """Whether `stratalog recover --all` repairs it in a log directory that was shut down cleanly."""
+        return self.remedy.startswith(_RECOVER_ALL)
 
     @property
     def consequence(self) -> str:
@@ -339,7 +345,7 @@ def _of_log_end(disk: DiskReader, directory: str, name: str) -> Iterator[Startup
             directory,
             join_path(name, file),
             f"The end of the log cannot be read: {damage}",
-            "Run `stratalog recover --all`, which cuts the log there and keeps what it cuts off.",
+            f"{_RECOVER_ALL}, which cuts the log there and keeps what it cuts off.",
         )
 
 

@@ -75,6 +75,14 @@ def check_topic_name(topic: str) -> None:
         raise InvalidNameError(topic, "a topic's name has ASCII letters, digits, '.', '_' and '-' only.")
 
 
+def check_new_partition(topic_partition: TopicPartition) -> None:
+    """InvalidNameError unless a broker would create this partition, and find it again by its name."""
+    check_topic_name(topic_partition.topic)
+    if topic_partition.partition < 0:
+        # The directory of partition -1 of `orders` would be read as partition 1 of `orders-`.
+        raise InvalidNameError(str(topic_partition), "a partition's number is not negative.")
+
+
 class FileKind(Enum):
     """What a file of a segment is for; the value is its suffix."""
 

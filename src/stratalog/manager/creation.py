@@ -12,7 +12,7 @@ from stratalog.files.names import (
     PARTITION_METADATA,
     DirectoryState,
     TopicPartition,
-    check_topic_name,
+    check_new_partition,
     partition_directory_name,
 )
 from stratalog.files.paths import join_path
@@ -52,7 +52,7 @@ def create_log(
     log_start_offset: int = 0,
 ) -> Log:
     """An empty log in this directory, its name and its topic's id on the device."""
-    check_topic_name(topic_partition.topic)
+    check_new_partition(topic_partition)
     state = DirectoryState.FUTURE if is_future else DirectoryState.LIVE
     name = partition_directory_name(topic_partition, state, uuid4().hex)
     if len(name) > MAX_DIRECTORY_LENGTH:

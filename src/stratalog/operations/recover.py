@@ -30,6 +30,7 @@ _ORDINARY = (FindingKind.LEFTOVER, FindingKind.UNFINISHED_SWAP)
 # A tired reader must not take the plan for the deed.
 PLANNED = "Nothing was changed yet. After a run without --dry-run "
 _AGAIN = "fix that, and run `stratalog recover` again"
+_WITH_ALL = "run `stratalog recover --all`, which repairs that"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +99,12 @@ class RecoverReport(Report):
         )
 
     @property
+    def _is_left_to_all(self) -> bool:
+        """Whether all that is wrong is in directories that were left alone, and repaired with --all."""
+        clean = {found.directory for found in self.result.directories if found.outcome is Outcome.CLEAN}
+        return all(refusal.is_repaired_by_all and refusal.directory in clean for refusal in self.refusals)
+
+    @property
     def status(self) -> Status:
         if not self.may_start:
             return Status.FAILED
@@ -139,7 +146,8 @@ class RecoverReport(Report):
         if failed:
             return f"the broker must not be started yet: {', '.join(failed)} was not recovered; {_AGAIN}"
         if self.refusals:
-            return f"the broker must not be started yet: {why_not_started(self.refusals)}; {_AGAIN}"
+            advice = _WITH_ALL if self._is_left_to_all else _AGAIN
+            return f"the broker must not be started yet: {why_not_started(self.refusals)}; {advice}"
         if self.cuts:
             size = sum(cut.size for cut in self.cuts)
             kept = "and kept in quarantine" if self.keeps_cuts else "and not kept"
