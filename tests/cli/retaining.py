@@ -6,10 +6,18 @@ from pathlib import Path
 from typing import Any
 
 from stratalog.cli import main
-from tests.cli.planting import MARKER, Planted
+from tests.cli.planting import MARKER, SET_SIZE, Planted
 from tests.log.model import NOW
 
 DELAY = 60_000
+
+
+def three_segments(tmp_path: Path) -> Planted:
+    """A topic `orders` of three segments, whose retention.bytes has room for one of them."""
+    settings = {"retention.bytes": 5 * SET_SIZE, "retention.ms": -1, "file.delete.delay.ms": DELAY}
+    with Planted(tmp_path, orders=settings) as planted:
+        planted.fill("orders", 15)
+    return planted
 
 
 def run(

@@ -7,18 +7,7 @@ from pathlib import Path
 import pytest
 
 from stratalog.cli import main
-
-SMALL = (
-    "--partitions",
-    "2",
-    "--segments",
-    "3",
-    "--segment-bytes",
-    "1MiB",
-    "--batch-bytes",
-    "4KiB",
-    "--no-cold",
-)
+from tests.cli.startup.small import SMALL
 
 
 def test_an_unknown_strategy_is_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from stratalog.cli import main
 from tests.cli.planting import EPOCH, MARKER, SET_SIZE, Planted
-from tests.cli.retaining import DELAY, cuts, run
+from tests.cli.retaining import cuts, run, three_segments
 from tests.log.model import NOW
 from tests.manager.running import checkpoint
 from tests.profile import examples
@@ -20,12 +20,7 @@ from tests.profile import examples
 
 @pytest.fixture
 def planted(tmp_path: Path) -> Planted:
-    """Three segments, by a limit for one."""
-    with Planted(
-        tmp_path, orders={"retention.bytes": 5 * SET_SIZE, "retention.ms": -1, "file.delete.delay.ms": DELAY}
-    ) as planted:
-        planted.fill("orders", 15)
-    return planted
+    return three_segments(tmp_path)
 
 
 def test_old_segments_are_renamed_and_the_directory_stays_clean_with_its_epoch(planted: Planted) -> None:

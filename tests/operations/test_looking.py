@@ -11,20 +11,10 @@ from stratalog.cli import main
 from stratalog.files.lock import DirectoryLock
 from stratalog.files.names import LEADER_EPOCH_CHECKPOINT
 from tests.cli.explaining import DAY, ages, explain
-from tests.cli.planting import SET_SIZE, Planted
-from tests.cli.retaining import DELAY, run
+from tests.cli.planting import Planted
+from tests.cli.retaining import run
 from tests.log.model import NOW
 from tests.manager.running import fixture_copy
-
-
-@pytest.fixture
-def planted(tmp_path: Path) -> Planted:
-    """Three segments, by a limit for one."""
-    with Planted(
-        tmp_path, orders={"retention.bytes": 5 * SET_SIZE, "retention.ms": -1, "file.delete.delay.ms": DELAY}
-    ) as planted:
-        planted.fill("orders", 15)
-    return planted
 
 
 def test_others_are_done_when_one_topic_is_refused(

@@ -8,20 +8,10 @@ from pathlib import Path
 import pytest
 
 from stratalog.cli import main
-from tests.cli.planting import SET_SIZE, Planted
-from tests.cli.retaining import DELAY, run, tear
+from tests.cli.planting import Planted
+from tests.cli.retaining import run, tear
 from tests.log.model import NOW
 from tests.manager.running import fixture_copy
-
-
-@pytest.fixture
-def planted(tmp_path: Path) -> Planted:
-    """Three segments, by a limit for one."""
-    with Planted(
-        tmp_path, orders={"retention.bytes": 5 * SET_SIZE, "retention.ms": -1, "file.delete.delay.ms": DELAY}
-    ) as planted:
-        planted.fill("orders", 15)
-    return planted
 
 
 def test_what_recovery_cuts_off_is_in_the_text_of_retain_too(

@@ -7,19 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.planting import EPOCH, MARKER, SET_SIZE, Planted
+from tests.cli.planting import EPOCH, MARKER, Planted
 from tests.cli.retaining import DELAY, run
 from tests.log.model import NOW
-
-
-@pytest.fixture
-def planted(tmp_path: Path) -> Planted:
-    """Three segments, by a limit for one."""
-    with Planted(
-        tmp_path, orders={"retention.bytes": 5 * SET_SIZE, "retention.ms": -1, "file.delete.delay.ms": DELAY}
-    ) as planted:
-        planted.fill("orders", 15)
-    return planted
 
 
 def test_files_are_removed_by_a_run_after_their_delay_and_the_report_says_when(

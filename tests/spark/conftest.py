@@ -13,8 +13,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+import stratalog
+from stratalog.log.new_records import NewRecord
 from stratalog.spark.archive import write_archive
 from stratalog.spark.session import session
+from tests.fixtures.records import T0
 from tests.kafka.jars import KafkaUnavailableError
 from tests.spark.cluster import MASTER_VARIABLE, QUICK_JVM
 from tests.spark.connector import connector_jars
@@ -30,6 +33,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.spark)
             if isinstance(item, pytest.Function) and "spark" in item.fixturenames:
                 item.add_marker(pytest.mark.session)
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path) -> Path:
+    """100 records, a second apart, of one partition."""
+    with stratalog.open_log(tmp_path / "orders-0", create=True) as log:
+        for number in range(100):
+            log.append_many([NewRecord(b"value %d" % number, b"key", (), T0 + 1000 * number)])
+    return tmp_path
 
 
 @pytest.fixture(scope="session")

@@ -14,22 +14,11 @@ from pyspark.sql.types import BinaryType, LongType, StructType
 
 import stratalog
 from stratalog.errors import UsageError
-from stratalog.log.new_records import NewRecord
 from stratalog.spark.source import checked_columns
-from tests.fixtures.records import T0
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 CLEAN = str(FIXTURES / "kafka-4.3.1" / "clean" / "logs")
 CODECS_COUNT, TXN_COUNT = 120, 50  # records of these topics, by their dumps
-
-
-@pytest.fixture
-def log_dir(tmp_path: Path) -> Path:
-    """100 records, a second apart, of one partition."""
-    with stratalog.open_log(tmp_path / "orders-0", create=True) as log:
-        for number in range(100):
-            log.append_many([NewRecord(b"value %d" % number, b"key", (), T0 + 1000 * number)])
-    return tmp_path
 
 
 def test_a_plain_session_finds_the_source(spark: SparkSession) -> None:

@@ -49,7 +49,7 @@ class MetaProperties:
 
 
 def read_meta_properties(disk: DiskReader, directory: Path) -> MetaProperties | None:
-    """The content of this log directory's file; None if there is no file."""
+    """Read the `meta.properties` of a log directory; None if it has none."""
     path = _path(directory)
     data = disk.read_file(path)
     return None if data is None else parse_meta_properties(data, path)

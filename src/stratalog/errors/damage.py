@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from stratalog.errors.appends import RecordError
-from stratalog.errors.root import StratalogError
+from stratalog.errors.root import StratalogError, _PathError
 
 
 class CorruptRecordError(StratalogError):
@@ -95,16 +95,11 @@ class CheckpointNumberError(CorruptCheckpointError):
     """
 
 
-class CorruptIndexError(StratalogError):
+class CorruptIndexError(_PathError):
     """An index that disagrees with its log, or with itself: recovery rebuilds it from the log."""
 
     def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
-        self.path = os.fspath(path)
-        self.reason = reason
-        super().__init__(f"{os.path.basename(self.path)}: {reason}")
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.path, self.reason)
+        super().__init__(path, reason, f"{os.path.basename(path)}: {reason}")
 
 
 class CorruptSnapshotError(StratalogError):
@@ -119,13 +114,5 @@ class CorruptSnapshotError(StratalogError):
         return type(self), (self.reason, self.path)
 
 
-class UnusableSegmentError(StratalogError):
+class UnusableSegmentError(_PathError):
     """A .log file that no broker could load, or that is not touched here: the partition is left as it is."""
-
-    def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
-        self.path = os.fspath(path)
-        self.reason = reason
-        super().__init__(f"{self.path}: {reason}")
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.path, self.reason)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 
-from stratalog.errors.root import StratalogError
+from stratalog.errors.root import StratalogError, _PathError
+
+_IN_USE = "a broker or another tool is using this directory: stop it, then run again."
 
 
 class DiskError(StratalogError):
@@ -20,22 +22,19 @@ class DiskError(StratalogError):
         return type(self), (self.path, self.reason, self.errno)
 
 
-class EraseProofError(StratalogError):
+class EraseProofError(_PathError):
     """A file that an erasure wrote does not contain exactly the records that should remain.
 
     Nothing is lost.
     """
 
     def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
-        self.path = os.fspath(path)
-        self.reason = reason
         super().__init__(
-            f"{self.path}: {reason} An erasure wrote this file, and the files it was made from are still "
-            "there. Check the disk and the memory of this machine, then run again."
+            path,
+            reason,
+            f"{os.fspath(path)}: {reason} An erasure wrote this file, and the files it was made from are "
+            "still there. Check the disk and the memory of this machine, then run again.",
         )
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.path, self.reason)
 
 
 class FileOwnerError(StratalogError):
@@ -55,32 +54,22 @@ class FileOwnerError(StratalogError):
         return type(self), (self.path, self.owner, self.user)
 
 
-class LogDirLockedError(StratalogError):
+class LogDirLockedError(_PathError):
     """Another process, a broker most likely, holds the log directory."""
 
     def __init__(self, path: str | os.PathLike[str], reason: str = "") -> None:
-        self.path = os.fspath(path)
-        self.reason = reason or "a broker or another tool is using this directory: stop it, then run again."
-        super().__init__(f"{self.path}: {self.reason}")
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.path, self.reason)
+        super().__init__(path, reason or _IN_USE)
 
 
 class TwoNodesError(StratalogError):
     """Log directories that do not all belong to one node of one cluster: nothing was changed in them."""
 
 
-class NotALogDirectoryError(StratalogError):
+class NotALogDirectoryError(_PathError):
     """A path that is not a log directory: nothing was changed there. `reason` names the likely mistake."""
 
     def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
-        self.path = os.fspath(path)
-        self.reason = reason
-        super().__init__(f"{self.path} is not a log directory: {reason}")
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.path, self.reason)
+        super().__init__(path, reason, f"{os.fspath(path)} is not a log directory: {reason}")
 
 
 class PreconditionError(StratalogError):
@@ -102,16 +91,8 @@ class PreconditionError(StratalogError):
         return type(self), (self.path, self.expected, self.found)
 
 
-class QuarantineError(StratalogError):
+class QuarantineError(_PathError):
     """Bytes that were cut off cannot be kept, or kept bytes cannot be restored."""
-
-    def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
-        self.path = os.fspath(path)
-        self.reason = reason
-        super().__init__(f"{self.path}: {reason}")
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.path, self.reason)
 
 
 class QuarantineFullError(QuarantineError):

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+import os
+
 
 class StratalogError(Exception):
     """The root: catching it catches every error that Stratalog raises on purpose."""
+
+
+class _PathError(StratalogError):  # not in the tree: only what some errors share
+    """Something is wrong with one file or directory: `path` and `reason` say which and what."""
+
+    def __init__(self, path: str | os.PathLike[str], reason: str, words: str | None = None) -> None:
+        self.path = os.fspath(path)
+        self.reason = reason
+        super().__init__(f"{self.path}: {reason}" if words is None else words)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.path, self.reason)
 
 
 class ConfigError(StratalogError):

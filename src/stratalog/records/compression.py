@@ -9,9 +9,10 @@ zstd     4  zstd frames, skippable ones included; magic 2 only
 
 A length in a stream is checked against the remaining bytes and the caller's limit before it is used, so that
 hostile input costs at most the limit and a constant: 4 MiB, one LZ4 block; with zstd the window that the
-frame asks for, up to 128 MiB, as Kafka's highest level does. Which library does what, and the measurements
-behind it: docs/decisions/0001-codec-libraries.md. The framing in detail: docs/formats/compression.md. Kafka:
-org.apache.kafka.common.compress.
+frame asks for, up to 128 MiB, as Kafka's highest level does.
+
+docs/decisions/0001-codec-libraries.md says which library does what, with measurements;
+docs/formats/compression.md describes the framing. Kafka: org.apache.kafka.common.compress.
 """
 
 from __future__ import annotations

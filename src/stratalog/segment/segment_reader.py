@@ -293,7 +293,8 @@ class SegmentReader:
     ) -> Iterator[BatchChunk]:
         """The batches from a position on, chunk by chunk, in memory that is used again for the next one.
 
-        A torn tail is the end; what is no batch, or with check_crc a wrong checksum, a CorruptRecordError.
+        It ends before a torn tail. Bytes that are not a batch are a CorruptRecordError, and with `check_crc`
+        a wrong checksum too.
         """
         end = self.size if end_position is None else min(end_position, self.size)
         return stream_batches(self.read_into, start_position, end, path=self.log_path, check_crc=check_crc)
@@ -401,8 +402,8 @@ class SegmentReader:
 
     def _find_record(self, from_offset: int, timestamp: int, start_offset: int) -> TimestampAndOffset | None:
         """The first record not before a time, looked for from the index entry of an offset on."""
-        # The entry is that of a batch before the time; the next may be the wanted one's, which ends before
-        # the one behind that.
+        # This entry points to a batch before the time. The next entry may point to the batch that is wanted,
+        # and that one ends before the second next entry.
         start, reach = self.offset_index.span(from_offset, ahead=2)
         return find_record(
             self.read_into,

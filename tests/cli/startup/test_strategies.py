@@ -9,18 +9,8 @@ from xml.etree import ElementTree
 import pytest
 
 from stratalog.cli import main
+from tests.cli.startup.small import SMALL
 
-SMALL = (
-    "--partitions",
-    "2",
-    "--segments",
-    "3",
-    "--segment-bytes",
-    "1MiB",
-    "--batch-bytes",
-    "4KiB",
-    "--no-cold",
-)
 SEGMENTS = 2 * 3
 
 

@@ -12,25 +12,8 @@ import pytest
 from stratalog.errors import MissingDependencyError, UsageError
 from stratalog.jobs.exporting.avro import arrow_type, value_decoder
 from stratalog.jobs.exporting.decoding import Encoding
-from tests.jobs.exporting.avro_values import avro, written
+from tests.jobs.exporting.avro_values import ORDER, avro, written
 
-ORDER = {
-    "type": "record",
-    "name": "Order",
-    "namespace": "shop",
-    "fields": [
-        {"name": "id", "type": "long"},
-        {"name": "note", "type": ["null", "string"]},
-        {"name": "state", "type": {"type": "enum", "name": "State", "symbols": ["NEW", "PAID"]}},
-        {"name": "before", "type": ["null", "State"]},
-        {"name": "lines", "type": {"type": "array", "items": {"type": "map", "values": "double"}}},
-        {"name": "price", "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}},
-        {"name": "made", "type": {"type": "long", "logicalType": "timestamp-micros"}},
-        {"name": "due", "type": {"type": "int", "logicalType": "date"}},
-        {"name": "tag", "type": {"type": "fixed", "name": "Tag", "size": 3}},
-        {"name": "place", "type": {"type": "string", "logicalType": "uuid"}},
-    ],
-}
 VALUE = {
     "id": 7,
     "note": None,

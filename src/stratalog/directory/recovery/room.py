@@ -1,8 +1,8 @@
 """Is there room for what a plan writes? A dry run says so before the run fails on a full disk.
 
-New files are written before the old ones go, and cuts of logs free what they cut. An index frees nothing: it
-is preallocated, and may have no blocks behind its zeros. Blocks are not counted otherwise: where only some
-bytes are missing, the run may fail all the same.
+New files are written before the old ones are deleted. A cut of a log frees the bytes that it cuts. An index
+frees nothing, because its preallocated zeros may occupy no blocks. Sizes are counted in bytes, not in blocks:
+if the room is nearly enough, the run may still fail.
 """
 
 from __future__ import annotations

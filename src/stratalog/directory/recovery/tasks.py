@@ -17,7 +17,7 @@ from stratalog.log.recovery.survey import Survey, SurveyOptions, survey_partitio
 from stratalog.log.recovery.task import ScanResult, ScanTask, run_scan
 from stratalog.segment.scan import SCAN_SIZE
 
-_reused = threading.local()  # memory of each reader: made anew, it would be slower to read into
+_reused = threading.local()  # each reader keeps its buffer: the first read into new memory is slower
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,7 +64,10 @@ class RecordRules(NamedTuple):
 
 
 class SetFacts(NamedTuple):
-    """The result of `check_set`; -1 if there is no batch. Offsets are those of the batches to append."""
+    """What `check_set` found in a set of batches.
+
+    Offsets are those of the batches that will be appended, and -1 if there are none.
+    """
 
     problem: int
     row: int  # the batch that has the problem
