@@ -100,7 +100,7 @@ class Machine:
 
 
 def batch(
-    *values: bytes,
+    *values: bytes | None,
     timestamp: int = NOW,
     key: bytes | None = None,
     codec: Codec = Codec.NONE,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,10 @@ from tests.log.model import ManualClock, ManualScheduler, batch, read_all
 
 ORDERS = TopicPartition("orders", 0)
 MARKER = ".kafka_cleanshutdown"
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+LOG_STARTS = "log-start-offset-checkpoint"
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+MINUTE_MS = 60_000
 
 
 class Node:
@@ -94,3 +99,38 @@ def checkpoint(directory: Path | str, name: str) -> dict[str, int]:
     assert (version, int(count)) == ("0", len(lines))
     fields = [line.split() for line in lines]
     return {f"{topic}-{partition}": int(offset) for topic, partition, offset in fields}
+
+
+def epoch_in(directory: Path) -> int:
+    epoch: int = json.loads((directory / MARKER).read_text("utf-8"))["brokerEpoch"]
+    return epoch
+
+
+def directories_in(path: Path) -> list[str]:
+    return sorted(found.name for found in path.iterdir() if found.is_dir())
+
+
+def filled(manager: LogManager, **options: object) -> Log:
+    log = manager.get_or_create_log(ORDERS, is_new=True, **options)  # type: ignore[arg-type]
+    append(log, b"a", b"b", b"c")
+    return log
+
+
+def changes(log: Log) -> list[Callable[[], object]]:
+    return [
+        lambda: append(log, b"late"),
+        lambda: log.append_as_follower(batch(b"late"), leader_epoch=0),
+        log.flush,
+        log.roll,
+        log.delete_old_segments,
+        lambda: log.truncate_to(1),
+        lambda: log.truncate_fully_and_start_at(0),
+        lambda: log.delete_records(2),
+        lambda: log.increment_log_start_offset(2),
+        lambda: log.assign_epoch_start_offset(7, 3),
+        lambda: log.rename_directory(f"{log.directory}-again"),
+    ]
+
+
+def contents_of(directory: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted(directory.rglob("*")) if path.is_file()}

@@ -1,9 +1,8 @@
-"""The cleaner of a log manager: whom it takes, what it writes down, and who can stop it."""
+"""The cleaner of a log manager: what it cleans and deletes, what a failure costs, and who can stop it."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,41 +17,22 @@ from stratalog.manager import throttle as throttling
 from stratalog.manager.cleaner import LogCleaner
 from stratalog.manager.cleaning_states import State
 from stratalog.manager.manager import LogManager
-from stratalog.manager.throttle import Throttle
-from tests.log.model import NOW, batch, read_all
+from tests.log.model import NOW
+from tests.manager.compacting import (
+    CLEAN,
+    SEGMENT,
+    SET_SIZE,
+    A,
+    B,
+    Gate,
+    clean,
+    new_log,
+    node,
+    offsets,
+    stopping,
+)
 from tests.manager.running import Node, checkpoint
-from tests.waiting import PATIENCE_S, until
-
-CLEAN = "cleaner-offset-checkpoint"
-SET_SIZE = len(batch(b"0000", key=b"k"))
-SEGMENT = {"internal_segment_bytes": 5 * SET_SIZE, "segment_index_bytes": 1000, "file_delete_delay_ms": 1000}
-A, B = TopicPartition("a", 0), TopicPartition("b", 0)
-
-
-def node(*directories: Path, policy: str = "compact", disk: Disk | None = None, **log: Any) -> Node:
-    return Node(*directories, disk=disk, log={**SEGMENT, "cleanup_policy": policy, **log})
-
-
-def fill(log: Log, count: int = 11, *, keys: int = 1, timestamp: int = NOW) -> Log:
-    """Records of one size, five to a segment, whose keys repeat."""
-    for number in range(count):
-        data = batch(b"%04d" % number, key=b"%d" % (number % keys), timestamp=timestamp)
-        log.append_as_leader(data, leader_epoch=0)
-    log.update_high_watermark(log.log_end_offset)
-    return log
-
-
-def new_log(manager: LogManager, key: TopicPartition = A, count: int = 11, **options: Any) -> Log:
-    return fill(manager.get_or_create_log(key, is_new=True), count, **options)
-
-
-def clean(manager: LogManager) -> bool:
-    return manager.cleaner.clean_once(manager.cleaner.new_map())
-
-
-def offsets(log: Log) -> list[int]:
-    return [record.offset for record in read_all(log)]
-
+from tests.waiting import until
 
 # Clean
 
@@ -68,60 +48,11 @@ def test_a_dirty_log_is_cleaned_and_how_far_is_written_down(tmp_path: Path) -> N
         assert not clean(manager)
 
 
-def test_the_dirtiest_log_goes_first(tmp_path: Path) -> None:
-    with node(tmp_path).running() as manager:
-        first, second = new_log(manager, A), new_log(manager, B)
-        clean(manager)
-        clean(manager)
-        fill(first, 5)
-        fill(second, 20)
-
-        assert clean(manager)
-
-        assert checkpoint(tmp_path, CLEAN)["b-0"] > 10
-        assert checkpoint(tmp_path, CLEAN)["a-0"] == 10
-
-
 def test_only_compacted_logs_are_cleaned(tmp_path: Path) -> None:
     with node(tmp_path, policy="delete").running() as manager:
         new_log(manager)
 
         assert not clean(manager)
-
-
-def test_a_log_in_progress_or_paused_is_not_taken_again(tmp_path: Path) -> None:
-    with node(tmp_path).running() as manager:
-        new_log(manager)
-        cleaner = manager.cleaner.manager
-        cleaner.abort_and_pause(A)
-        assert cleaner.grab_filthiest() is None
-        cleaner.resume([A])
-
-        found = cleaner.grab_filthiest()
-
-        assert found is not None
-        assert cleaner.grab_filthiest() is None
-        cleaner.done_cleaning(found[0], 0)
-
-
-def test_a_checkpoint_that_is_no_use_is_written_anew_although_nothing_is_cleaned(tmp_path: Path) -> None:
-    with node(tmp_path).running() as manager:
-        log = new_log(manager, count=4)
-        (tmp_path / CLEAN).write_text("0\n1\na 0 99\n")
-
-        assert not clean(manager)
-
-        assert checkpoint(tmp_path, CLEAN) == {"a-0": log.log_start_offset}
-
-
-def test_entries_of_logs_that_are_gone_go_with_the_next_writing(tmp_path: Path) -> None:
-    with node(tmp_path).running() as manager:
-        new_log(manager)
-        (tmp_path / CLEAN).write_text("0\n2\na 0 0\ngone 3 7\n")
-
-        clean(manager)
-
-        assert checkpoint(tmp_path, CLEAN) == {"a-0": 10}
 
 
 def test_old_segments_of_compacted_logs_go_after_each_round(tmp_path: Path) -> None:
@@ -206,37 +137,6 @@ def test_a_disk_that_refuses_takes_its_directory_offline_and_the_others_serve_on
 # Stop
 
 
-class Gate:
-    """Holds a cleaning up at its first run of batches, until it is opened."""
-
-    def __init__(self, manager: LogManager, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.reached, self.opened = threading.Event(), threading.Event()
-        check = manager.cleaner._check
-
-        def wait(log: Log) -> None:
-            self.reached.set()
-            assert self.opened.wait(PATIENCE_S)
-            check(log)
-
-        monkeypatch.setattr(manager.cleaner, "_check", wait)
-        self.thread = threading.Thread(target=clean, args=(manager,))
-        self.thread.start()
-        assert self.reached.wait(PATIENCE_S)
-
-
-def stopping(manager: LogManager, gate: Gate, action: Callable[[], object]) -> None:
-    """Do something that the cleaner must let go for, which is told so before the gate is opened."""
-    other = threading.Thread(target=action)
-    other.start()
-    while manager.cleaner.manager.state(A) is not State.ABORTED:
-        assert other.is_alive()
-    gate.opened.set()
-    other.join(20)
-    gate.thread.join(20)
-    assert not other.is_alive()
-    assert not gate.thread.is_alive()
-
-
 def test_a_log_that_is_being_cleaned_can_be_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with node(tmp_path).running() as manager:
         new_log(manager)
@@ -246,69 +146,6 @@ def test_a_log_that_is_being_cleaned_can_be_deleted(tmp_path: Path, monkeypatch:
 
         assert manager.get_log(A) is None
         assert not list(tmp_path.glob("*/*.cleaned"))
-
-
-def test_a_truncation_stops_the_cleaner_and_lowers_the_checkpoint(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with node(tmp_path).running() as manager:
-        log = new_log(manager)
-        clean(manager)
-        fill(log, 15)
-        clean(manager)
-        assert checkpoint(tmp_path, CLEAN)["a-0"] == 25
-        fill(log, 40)
-        gate = Gate(manager, monkeypatch)
-
-        stopping(manager, gate, lambda: manager.truncate_to({A: 12}))
-
-        assert log.log_end_offset == 12
-        assert checkpoint(tmp_path, CLEAN)["a-0"] == log.segments.active.base_offset < 12
-        assert manager.cleaner.manager.state(A) is None
-
-
-def test_a_log_that_is_truncated_past_its_manager_is_not_taken_for_clean(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The cleaner is in the middle of it, and nobody has told it."""
-    with node(tmp_path).running() as manager:
-        log = new_log(manager)
-        clean(manager)
-        fill(log, 15)
-        clean(manager)
-        assert checkpoint(tmp_path, CLEAN)["a-0"] == 25
-        fill(log, 40)
-        gate = Gate(manager, monkeypatch)
-
-        log.truncate_to(12)
-        fill(log, 40)
-        gate.opened.set()
-        gate.thread.join(PATIENCE_S)
-
-        assert not gate.thread.is_alive()
-        assert checkpoint(tmp_path, CLEAN)["a-0"] == 12
-        assert manager.cleaner.metrics()["uncleanable-partitions-count"] == 0
-        assert clean(manager)  # and it is its turn again
-
-
-def test_what_was_aborted_does_not_count_as_clean(tmp_path: Path) -> None:
-    """Whoever stopped it may have cut the log since."""
-    with node(tmp_path).running() as manager:
-        new_log(manager)
-        cleaner = manager.cleaner.manager
-        found = cleaner.grab_filthiest()
-        assert found is not None
-        other = threading.Thread(target=cleaner.abort_and_pause, args=(A,))
-        other.start()
-        while cleaner.state(A) is not State.ABORTED:
-            assert other.is_alive()
-
-        cleaner.done_cleaning(found[0], 10)
-
-        other.join(20)
-        assert cleaner.state(A) is State.PAUSED
-        assert cleaner.clean_offsets(str(tmp_path)) == {}
-        cleaner.resume([A])
 
 
 def test_a_topic_that_is_no_longer_compacted_is_let_go(
@@ -322,47 +159,6 @@ def test_a_topic_that_is_no_longer_compacted_is_let_go(
 
         assert len(log.segments) == 3
         assert not clean(manager)
-
-
-def test_a_log_that_moves_takes_its_checkpoint_along(tmp_path: Path) -> None:
-    first, second = tmp_path / "x", tmp_path / "y"
-    with node(first, second).running() as manager:
-        manager.set_preferred_log_dir(A, first)
-        new_log(manager)
-        clean(manager)
-
-        manager.move_log(A, second)
-
-        assert checkpoint(second, CLEAN) == {"a-0": 10}
-        assert checkpoint(first, CLEAN) == {}
-
-
-def test_a_deleted_log_takes_its_checkpoint_along(tmp_path: Path) -> None:
-    with node(tmp_path).running() as manager:
-        new_log(manager)
-        clean(manager)
-
-        manager.async_delete(A)
-
-        assert checkpoint(tmp_path, CLEAN) == {}
-
-
-def test_retention_and_the_cleaner_keep_off_each_other_s_logs(tmp_path: Path) -> None:
-    """While retention is at a log its policy may change to compact, and the cleaner must not begin."""
-    with node(tmp_path, policy="delete").running() as manager:
-        new_log(manager)
-        cleaner = manager.cleaner.manager
-        paused = cleaner.pause_not_compacted()
-
-        manager.update_topic_config(
-            "a", {"cleanup.policy": "compact", "internal.segment.bytes": 5 * SET_SIZE}
-        )
-        assert cleaner.grab_filthiest() is None
-        cleaner.resume(log.topic_partition for log in paused)
-
-        found = cleaner.grab_filthiest()
-        assert found is not None
-        cleaner.done_cleaning(found[0], 0)
 
 
 # In the background
@@ -545,21 +341,3 @@ def test_consumer_offsets_without_settings_are_spared(tmp_path: Path) -> None:
         assert found is not None
         own.wait(300_000)
         assert len(found.segments) == 1
-
-
-def test_a_throttle_sleeps_off_what_was_too_fast() -> None:
-    now, slept = [0.0], []
-
-    def sleep(seconds: float) -> None:
-        slept.append(seconds)
-        now[0] += seconds
-
-    throttle = Throttle(1000, clock=lambda: now[0], sleep=sleep)
-    throttle(900)
-    assert slept == []  # the window is not over
-    now[0] = 0.5
-    throttle(600)
-    assert slept == [pytest.approx(1.0)]  # 1500 bytes take 1.5 s
-    now[0] += 1
-    throttle(500)
-    assert len(slept) == 1

@@ -1,21 +1,107 @@
-"""Directories that nobody closed in order are recovered by the start, and served."""
+"""The logs of a directory are opened: their marks, strays, directories that were not shut down cleanly."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from stratalog.directory.recovery.progress import Phase
 from stratalog.engine.progress import Progress
+from stratalog.files.lock import is_locked
 from stratalog.files.names import TopicPartition
-from tests.manager.running import MARKER, ORDERS, Node, append, checkpoint, contents, fixture_copy, values
+from tests.manager.running import (
+    HIGH_WATERMARKS,
+    MARKER,
+    ORDERS,
+    Node,
+    append,
+    checkpoint,
+    contents,
+    epoch_in,
+    fixture_copy,
+    values,
+)
 
 
-def epoch_in(directory: Path) -> int:
-    epoch: int = json.loads((directory / MARKER).read_text("utf-8"))["brokerEpoch"]
-    return epoch
+def test_marks_come_from_the_checkpoints(tmp_path: Path) -> None:
+    data = fixture_copy("clean", tmp_path / "data")
+
+    with Node(data).running() as manager:
+        trimmed = manager.get_log(TopicPartition("trimmed", 0))
+        assert trimmed is not None
+        assert (trimmed.log_start_offset, trimmed.high_watermark, trimmed.log_end_offset) == (17, 30, 30)
+        assert values(trimmed)[0] == b"trimmed 17 "
+
+
+@pytest.mark.parametrize(("entry", "expected"), [(20, 20), (5, 17), (99, 30)])
+def test_a_high_watermark_is_moved_into_the_log_and_never_raised_to_its_end(
+    tmp_path: Path, entry: int, expected: int
+) -> None:
+    data = fixture_copy("clean", tmp_path / "data")
+    (data / HIGH_WATERMARKS).write_text(f"0\n1\ntrimmed 0 {entry}\n")
+
+    with Node(data).running() as manager:
+        trimmed = manager.get_log(TopicPartition("trimmed", 0))
+        assert trimmed is not None
+        assert trimmed.high_watermark == expected
+
+    assert checkpoint(data, HIGH_WATERMARKS)["trimmed-0"] == expected
+
+
+def test_a_log_without_replicas_can_be_read_to_its_end_at_once(tmp_path: Path) -> None:
+    with Node(tmp_path).running(high_watermark_follows_end=True) as manager:
+        log = manager.get_or_create_log(ORDERS, is_new=True)
+        append(log, b"a")
+        assert log.high_watermark == 1
+
+
+def test_what_is_no_partition_is_told_and_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "lost+found").mkdir()
+    (tmp_path / "remote-log-index-cache").mkdir()
+
+    with Node(tmp_path).running() as manager:
+        assert [problem.name for problem in manager.problems] == ["lost+found"]
+
+    assert (tmp_path / "remote-log-index-cache").is_dir()
+
+
+def test_what_is_not_this_node_s_by_the_metadata_is_set_aside(tmp_path: Path) -> None:
+    data = fixture_copy("clean", tmp_path / "data")
+    (data / "binary-0" / "partition.metadata").unlink()
+
+    with Node(data).running(set_strays_aside=True) as manager:
+        assert manager.get_log(TopicPartition("binary", 0)) is None
+        (stray,) = manager.strays
+        assert Path(stray).name.startswith("binary-0.")
+        assert len(manager.all_logs()) == 11
+
+    with Node(data).running(set_strays_aside=True) as manager:
+        assert manager.strays == (stray,)
+        assert len(manager.all_logs()) == 11
+    assert Path(stray).name.endswith("-stray")
+    assert (data / MARKER).exists()
+
+
+def test_nothing_is_set_aside_unless_it_is_asked_for(tmp_path: Path) -> None:
+    data = fixture_copy("clean", tmp_path / "data")
+    (data / "binary-0" / "partition.metadata").unlink()
+
+    with Node(data).running() as manager:
+        assert manager.get_log(TopicPartition("binary", 0)) is not None
+        assert manager.strays == ()
+
+
+def test_a_clean_directory_that_fails_while_it_is_loaded_is_offline(tmp_path: Path) -> None:
+    data = fixture_copy("clean", tmp_path / "a")
+    (data / "txn-0" / "leader-epoch-checkpoint").write_text("9\n")
+
+    manager = Node(data, tmp_path / "b").start()
+
+    assert manager.live_log_dirs == (str(tmp_path / "b"),)
+    assert manager.all_logs() == ()
+    assert not is_locked(data)
+    manager.shutdown()
 
 
 def test_a_killed_broker_s_directory_is_recovered_and_served(tmp_path: Path) -> None:

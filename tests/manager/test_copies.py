@@ -1,62 +1,74 @@
-"""A log that moves to another directory while it is cleaned and appended to; and handles from before."""
+"""Copies of logs on their way to another directory, beside the cleaner, and the swap."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from stratalog.errors import LogClosedError, LogDeletedError, LogMovedError, UsageError
+from stratalog.errors import LogClosedError, LogMovedError, UsageError
 from stratalog.files.names import TopicPartition
-from stratalog.log.log import Log
-from stratalog.log.reading import Isolation
 from stratalog.manager.manager import LogManager
-from stratalog.records.control import ControlType
-from tests.log.model import append_marker, batch, produced, read_all
-from tests.manager.running import ORDERS, Node, append, checkpoint, values
+from tests.log.model import read_all
+from tests.manager.compacting import CLEAN, RETENTION_MS, SET_SIZE, clean, compacted, copy_some, put, table
+from tests.manager.running import (
+    ORDERS,
+    Node,
+    append,
+    changes,
+    checkpoint,
+    contents_of,
+    directories_in,
+    filled,
+    values,
+)
 
-CLEAN = "cleaner-offset-checkpoint"
-SET_SIZE = len(batch(b"0000", key=b"k"))
-RETENTION_MS = 10_000
 APPENDS = 421
 PATIENCE_S = 60
 
 
-def compacted(*directories: Path, **log: Any) -> Node:
-    """Three records to a segment; tombstones go ten seconds after they were cleaned first."""
-    settings = {
-        "internal_segment_bytes": 3 * SET_SIZE,
-        "segment_index_bytes": 1000,
-        "cleanup_policy": "compact",
-        "delete_retention_ms": RETENTION_MS,
-        "min_cleanable_dirty_ratio": 0.0,
-    }
-    return Node(*directories, log={**settings, **log})
+def test_a_copy_on_its_way_is_found_again_after_a_restart(tmp_path: Path) -> None:
+    first, second = tmp_path / "a", tmp_path / "b"
+    node = Node(first, second)
+    with node.running() as manager:
+        filled(manager, directory=first)
+        copy = manager.get_or_create_log(ORDERS, is_future=True, directory=second)
+        append(copy, b"a")
+
+    assert directories_in(second)[0].endswith("-future")
+    assert checkpoint(second, "recovery-point-offset-checkpoint") == {"orders-0": 1}
+    with node.running() as manager:
+        copy_again = manager.get_log(ORDERS, is_future=True)
+        assert copy_again is not None
+        assert values(copy_again) == [b"a"]
+        moved = manager.move_log(ORDERS, second)
+        assert values(moved) == [b"a", b"b", b"c"]
 
 
-def put(log: Log, *pairs: tuple[bytes, bytes | None]) -> None:
-    for key, value in pairs:
-        log.append_as_leader(batch(value, key=key), leader_epoch=0)
-    log.update_high_watermark(log.log_end_offset)
+def test_a_copy_that_lacks_something_does_not_take_the_place(tmp_path: Path) -> None:
+    first, second = tmp_path / "a", tmp_path / "b"
+    with Node(first, second).running() as manager:
+        log = filled(manager, directory=first)
+        with pytest.raises(UsageError, match="no complete copy"):
+            manager.replace_current_with_future_log(ORDERS)
+        manager.get_or_create_log(ORDERS, is_future=True, directory=second)
+        with pytest.raises(UsageError, match="no complete copy"):
+            manager.replace_current_with_future_log(ORDERS)
+
+        assert manager.get_log(ORDERS) is log
 
 
-def table(log: Log) -> dict[bytes | None, bytes | None]:
-    """What a reader of the whole log takes for the value of each key."""
-    found = {record.key: record.value for record in read_all(log)}
-    return {key: value for key, value in found.items() if value is not None}
+def test_a_copy_is_deleted_without_the_log(tmp_path: Path) -> None:
+    first, second = tmp_path / "a", tmp_path / "b"
+    with Node(first, second).running() as manager:
+        log = filled(manager, directory=first)
+        manager.get_or_create_log(ORDERS, is_future=True, directory=second)
 
+        manager.async_delete(ORDERS, is_future=True)
 
-def clean(manager: LogManager) -> bool:
-    return manager.cleaner.clean_once(manager.cleaner.new_map())
-
-
-def copy_some(source: Log, copy: Log, size: int) -> None:
-    """What a move has done when it is a part of the way."""
-    records = source.read(copy.log_end_offset, size, isolation=Isolation.LOG_END).records
-    copy.append_as_follower(records, leader_epoch=9)
+        assert manager.get_log(ORDERS) is log
+        assert directories_in(second)[0].endswith("-delete")
 
 
 def two_rounds(node: Node, manager: LogManager) -> None:
@@ -68,9 +80,6 @@ def two_rounds(node: Node, manager: LogManager) -> None:
         assert log is not None
         put(log, *[(b"filler", b"0000")] * 4)
         node.wait(2 * RETENTION_MS)
-
-
-# Cleaning
 
 
 def test_a_key_deleted_while_its_log_was_copied_is_not_back_two_rounds_later(tmp_path: Path) -> None:
@@ -89,30 +98,6 @@ def test_a_key_deleted_while_its_log_was_copied_is_not_back_two_rounds_later(tmp
 
         assert b"k" not in table(moved)
         assert b"k" not in {record.key for record in read_all(moved)}  # cleaned again, now that it has moved
-
-
-def test_a_log_whose_last_records_were_compacted_away_moves_with_its_end(tmp_path: Path) -> None:
-    first, second = tmp_path / "a", tmp_path / "b"
-    node = compacted(first, second)
-    with node.running() as manager:
-        log = manager.get_or_create_log(ORDERS, is_new=True, directory=first)
-        put(log, (b"other", b"0000"), *[(b"k", b"0000")] * 3)
-        end = log.log_end_offset
-        log.roll()
-        put(log, (b"k", b"0000"))
-        log.roll()
-        assert clean(manager)
-        manager.truncate_to({ORDERS: end})
-        assert [record.key for record in read_all(log)] == [b"other"]
-
-        moved = manager.move_log(ORDERS, second)
-
-        assert moved.log_end_offset == end
-        assert [record.key for record in read_all(moved)] == [b"other"]
-    with node.running() as manager:
-        again = manager.get_log(ORDERS)
-        assert again is not None
-        assert again.log_end_offset == end
 
 
 def test_a_log_is_not_cleaned_from_before_its_copy_is_begun_until_the_swap(tmp_path: Path) -> None:
@@ -213,29 +198,6 @@ def test_a_checkpoint_left_in_a_directory_says_nothing_about_the_log_that_comes_
         assert checkpoint(second, CLEAN) == {}
 
 
-# Handles from before
-
-
-def changes(log: Log) -> list[Callable[[], object]]:
-    return [
-        lambda: append(log, b"late"),
-        lambda: log.append_as_follower(batch(b"late"), leader_epoch=0),
-        log.flush,
-        log.roll,
-        log.delete_old_segments,
-        lambda: log.truncate_to(1),
-        lambda: log.truncate_fully_and_start_at(0),
-        lambda: log.delete_records(2),
-        lambda: log.increment_log_start_offset(2),
-        lambda: log.assign_epoch_start_offset(7, 3),
-        lambda: log.rename_directory(f"{log.directory}-again"),
-    ]
-
-
-def contents_of(directory: Path) -> dict[str, bytes]:
-    return {str(path): path.read_bytes() for path in sorted(directory.rglob("*")) if path.is_file()}
-
-
 def test_a_handle_from_before_a_move_refuses_every_change_and_says_where_the_log_is(tmp_path: Path) -> None:
     first, second = tmp_path / "a", tmp_path / "b"
     with Node(first, second).running(high_watermark_follows_end=True) as manager:
@@ -255,21 +217,6 @@ def test_a_handle_from_before_a_move_refuses_every_change_and_says_where_the_log
         assert contents_of(first) == before
         with pytest.raises(LogClosedError):
             values(old)
-
-
-def test_a_handle_of_a_deleted_log_refuses_every_change(tmp_path: Path) -> None:
-    with Node(tmp_path).running(high_watermark_follows_end=True) as manager:
-        old = manager.get_or_create_log(ORDERS, is_new=True)
-        append(old, b"a", b"b", b"c")
-        manager.async_delete(ORDERS)
-        before = contents_of(tmp_path)
-
-        for change in changes(old):
-            with pytest.raises(LogDeletedError, match="was deleted"):
-                change()
-
-        assert contents_of(tmp_path) == before
-        assert values(old) == [b"a", b"b", b"c"]
 
 
 def test_no_append_is_lost_while_a_log_moves_to_and_fro(tmp_path: Path) -> None:
@@ -333,57 +280,6 @@ def test_an_append_that_waits_for_the_swap_is_refused(tmp_path: Path) -> None:
 
         assert outcomes == [moved.directory]
         assert values(moved) == [b"a"]
-
-
-def test_records_cut_off_during_a_move_are_not_in_the_copy(tmp_path: Path) -> None:
-    """The log is as long as before when the move ends, with other records."""
-    first, second = tmp_path / "a", tmp_path / "b"
-    with Node(first, second).running() as manager:
-        log = manager.get_or_create_log(ORDERS, is_new=True, directory=first)
-        append(log, b"a", b"b", b"c", b"d")
-        copy = manager.get_or_create_log(ORDERS, is_future=True, directory=second)
-        copy_some(log, copy, 1 << 20)
-        log.truncate_to(2)
-        append(log, b"C", b"D", b"E")
-
-        moved = manager.move_log(ORDERS, second)
-
-        assert values(moved) == [b"a", b"b", b"C", b"D", b"E"]
-
-
-def test_a_retry_is_recognised_after_a_move_though_the_records_of_its_producer_are_deleted(
-    tmp_path: Path,
-) -> None:
-    first, second = tmp_path / "a", tmp_path / "b"
-    node = Node(first, second, log={"internal_segment_bytes": 200})
-    with node.running(high_watermark_follows_end=True) as manager:
-        log = manager.get_or_create_log(ORDERS, is_new=True, directory=first)
-        log.append_as_leader(produced(7, 0, b"once"), leader_epoch=0)
-        append(log, *[b"filler"] * 9)
-        log.delete_records(8)
-        log.delete_old_segments()
-
-        moved = manager.move_log(ORDERS, second)
-        end = moved.log_end_offset
-        again = moved.append_as_leader(produced(7, 0, b"once"), leader_epoch=0)
-
-        assert (again.first_offset, moved.log_end_offset) == (0, end)
-
-
-def test_a_transaction_can_be_ended_after_a_move_though_its_first_records_are_deleted(tmp_path: Path) -> None:
-    first, second = tmp_path / "a", tmp_path / "b"
-    with Node(first, second).running() as manager:
-        log = manager.get_or_create_log(ORDERS, is_new=True, directory=first)
-        log.append_as_leader(produced(7, 0, b"deleted", transactional=True), leader_epoch=0)
-        log.append_as_leader(produced(7, 1, b"kept", transactional=True), leader_epoch=0)
-        log.update_high_watermark(2)
-        log.delete_records(1)
-
-        moved = manager.move_log(ORDERS, second)
-
-        assert append_marker(moved, 7, ControlType.COMMIT) == 2
-        moved.update_high_watermark(3)
-        assert moved.last_stable_offset == 3
 
 
 def test_a_copy_on_its_way_to_another_directory_gives_way(tmp_path: Path) -> None:
