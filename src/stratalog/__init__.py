@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from stratalog.engine.threads import ThreadEngine
     from stratalog.files.disk import Disk
     from stratalog.files.names import TopicPartition
+    from stratalog.jobs.reading.omissions import Omission, OmissionWarning
     from stratalog.jobs.walk import by_topic, walk_logs
     from stratalog.log.api.consume import ConsumerRecord
     from stratalog.log.api.partition_log import PartitionLog
@@ -49,6 +50,8 @@ __all__ = [
     "NeedsRecoveryError",
     "NewRecord",
     "OffsetOutOfRangeError",
+    "Omission",
+    "OmissionWarning",
     "PartitionLog",
     "Record",
     "RecoverOptions",
@@ -76,6 +79,8 @@ _LAZY = {
     "LogConfig": "stratalog.config",
     "LogManager": "stratalog.manager.manager",
     "NewRecord": "stratalog.log.new_records",
+    "Omission": "stratalog.jobs.reading.omissions",
+    "OmissionWarning": "stratalog.jobs.reading.omissions",
     "PartitionLog": "stratalog.log.api.partition_log",
     "Record": "stratalog.records.build",
     "RecoverOptions": "stratalog.operations.recover",

@@ -24,6 +24,7 @@ from stratalog.files.reading import DiskReader
 from stratalog.files.storage import reader_for
 from stratalog.jobs.reading.catalog import find_partitions
 from stratalog.jobs.reading.ends import ends_of
+from stratalog.jobs.reading.omissions import Omission, OmissionKind, OnOmission, ignore_omission
 from stratalog.jobs.reading.options import EARLIEST, OnCorruption, ReadBound, ReadOptions
 from stratalog.jobs.reading.plan import plan_read
 from stratalog.jobs.reading.read import read_task
@@ -48,7 +49,11 @@ TableTask = ReadTask | SnapshotTask
 
 
 def plan_table(
-    options: ReadOptions, *, disk: DiskReader | None = None, cores: int | None = None
+    options: ReadOptions,
+    *,
+    disk: DiskReader | None = None,
+    cores: int | None = None,
+    on_omission: OnOmission = ignore_omission,
 ) -> list[TableTask]:
     """The tasks that read an internal topic from its beginning, or from where the options say."""
     disk = disk or reader_for(*options.paths)
@@ -66,16 +71,20 @@ def plan_table(
             )
             behind = {found.topic_partition: min(snapshot.end_offset, log_end)}
             options = replace(options, starting=ReadBound(offsets=behind, option="startingOffsets"))
-    return [*tasks, *plan_read(options, disk=disk, cores=cores)]
+    return [*tasks, *plan_read(options, disk=disk, cores=cores, on_omission=on_omission)]
 
 
 def read_table_task(
-    task: TableTask, columns: Sequence[str], *, disk: DiskReader | None = None
+    task: TableTask,
+    columns: Sequence[str],
+    *,
+    disk: DiskReader | None = None,
+    on_omission: OnOmission = ignore_omission,
 ) -> Iterator[pa.RecordBatch]:
     """The records of a task: of a log, or of a snapshot."""
     if isinstance(task, ReadTask):
-        return read_task(task, columns, disk=disk)
-    return _read_snapshot(task, columns, disk or reader_for(task.path))
+        return read_task(task, columns, disk=disk, on_omission=on_omission)
+    return _read_snapshot(task, columns, disk or reader_for(task.path), on_omission)
 
 
 def _is_from_start(options: ReadOptions) -> bool:
@@ -98,7 +107,9 @@ def _snapshot_before(
     return (None if is_whole else min(usable, default=None)), ends.end_offset
 
 
-def _read_snapshot(task: SnapshotTask, columns: Sequence[str], disk: DiskReader) -> Iterator[pa.RecordBatch]:
+def _read_snapshot(
+    task: SnapshotTask, columns: Sequence[str], disk: DiskReader, on_omission: OnOmission
+) -> Iterator[pa.RecordBatch]:
     # A snapshot is small enough to load whole: a controller does so too.
     data = disk.read_at(task.path, disk.size(task.path), 0)
     reader = ColumnReader(columns=columns, topic=CLUSTER_METADATA, include_control=task.include_control)
@@ -119,3 +130,16 @@ def _read_snapshot(task: SnapshotTask, columns: Sequence[str], disk: DiskReader)
                 path=task.path,
             ) from error
         logger.warning("skipped the rest of %s: %s", task.path, error)
+        on_omission(
+            Omission(
+                topic=CLUSTER_METADATA,
+                partition=0,
+                kind=OmissionKind.DAMAGE,
+                first_offset=last_offset,  # of all records of a snapshot
+                end_offset=task.end_offset,
+                size=len(data) - error.position,
+                why=error.reason,
+                path=task.path,
+                position=error.position,
+            )
+        )

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from stratalog.errors import CorruptIndexError, CorruptRecordError, OffsetOutOfRangeError, UsageError
 from stratalog.files.names import TopicPartition
+from stratalog.jobs.reading.omissions import Omission, OmissionKind, OnOmission, ignore_omission
 from stratalog.jobs.reading.options import EARLIEST, LATEST, OnCorruption, ReadBound, ReadOptions, listed
 from stratalog.jobs.reading.split import AbortedRange
 from stratalog.log.api.view import LogView
@@ -38,17 +39,20 @@ def ends_of(
     read_committed: bool,
     passes_open: bool = False,
     on_corruption: OnCorruption = OnCorruption.SKIP,
+    on_omission: OnOmission = ignore_omission,
 ) -> Ends:
     """The marks of a log at this moment.
 
-    A cleanly closed log has no bytes past its last batch: if it has, CorruptRecordError is raised unless
-    damage is to be skipped. With `passes_open` committed records are read up to the end of the log, without
-    the records of an open transaction: a coordinator loads its topic in this way.
+    A cleanly closed log has no bytes past its last batch: if it has, CorruptRecordError is raised, or if
+    damage is to be skipped, `on_omission` is told. With `passes_open` committed records are read up to the
+    end of the log, without the records of an open transaction: a coordinator loads its topic in this way.
     """
     start = view.log_start_offset
     if view.left.was_closed and on_corruption is OnCorruption.FAIL:
         _check_tail(view)
     valid = view.valid_end()
+    if valid.was_closed and valid.hides_something:
+        on_omission(_tail_of(view, valid))
     end = valid.offset
     aborted: tuple[AbortedRange, ...] = ()
     if read_committed:
@@ -66,8 +70,13 @@ def ends_of(
     )
 
 
-def range_of(view: LogView, ends: Ends, options: ReadOptions) -> tuple[int, int]:
-    """[start, end) of one partition by the options; OffsetOutOfRangeError for offsets it does not have."""
+def range_of(
+    view: LogView, ends: Ends, options: ReadOptions, on_omission: OnOmission = ignore_omission
+) -> tuple[int, int]:
+    """[start, end) of one partition by the options.
+
+    Offsets that it does not have are an OffsetOutOfRangeError, or reported if data loss is to be forgiven.
+    """
     partition = view.topic_partition
     start = _offset(view, ends, options.starting, if_no_match=None)
     if start is None:
@@ -80,8 +89,8 @@ def range_of(view: LogView, ends: Ends, options: ReadOptions) -> tuple[int, int]
     end = _offset(view, ends, options.ending, if_no_match=ends.end_offset)
     assert end is not None
     return (
-        _within(start, view, ends, options, options.starting.option),
-        _within(end, view, ends, options, options.ending.option),
+        _within(start, view, ends, options, options.starting.option, on_omission),
+        _within(end, view, ends, options, options.ending.option, on_omission),
     )
 
 
@@ -132,7 +141,9 @@ def _damage_in_words(view: LogView, what: str, remedy: str) -> Iterator[None]:
         ) from error
 
 
-def _within(offset: int, view: LogView, ends: Ends, options: ReadOptions, option: str) -> int:
+def _within(
+    offset: int, view: LogView, ends: Ends, options: ReadOptions, option: str, on_omission: OnOmission
+) -> int:
     start, end = ends.start_offset, ends.end_offset
     if start <= offset <= end:
         return offset
@@ -144,7 +155,33 @@ def _within(offset: int, view: LogView, ends: Ends, options: ReadOptions, option
             valid=(start, end),
         )
     logger.warning("%s: %s has no offset %d, only %d to %d", option, view.topic_partition, offset, start, end)
-    return min(max(offset, start), end)
+    nearest = min(max(offset, start), end)
+    on_omission(
+        Omission(
+            topic=view.topic_partition.topic,
+            partition=view.topic_partition.partition,
+            kind=OmissionKind.LOSS,
+            first_offset=min(offset, nearest),
+            end_offset=max(offset, nearest),
+            why=f"{option} asks for offset {offset}, and the log has {start} to {end}.",
+        )
+    )
+    return nearest
+
+
+def _tail_of(view: LogView, valid: LogEnd) -> Omission:
+    """The bytes at the end of a cleanly closed log that are not a batch."""
+    return Omission(
+        topic=view.topic_partition.topic,
+        partition=view.topic_partition.partition,
+        kind=OmissionKind.DAMAGE,
+        first_offset=valid.offset,
+        end_offset=None,
+        size=valid.hidden_size,
+        why=f"the log was closed cleanly, but the bytes at its end are not a batch: {valid.reason}",
+        path=valid.path,
+        position=valid.position,
+    )
 
 
 def _check_tail(view: LogView) -> None:

@@ -22,6 +22,7 @@ from stratalog.files.reading import DiskReader
 from stratalog.files.storage import reader_for
 from stratalog.jobs.reading.catalog import find_partitions
 from stratalog.jobs.reading.ends import Ends, check_complete, ends_of, range_of
+from stratalog.jobs.reading.omissions import OnOmission, ignore_omission
 from stratalog.jobs.reading.options import ReadOptions
 from stratalog.jobs.reading.split import (
     NO_OFFSET,
@@ -62,29 +63,36 @@ def plan_read(
     disk: DiskReader | None = None,
     clock: Clock = system_clock,
     cores: int | None = None,
+    on_omission: OnOmission = ignore_omission,
 ) -> list[ReadTask]:
-    """The tasks that read what the options ask for, in the order of partitions and offsets."""
+    """The tasks that read what the options ask for, in the order of partitions and offsets.
+
+    What no task can read, and the options forgive, is reported to `on_omission`.
+    """
     disk = disk or reader_for(*options.paths)
     partitions = find_partitions(disk, options)
     for bound in (options.starting, options.ending):
         check_complete(bound, [found.topic_partition for found in partitions])
     pieces: list[Piece] = []
     for found in partitions:
-        pieces += looking_at(disk, clock, found, partial(_plan_partition, disk, options))
+        pieces += looking_at(disk, clock, found, partial(_plan_partition, disk, options, on_omission))
     tasks = tasks_of(pieces, options, cores=cores)
     for found in partitions:
         disk.release(found.directory)  # it was read to find places for cuts
     return tasks
 
 
-def _plan_partition(disk: DiskReader, options: ReadOptions, view: LogView) -> list[Piece]:
+def _plan_partition(
+    disk: DiskReader, options: ReadOptions, on_omission: OnOmission, view: LogView
+) -> list[Piece]:
     ends = ends_of(
         view,
         read_committed=options.read_committed,
         passes_open=options.table is not None,
         on_corruption=options.on_corruption,
+        on_omission=on_omission,
     )
-    return list(plan_range(disk, view, ends, *range_of(view, ends, options)))
+    return list(plan_range(disk, view, ends, *range_of(view, ends, options, on_omission)))
 
 
 def looking_at(disk: DiskReader, clock: Clock, found: FoundPartition, plan: Callable[[LogView], _T]) -> _T:

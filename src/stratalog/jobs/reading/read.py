@@ -25,9 +25,10 @@ from stratalog.files.disk import ReadFile
 from stratalog.files.reading import DiskReader
 from stratalog.files.storage import reader_for
 from stratalog.jobs.reading.arrow import assembled, placed, without_columns
+from stratalog.jobs.reading.omissions import Gaps, OnOmission, ignore_omission
 from stratalog.jobs.reading.options import OnCorruption
+from stratalog.jobs.reading.seen import SeenBatches
 from stratalog.jobs.reading.split import (
-    AbortedRange,
     ReadTask,
     Split,
     is_proven,
@@ -37,9 +38,8 @@ from stratalog.jobs.reading.split import (
 )
 from stratalog.log.api.view import LogView
 from stratalog.log.reading import check_passed_over
-from stratalog.records.batch import LOG_OVERHEAD, Attributes
+from stratalog.records.batch import LOG_OVERHEAD
 from stratalog.records.columns import ColumnReader
-from stratalog.records.kernels.walk import BatchTable
 from stratalog.records.walk import walk_batches
 from stratalog.segment.resuming import end_of_batch, next_batch
 from stratalog.segment.segment_reader import SegmentReader
@@ -49,25 +49,32 @@ logger = logging.getLogger(__name__)
 CHUNK_SIZE = 4 << 20
 RUN_SIZE = 1 << 20  # one Arrow batch, mostly: some thousand records
 _ATTEMPTS = 5  # at a directory whose files disappear while they are read
-_TRANSACTIONAL, _CONTROL = int(Attributes.TRANSACTIONAL), int(Attributes.CONTROL)
 
 
 def read_task(
-    task: ReadTask, columns: Sequence[str], *, disk: DiskReader | None = None
+    task: ReadTask,
+    columns: Sequence[str],
+    *,
+    disk: DiskReader | None = None,
+    on_omission: OnOmission = ignore_omission,
 ) -> Iterator[pa.RecordBatch]:
     """The records of a task. Without any column the batches have only a number of rows, to be counted.
 
     CorruptRecordError names the file and byte of damage, unless damage is skipped; OffsetOutOfRangeError
-    names offsets that were lost since the read was planned, unless failOnDataLoss is false.
+    names offsets that were lost since the read was planned, unless failOnDataLoss is false. What is skipped
+    or lost then is reported to `on_omission`.
     """
     disk = disk or reader_for(*{split.directory for split in task.splits})
-    return assembled(_batches(task, columns, disk))
+    return assembled(_batches(task, columns, disk, on_omission))
 
 
-def _batches(task: ReadTask, columns: Sequence[str], disk: DiskReader) -> Iterator[pa.RecordBatch]:
+def _batches(
+    task: ReadTask, columns: Sequence[str], disk: DiskReader, on_omission: OnOmission
+) -> Iterator[pa.RecordBatch]:
     memory = _Memory()
     for split in task.splits:
-        for batch in _SplitReader(task, split, columns or ("offset",), disk, memory).read():
+        gaps = Gaps(split.topic_partition, split.start_offset, split.end_offset, on_omission)
+        for batch in _SplitReader(task, split, columns or ("offset",), disk, memory, gaps).read():
             yield batch if columns else without_columns(batch.num_rows)
 
 
@@ -82,94 +89,21 @@ class _Memory:
             self.buffer = aligned_buffer(size)
 
 
-class _Seen:
-    """Tracks the batches: how far the read has come, which batches were aborted, whether offsets ascend.
-
-    No checksum covers a batch's offset: only its neighbours show that it is damaged."""
-
-    def __init__(self, split: Split, on_corruption: OnCorruption) -> None:
-        self.next_offset = split.start_offset
-        self.last_offset = -1
-        self.last_in_file = -1  # the same, of the file that is read now
-        self._on_corruption = on_corruption
-        self._ranges = _by_producer(split.aborted)
-
-    def __call__(self, headers: BatchTable) -> NDArray[np.bool_] | None:
-        """Which batches to decode; None for all."""
-        if not len(headers):
-            return None
-        keep = self._committed(headers) if self._ranges else None
-        ends = np.concatenate([[self.last_in_file], headers["last_offset"]])
-        wrong = np.flatnonzero(headers["base_offset"] <= ends[:-1])
-        if len(wrong):
-            keep = self._in_order(headers, ends, wrong, keep)
-        self.last_offset = self.last_in_file = int(ends[-1])
-        self.next_offset = max(self.next_offset, self.last_offset + 1)
-        return keep
-
-    def _in_order(
-        self,
-        headers: BatchTable,
-        ends: NDArray[np.int64],
-        wrong: NDArray[np.intp],
-        keep: NDArray[np.bool_] | None,
-    ) -> NDArray[np.bool_]:
-        """Leaves out batches whose offsets are out of order.
-
-        CorruptRecordError if damage is not to be skipped.
-        """
-        keep = np.ones(len(headers), np.bool_) if keep is None else keep
-        for row in wrong.tolist():
-            error = CorruptRecordError(
-                f"a batch begins with offset {headers[row]['base_offset']}, but the one before it ends with "
-                f"{ends[row]}: one of the two has a wrong offset. No checksum covers offsets.",
-                position=int(headers[row]["position"]),
-            )
-            if self._on_corruption is OnCorruption.FAIL:
-                raise error
-            logger.warning("skipped damage: %s", error)
-            # If this batch fits after the batch before the previous one, the previous one's offset is too
-            # high.
-            keep[row - 1 if row and headers[row]["base_offset"] > ends[row - 1] else row] = False
-        return keep
-
-    def _committed(self, headers: BatchTable) -> NDArray[np.bool_] | None:
-        """Which batches a reader of committed records may see; None for all. Kafka: CompletedFetch"""
-        attributes = headers["attributes"]
-        suspects = (attributes & (_TRANSACTIONAL | _CONTROL) == _TRANSACTIONAL) & (headers["magic"] == 2)
-        if not suspects.any():
-            return None
-        keep = np.ones(len(headers), np.bool_)
-        producers = headers["producer_id"]
-        for producer_id in np.unique(producers[suspects]).tolist():
-            ranges = self._ranges.get(producer_id)
-            if ranges is None:
-                continue
-            rows = np.flatnonzero(suspects & (producers == producer_id))
-            offsets = headers["base_offset"][rows]
-            slots = np.searchsorted(ranges[0], offsets, "right") - 1
-            keep[rows[(slots >= 0) & (offsets <= ranges[1][slots])]] = False
-        return keep
-
-
-def _by_producer(aborted: tuple[AbortedRange, ...]) -> dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """First and last offsets of each producer's aborted transactions, ascending."""
-    ranges: dict[int, list[tuple[int, int]]] = {}
-    for producer_id, first, last in aborted:
-        ranges.setdefault(producer_id, []).append((first, last))
-    arrays = {producer_id: np.array(sorted(each), np.int64) for producer_id, each in ranges.items()}
-    return {producer_id: (each[:, 0], each[:, 1]) for producer_id, each in arrays.items()}
-
-
 class _SplitReader:
     """Reads one split, wherever its records are by now."""
 
     def __init__(
-        self, task: ReadTask, split: Split, columns: Sequence[str], disk: DiskReader, memory: _Memory
+        self,
+        task: ReadTask,
+        split: Split,
+        columns: Sequence[str],
+        disk: DiskReader,
+        memory: _Memory,
+        gaps: Gaps,
     ) -> None:
         self._task, self._split, self._columns = task, split, columns
-        self._disk, self._memory = disk, memory
-        self._seen = _Seen(split, task.on_corruption)
+        self._disk, self._memory, self._gaps = disk, memory, gaps
+        self._seen = SeenBatches(split, task.on_corruption, gaps)
         self._has_skipped = False
         self._reader = self._reader_from_here()
 
@@ -180,6 +114,7 @@ class _SplitReader:
         if not (yield from self._read_hinted()):
             logger.info("%s has changed since the read was planned", self._split.path)
             yield from self._read_wherever()
+        self._gaps.close()
 
     def _reader_from_here(self) -> ColumnReader:
         """A decoder of the rest of the split, without the records that were already read."""
@@ -248,15 +183,17 @@ class _SplitReader:
     def _read_view(self, view: LogView) -> Iterator[pa.RecordBatch]:
         split, seen = self._split, self._seen
         if view.log_start_offset > seen.next_offset:
-            self._lose(f"the log now begins at offset {view.log_start_offset}.")
+            start = view.log_start_offset
+            self._lose(f"the log now begins at offset {start}.", end=start)
         if view.log_end_offset < split.end_offset:
-            self._lose(f"the log now ends at offset {view.log_end_offset}.")
+            end = view.log_end_offset
+            self._lose(f"the log now ends at offset {end}.", first=end)
         self._reader = self._reader_from_here()
         for segment in view.segments.range(seen.next_offset, split.end_offset):
             try:
                 position, end = self._place(view, segment)
             except CorruptRecordError as error:
-                self._damaged(error, seen.next_offset)
+                self._damaged(error, seen.next_offset)  # met again below, and counted there
                 position, end = 0, segment.size
             with self._disk.open_read(segment.log_path) as file:
                 yield from self._read_over(file, segment, position, end)
@@ -291,8 +228,10 @@ class _SplitReader:
         self._seen.last_in_file = -1
         while (position := (yield from self._read_range(file, segment, position, end))) < end:
             is_whole = False
-            self._damaged(torn(file.path, position, end), self._seen.next_offset)
+            error = torn(file.path, position, end)
+            self._damaged(error, self._seen.next_offset)
             position = next_batch(segment, position, end, last_offset=self._seen.last_offset)
+            self._gaps.skipped(error, self._seen.next_offset, position - error.position)
         return is_whole
 
     def _read_range(
@@ -307,20 +246,23 @@ class _SplitReader:
         while position < end:
             wanted = min(len(memory.buffer), end - position)
             filled = disk.read_into(file, memory.buffer[:wanted], position)
-            at = 0
+            at, self._seen.path, self._seen.position = 0, file.path, position
             try:
                 for batch in reader.read(memory.buffer, end=filled):
                     yield placed(batch, self._columns, position)
                 at = reader.next_position
             except CorruptRecordError as error:
                 data, at = memory.buffer[:filled], error.position
-                self._damaged(error.at(position=position + at, path=file.path), self._first_lost(data, at))
+                found = error.at(position=position + at, path=file.path)
+                first, last = self._lost_offsets(data, at)
+                self._damaged(found, first)
                 self._seen.last_in_file = -1  # the batches after it may have been seen already
                 behind = end_of_batch(data, at)
                 if behind is not None:
                     position += behind
                 else:
                     position = next_batch(segment, position + at, end, last_offset=self._seen.last_offset)
+                self._gaps.skipped(found, first, position - found.position, end_offset=last)
                 continue
             if at == 0:
                 needed = _size_of_first(memory.buffer, filled)
@@ -330,15 +272,16 @@ class _SplitReader:
             position += at
         return position
 
-    def _first_lost(self, data: NDArray[np.uint8], at: int) -> int:
-        """The first offset that cannot be read.
+    def _lost_offsets(self, data: NDArray[np.uint8], at: int) -> tuple[int, int | None]:
+        """The offsets [first, end) that cannot be read; the end is None if only the next batch tells it.
 
-        If the checksum matches, the batch's header names it; otherwise it follows the last offset that was
+        If the checksum matches, the batch's header names them; otherwise they follow the last offset that was
         read."""
         walk = walk_batches(data, start=at, max_size=1)
         if len(walk.headers) and walk.headers[0]["valid"]:
-            return max(self._split.start_offset, int(walk.headers[0]["base_offset"]))
-        return self._seen.next_offset
+            header = walk.headers[0]
+            return max(self._split.start_offset, int(header["base_offset"])), int(header["last_offset"]) + 1
+        return self._seen.next_offset, None
 
     def _damaged(self, error: CorruptRecordError, first_offset: int) -> None:
         if self._task.on_corruption is OnCorruption.FAIL:
@@ -353,7 +296,8 @@ class _SplitReader:
         self._has_skipped = True
         logger.warning("skipped damage: %s", error)
 
-    def _lose(self, what: str) -> None:
+    def _lose(self, what: str, *, first: int | None = None, end: int | None = None) -> None:
+        """The offsets [first, end) are gone; by default all that were not read yet."""
         split = self._split
         if self._task.fail_on_data_loss:
             raise OffsetOutOfRangeError(
@@ -364,6 +308,11 @@ class _SplitReader:
                 valid=(split.start_offset, split.end_offset),
             )
         logger.warning("%s: some of the offsets up to %d are lost: %s", split.path, split.end_offset, what)
+        self._gaps.lost(
+            self._seen.next_offset if first is None else max(first, self._seen.next_offset),
+            split.end_offset if end is None else end,
+            what,
+        )
 
 
 def _size_of_first(buffer: NDArray[np.uint8], filled: int) -> int:

@@ -1,0 +1,196 @@
+"""What a read left out: damage that it skipped, and offsets that are lost. Counted, and told in words.
+
+A read leaves something out only if it was told to (`onCorruption=skip`, `failOnDataLoss=false`). Each place
+is an `Omission`, which is small and can be pickled: a task hands it to whoever planned the read. How many
+records were in damaged bytes is not known, only between which offsets they were; compaction may have removed
+some of those before.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from enum import Enum
+from typing import Any
+
+from stratalog.errors import CorruptRecordError
+from stratalog.files.names import TopicPartition
+
+_SHOWN = 5  # places that a summary names
+
+
+class OmissionKind(Enum):
+    """Why something was left out."""
+
+    DAMAGE = "damage"
+    LOSS = "loss"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Omission:
+    """Records of one partition that a read did not return: those of [first_offset, end_offset).
+
+    `size` bytes of the file `path` were skipped, from `position` on; lost offsets have no bytes. `end_offset`
+    is None if nothing readable follows, so that nobody knows how far the records went.
+    """
+
+    topic: str
+    partition: int
+    kind: OmissionKind
+    first_offset: int
+    end_offset: int | None
+    why: str
+    size: int = 0
+    path: str = ""
+    position: int = 0
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def offsets_count(self) -> int:
+        """How many offsets are missing at most; 0 if that is not known."""
+        return 0 if self.end_offset is None else self.end_offset - self.first_offset
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "kind": self.kind.value}
+
+    @classmethod
+    def from_json(cls, found: dict[str, Any]) -> Omission:
+        return cls(**{**found, "kind": OmissionKind(found["kind"])})
+
+    def __str__(self) -> str:
+        where = f", {self.size} bytes from byte {self.position} of {self.path} on" if self.path else ""
+        return f"{self.topic_partition}: {_offsets(self)}{where}: {self.why}"
+
+
+OnOmission = Callable[[Omission], object]
+"""Is called for each place that a read leaves out, in the thread that reads."""
+
+
+def ignore_omission(_: Omission) -> None:
+    """For a reader whose caller does not ask."""
+
+
+class OmissionWarning(UserWarning):
+    """A read left records out, as it was told to; `omissions` says which and why."""
+
+    def __init__(self, omissions: Sequence[Omission]) -> None:
+        super().__init__(summary(omissions))
+        self.omissions = tuple(omissions)
+
+
+def warn_of(omissions: Sequence[Omission], *, stacklevel: int = 1) -> None:
+    """Warn of what was left out, if anything was; the level is 1 for the line that calls this."""
+    if omissions:
+        warnings.warn(OmissionWarning(omissions), stacklevel=stacklevel + 1)
+
+
+def joined_up(omissions: Iterable[Omission]) -> list[Omission]:
+    """By partition and offset, each place once: two tasks that share a damaged batch both leave it out."""
+    found: dict[tuple[object, ...], Omission] = {}
+    for each in omissions:
+        place = each.path or each.first_offset
+        key = (each.topic_partition, each.kind, place, each.position, each.why)
+        known = found.setdefault(key, each)
+        ends = [end for end in (known.end_offset, each.end_offset) if end is not None]
+        found[key] = replace(
+            known,
+            first_offset=min(known.first_offset, each.first_offset),
+            end_offset=max(ends) if len(ends) == 2 else None,
+        )
+    return sorted(found.values(), key=lambda each: (each.topic_partition, each.first_offset, each.position))
+
+
+def summary(omissions: Sequence[Omission]) -> str:
+    """What was left out, in one line for all and one for each of the first places."""
+    places = joined_up(omissions)
+    offsets = sum(each.offsets_count for each in places)
+    size = sum(each.size for each in places)
+    partitions = len({each.topic_partition for each in places})
+    lines = [
+        f"records were left out: {_counted(offsets, 'offset')} at most and {_counted(size, 'byte')}, at "
+        f"{_counted(len(places), 'place')} of {_counted(partitions, 'partition')}.",
+        *(f"  {each}" for each in places[:_SHOWN]),
+    ]
+    if len(places) > _SHOWN:
+        lines.append(f"  and {len(places) - _SHOWN} more")
+    return "\n".join(lines)
+
+
+class Gaps:
+    """The gaps in what is read of one range of offsets.
+
+    Where a gap ends is known only when the next batch is read, or when the range ends.
+    """
+
+    def __init__(self, partition: TopicPartition, start: int, end: int, on_omission: OnOmission) -> None:
+        self._partition = partition
+        self._bounds = start, end
+        self._on_omission = on_omission
+        self._open: Omission | None = None
+
+    def skipped(
+        self, error: CorruptRecordError, first_offset: int, size: int, *, end_offset: int | None = None
+    ) -> None:
+        """Damage of `size` bytes was skipped; without `end_offset` the gap goes up to the next batch."""
+        self.seen(first_offset)  # damage after damage: only the last place is known to end
+        found = Omission(
+            topic=self._partition.topic,
+            partition=self._partition.partition,
+            kind=OmissionKind.DAMAGE,
+            first_offset=first_offset,
+            end_offset=end_offset,
+            size=size,
+            why=error.reason,
+            path=str(error.path or ""),
+            position=error.position,
+        )
+        if end_offset is None:
+            self._open = found
+        else:
+            self._tell(found, end_offset)
+
+    def lost(self, first_offset: int, end_offset: int, why: str) -> None:
+        """Offsets that were planned are gone."""
+        self._tell(
+            Omission(
+                topic=self._partition.topic,
+                partition=self._partition.partition,
+                kind=OmissionKind.LOSS,
+                first_offset=first_offset,
+                end_offset=end_offset,
+                why=why,
+            ),
+            end_offset,
+        )
+
+    def seen(self, base_offset: int) -> None:
+        """A batch is read: a gap before it ends there."""
+        if self._open is not None:
+            found, self._open = self._open, None
+            self._tell(found, base_offset)
+
+    def close(self) -> None:
+        """Nothing more is read: a gap ends with the range."""
+        self.seen(self._bounds[1])
+
+    def _tell(self, found: Omission, end_offset: int) -> None:
+        start, end = self._bounds
+        first = min(max(found.first_offset, start), end)
+        self._on_omission(replace(found, first_offset=first, end_offset=min(max(end_offset, first), end)))
+
+
+def _offsets(found: Omission) -> str:
+    if found.end_offset is None:
+        return f"the offsets from {found.first_offset} on"
+    if found.end_offset == found.first_offset:
+        return f"no offset before {found.first_offset}"
+    last = found.end_offset - 1
+    return f"offset {last}" if last == found.first_offset else f"offsets {found.first_offset} to {last}"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
