@@ -12,6 +12,7 @@ from textwrap import dedent
 import pytest
 
 import stratalog
+from stratalog import PartitionLog
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -24,6 +25,7 @@ PUBLIC_MODULES = (
     "stratalog.spark.export",
     "stratalog.spark.tables",
 )
+API = ROOT / "docs" / "api.md"
 
 
 def uses(tree: ast.AST) -> Iterator[tuple[str, str]]:
@@ -102,3 +104,29 @@ stratalog.errors.LogMovedError, stratalog.errors.os, stratalog.open_log
         ("stratalog", "hidden"),
         ("stratalog.errors", "os"),
     }
+
+
+def test_the_examples_of_the_document_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"^```python\n(.*?)^```", API.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    names: dict[str, object] = {}
+
+    for block in blocks:
+        exec(compile(block, API.name, "exec"), names)
+
+    assert len(blocks) > 5
+
+
+def test_every_public_name_is_in_the_document() -> None:
+    text = API.read_text("utf-8")
+    methods = [name for name in vars(PartitionLog) if not name.startswith("_")]
+
+    assert [name for name in [*stratalog.__all__, *methods] if f"`{name}" not in text] == []
+
+
+def test_public_names_are_found_without_having_been_asked_for() -> None:
+    assert set(stratalog.__all__) <= set(dir(stratalog))
+    for name in stratalog.__all__:
+        assert getattr(stratalog, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'Consumer'"):
+        stratalog.Consumer  # noqa: B018

@@ -1,4 +1,4 @@
-"""Directories that a real broker left."""
+"""Directories that a real broker left, and a log that is open by itself."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.directory.recovery.recovering import copy_of
+from tests.log.api.opened import directory, log
+
+__all__ = ["clean", "directory", "killed", "log"]
 
 
 @pytest.fixture

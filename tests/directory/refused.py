@@ -12,7 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from stratalog.directory.startup_refusals import RefusalKind
+from stratalog.directory.startup_refusals import RefusalKind, StartupRefusal, startup_refusals
+from stratalog.files.disk import Disk
 
 META = "meta.properties"
 ID = "rolled-0/partition.metadata"
@@ -26,7 +27,6 @@ CHECKPOINTS = (
     "replication-offset-checkpoint",
     "cleaner-offset-checkpoint",
 )
-
 Make = Callable[[Path], object]
 
 
@@ -169,7 +169,6 @@ REFUSED: dict[str, Change] = {
         write("__cluster_metadata-0/quorum-state", bytes(20)),
     ),
 }
-
 ACCEPTED: dict[str, Make] = {
     "a directory without an id": edit(META, "directory.id=.*\n", ""),
     "meta.properties of version 0": edit(META, "node.id=1((?s:.*))version=1", r"broker.id=1\1version=0"),
@@ -250,3 +249,7 @@ OUT_OF_REACH: dict[str, Owned] = {
 def give_to_nobody(directory: Path) -> None:
     for path in (directory, *directory.rglob("*")):
         os.chown(path, NOBODY, NOBODY)
+
+
+def refusals(*directories: Path, **options: object) -> tuple[StartupRefusal, ...]:
+    return startup_refusals(Disk(), directories, **options)  # type: ignore[arg-type]

@@ -8,25 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from stratalog.directory.session import Session, Unclean, check_session, open_session
+from stratalog.directory.session import Unclean, check_session
 from stratalog.errors import LogDirLockedError, NeedsRecoveryError, NotALogDirectoryError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock, is_locked
-from tests.directory.recovery.recovering import EPOCH_OF_CLEAN, MARKER, copy_of, files_of
-
-
-@pytest.fixture
-def clean(tmp_path: Path) -> Path:
-    return copy_of("clean", tmp_path / "clean")
-
-
-@pytest.fixture
-def killed(tmp_path: Path) -> Path:
-    return copy_of("killed", tmp_path / "killed")
-
-
-def session_of(*directories: Path, unclean: Unclean = Unclean.REFUSE) -> Session:
-    return open_session(directories, unclean=unclean)
+from tests.directory.recovery.recovering import EPOCH_OF_CLEAN, MARKER, files_of
+from tests.directory.sessions import session_of
 
 
 def test_a_session_with_nothing_to_do_changes_nothing(clean: Path) -> None:
@@ -101,31 +88,6 @@ def test_a_directory_that_is_named_twice_is_refused(clean: Path) -> None:
         session_of(clean, clean / ".." / "clean")
 
 
-def test_the_clean_shutdown_file_goes_before_the_first_change_and_comes_back_with_its_epoch(
-    clean: Path,
-) -> None:
-    with session_of(clean) as session:
-        (directory,) = session.directories
-        directory.before_change()
-        assert not (clean / MARKER).exists()
-        session.put_back(directory)
-
-    assert json.loads((clean / MARKER).read_text())["brokerEpoch"] == EPOCH_OF_CLEAN
-
-
-def test_beside_an_epoch_a_directory_that_lost_its_own_says_none(clean: Path, tmp_path: Path) -> None:
-    second = Path(shutil.copytree(clean, tmp_path / "second"))
-
-    with session_of(clean, second) as session:
-        cut, _ = session.directories
-        cut.before_change()
-        cut.forget_epoch()
-        session.put_back(cut)
-
-    # A broker takes -1 for "none seen yet", and would go by the other's epoch.
-    assert json.loads((clean / MARKER).read_text()) == {"version": 0}
-
-
 def test_a_directory_that_is_recovered_beside_an_epoch_says_none_though_nothing_else_is_done(
     clean: Path, tmp_path: Path
 ) -> None:
@@ -138,15 +100,3 @@ def test_a_directory_that_is_recovered_beside_an_epoch_says_none_though_nothing_
     # With -1 a broker would go by the epoch of the other one, as if no record could be gone here.
     assert json.loads((unclean / MARKER).read_text()) == {"version": 0}
     assert json.loads((clean / MARKER).read_text())["brokerEpoch"] == EPOCH_OF_CLEAN
-
-
-def test_no_clean_shutdown_file_is_written_where_somebody_else_has_the_lock_by_now(clean: Path) -> None:
-    with session_of(clean) as session:
-        (directory,) = session.directories
-        directory.before_change()
-        (clean / ".lock").unlink()  # and a broker starts
-
-        with pytest.raises(LogDirLockedError):
-            session.put_back(directory)
-
-    assert not (clean / MARKER).exists()

@@ -2,28 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 
 import pytest
 
-from stratalog.directory.startup_refusals import RefusalKind, StartupRefusal, startup_refusals
-from stratalog.files.disk import Disk
-from tests.directory.refused import (
-    ACCEPTED,
-    OTHER_ID,
-    OUT_OF_REACH,
-    REFUSED,
-    Change,
-    Owned,
-    give_to_nobody,
-    with_second,
-)
-
-
-def refusals(*directories: Path, **options: object) -> tuple[StartupRefusal, ...]:
-    return startup_refusals(Disk(), directories, **options)  # type: ignore[arg-type]
+from stratalog.directory.startup_refusals import RefusalKind
+from tests.directory.refused import ACCEPTED, OTHER_ID, REFUSED, Change, refusals, with_second
 
 
 @pytest.mark.parametrize("state", ["clean", "killed"])
@@ -118,24 +103,3 @@ def test_a_directory_that_cannot_be_read_is_told(clean: Path, tmp_path: Path) ->
 
 def test_the_ids_of_the_two_directories_differ() -> None:
     assert OTHER_ID != "jkXBCQ7L9FXzQeGWYPU3MQ"
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
-@pytest.mark.parametrize("place", OUT_OF_REACH.values(), ids=OUT_OF_REACH)
-def test_what_the_brokers_user_may_not_use_is_named(clean: Path, place: Owned) -> None:
-    give_to_nobody(clean)
-    place.make(clean)
-
-    found = refusals(clean)
-
-    assert [(each.kind, each.name) for each in found] == [(RefusalKind.OWNER, place.name)] * place.is_refused
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
-def test_what_a_group_may_do_the_broker_may(clean: Path) -> None:
-    give_to_nobody(clean)
-    for path in clean.rglob("*"):
-        os.chown(path, 0, 0)
-        path.chmod(0o770 if path.is_dir() else 0o660)
-
-    assert refusals(clean) == ()

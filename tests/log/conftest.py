@@ -1,4 +1,4 @@
-"""Bytes that only an older Kafka writes."""
+"""Bytes that only an older Kafka writes, and a log that is open by itself."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import pytest
 
 from stratalog.records.reader import read_batches
 from tests.fixtures.catalog import partitions
+from tests.log.api.opened import directory, log
+
+__all__ = ["directory", "log", "message_v1"]
 
 
 @pytest.fixture

@@ -12,14 +12,7 @@ from stratalog.errors import DiskError
 from stratalog.files.lock import is_locked
 from stratalog.files.names import TopicPartition
 from tests.manager.failing import Three
-from tests.manager.running import (
-    MARKER,
-    Node,
-    append,
-    checkpoint,
-    epoch_in,
-    fixture_copy,
-)
+from tests.manager.running import MARKER, Node, append, checkpoint, epoch_in, fixture_copy
 
 
 def test_a_manager_that_is_closed_when_its_process_ends_leaves_a_clean_directory(tmp_path: Path) -> None:

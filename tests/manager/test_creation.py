@@ -10,13 +10,7 @@ import pytest
 from stratalog.errors import DiskError, InvalidNameError, UsageError
 from stratalog.files.names import TopicPartition
 from tests.manager.failing import BrokenDisk, Three
-from tests.manager.running import (
-    MARKER,
-    ORDERS,
-    Node,
-    append,
-    values,
-)
+from tests.manager.running import MARKER, ORDERS, Node, append, values
 
 
 def test_a_log_is_created_once_and_is_there_again_after_a_restart(tmp_path: Path) -> None:

@@ -6,15 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from stratalog.errors import (
-    UsageError,
-)
+from stratalog.errors import UsageError
 from stratalog.files.names import TopicPartition
-from tests.manager.running import (
-    ORDERS,
-    Node,
-    filled,
-)
+from tests.manager.running import ORDERS, Node, filled
 
 
 def test_new_logs_go_to_the_directory_with_the_fewest(tmp_path: Path) -> None:

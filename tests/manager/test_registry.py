@@ -5,10 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from stratalog.files.names import TopicPartition
-from tests.manager.running import (
-    ORDERS,
-    Node,
-)
+from tests.manager.running import ORDERS, Node
 
 
 def test_new_settings_of_a_topic_reach_its_open_logs(tmp_path: Path) -> None:

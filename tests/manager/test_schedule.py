@@ -7,11 +7,7 @@ from pathlib import Path
 import pytest
 
 from stratalog.errors import UsageError
-from tests.manager.running import (
-    ORDERS,
-    Node,
-    append,
-)
+from tests.manager.running import ORDERS, Node, append
 
 
 def test_others_join_the_schedule_and_are_stopped_first(tmp_path: Path) -> None:

@@ -11,13 +11,7 @@ from stratalog.directory.topic_configs import TopicConfigs
 from stratalog.errors import DiskError, LogDirLockedError, TwoNodesError, UsageError
 from stratalog.files.lock import is_locked
 from stratalog.files.names import TopicPartition
-from tests.manager.running import (
-    MARKER,
-    ORDERS,
-    Node,
-    contents,
-    fixture_copy,
-)
+from tests.manager.running import MARKER, ORDERS, Node, contents, fixture_copy
 
 
 def test_topics_have_the_settings_that_the_cluster_s_metadata_says(tmp_path: Path) -> None:

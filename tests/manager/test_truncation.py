@@ -8,13 +8,7 @@ import pytest
 
 from stratalog.files.names import TopicPartition
 from tests.manager.compacting import CLEAN, A, Gate, clean, fill, new_log, node, stopping
-from tests.manager.running import (
-    ORDERS,
-    RECOVERY_POINTS,
-    Node,
-    append,
-    checkpoint,
-)
+from tests.manager.running import ORDERS, RECOVERY_POINTS, Node, append, checkpoint
 from tests.waiting import PATIENCE_S
 
 

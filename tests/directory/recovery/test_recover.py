@@ -1,4 +1,4 @@
-"""Log directories brought to what a clean shutdown leaves: locks, owners, checkpoints, failures."""
+"""Log directories brought to what a clean shutdown leaves: several at once, failures, kills, salvage."""
 
 from __future__ import annotations
 
@@ -12,13 +12,9 @@ from pathlib import Path
 import pytest
 
 from stratalog.directory.clean_state import NOTE
-from stratalog.directory.recovery.progress import Phase
-from stratalog.directory.recovery.recover import recover_directories
 from stratalog.directory.recovery.result import Outcome
-from stratalog.engine.progress import Progress
-from stratalog.errors import DiskError, FileOwnerError, LogDirLockedError, UsageError
+from stratalog.errors import DiskError, UsageError
 from stratalog.files.disk import Disk, ReadFile
-from stratalog.files.lock import DirectoryLock, is_locked
 from stratalog.log.recovery.facts import FindingKind
 from stratalog.log.recovery.manifest import MANIFEST
 from tests import profile
@@ -29,7 +25,6 @@ from tests.directory.recovery.recovering import (
     MARKER,
     NO_EPOCH,
     RECOVERY_POINTS,
-    SERVER,
     Killed,
     checkpoint,
     copy_of,
@@ -40,7 +35,6 @@ from tests.directory.recovery.recovering import (
     recover,
     recover_one,
 )
-from tests.fixtures import catalog
 
 
 def test_a_killed_directory_becomes_what_a_clean_stop_leaves(killed: Path) -> None:
@@ -69,18 +63,6 @@ def test_where_nothing_is_wrong_no_log_and_no_list_of_aborts_changes(clean: Path
     assert {name: data for name, data in after.items() if name.endswith(kept)} == {
         name: data for name, data in before.items() if name.endswith(kept)
     }
-
-
-def test_what_is_not_a_partition_is_left_alone(killed: Path) -> None:
-    before = files_of(killed)
-
-    report = recover_one(killed)
-
-    after = files_of(killed)
-    alone = [name for name in before if name.startswith(("__cluster_metadata-0/", "short-lived-0."))]
-    assert alone
-    assert {name: after[name] for name in alone} == {name: before[name] for name in alone}
-    assert {name for name in after if name.split("/")[0] in report.left_alone} == set(alone)
 
 
 def test_recovered_once_it_is_clean_and_a_second_run_changes_nothing(killed: Path) -> None:
@@ -146,130 +128,6 @@ def test_all_repairs_a_clean_directory_and_gives_its_epoch_back(clean: Path) -> 
     assert index.read_bytes() == good
 
 
-def test_all_reads_every_byte_of_every_log(clean: Path) -> None:
-    report = recover_one(clean, scan_all=True)
-
-    logs = {
-        part.name: sum(path.stat().st_size for path in (clean / part.name).glob("*.log"))
-        for part in report.partitions
-    }
-    assert {part.name: part.scanned_bytes for part in report.partitions} == logs
-
-
-class ReadingDisk(Disk):
-    """A disk that notes which bytes of which log were read."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.reads: dict[str, list[tuple[int, int]]] = {}
-
-    def read_into(self, source, buffer, position, identity=None):  # type: ignore[no-untyped-def]
-        size = super().read_into(source, buffer, position, identity)
-        self._note(source.path if isinstance(source, ReadFile) else os.fspath(source), position, size)
-        return size
-
-    def read_at(self, path, size, position, identity=None):  # type: ignore[no-untyped-def]
-        data = super().read_at(path, size, position, identity)
-        self._note(os.fspath(path), position, len(data))
-        return data
-
-    def _note(self, path: str, position: int, size: int) -> None:
-        if path.endswith(".log") and "__cluster_metadata" not in path:
-            self.reads.setdefault(path, []).append((position, position + size))
-
-
-@pytest.mark.parametrize("lost", [None, ".index", ".timeindex", ".snapshot"])
-def test_no_byte_of_a_log_is_read_twice(killed: Path, lost: str | None) -> None:
-    """Whatever a segment is wanted for: to be checked, for an index, for producers of those behind it."""
-    (killed / RECOVERY_POINTS).unlink()
-    if lost is not None:
-        for path in killed.glob(f"*-0/*{lost}"):
-            path.unlink()
-    disk = ReadingDisk()
-
-    report = recover_one(killed, disk=disk)
-
-    assert report.outcome is Outcome.RECOVERED
-    logs = [path for path in killed.glob("*-0/*.log") if path.parent.name != "__cluster_metadata-0"]
-    assert {path: reads for path, reads in disk.reads.items() if reads != [(0, 0)]} == {
-        str(path): [(0, path.stat().st_size)] for path in logs if path.stat().st_size
-    }
-
-
-def test_of_a_clean_directory_only_the_ends_of_logs_are_read(clean: Path) -> None:
-    disk = ReadingDisk()
-
-    recover_one(clean, disk=disk)
-
-    for partition in catalog.partitions("4.3.1", "clean"):
-        log = clean / partition.name / partition.logs[-1].name
-        entries = log.with_suffix(".index").read_bytes()
-        last_indexed = int.from_bytes(entries[-4:], "big")
-        if partition.name != "__cluster_metadata-0" and log.stat().st_size:
-            assert min(start for start, _ in disk.reads[str(log)]) == last_indexed
-
-
-def test_the_lock_is_held_from_the_listing_to_the_marker(killed: Path) -> None:
-    seen: list[tuple[str, bool]] = []
-
-    class Asking(Disk):
-        def list_directory(self, path):  # type: ignore[no-untyped-def]
-            seen.append(("list", is_locked(killed)))
-            return super().list_directory(path)
-
-        def rename(self, source, target):  # type: ignore[no-untyped-def]
-            seen.append((Path(target).name, is_locked(killed)))
-            return super().rename(source, target)
-
-    recover_one(killed, disk=Asking())
-
-    assert {is_held for _, is_held in seen} == {True}
-    assert (seen[0][0], seen[-1][0]) == ("list", MARKER)
-    assert not is_locked(killed)
-
-
-def test_a_directory_in_use_is_refused_and_none_is_touched(killed: Path, clean: Path) -> None:
-    (clean / MARKER).unlink()
-    before = files_of(killed), files_of(clean)
-
-    with DirectoryLock(clean), pytest.raises(LogDirLockedError):
-        recover(killed, clean)
-
-    assert (files_of(killed), files_of(clean)) == before
-    with DirectoryLock(killed):
-        pass  # it was let go
-
-
-@pytest.mark.parametrize("state", ["killed", "clean"])
-def test_a_lock_that_is_lost_during_the_survey_is_noticed_before_the_first_change(
-    state: str, tmp_path: Path
-) -> None:
-    """A broker that was just stopping deletes `.lock` last: the next one has another file of that name."""
-    directory = copy_of(state, tmp_path / state)
-    (directory / RECOVERY_POINTS).unlink()
-    damage(directory / "idempotent-0" / "00000000000000000000.log")
-    before = files_of(directory)
-
-    class Stopping(Disk):
-        def list_directory(self, path):  # type: ignore[no-untyped-def]
-            if os.fspath(path).endswith("codecs-0"):
-                (directory / ".lock").unlink(missing_ok=True)
-            return super().list_directory(path)
-
-    report = recover_one(directory, scan_all=True, disk=Stopping())
-
-    assert report.outcome is Outcome.FAILED
-    assert files_of(directory) == before
-
-
-@pytest.mark.parametrize("state", ["killed", "clean"])
-def test_a_dry_run_refuses_a_directory_in_use(state: str, tmp_path: Path) -> None:
-    directory = copy_of(state, tmp_path / state)
-
-    with DirectoryLock(directory), pytest.raises(LogDirLockedError):
-        recover(directory, dry_run=True)
-
-
 def test_a_dry_run_shows_the_same_and_changes_nothing(killed: Path) -> None:
     lost = damage(killed / "idempotent-0" / "00000000000000000000.log")
     (killed / RECOVERY_POINTS).unlink()
@@ -286,26 +144,6 @@ def test_a_dry_run_shows_the_same_and_changes_nothing(killed: Path) -> None:
     ]
     (cut,) = [part for part in planned.partitions if part.cuts]
     assert (cut.name, cut.log_end_offset) == ("idempotent-0", lost)
-
-
-def test_files_of_another_user_are_refused_unless_root_keeps_their_owner(killed: Path) -> None:
-    before = files_of(killed)
-
-    with pytest.raises(FileOwnerError) as refusal:
-        recover(killed, user=os.getuid() + 4711)
-
-    assert refusal.value.owner == os.getuid()
-    assert files_of(killed) == before
-
-
-@pytest.mark.skipif(os.getuid() != 0, reason="only root gives files away")
-def test_root_leaves_every_file_to_its_owner(killed: Path) -> None:
-    for path in [killed, *killed.rglob("*")]:
-        os.chown(path, 4711, 4712)
-
-    recover_one(killed)
-
-    assert {(path.stat().st_uid, path.stat().st_gid) for path in killed.rglob("*")} == {(4711, 4712)}
 
 
 class FailingDisk(Disk):
@@ -420,27 +258,6 @@ def test_salvage_keeps_what_is_whole_behind_the_damage_and_promises_nothing(kill
     assert marker(killed) == NO_EPOCH
 
 
-def test_a_missing_topic_id_is_written_where_the_cluster_knows_it(killed: Path) -> None:
-    file = killed / "codecs-0" / "partition.metadata"
-    before = file.read_bytes()
-    file.unlink()
-
-    report = recover_one(killed)
-
-    assert file.read_bytes() == before
-    assert [problem.name for problem in report.problems] == ["codecs-0"]
-
-
-def test_a_topic_that_the_cluster_does_not_know_is_reported(killed: Path) -> None:
-    (killed / "codecs-0").rename(killed / "unknown-0")
-    (killed / "unknown-0" / "partition.metadata").unlink()
-
-    report = recover_one(killed)
-
-    assert not (killed / "unknown-0" / "partition.metadata").exists()
-    assert "-stray" in report.problems[0].consequence
-
-
 def test_a_second_name_of_a_partition_is_told_before_any_change(killed: Path, tmp_path: Path) -> None:
     other = copy_of("killed", tmp_path / "other")
     (killed / "rolled-00").symlink_to("rolled-0")
@@ -455,83 +272,8 @@ def test_a_second_name_of_a_partition_is_told_before_any_change(killed: Path, tm
     assert second.outcome is Outcome.RECOVERED
 
 
-def test_a_future_log_is_recovered_like_any_other(killed: Path) -> None:
-    (killed / "codecs-0").rename(killed / f"codecs-0.{'a' * 32}-future")
-
-    report = recover_one(killed)
-
-    (found,) = [part for part in report.partitions if part.name.endswith("-future")]
-    assert found.log_end_offset == ends_by_kafka("killed")["codecs-0"]
-    assert checkpoint(killed / RECOVERY_POINTS)["codecs-0"] == found.log_end_offset
-
-
-def test_a_future_log_does_not_set_back_the_marks_of_the_log_beside_it(killed: Path) -> None:
-    future = killed / f"codecs-0.{'a' * 32}-future"
-    shutil.copytree(killed / "codecs-0", future)
-    data = (future / "00000000000000000012.log").read_bytes()
-    (future / "00000000000000000012.log").write_bytes(data[: 12 + int.from_bytes(data[8:12], "big")])
-
-    report = recover_one(killed)
-
-    assert report.problems == ()
-    assert checkpoint(killed / HIGH_WATERMARKS)["codecs-0"] == 120
-    assert checkpoint(killed / RECOVERY_POINTS)["codecs-0"] == ends_by_kafka("killed")["codecs-0"]
-
-
-def test_a_checkpoint_that_would_take_the_directory_offline_is_made_anew(killed: Path) -> None:
-    for name in (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, "cleaner-offset-checkpoint"):
-        (killed / name).write_text("7\n1\ncodecs 0 12\n")
-
-    report = recover_one(killed)
-
-    assert checkpoint(killed / RECOVERY_POINTS)["codecs-0"] == ends_by_kafka("killed")["codecs-0"]
-    for name in (HIGH_WATERMARKS, LOG_STARTS, "cleaner-offset-checkpoint"):
-        assert (killed / name).read_text() == "0\n0\n"
-    assert len(report.problems) == 4
-
-
-def test_high_watermarks_are_clamped_and_never_raised(killed: Path) -> None:
-    before = checkpoint(killed / HIGH_WATERMARKS)
-    ends = ends_by_kafka("killed")
-    (killed / HIGH_WATERMARKS).write_text(
-        (killed / HIGH_WATERMARKS).read_text().replace("codecs 0 120", "codecs 0 9999")
-    )
-
-    recover_one(killed)
-
-    assert checkpoint(killed / HIGH_WATERMARKS) == {**before, "codecs-0": ends["codecs-0"]}
-
-
-def test_the_start_of_a_tiered_log_stays_as_it_was(killed: Path) -> None:
-    text = "0\n2\ntrimmed 0 17\nrolled 0 3\n"
-    (killed / LOG_STARTS).write_text(text)
-    settings = json.dumps({"rolled": {"remote.storage.enable": "true"}})
-
-    recover_directories([str(killed)], server=SERVER, topic_settings=settings)
-
-    assert checkpoint(killed / LOG_STARTS) == {"trimmed-0": 17, "rolled-0": 3}
-
-
 def test_a_directory_named_twice_is_wrong_usage(killed: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(killed)
 
     with pytest.raises(UsageError):
         recover(killed, tmp_path / "link")
-
-
-def test_progress_counts_down_to_nothing(killed: Path) -> None:
-    events: list[Progress] = []
-
-    recover_directories([str(killed)], server=SERVER, on_progress=events.append)
-
-    assert [events[0].stage, events[-1].stage] == [Phase.SURVEYING, Phase.DONE]
-    assert (events[-1].logs_remaining, events[-1].segments_remaining) == (0, 0)
-
-
-def test_more_readers_find_the_same(killed: Path, tmp_path: Path) -> None:
-    other = copy_of("killed", tmp_path / "other")
-
-    one, many = recover_one(killed, readers=1), recover_one(other, readers=5)
-
-    assert one.partitions == many.partitions
-    assert files_of(killed) == files_of(other)

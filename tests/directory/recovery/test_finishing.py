@@ -11,13 +11,7 @@ from stratalog.errors import LogDirLockedError
 from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock
 from stratalog.log.recovery.quarantine import Quarantine
-from tests.directory.recovery.recovering import (
-    copy_of,
-    damage,
-    files_of,
-    recover,
-    recover_one,
-)
+from tests.directory.recovery.recovering import copy_of, damage, files_of, recover, recover_one
 
 
 def test_what_is_cut_off_comes_back_from_quarantine(killed: Path, tmp_path: Path) -> None:

@@ -24,6 +24,10 @@ from tests.directory.recovery.recovering import (
     recover,
 )
 
+SAYS_NOTHING = {
+    "version": 0
+}  # Kafka's reader, asked, finds no epoch in it: tests/directory/test_clean_shutdown.py
+
 
 def let_length_reach_past_the_end(killed: Path) -> None:
     """That of the second batch in a log's last segment."""
@@ -131,11 +135,6 @@ def test_what_was_recovered_with_cuts_is_not_promised_by_a_later_run(killed: Pat
     recover(killed, process_crash=True, scan_all=True)
 
     assert marker(killed) == NO_EPOCH
-
-
-SAYS_NOTHING = {
-    "version": 0
-}  # Kafka's reader, asked, finds no epoch in it: tests/directory/test_clean_shutdown.py
 
 
 def epoch_by_kafka(*directories: Path) -> int | None:

@@ -1,0 +1,160 @@
+"""One directory's recovery: its lock, its listing, its checkpoints."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from stratalog.directory.recovery.recover import recover_directories
+from stratalog.directory.recovery.result import Outcome
+from stratalog.errors import LogDirLockedError
+from stratalog.files.disk import Disk
+from stratalog.files.lock import DirectoryLock, is_locked
+from tests.directory.recovery.recovering import (
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    MARKER,
+    RECOVERY_POINTS,
+    SERVER,
+    checkpoint,
+    copy_of,
+    damage,
+    ends_by_kafka,
+    files_of,
+    recover,
+    recover_one,
+)
+
+
+def test_what_is_not_a_partition_is_left_alone(killed: Path) -> None:
+    before = files_of(killed)
+
+    report = recover_one(killed)
+
+    after = files_of(killed)
+    alone = [name for name in before if name.startswith(("__cluster_metadata-0/", "short-lived-0."))]
+    assert alone
+    assert {name: after[name] for name in alone} == {name: before[name] for name in alone}
+    assert {name for name in after if name.split("/")[0] in report.left_alone} == set(alone)
+
+
+def test_the_lock_is_held_from_the_listing_to_the_marker(killed: Path) -> None:
+    seen: list[tuple[str, bool]] = []
+
+    class Asking(Disk):
+        def list_directory(self, path):  # type: ignore[no-untyped-def]
+            seen.append(("list", is_locked(killed)))
+            return super().list_directory(path)
+
+        def rename(self, source, target):  # type: ignore[no-untyped-def]
+            seen.append((Path(target).name, is_locked(killed)))
+            return super().rename(source, target)
+
+    recover_one(killed, disk=Asking())
+
+    assert {is_held for _, is_held in seen} == {True}
+    assert (seen[0][0], seen[-1][0]) == ("list", MARKER)
+    assert not is_locked(killed)
+
+
+def test_a_directory_in_use_is_refused_and_none_is_touched(killed: Path, clean: Path) -> None:
+    (clean / MARKER).unlink()
+    before = files_of(killed), files_of(clean)
+
+    with DirectoryLock(clean), pytest.raises(LogDirLockedError):
+        recover(killed, clean)
+
+    assert (files_of(killed), files_of(clean)) == before
+    with DirectoryLock(killed):
+        pass  # it was let go
+
+
+@pytest.mark.parametrize("state", ["killed", "clean"])
+def test_a_lock_that_is_lost_during_the_survey_is_noticed_before_the_first_change(
+    state: str, tmp_path: Path
+) -> None:
+    """A broker that was just stopping deletes `.lock` last: the next one has another file of that name."""
+    directory = copy_of(state, tmp_path / state)
+    (directory / RECOVERY_POINTS).unlink()
+    damage(directory / "idempotent-0" / "00000000000000000000.log")
+    before = files_of(directory)
+
+    class Stopping(Disk):
+        def list_directory(self, path):  # type: ignore[no-untyped-def]
+            if os.fspath(path).endswith("codecs-0"):
+                (directory / ".lock").unlink(missing_ok=True)
+            return super().list_directory(path)
+
+    report = recover_one(directory, scan_all=True, disk=Stopping())
+
+    assert report.outcome is Outcome.FAILED
+    assert files_of(directory) == before
+
+
+@pytest.mark.parametrize("state", ["killed", "clean"])
+def test_a_dry_run_refuses_a_directory_in_use(state: str, tmp_path: Path) -> None:
+    directory = copy_of(state, tmp_path / state)
+
+    with DirectoryLock(directory), pytest.raises(LogDirLockedError):
+        recover(directory, dry_run=True)
+
+
+def test_a_future_log_is_recovered_like_any_other(killed: Path) -> None:
+    (killed / "codecs-0").rename(killed / f"codecs-0.{'a' * 32}-future")
+
+    report = recover_one(killed)
+
+    (found,) = [part for part in report.partitions if part.name.endswith("-future")]
+    assert found.log_end_offset == ends_by_kafka("killed")["codecs-0"]
+    assert checkpoint(killed / RECOVERY_POINTS)["codecs-0"] == found.log_end_offset
+
+
+def test_a_future_log_does_not_set_back_the_marks_of_the_log_beside_it(killed: Path) -> None:
+    future = killed / f"codecs-0.{'a' * 32}-future"
+    shutil.copytree(killed / "codecs-0", future)
+    data = (future / "00000000000000000012.log").read_bytes()
+    (future / "00000000000000000012.log").write_bytes(data[: 12 + int.from_bytes(data[8:12], "big")])
+
+    report = recover_one(killed)
+
+    assert report.problems == ()
+    assert checkpoint(killed / HIGH_WATERMARKS)["codecs-0"] == 120
+    assert checkpoint(killed / RECOVERY_POINTS)["codecs-0"] == ends_by_kafka("killed")["codecs-0"]
+
+
+def test_a_checkpoint_that_would_take_the_directory_offline_is_made_anew(killed: Path) -> None:
+    for name in (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, "cleaner-offset-checkpoint"):
+        (killed / name).write_text("7\n1\ncodecs 0 12\n")
+
+    report = recover_one(killed)
+
+    assert checkpoint(killed / RECOVERY_POINTS)["codecs-0"] == ends_by_kafka("killed")["codecs-0"]
+    for name in (HIGH_WATERMARKS, LOG_STARTS, "cleaner-offset-checkpoint"):
+        assert (killed / name).read_text() == "0\n0\n"
+    assert len(report.problems) == 4
+
+
+def test_high_watermarks_are_clamped_and_never_raised(killed: Path) -> None:
+    before = checkpoint(killed / HIGH_WATERMARKS)
+    ends = ends_by_kafka("killed")
+    (killed / HIGH_WATERMARKS).write_text(
+        (killed / HIGH_WATERMARKS).read_text().replace("codecs 0 120", "codecs 0 9999")
+    )
+
+    recover_one(killed)
+
+    assert checkpoint(killed / HIGH_WATERMARKS) == {**before, "codecs-0": ends["codecs-0"]}
+
+
+def test_the_start_of_a_tiered_log_stays_as_it_was(killed: Path) -> None:
+    text = "0\n2\ntrimmed 0 17\nrolled 0 3\n"
+    (killed / LOG_STARTS).write_text(text)
+    settings = json.dumps({"rolled": {"remote.storage.enable": "true"}})
+
+    recover_directories([str(killed)], server=SERVER, topic_settings=settings)
+
+    assert checkpoint(killed / LOG_STARTS) == {"trimmed-0": 17, "rolled-0": 3}
