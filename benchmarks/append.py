@@ -1,11 +1,17 @@
 """How fast does a log take batches, in process?
 
-Three rivals. A follower's sets of 64 batches of 16 KiB cannot be appended faster than one `write` of the same
-bytes to a file, which is `append_vs_write`; what comes on top is a checksum over each byte and an index entry
-for each batch. And whoever has no log in process sends the same records through librdkafka to a broker on
-this machine (acks=1), which is `append_vs_kafka`: ready batches, one by one, as leader, records checked and
-offsets given. The same batches go to Kafka's own UnifiedLog in a JVM of its own, which is
-`append_vs_unifiedlog`: no floor, as compiled Java does there what Python does here.
+There are three rivals.
+
+`append_vs_write`: one `write` of the same bytes to a file, the least possible cost for a follower that
+appends sets of 64 batches of 16 KiB. The log adds a checksum over each byte and an index entry for each
+batch.
+
+`append_vs_kafka`: a program without its own log, which sends the same records through librdkafka to a broker
+on this machine (acks=1). Our side appends ready batches one by one as leader, checks records and assigns
+offsets.
+
+`append_vs_unifiedlog`: the same batches appended to Kafka's own UnifiedLog in a separate JVM. It has no
+floor, because compiled Java does there what Python does here.
 """
 
 from __future__ import annotations
@@ -43,7 +49,7 @@ BATCH_SIZE = 16 << 10
 
 
 class Folder:
-    """A new partition directory for each run, gone afterwards."""
+    """A new partition directory for each run, removed afterwards."""
 
     def __init__(self) -> None:
         self.root = Path(tempfile.mkdtemp(prefix="stratalog-append-"))
@@ -69,7 +75,7 @@ def open_log(folder: Path) -> Log:
 
 
 def ready_batches(count: int) -> list[bytes]:
-    """Batches of 100-byte values as a producer sends them, from offset 0 each."""
+    """Batches of 100-byte values as a producer sends them: each starts at offset 0."""
     now = system_clock()
     rng = np.random.default_rng(1)
     values = rng.integers(97, 123, (count, 100), dtype=np.uint8)
@@ -115,7 +121,7 @@ def write_plainly(folder: Folder, sets: list[bytes]) -> None:
 
 
 def lead(folder: Folder, batches: list[bytes]) -> float:
-    """Seconds that the appends took, opening and removing the log left out."""
+    """The seconds that the appends took, without opening and removing the log."""
     path = folder.fresh()
     log = open_log(path)
     start = time.perf_counter()
@@ -128,7 +134,7 @@ def lead(folder: Folder, batches: list[bytes]) -> float:
 
 
 def lead_with_kafka(folder: Folder, program: JavaProgram, file: Path) -> float:
-    """The same for Kafka's UnifiedLog, which times itself."""
+    """The same for Kafka's UnifiedLog, which measures its own time."""
     path = folder.fresh()
     seconds = float(program.ask(f"{file}\t{path}"))
     shutil.rmtree(path)
@@ -136,7 +142,7 @@ def lead_with_kafka(folder: Folder, program: JavaProgram, file: Path) -> float:
 
 
 def send(bootstrap: str, values: list[bytes]) -> Callable[[], float]:
-    """Seconds from a producer's start until the broker has all records; their removal is not in it either."""
+    """Seconds from a producer's start until the broker has all records, without their removal."""
 
     def run() -> float:
         start = time.perf_counter()

@@ -1,12 +1,12 @@
 """How fast is a log compacted, and how much memory does it take?
 
 The rival is Kafka's own `Cleaner.doClean` in a JVM with a broker's settings, on the same log: 4 GB of records
-with 100-byte values over 5 M keys, in batches of 64. Both passes read every byte, and what stays is written:
-reading at 5 GB/s, hashing at 25 ns a key and one cache miss a look-up make 5 M records a second the best
-possible. `clean_none` is that without compression, `clean_zstd` with it, where the codec takes most of the
-time. `clean_50m` is no time: 1.6 GB over the peak of anonymous memory while 50 M keys are compacted in one
-pass, with `log.cleaner.dedupe.buffer.size` 1350000000. With the default size the same log takes several
-passes, and must be left with the same records.
+with 100-byte values over 5 M keys, in batches of 64. Both passes read every byte, and the remaining records
+are written: reading at 5 GB/s, hashing at 25 ns a key and one cache miss a lookup make 5 M records a second
+the best possible. `clean_none` is that log without compression, `clean_zstd` with it; there the codec takes
+most of the time. `clean_50m` is not a time but a ratio: 1.6 GB divided by the peak of anonymous memory while
+50 M keys are compacted in one pass, with `log.cleaner.dedupe.buffer.size` 1350000000. With the default size
+the same log takes several passes, and the same records must remain.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ DIRTY = TopicPartition("dirty", 0)
 
 
 def binary(width: int, data: NDArray[np.uint8]) -> pa.Array:
-    """Values of one width that lie one behind the other."""
+    """Values of one width, as one Arrow array over a buffer without gaps."""
     count = len(data) // width
     ends = np.arange(count + 1, dtype=np.int32) * width
     return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(ends), pa.py_buffer(data)])
 
 
 def chunks(numbers: Iterator[NDArray[np.int64]], value_size: int) -> Iterator[pa.Table]:
-    """Records whose keys are these numbers in 16 hex digits."""
+    """Records whose keys are these numbers as 16 hex digits."""
     digits = np.frombuffer(b"0123456789abcdef", np.uint8)
     shifts = np.arange(60, -4, -4)
     pool = np.random.default_rng(2).integers(97, 123, CHUNK * value_size + (1 << 20), dtype=np.uint8)
@@ -121,7 +121,7 @@ def write_log(directory: Path, tables: Iterator[pa.Table], codec: Codec) -> None
 
 
 def copied(source: Path, target: Path) -> Path:
-    """A copy to clean: a cleaner never writes to an old .log, so that those are only linked."""
+    """A copy to clean. The .log files are only linked, because a cleaner never writes to an old one."""
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     for file in source.iterdir():
@@ -133,7 +133,7 @@ def copied(source: Path, target: Path) -> Path:
 
 
 class Watched:
-    """The most anonymous memory that was seen when the cleaner asked whether to go on."""
+    """Records the peak of anonymous memory, each time the cleaner asks whether to go on."""
 
     def __init__(self) -> None:
         self.peak_size = 0
@@ -180,7 +180,7 @@ def clean_ours(source: Path, target: Path) -> float:
 
 
 def clean_theirs(cleaner: CleanerOracle, source: Path, target: Path, end_offset: int) -> float:
-    """Seconds by the oracle's own clock: opening the log is not in it."""
+    """The seconds that Kafka's side measured itself, without opening the log."""
     answer = cleaner.clean(
         dir=str(copied(source, target)),
         config={key: str(value) for key, value in SETTINGS.items()},
@@ -197,7 +197,7 @@ def clean_theirs(cleaner: CleanerOracle, source: Path, target: Path, end_offset:
 
 
 def digest_of(log: Log) -> str:
-    """Of all offsets that are left."""
+    """A digest of all remaining offsets."""
     digest, reader = hashlib.sha256(), RunReader()
     for segment in log.segments:
         for run in reader.read(segment.reader):
@@ -206,7 +206,7 @@ def digest_of(log: Log) -> str:
 
 
 def many_keys(root: Path, scale: float) -> float:
-    """1.6 GB over the peak of memory; the log is cleaned in one pass and in several."""
+    """1.6 GB divided by the peak of memory; the log is cleaned in one pass and in several."""
     source = root / "many" / str(DIRTY)
     keys = int(MANY_KEYS * scale)
     write_log(source, chunks(each_number_then_some_again(keys), 10), Codec.NONE)

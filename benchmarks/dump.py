@@ -1,10 +1,11 @@
 """How fast is a segment of 1 GiB dumped, against Kafka's dump tool?
 
-Records of a 10-byte key and an 84-byte JSON value, ten million in all, in 16 KiB batches; output to
-/dev/null. Each side's start, the same command on a segment of 6 kB, is taken off, so that `dump_batches` and
-`dump_data` compare the work; `dump_start` compares the starts. Both are whole processes, the tool with the
-flags that Kafka's own script gives it. What bounds us is one pass over the bytes for the checksums, and with
-`--print-data-log` writing 2.2 GB of lines. Takes five minutes, nearly all of them the tool's.
+The segment has ten million records with a 10-byte key and an 84-byte JSON value, in 16 KiB batches; the
+output goes to /dev/null. Both sides are whole processes, the tool with the flags of Kafka's own script. The
+start time of each side, measured with the same command on a segment of 6 kB, is subtracted, so that
+`dump_batches` and `dump_data` compare the work; `dump_start` compares the start times. Our limit is one pass
+over the bytes for the checksums, and with `--print-data-log` writing 2.2 GB of lines. It takes five minutes,
+nearly all of them for the tool.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ LEAST_ROUNDS = 5
 
 
 def batches() -> Iterator[bytes]:
-    """Batches without end, from a fixed seed; the same records again and again at new offsets."""
+    """Endless batches from a fixed seed: the same records repeat at new offsets."""
     rng = random.Random(1)
     keys = [b"user-%05d" % rng.randrange(100_000) for _ in range(ROWS_AT_ONCE)]
     values = [
@@ -60,7 +61,7 @@ def batches() -> Iterator[bytes]:
 
 
 def write_segment(folder: Path, size: int) -> Path:
-    """A segment of at most `size` bytes, but of one batch at least."""
+    """A segment of at most `size` bytes, but of at least one batch."""
     folder.mkdir()
     log = folder / "00000000000000000000.log"
     written = 0
@@ -117,7 +118,7 @@ def main() -> int:
 
 
 def measure(ours: list[str], rival: list[str], log: Path, small: Path, rounds: int) -> list[str]:
-    """Run all in turns and print the figures; returns those below their floor."""
+    """Run all commands in turns and print the figures; returns those below their floor."""
     seconds([*ours, "--print-data-log", "--files", str(small)])  # compile
     starts: list[tuple[float, float]] = []
     works: dict[str, list[tuple[float, float]]] = {figure: [] for figure in FIGURES}

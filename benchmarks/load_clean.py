@@ -1,8 +1,8 @@
-"""How long until a directory that was shut down in order is open, with very many segments?
+"""How long does it take to open a cleanly shut down directory with very many segments?
 
-5,000 segments in 50 partitions, small files in the page cache. Nothing needs to be read but a listing, the
-end of each log and its snapshot. The rival is Kafka's own log line on the same directory, at its best thread
-count; ours is `LogManager.startup`. The start of either process is left out.
+5,000 segments in 50 partitions, small files in the page cache. Only a listing, the end of each log and its
+snapshot need to be read. The rival is Kafka's own log line on the same directory, at its best thread count;
+ours is `LogManager.startup`. The start of either process is left out.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class CleanDirectory:
         return self._loaded.path
 
     def restore(self) -> None:
-        """As it was closed: who loaded it has preallocated indexes and taken the marker."""
+        """Undo a load, which preallocates indexes and removes the clean-shutdown file."""
         for partition in range(PARTITIONS):
             for file in self._one.glob("0*"):
                 target = self._loaded.path / f"load-{partition}" / file.name

@@ -1,9 +1,9 @@
-"""How long until a directory that was not shut down can be served again?
+"""How long does it take to recover a directory that was not shut down cleanly?
 
-8 GB in 32 partitions, everything above the recovery points. Kafka's own log line says what it needs, at its
-best thread count; we recover the same directory, fsyncs, checkpoints and marker included. Each byte must be
-read and summed once, so the least it can cost is `preadv` into a warm buffer plus one crc32c call for each:
-`scan_vs_read_crc`. From a cold cache the disk is the limit: `cold_vs_read`.
+8 GB in 32 partitions, all of it above the recovery points. Kafka's time is from its own log line, at its best
+thread count; we recover the same directory, including fsyncs, checkpoints and the clean-shutdown file. Each
+byte must be read and checksummed once, so the least possible cost is one `preadv` into a warm buffer plus one
+crc32c call per chunk: `scan_vs_read_crc`. With a cold cache the disk is the limit: `cold_vs_read`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 
 
 def recover(directory: LoadedDirectory) -> float:
-    """Seconds for everything between the lock and the marker; the directory is made unclean first."""
+    """Seconds from the lock to the clean-shutdown file; the directory is made unclean first."""
     directory.make_unclean()
     began = time.perf_counter()
     report = recover_directories([str(directory.path)], options=RecoveryChoices())
@@ -47,7 +47,7 @@ def recover(directory: LoadedDirectory) -> float:
 
 
 def best_of_two(work: Callable[[], float]) -> Callable[[], float]:
-    """As often as the rival, who is measured with two numbers of threads."""
+    """As many runs as the rival has, which is measured with two thread counts."""
     return lambda: min(work(), work())
 
 
@@ -106,7 +106,7 @@ def read_only(path: Path) -> None:
 
 @contextmanager
 def peak_anonymous_memory() -> Iterator[list[int]]:
-    """The most bytes of memory of our own, the page cache apart, while the block runs."""
+    """The peak of our own memory in bytes, without the page cache, while the block runs."""
     found, done = [0], threading.Event()
 
     def watch() -> None:

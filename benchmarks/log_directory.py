@@ -20,7 +20,7 @@ from tests.kafka.jars import resolve
 from tests.kafka.tools import KafkaError
 
 SEGMENT_SIZE = 128 << 20
-# What kafka-run-class.sh starts a broker with: the rival is Kafka as it is run, not as tests start it.
+# The flags of kafka-run-class.sh: the rival is Kafka as people run it, not as tests start it.
 BROKER_JVM = (
     "-Xmx1G",
     "-Xms1G",
@@ -41,7 +41,8 @@ def segments(batch_size: int, count: int, size: int = SEGMENT_SIZE) -> list[tupl
     for _ in range(count):
         data = np.tile(np.frombuffer(pattern, np.uint8), per_segment).reshape(per_segment, len(pattern))
         offsets = next_offset + np.arange(per_segment, dtype=np.int64) * header.records_count
-        # Base offset and leader epoch are outside the checksum, so the batches differ without a new one.
+        # Base offset and leader epoch are outside the checksum, so the batches can differ without a new
+        # checksum.
         data[:, :8] = offsets.astype(">i8").view(np.uint8).reshape(per_segment, 8)
         found.append((next_offset, data.reshape(-1)))
         next_offset += per_segment * header.records_count
@@ -49,7 +50,7 @@ def segments(batch_size: int, count: int, size: int = SEGMENT_SIZE) -> list[tupl
 
 
 def _batch(size: int) -> bytes:
-    """A batch of 100-byte values, as near to `size` as they fit, the last one stretched to fill it."""
+    """A batch of `size` bytes: 100-byte values, of which the last one is extended to fill it."""
     count = max(1, (size - RECORD_BATCH_OVERHEAD) // 109)
     short = 0
     for _ in range(4):
@@ -65,7 +66,7 @@ def _batch(size: int) -> bytes:
 
 
 class LoadedDirectory:
-    """One topic's partitions in a log directory that a broker knows; brought back to the unclean state."""
+    """One topic's partitions in a log directory that a broker knows; it can be made unclean again."""
 
     def __init__(
         self, work: Path, topic: str, partitions: int, properties: dict[str, str] | None = None
@@ -84,7 +85,7 @@ class LoadedDirectory:
         self.path = work / "logs"
 
     def fill(self, files: Sequence[tuple[str, Bytes]]) -> int:
-        """Give every partition these .log files; returns the bytes of all, which are synced."""
+        """Give every partition these .log files and sync them; returns the total bytes."""
         size = 0
         for partition in range(self.partitions):
             folder = self.path / f"{self.topic}-{partition}"
@@ -98,12 +99,12 @@ class LoadedDirectory:
         return size
 
     def make_unclean(self) -> None:
-        """As after a kill before the first checkpoint: no marker, recovery points 0."""
+        """As after a kill before the first checkpoint: no clean-shutdown file, recovery points 0."""
         (self.path / ".kafka_cleanshutdown").unlink(missing_ok=True)
         (self.path / "recovery-point-offset-checkpoint").write_bytes(b"")
 
     def load_with_kafka(self, threads: int) -> float:
-        """Seconds that Kafka itself says it took to load; it is killed as soon as it has."""
+        """The seconds of loading that Kafka itself reports; it is killed right after that."""
         with self._broker({"num.recovery.threads.per.data.dir": str(threads)}) as broker:
             try:
                 line = broker.wait_for_line(r"Loaded \d+ logs in")[-1]

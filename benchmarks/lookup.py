@@ -1,8 +1,9 @@
 """How long does it take to find an offset by time, in a log of 100 segments?
 
 A broker writes the log, with small segments, and stops; a copy of it is opened in process. Then a consumer
-asks the broker (`offsets_for_times`) and we ask the copy for the same times; the figure is the median time of
-one question. Most of the broker's is a round trip between processes, which who has the disk need not make.
+asks the broker (`offsets_for_times`) and we ask the copy for the same times; the figure compares the median
+times of one question. Most of the broker's time is a round trip between processes, which a program with
+direct access to the disk does not need.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ START_MS = 1_700_000_000_000
 
 
 def fill(broker: Broker, segments: int) -> int:
-    """Batches of 100 records, a millisecond each; returns the last timestamp."""
+    """Write batches of 100 records, one millisecond apart; returns the last timestamp."""
     create_topic(broker.bootstrap, "times", config={"internal.segment.bytes": str(SEGMENT_SIZE)})
     client = producer(broker.bootstrap, batch_num_messages=RECORDS_IN_A_BATCH, linger_ms=5)
     now = START_MS

@@ -1,8 +1,9 @@
 """How long does it take to open a cleanly closed log of 10,000 segments?
 
-Opening must learn the name and size of each file, so the least it can cost is what the rival does: one `stat`
-for each file. 1.0 would be a listing for nothing; the floor of 0.2 leaves four times that for parsing
-names and making segments. Then a log of 100,000 segments is opened where a process may have 1,024 files open.
+Opening must learn the name and size of each file, so the least possible cost is what the rival does: one
+`stat` for each file. At 1.0 everything else would be free; the floor of 0.2 leaves four times as long for
+listing, parsing names and creating segments. Then a log of 100,000 segments is opened with a limit of 1,024
+open files.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def write_segments(folder: Path, count: int) -> None:
         Path(f"{name}.log").write_bytes(batch)
         Path(f"{name}.index").touch()
         Path(f"{name}.timeindex").write_bytes(time_entry)
-    # A broker keeps the last few only.
+    # A broker keeps only the last few.
     for offset in (count - 1, count):
         (folder / f"{offset:020d}.snapshot").write_bytes(snapshot)
 

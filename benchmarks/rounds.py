@@ -1,7 +1,7 @@
-"""Rivals side by side: interleaved rounds, the best of each, and their ratio as the figure.
+"""Compares two rivals: interleaved rounds, the best of each, and their ratio as the figure.
 
-This machine is never quiet: what is measured in turns suffers the same neighbours, and the best of several
-rounds is what the work costs. A figure is the rival's best time over ours: above 1, we are faster.
+A machine is never quiet: rounds in turns suffer the same disturbances, and the best of several rounds is
+closest to the real cost. A figure is the rival's best time divided by ours: above 1, we are faster.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Rounds:
         work: str,
         amount: float,
     ) -> None:
-        """Run both in turns; `amount` of `work` (bytes, records) is what each call does."""
+        """Run both in turns; each call processes `amount` of `work` (bytes, records)."""
         if self._alone:
             ours()
             self._print_seconds(figure, [_seconds(ours) for _ in range(self._rounds)])
@@ -71,9 +71,9 @@ class Rounds:
         unit: str,
         rounds: int | None = None,
     ) -> None:
-        """As `compare`, for calls that measure themselves, such as the median of many questions.
+        """As `compare`, for calls that return their own time, such as the median of many lookups.
 
-        `rounds` where each takes minutes; there is then no round before the first, to warm up.
+        Give `rounds` if each takes minutes; then there is no warm-up round before the first.
         """
         if self._alone:
             ours()
@@ -88,11 +88,11 @@ class Rounds:
         print(f"{figure}: rival {best_rival:.3f} {unit}, ours {best_ours:.3f} {unit}", flush=True)
 
     def state(self, figure: str, ratio: float, floor: float) -> None:
-        """A figure that is no time, such as memory."""
+        """Record a figure that is not a time, such as memory."""
         self._figures.append((figure, ratio, ratio, floor))
 
     def _print_seconds(self, figure: str, times: list[float]) -> None:
-        """What `tools/bench.py compare` reads: the best of our rounds."""
+        """Print the best of our rounds, for `tools/bench.py compare`."""
         print(f"{figure}: {min(times):.6f} s alone", flush=True)
 
     def _note(self, figure: str, times: list[tuple[float, float]], floor: float) -> None:
@@ -100,7 +100,7 @@ class Rounds:
         self._figures.append((figure, best_rival / best_ours, median(r / o for r, o in times), floor))
 
     def end(self) -> NoReturn:
-        """Print `figure: ratio` for each, and exit."""
+        """Print `figure: ratio` for each figure, and exit."""
         if self._alone:
             sys.exit(0)
         for name, ratio, middle, floor in self._figures:

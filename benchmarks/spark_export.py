@@ -1,10 +1,10 @@
-"""How fast do Kafka's log directories become Parquet, against Spark's Kafka source and its Parquet writer?
+"""How fast are log directories exported to Parquet, against Spark's Kafka source and its Parquet writer?
 
-Both in one session of two cores, in turns, on 2 GB of records with 16-byte keys and 100-byte values in 4
-partitions, in the page cache; Parquet with snappy on both sides, to a new folder each time; ours by topic and
-day, and on the device when it is done. The rival's consumer is tuned. Its rows go through the JVM, out of the
-consumer and into the encoder; ours are decoded and encoded in columns by the task that read them, so that
-what is left is Parquet's encoding.
+Both run in one session of two cores, in turns, on 2 GB of records with 16-byte keys and 100-byte values in 4
+partitions, in the page cache. Both write Parquet with snappy to a new folder each time; ours writes by topic
+and day, and syncs before it is done. The rival's consumer is tuned. Its rows go from the consumer through the
+JVM into the encoder. Ours stay in columns: the task that reads them also encodes them, so Parquet's encoding
+is most of the cost.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FLOOR = 5
 
 
 def filled_broker(root: Path, records: int) -> Broker:
-    """A broker that runs on a directory with the records in it."""
+    """A running broker whose directory has the records."""
     broker = Broker(resolve(), root / "broker", properties={"log.retention.ms": "-1"}, jvm=AS_SHIPPED)
     with broker:
         create_topic(broker.bootstrap, "plain", partitions=PARTITIONS)
@@ -60,7 +60,7 @@ def theirs(spark: SparkSession, broker: Broker, root: Path) -> Callable[[], None
 
 
 def check(spark: SparkSession, root: Path) -> None:
-    """Both wrote the same records: as many, with the same bytes and the same offsets in sum."""
+    """Check that both wrote the same records: the same count, sum of bytes and sum of offsets."""
     sums = "count(*)", "sum(offset)", "sum(hash(key, value, timestamp, partition, offset))"
     found = [spark.read.parquet(str(root / name)).selectExpr(*sums).first() for name in ("ours", "theirs")]
     assert found[0] == found[1], found

@@ -1,11 +1,11 @@
 """How fast does Spark read Kafka's data from its log directories, against Spark's Kafka source and a broker?
 
-Both in one session of two cores, in turns, on 2 GB of records with 16-byte keys and 100-byte values in 4
-partitions, all of it in the page cache, checksums checked by both. The hop of rows into the JVM is the limit:
-four fifths of our time, so `read` cannot grow much above 2. A schema of fewer columns makes the hop cheaper,
-and a large partition is cut for both cores without asking (`split`). The rival is tuned, but for
-`read_default`. Two figures are no race: `prune`, bytes of the directory over bytes read for one hour of a
-week, and `flat`, four times the time for 1 GB over the time for 4 GB.
+Both run in one session of two cores, in turns, on 2 GB of records with 16-byte keys and 100-byte values in 4
+partitions, in the page cache, and both verify checksums. Moving rows into the JVM is the limit: it takes four
+fifths of our time, so `read` cannot grow much above 2. A schema with fewer columns makes that cheaper, and a
+large partition is split for both cores by default (`split`). The rival is tuned, except in `read_default`.
+Two figures do not compare times with the rival: `prune` is the bytes of the directory divided by the bytes
+read for one hour of a week, and `flat` is four times the time for 1 GB divided by the time for 4 GB.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ QUERY = "count(*) AS rows", "sum(length(value)) AS bytes", "max(offset) AS last"
 
 
 def fill(directory: Path, count: int, *, codec: str) -> None:
-    """`count` records over a week, appended through our own log: a broker starts on it as on its own."""
+    """Write `count` records over a week through our own log; a broker then starts with it as with its own."""
     seed = np.random.default_rng(7)
     values = [f'{{"id": {number:8d}, "text": "'.ljust(98, "x") + '"}' for number in range(DIFFERENT_VALUES)]
     dictionary = pa.array([value.encode()[:100] for value in values], pa.binary())
@@ -69,14 +69,14 @@ def fill(directory: Path, count: int, *, codec: str) -> None:
 
 
 def fill_topic(log_dir: Path, topic: str, count: int, *, codec: str) -> None:
-    """`count` records in each partition: written once, and copied."""
+    """Write `count` records to each partition: once, then copied."""
     first = log_dir / f"{topic}-0"
     fill(first, count, codec=codec)
     for partition in range(1, PARTITIONS):
         other = log_dir / f"{topic}-{partition}"
         other.mkdir(exist_ok=True)
         for file in first.iterdir():
-            if file.name != "partition.metadata":  # the broker's own
+            if file.name != "partition.metadata":  # each partition keeps the broker's file
                 shutil.copyfile(file, other / file.name)
 
 
@@ -138,7 +138,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def bytes_read(data: Data) -> int:
-    """What planning and reading one hour of the week read from files, by the system's own count."""
+    """The bytes read to plan and read one hour of the week, as the system counts them."""
     middle = T0 + WEEK_MS // 2
     asked = {"startingTimestamp": str(middle), "endingTimestamp": str(middle + HOUR_MS), "subscribe": "plain"}
     before = _read_so_far()
@@ -149,7 +149,7 @@ def bytes_read(data: Data) -> int:
 
 
 def _read_so_far() -> int:
-    return int(Path("/proc/self/io").read_text().split()[1])  # rchar: what calls of read returned
+    return int(Path("/proc/self/io").read_text().split()[1])  # rchar: bytes returned by read calls
 
 
 def main() -> None:

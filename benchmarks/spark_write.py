@@ -1,10 +1,10 @@
 """How fast does Spark write rows into a log directory, against Spark's Kafka sink and a broker?
 
-Both in one session of two cores, in turns: 5 million rows made by `spark.range`, with 16-byte keys and
-100-byte values, into 4 partitions. The rival's producers linger for 50 ms, send batches of 128 KiB and wait
-for one broker, which does not sync; its topics, like our directories, are new for each round. Our staged
-segments are synced, and so is the commit; `write_nosync` leaves that out. Making the rows and getting them
-out of the JVM is what both pay first, so neither figure can be large.
+Both run in one session of two cores, in turns, and write 5 million rows of `spark.range`, with 16-byte keys
+and 100-byte values, into 4 partitions. The rival's producers linger for 50 ms, send batches of 128 KiB and
+wait for one broker, which does not sync; its topics, like our directories, are new for each round. Our staged
+segments and the commit are synced; `write_nosync` leaves that out. Both must first create the rows and get
+them out of the JVM, so neither figure can be large.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def theirs(frame: DataFrame, broker: Broker, topics: Iterator[int]) -> Callable[
 
 
 def ours(frame: DataFrame, root: Path, amount: int, *, sync: bool) -> Callable[[], float]:
-    """The seconds that a write to a new directory takes, which is removed then."""
+    """The seconds that a write to a new directory takes; the directory is removed afterwards."""
 
     def run() -> float:
         directory = Path(tempfile.mkdtemp(dir=root))

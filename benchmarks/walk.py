@@ -1,8 +1,8 @@
-"""How fast can batch headers be walked, with every CRC-32C checked?
+"""How fast can batch headers be scanned, with every CRC-32C checked?
 
-The walk reads each byte once, for its checksum. The rival is the least that can cost: one call of the crc32c
-package over the same 1 GiB, with no batch boundaries in it. So 1.0 is the limit of that package, 16 KiB
-batches should come close, and at 300 bytes the 13 loads of a header and the row written for it show.
+The scan reads each byte once, for its checksum. The rival is the least possible cost: one call of the crc32c
+package over the same 1 GiB, without batches. So 1.0 is the limit with that package. Batches of 16 KiB should
+come close; with batches of 300 bytes, the 13 loads of a header and the row written for it become visible.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SIZE = 1 << 30
 
 
 def batches(batch_size: int, total_size: int) -> Bytes:
-    """Batches of random bytes with right checksums, from a fixed seed."""
+    """Batches of random bytes with correct checksums, from a fixed seed."""
     count = total_size // batch_size
     data = np.random.default_rng(1).integers(0, 256, (count, batch_size), dtype=np.uint8)
     header = BatchHeader(0, batch_size - LOG_OVERHEAD, 0, 2, 0, 0, 0, 0, 0, -1, -1, -1, 1).pack()
@@ -30,7 +30,7 @@ def batches(batch_size: int, total_size: int) -> Bytes:
 
 
 def walk(data: Bytes) -> int:
-    """Walk all of it; returns the batches found, all valid."""
+    """Scan all bytes; returns the number of batches, all of them valid."""
     table = new_table()
     position, found, stop = 0, 0, WalkStop.TABLE_FULL
     while stop is WalkStop.TABLE_FULL:

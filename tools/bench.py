@@ -1,4 +1,4 @@
-"""Runs benchmarks: all of them on little data, or those of two commits by turns on this machine.
+"""Runs benchmarks: all of them on little data, or those of two commits in turns on this machine.
 
 python tools/bench.py smoke [NAME ...]
 python tools/bench.py compare REF [NAME ...] [--turns 5] [--rounds 2] [--scale 0.2]
@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import median
 
 ROOT = Path(__file__).parent.parent
-# What a benchmark prints for each of its figures where it runs alone.
+# The line that a benchmark prints for each of its figures when it runs without the rival.
 SECONDS = re.compile(r"^(\w+): (\d+\.\d+) s alone$", re.MULTILINE)
 
 
@@ -47,25 +47,25 @@ def main() -> int:
 
 
 def benchmarks(tree: Path) -> list[str]:
-    """The modules of a tree that are benchmarks, and not what they share."""
+    """The modules of a tree that are benchmarks, without their shared helpers."""
     modules = sorted((tree / "benchmarks").glob("*.py"))
     return [module.stem for module in modules if '__name__ == "__main__"' in module.read_text("utf-8")]
 
 
 def smoke(names: Sequence[str]) -> int:
-    """Run each on a hundredth of its data; the number of those that failed."""
+    """Run each benchmark on a hundredth of its data; returns the number of failures."""
     failed = [name for name in names if run(ROOT, name, "--smoke").returncode != 0]
     print(f"{len(names) - len(failed)} benchmarks ran, {len(failed)} failed", *failed)
     return len(failed)
 
 
 def compare(ref: str, names: Sequence[str], turns: int, options: Sequence[str]) -> int:
-    """Print how long each figure's work takes in `ref` and in this tree, by turns and without the rivals."""
+    """Print how long each figure's work takes in `ref` and in this tree, in turns and without the rivals."""
     with worktree(ref) as other:
         shared = [name for name in names if (other / "benchmarks" / f"{name}.py").exists()]
         for name in sorted(set(names) - set(shared)):
             print(f"{name}: {ref} does not have it")
-        # An older commit's may not know the options of today.
+        # A benchmark of an older commit may not know today's options.
         shutil.copyfile(ROOT / "benchmarks" / "rounds.py", other / "benchmarks" / "rounds.py")
         for name in shared:
             seconds: defaultdict[str, dict[str, list[float]]] = defaultdict(lambda: {ref: [], "here": []})
@@ -84,7 +84,7 @@ def compare(ref: str, names: Sequence[str], turns: int, options: Sequence[str]) 
 
 
 def _sentence(ref: str, there: Sequence[float], here: Sequence[float]) -> str:
-    """The medians, their ratio (above 1, this tree is faster), and how far `ref` is from itself."""
+    """The medians, their ratio (above 1, this tree is faster), and the spread of `ref` against itself."""
     if not there or not here:
         return "only one side has it"
     before, after = median(there), median(here)
@@ -104,7 +104,7 @@ def run(tree: Path, name: str, *options: str, capture: bool = False) -> subproce
 
 @contextmanager
 def worktree(ref: str) -> Iterator[Path]:
-    """A checkout of `ref` beside this one, for as long as it is needed."""
+    """A temporary checkout of `ref` next to this one."""
     with tempfile.TemporaryDirectory(prefix="stratalog-bench-") as folder:
         tree = Path(folder, "tree")
         subprocess.run(["git", "worktree", "add", "--quiet", "--detach", tree, ref], cwd=ROOT, check=True)

@@ -4,11 +4,11 @@
 
 writes `src/stratalog/records/internal/kafka_<release>.json` (or TABLE): one schema per line, so that the
 difference between two releases can be read as a diff. Kafka's jars carry the schemas as JSON with `//`
-comments; names, types, versions, tags and defaults are taken over, the prose is not.
+comments; names, types, versions, tags and defaults are copied, the prose is not.
 
-A field in the table has `name` and `type`, and, only where they say something:
-`versions` (default: all of the message's), `nullable`, `tagged`, `tag`, `default`, and `fields` of a struct.
-Structs that a message shares between fields are written out at each place, so the table cannot be recursive.
+A field in the table has `name` and `type`, and where they differ from the default also `versions` (default:
+all of the message's), `nullable`, `tagged`, `tag`, `default`, and `fields` of a struct. Structs that a
+message shares between fields are written out at each place, so the table cannot be recursive.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SOURCES: dict[str, tuple[str, str, tuple[str, ...] | None]] = {
             "VotersRecord",
         ),
     ),
-    # Classic consumer groups keep these two, serialized, inside their group metadata.
+    # The group metadata of classic consumer groups contains these two in serialized form.
     "embedded": (
         "kafka-clients",
         "common/message/",
@@ -46,7 +46,7 @@ SOURCES: dict[str, tuple[str, str, tuple[str, ...] | None]] = {
     ),
 }
 
-# The numbers of Kafka's ControlRecordType; they stand in code, not in a schema.
+# The numbers of Kafka's ControlRecordType, which are in code, not in a schema.
 CONTROL_TYPES = {
     "LeaderChangeMessage": (2, "LEADER_CHANGE"),
     "SnapshotHeaderRecord": (3, "SNAPSHOT_HEADER"),
@@ -116,14 +116,14 @@ def convert_message(topic: str, message: dict[str, Any]) -> dict[str, Any]:
 
 
 def enumerator(name: str) -> str:
-    """The constant that Kafka's generator makes of a message's name: NoOpRecord is NO_OP_RECORD."""
+    """The constant that Kafka's generator derives from a message's name: NO_OP_RECORD from NoOpRecord."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", name).upper()
 
 
 def convert_field(field: dict[str, Any], valid: str, structs: dict[str, Any]) -> dict[str, Any]:
     kind = field["type"]
     element = kind.removeprefix("[]")
-    # The JSON that Kafka prints and its Java fields both start names with a small letter.
+    # Names start with a small letter, both in the JSON that Kafka prints and in its Java fields.
     converted: dict[str, Any] = {"name": field["name"][0].lower() + field["name"][1:]}
     converted["type"] = kind if element in PRIMITIVES else kind.replace(element, "struct")
     versions = field.get("versions", field.get("taggedVersions"))
@@ -134,7 +134,7 @@ def convert_field(field: dict[str, Any], valid: str, structs: dict[str, Any]) ->
     if "tag" in field:
         converted["tagged"] = field["taggedVersions"]
         converted["tag"] = field["tag"]
-    # Kafka's generator takes a null without quotes for no default at all, and makes an empty list or struct.
+    # Kafka's generator treats a null without quotes as no default, and creates an empty list or struct.
     default = "" if field.get("default") is None else str(field["default"])
     if not is_zero(kind, default):
         converted["default"] = convert_default(kind, default)
@@ -145,7 +145,7 @@ def convert_field(field: dict[str, Any], valid: str, structs: dict[str, Any]) ->
 
 
 def is_zero(kind: str, default: str) -> bool:
-    """Whether a default is what the type starts with anyway, so that the table need not say it."""
+    """Whether a default is the type's own initial value, so that the table can leave it out."""
     if kind in INTEGERS:
         return default == "" or int(default, 0) == 0
     if kind == "float64":

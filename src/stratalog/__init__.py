@@ -3,8 +3,8 @@
     with stratalog.open_log("data/orders-0", create=True) as log:
         log.append(b"hello", key=b"greeting")
 
-Importing this imports none of pyspark, numba, pyarrow and numpy; what needs them imports them when used.
-docs/api.md has all of it, by example.
+Importing this package does not import pyspark, numba, pyarrow or numpy: names that need them are imported on
+first use. docs/api.md describes the whole API by example.
 """
 
 import logging
@@ -102,7 +102,7 @@ logging.getLogger("stratalog").addHandler(logging.NullHandler())
 
 
 def __getattr__(name: str) -> object:
-    """What is imported only when it is asked for, since it brings numpy and the compiled kernels."""
+    """Imports a name on first use: most names bring numpy and the compiled kernels with them."""
     module = _LAZY.get(name)
     if module is None:
         raise AttributeError(f"module 'stratalog' has no attribute {name!r}")

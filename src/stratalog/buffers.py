@@ -1,7 +1,7 @@
-"""Memory of this process alone, which starts on a page and costs nothing until it is touched.
+"""Private memory of this process; it starts on a page and costs nothing until it is touched.
 
-Python's `mmap(-1, size)` is shared memory: a process that is forked, as Spark's workers are, would write into
-its parent's buffers, the system counts it as a file's, and gives it no huge pages.
+Python's `mmap(-1, size)` is shared memory: a forked process, such as a Spark worker, would write into its
+parent's buffers. The system also counts it as file memory, and gives it no huge pages.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-Buffer = bytes | bytearray | memoryview  # what can be read from by position
+Buffer = bytes | bytearray | memoryview  # can be read by position
 
 _HUGE_PAGE_SIZE = 2 << 20
 
 
 def private_memory(size: int) -> mmap.mmap:
-    """Zeroed memory of `size` bytes; in huge pages, where it is large enough and the system has them."""
+    """Zeroed memory of `size` bytes; in huge pages, if it is large enough and the system has them."""
     if sys.platform == "win32":
         return mmap.mmap(-1, max(size, 1))
     memory = mmap.mmap(-1, max(size, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -32,9 +32,9 @@ def private_memory(size: int) -> mmap.mmap:
 
 
 def aligned_buffer(size: int) -> NDArray[np.uint8]:
-    """Zeroed memory of `size` bytes that starts on a page: make it once, and read into it again and again.
+    """Zeroed memory of `size` bytes that starts on a page: create it once and reuse it for every read.
 
-    Large ones start on a huge page: 280-byte batches are scanned some 5 % faster there.
+    A large buffer starts on a huge page: 280-byte batches are scanned about 5 % faster there.
     """
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""The clock: milliseconds since 1970, as Kafka's timestamps. Passed in like the disk, so a test turns it."""
+"""The clock: milliseconds since 1970, as Kafka's timestamps. Passed in like the disk, so tests can set it."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""A graceful stop: the first signal asks the program to end, and it ends when it is done with what it does.
+"""A graceful stop: the first signal asks the program to end, and the program ends once its work is done.
 
     with stratalog.graceful_stop() as stop, stratalog.open_log("data/orders-0") as log:
         while not stop.wait(1):
             log.append(measure())
 
-SIGTERM ends a program at once, with its logs unclosed; SIGINT raises KeyboardInterrupt wherever it is. Here
-both only set the stop. A `threading.Event` would not do: its lock may be held by the very code that the
-handler interrupts. So a stop is a pipe: setting it writes a byte that nobody reads, and waiting for it is
-waiting until there is something to read, in any number of threads.
+SIGTERM ends a program at once, with its logs unclosed; SIGINT raises KeyboardInterrupt anywhere in the code.
+Here both only set the stop. A `threading.Event` would not work: its lock may be held by the very code that
+the handler interrupts. So a stop is a pipe: setting it writes a byte that nobody reads, and any number of
+threads can wait until the pipe is readable.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from stratalog.files.processes import tell_in_child
 
 
 class GracefulStop:
-    """What ends a program, or a `tail`: waits like a threading.Event. `signal` is the signal that came."""
+    """Ends a program or a `tail`; waits like a threading.Event. `signal` is the signal received, if any."""
 
     def __init__(self) -> None:
         self.signal: signal.Signals | None = None
@@ -36,10 +36,10 @@ class GracefulStop:
         self._readable, self._writable = os.pipe()
         tell_in_child(self)
         for descriptor in (self._readable, self._writable):
-            finalize(self, os.close, descriptor)  # other threads may wait for longer than the `with` lasts
+            finalize(self, os.close, descriptor)  # other threads may still wait after the `with`
 
     def set(self) -> None:
-        """Ask for the end, as the signals do."""
+        """Request the end, as the signals do."""
         if not self._is_set:
             self._is_set = True
             os.write(self._writable, b"\0")
@@ -48,7 +48,7 @@ class GracefulStop:
         return self._is_set
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it is set, for so many seconds at most; returns whether it is."""
+        """Wait until it is set, for at most `timeout` seconds; returns whether it is set."""
         if not self._is_set and timeout != 0:
             waiting = select.poll()
             waiting.register(self._readable, select.POLLIN)
@@ -56,7 +56,7 @@ class GracefulStop:
         return self._is_set
 
     def start_over_in_child(self) -> None:
-        """After a fork: a pipe of its own, or a child that sets its stop would wake its parent."""
+        """After a fork: open a new pipe, because setting the old one would wake the parent."""
         readable, writable = os.pipe()
         os.dup2(readable, self._readable, inheritable=False)
         os.dup2(writable, self._writable, inheritable=False)
@@ -70,10 +70,10 @@ class GracefulStop:
 def graceful_stop(
     signals: Iterable[signal.Signals] = (signal.SIGTERM, signal.SIGINT),
 ) -> Iterator[GracefulStop]:
-    """A `GracefulStop` that the first of these signals sets; a second one does what it did before.
+    """A `GracefulStop` that the first of these signals sets; a second signal has its usual effect.
 
-    To be used in the main thread, where Python handles signals. A signal that is ignored stays so, as SIGINT
-    is in what a shell runs in the background. In a forked child the signals do what they did before.
+    Use it in the main thread, where Python handles signals. A signal that is ignored stays ignored: a shell
+    ignores SIGINT for programs in the background. In a forked child the signals have their usual effect.
     """
     if threading.current_thread() is not threading.main_thread():
         raise UsageError("graceful_stop handles signals, and Python does that in the main thread only.")
@@ -96,7 +96,7 @@ def graceful_stop(
 
     for number in signals:
         handler = signal.getsignal(number)
-        if handler is not None and handler != signal.SIG_IGN:  # None: not Python's, and could not be restored
+        if handler is not None and handler != signal.SIG_IGN:  # None: set outside Python, cannot be restored
             before[number] = handler
     try:
         for number in before:

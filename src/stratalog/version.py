@@ -1,3 +1,3 @@
-"""The release, in a file of its own so that building the package imports nothing else."""
+"""The version, in a separate file so that building the package imports nothing else."""
 
 __version__ = "0.1.0"

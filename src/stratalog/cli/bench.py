@@ -1,4 +1,4 @@
-"""`stratalog bench startup`: how long loading takes, by the ways in which it has been done over the years."""
+"""`stratalog bench startup`: how long loading takes, by the strategies that Kafka has used over the years."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KAFKA = "Kafka itself"
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")
-# What the author of the report that started all this measured: a broker of 2.x after a power cut.
+# Measured by the author of the report that first compared these strategies: a 2.x broker after a power cut.
 MEASURED_ONCE = {
     ("kafka-2.1", "clean", 1): "30 s, 3 min 4 s",
     ("kafka-2.1", "unclean", 1): "1 h 16 min, 1 h 18 min",
@@ -96,12 +96,12 @@ def startup(
     kafka: Path | None,
     work_dir: Path | None,
 ) -> None:
-    """How long until a log directory is loaded, clean and after a power cut, by five ways of loading it.
+    """How long it takes to load a log directory, clean and after a power cut, by five strategies.
 
     A directory is built, brought into each state and loaded: as Kafka 2.1 did (every index read and checked,
-    the newest segment scanned twice), without checks, with each segment scanned once, with a right check, and
-    as Stratalog does. With --kafka a real broker loads a copy of it as well. The last column is what a broker
-    of 2.x took elsewhere, on a disk of its time, in the report that named these ways.
+    the newest segment scanned twice), without checks, with each segment scanned once, with a correct check,
+    and as Stratalog does. With --kafka a real broker also loads a copy. The last column is the time that a
+    2.x broker took on other hardware, in the report that named these strategies.
     """
     from stratalog.cli.startup.directory import Shape, StartupDirectory
     from stratalog.cli.startup.strategies import STRATEGIES
@@ -185,7 +185,7 @@ def _measure_kafka(
 
 
 def _set_cache(directory: StartupDirectory, cache: str) -> None:
-    """Everything read once, or nothing in memory."""
+    """Fill the page cache by reading everything once, or empty it."""
     os.sync()
     if cache == "cold":
         DROP_CACHES.write_text("3")

@@ -23,7 +23,7 @@ class BrokerFiles:
 
     @classmethod
     def of(cls, config: Path | None, directories: tuple[str, ...]) -> BrokerFiles:
-        """UsageError where neither names a directory: no one means /tmp/kafka-logs by saying nothing."""
+        """UsageError if neither names a directory: Kafka's default, /tmp/kafka-logs, is never meant."""
         if config is None:
             if not directories:
                 raise UsageError(
@@ -52,10 +52,10 @@ class BrokerFiles:
 
     @property
     def log_dirs(self) -> tuple[str, ...]:
-        """All directories of the broker, as far as they are known."""
+        """All directories of the broker, as far as known."""
         return () if self.server is None else self.server.manager.log_dirs
 
     def not_named(self) -> list[str]:
-        """The directories of the broker that are not to be worked on."""
+        """The other directories of the broker, which the command does not work on."""
         named = {os.path.realpath(directory) for directory in self.directories}
         return [directory for directory in self.log_dirs if os.path.realpath(directory) not in named]

@@ -1,6 +1,6 @@
 """Damage for `stratalog demo` to find: what crashes, disks and people do to log files.
 
-This changes files behind the back of `stratalog.files`, as damage does.
+It changes files without going through `stratalog.files`, as real damage does.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FOREIGN = b"2026-03-01 04:12:09,113 WARN the file system was full and this line 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planted:
-    """A damage that was done: to which file, from which byte on, and what."""
+    """One damage: the file, the first damaged byte, and the kind."""
 
     path: str
     position: int
@@ -27,7 +27,7 @@ class Planted:
 
 
 def plant(segments: Sequence[WalkTask]) -> list[Planted]:
-    """Damage five of the segments, each in its own way, each in another topic where there are five."""
+    """Damage five segments, each in its own way; if there are five topics, each in another topic."""
     ways: list[Callable[[str], Planted]] = [
         flip_a_bit,
         tear_the_tail,
@@ -40,13 +40,13 @@ def plant(segments: Sequence[WalkTask]) -> list[Planted]:
     for number, way in enumerate(ways):
         topic = topics[number % len(topics)]
         own = [segment for segment in segments if segment.topic == topic]
-        # Torn tails and zeros are found where a broker was writing when it died: in the last segment.
+        # Torn tails and zeros appear where a broker was writing when it died: in the last segment.
         planted.append(way(own[-1].path if way in (tear_the_tail, append_zeros) else own[len(own) // 2].path))
     return planted
 
 
 def flip_a_bit(path: str) -> Planted:
-    """A bit that the disk gave back wrong, inside the records of a batch in the middle of the file."""
+    """A bit that the disk returned wrong, inside the records of a batch in the middle of the file."""
     position, size = _middle_batch(path)
     with Path(path).open("r+b") as file:
         file.seek(position + size - 1)
@@ -57,21 +57,21 @@ def flip_a_bit(path: str) -> Planted:
 
 
 def tear_the_tail(path: str) -> Planted:
-    """A broker killed in the middle of a write: the last batch is there in part."""
+    """A broker killed in the middle of a write: only part of the last batch is there."""
     position, size = _batches(path)[-1]
     os.truncate(path, position + size // 2)
     return Planted(path=path, position=position, what="last batch torn")
 
 
 def append_zeros(path: str) -> Planted:
-    """A power cut: the file system had made the file longer, and the data never arrived."""
+    """A power cut: the file system had extended the file, but the data never arrived."""
     position = Path(path).stat().st_size
     os.truncate(path, position + ZEROS_SIZE)
     return Planted(path=path, position=position, what="zeros appended")
 
 
 def cut_the_middle(path: str) -> Planted:
-    """A copy that lost a piece: all that follows stands too early."""
+    """A copy that lost a piece: all batches after it are at too low a position."""
     position, _size = _middle_batch(path)
     with Path(path).open("r+b") as file:
         file.seek(position + CUT_SIZE * 2)
@@ -83,7 +83,7 @@ def cut_the_middle(path: str) -> Planted:
 
 
 def overwrite(path: str) -> Planted:
-    """Somebody else's bytes where a batch should start."""
+    """Foreign bytes where a batch should start."""
     position, _size = _middle_batch(path)
     with Path(path).open("r+b") as file:
         file.seek(position)
@@ -92,7 +92,7 @@ def overwrite(path: str) -> Planted:
 
 
 def unexpected(planted: Sequence[Planted], walks: Sequence[SegmentWalk]) -> list[str]:
-    """Where what was found differs from what was planted, in words; empty if nothing does."""
+    """A sentence for each difference between the planted and the found damage; empty if there is none."""
     found = {(damage.path, damage.position) for walk in walks for damage in walk.damages}
     done = {(damage.path, damage.position): damage.what for damage in planted}
     missed = [

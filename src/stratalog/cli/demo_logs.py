@@ -38,7 +38,7 @@ class DemoTopic:
     share: float
 
 
-# Shares that a directory might have; gzip's is small, as writing it takes the longest.
+# Plausible shares; gzip's is small because it takes the longest to write.
 TOPICS = (
     DemoTopic(name="clicks", codec=Codec.SNAPPY, partitions_count=2, share=0.18),
     DemoTopic(name="invoices", codec=Codec.GZIP, partitions_count=1, share=0.02),
@@ -80,7 +80,7 @@ def plan_logs(directory: Path, *, size: int, seed: int) -> list[PartitionPlan]:
 def build_logs(
     directory: Path, *, size: int, seed: int, disk: Disk, on_progress: OnProgress | None = None
 ) -> None:
-    """Write the partitions side by side: encoding, compressing and writing all release the GIL."""
+    """Write the partitions in parallel: encoding, compressing and writing all release the GIL."""
     plans = plan_logs(directory, size=size, seed=seed)
     sizes = [plan.size for plan in plans]
     writing = ThreadEngine().run(
@@ -109,7 +109,7 @@ def write_partition(disk: Disk, plan: PartitionPlan) -> None:
 
 
 def _records(plan: PartitionPlan) -> Iterator[pa.RecordBatch]:
-    """Records without end: keys and values drawn from a pool, times that go on."""
+    """Endless records: keys and values drawn from a pool, with ascending timestamps."""
     random = np.random.default_rng([plan.seed, TOPICS.index(plan.topic), plan.partition])
     values = pa.array(_values(random), pa.binary())
     keys = pa.array([b"customer-%07d" % number for number in range(DISTINCT_KEYS)], pa.binary())
@@ -127,7 +127,7 @@ def _records(plan: PartitionPlan) -> Iterator[pa.RecordBatch]:
 
 
 def _values(random: np.random.Generator) -> list[bytes]:
-    """Small JSON documents, as alike and as different as an application's."""
+    """Small JSON documents, as similar to each other as those of an application."""
     amounts = random.integers(1, 10**6, DISTINCT_VALUES).tolist()
     accounts = random.integers(0, 2**63, DISTINCT_VALUES).tolist()
     places = random.integers(0, len(PLACES), DISTINCT_VALUES).tolist()

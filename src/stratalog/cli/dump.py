@@ -1,4 +1,4 @@
-"""`stratalog dump`: Kafka's dump tool, line for line, with its flags; and what it does not know."""
+"""`stratalog dump`: Kafka's dump tool, line for line, with its flags; and files that the tool cannot read."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from stratalog.cli.output import ExitCode, Output, json_option
 from stratalog.limits import INT32_MAX
 
 DEFAULT_MAX_MESSAGE_SIZE = 5 * 1024 * 1024
-SAME_AS_KAFKA = 1  # what its tool ends with for whatever is wrong, usage included
+SAME_AS_KAFKA = 1  # its tool exits with 1 for every error, wrong usage included
 
 
 class _WrongUsage(click.UsageError):
-    """Wrong usage, with the status that Kafka's tool ends with for it."""
+    """Wrong usage, with the exit status of Kafka's tool."""
 
     exit_code = SAME_AS_KAFKA
 
 
 class _DumpCommand(click.Command):
-    """A command whose usage errors are of that kind, so that scripts move from one tool to the other."""
+    """A command with such usage errors, so that scripts can move from one tool to the other."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
@@ -95,10 +95,10 @@ def dump(
 ) -> int:
     """Print what is in the files of a log directory.
 
-    The lines are those of Kafka 4.3.1's dump tool, and so are the flags and the exit status: 1 for whatever
-    cannot be read, else 0, complaints or not. A DIR stands for all files in it and below it.
+    The lines, the flags and the exit status are those of Kafka 4.3.1's dump tool: 1 if something cannot be
+    read, else 0, even with complaints. A DIR means all files in it and below it.
     """
-    del max_message_size  # only headers are read where Kafka's tool needs it
+    del max_message_size  # Kafka's tool needs it where only headers are read here
     if not paths and not files:
         raise _WrongUsage("Name files or directories to dump, or --files A,B,...")
     chosen = {

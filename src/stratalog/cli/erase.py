@@ -114,7 +114,7 @@ def erase(
 
 
 def _lines(path: Path | None) -> Iterator[bytes]:
-    """The keys in a file. An empty line is none; an empty key can be given by --key."""
+    """The keys in a file. An empty line is not a key; --key can give an empty key."""
     data = b"" if path is None else path.read_bytes()
     for line in data.split(b"\n"):
         if key := line.removesuffix(b"\r"):
@@ -127,7 +127,7 @@ def _parse_key(key: bytes, key_format: str) -> bytes:
     try:
         return base64.b64decode(key, validate=True) if key_format == "base64" else binascii.unhexlify(key)
     except (binascii.Error, ValueError):
-        # The key itself is not repeated: it may be what nobody should read in a terminal's history again.
+        # The message does not repeat the key: it may be the very thing that nobody should read again.
         raise click.BadParameter(f"a key of {len(key)} characters is not {key_format}.") from None
 
 

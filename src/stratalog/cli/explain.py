@@ -1,4 +1,4 @@
-"""`stratalog explain`: why a segment is still there; what will go, when and by which rule."""
+"""`stratalog explain`: why a segment is still there, or which rule will delete it, and when."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def export(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportShown(Report):
-    """What was exported to a folder, as reports are shown. What could not be decoded is a finding."""
+    """The report of an export to a folder. Keys or values that could not be decoded are findings."""
 
     exported: ExportReport
     folder: str

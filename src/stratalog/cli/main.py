@@ -1,4 +1,4 @@
-"""`stratalog`: the command line. Commands live in files of their own; only `main` catches errors."""
+"""`stratalog`: the command line. Each command has its own file; only `main` catches errors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from stratalog.cli.warm import warm
 from stratalog.errors import ConfigError, StratalogError, UsageError
 from stratalog.version import __version__
 
-# What a shell reports for a process that Ctrl-C or a closed pipe ended.
+# The status that a shell reports for a process ended by Ctrl-C or a closed pipe.
 INTERRUPTED = 130
 PIPE_CLOSED = 141
 
@@ -60,7 +60,7 @@ def run(arguments: Sequence[str]) -> int:
     """The exit status of a command."""
     output = Output()
     try:
-        # Not standalone: click would leave with 1 after Ctrl-C, which here says that something was found.
+        # Not standalone: click would exit with 1 after Ctrl-C, which here means that something was found.
         status = cli.main(args=list(arguments), prog_name="stratalog", obj=output, standalone_mode=False)
     except (UsageError, ConfigError) as error:
         output.error(error)
@@ -75,7 +75,7 @@ def run(arguments: Sequence[str]) -> int:
         click.echo("stratalog: stopped", err=True)
         return INTERRUPTED
     except SystemExit:
-        # No command of ours does this: click does when the reader has gone (`| head`), with 1 for a status.
+        # Only click raises this, with status 1, when the reader of a pipe has gone (`| head`).
         return PIPE_CLOSED
     return int(status or 0)
 

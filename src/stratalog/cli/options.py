@@ -1,6 +1,6 @@
-"""The options that commands have in common, each written once, and what they come to.
+"""The options that commands share, each written once, and their parsing.
 
-Every command on log directories takes them as arguments, or the broker's server.properties by --config.
+Every command on log directories takes these as arguments, or the broker's server.properties with --config.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ recover_option = click.option(
 
 
 def parse_moment(_context: click.Context, _option: click.Parameter, text: str | None) -> int | None:
-    """Milliseconds since 1970, or a date and a time, in UTC unless it says otherwise."""
+    """Milliseconds since 1970, or a date and a time, in UTC unless it names a zone."""
     if text is None or re.fullmatch(r"\d+", text):
         return None if text is None else int(text)
     try:
@@ -67,7 +67,7 @@ now_option = click.option(
 
 
 def gone_option(name: str, hint: str) -> Callable[[Command], Command]:
-    """An option of old, of which only the error is left: it says what took its place."""
+    """A removed option: using it is an error that names its replacement."""
 
     def refuse(_context: click.Context, _option: click.Parameter, value: str | None) -> None:
         if value is not None:
@@ -87,23 +87,23 @@ def topic_settings_option(command: Command) -> Command:
 
 
 def directory_options(command: Command) -> Command:
-    """Adds what says which directories and topics are meant, by which settings, and what time it is."""
+    """Adds the options for directories, topics, settings and the current time."""
     for option in (now_option, topic_settings_option, config_option, topic_option, directories_argument):
         command = option(command)
     return command
 
 
 def change_options(command: Command) -> Command:
-    """Adds the options of a command that changes log directories, and refuses unclean ones."""
+    """Adds the options of a command that changes log directories and refuses unclean ones."""
     for option in (dry_run_option, recover_option):
         command = option(command)
     return command
 
 
 def check_directories(directories: tuple[str, ...]) -> None:
-    """UsageError if a path that was typed is not a directory; a topic's name was once given like that.
+    """UsageError if a typed path is not a directory; older versions took a topic's name there.
 
-    A log directory of --config that is missing is another matter: its disk may not be mounted.
+    A missing log directory of --config is not a usage error: its disk may not be mounted.
     """
     for directory in directories:
         if not Path(directory).is_dir():

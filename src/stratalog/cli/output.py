@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
-# What a table may take where nobody is watching: a pipe has no width of its own.
+# The width of a table that does not go to a terminal: a pipe has no width.
 WIDTH_OF_A_PIPE = 160
-_BETWEEN_LINES_S = 30.0  # where progress is told in lines
+_BETWEEN_LINES_S = 30.0  # if progress is printed as lines
 
 
 class ExitCode(IntEnum):
-    """What a command tells the shell."""
+    """The exit status of a command."""
 
     FINE = 0
     FINDINGS = 1
@@ -41,7 +41,7 @@ class ExitCode(IntEnum):
 
 @dataclass(slots=True)
 class Output:
-    """Where a command hands its values; the options `--json`, `--plain` and `--summary` say in which form."""
+    """Takes the values of a command and prints them as `--json`, `--plain` and `--summary` say."""
 
     as_json: bool = False
     is_plain: bool = False
@@ -49,18 +49,18 @@ class Output:
     _consoles: dict[bool, Console] = field(default_factory=dict)
 
     def say(self, words: str) -> None:
-        """A sentence for the person who waits."""
+        """Print a sentence for the user."""
         self._console(stderr=True).print(words, markup=False, highlight=False, soft_wrap=True)
 
     def error(self, error: Exception) -> None:
-        """Why the command stopped."""
+        """Print why the command stopped."""
         if self.as_json:
             click.echo(json.dumps({"error": type(error).__name__, "message": str(error)}), err=True)
         else:
             click.echo(f"stratalog: {error}", err=True)
 
     def show(self, document: Mapping[str, object], *tables: Table, verdict: str | None = None) -> None:
-        """A result: the document if JSON was asked for, the tables otherwise, and a last sentence."""
+        """Print a result: the document if JSON was requested, else the tables, and a last sentence."""
         if self.as_json:
             click.echo(json.dumps(document, indent=2))
             return
@@ -70,7 +70,7 @@ class Output:
             self._print(verdict)
 
     def report(self, report: Report) -> ExitCode:
-        """The report of an operation, its verdict last: to be returned by the command."""
+        """Print the report of an operation, its verdict last; returns the command's exit status."""
         if self.as_json:
             document = {} if self.is_summary else report.to_document()
             click.echo(
@@ -88,9 +88,9 @@ class Output:
 
     @contextmanager
     def progress(self, words: str = "") -> Iterator[OnProgress]:
-        """What an operation is to call: shows bars on a terminal, and a line now and then elsewhere.
+        """The `on_progress` for an operation: shows bars on a terminal, and elsewhere a line now and then.
 
-        `words` say what is done where the operation itself does not.
+        `words` name the work if the operation itself does not.
         """
         said_s = time.monotonic()
         with self._bars() as show:
@@ -132,7 +132,7 @@ class Output:
 
     @property
     def is_watched(self) -> bool:
-        """Whether words go to a terminal, where somebody sees bars move."""
+        """Whether stderr is a terminal, where somebody can watch a bar."""
         return self._console(stderr=True).is_terminal and not self.is_plain
 
     def _print(self, words: str) -> None:
@@ -150,7 +150,7 @@ class Output:
                 column.lstrip(">!"),
                 justify="right" if column.startswith(">") else "left",
                 no_wrap=column.startswith("!"),
-                # A file's name with an ellipsis in it is no use to anybody.
+                # A file name with an ellipsis in it is useless.
                 overflow="fold",
             )
         for row in table.rows:
@@ -163,7 +163,7 @@ class Output:
 
             stream = sys.stderr if stderr else sys.stdout
             width = None if stream.isatty() else WIDTH_OF_A_PIPE
-            # What is printed is data: no [b] in it is a tag, and no :id: a picture.
+            # Cells are data: rich must not read [b] as a tag, or :id: as an emoji.
             self._consoles[stderr] = Console(
                 stderr=stderr, width=width, markup=False, highlight=False, emoji=False
             )
@@ -206,7 +206,7 @@ def output_options(command: Command) -> Command:
 
 
 def plain_text(table: Table) -> str:
-    """A table for other programs: its title, its columns and its rows, with a tab between two cells."""
+    """A table for other programs: title, columns and rows, with tabs between cells."""
     lines = [[column.lstrip(">!") for column in table.columns], *table.rows]
     cells = ["\t".join(" ".join(cell.split()) for cell in line) for line in lines]
     return "\n".join([f"# {table.title}", *cells])

@@ -1,4 +1,4 @@
-"""How far an operation is, in words: what stands beside a bar, and a line where there is no terminal."""
+"""The progress of an operation in words: the text beside a bar, or a line if there is no terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class ProgressBar(NamedTuple):
-    """One bar: by which key it is found again, its words, how much is done, and of how much."""
+    """One bar: its key, its text, how much is done, and of how much."""
 
     key: str
     words: str
@@ -23,7 +23,7 @@ class ProgressBar(NamedTuple):
 def bars_of(progress: Progress, words: str = "") -> Iterator[ProgressBar]:
     """A bar for each device of a recovery, and one for each stage of anything else.
 
-    `words` say what is done where the event does not.
+    `words` name the work if the event does not.
     """
     if progress.devices and progress.remaining:
         for use in progress.devices:
@@ -35,7 +35,7 @@ def bars_of(progress: Progress, words: str = "") -> Iterator[ProgressBar]:
 
 
 def progress_line(progress: Progress, words: str = "") -> str:
-    """How far it is, in one line."""
+    """The progress in one line."""
     if progress.devices and progress.remaining:
         logs = counted(progress.logs_remaining, "log")
         segments = counted(progress.segments_remaining, "segment")

@@ -1,4 +1,4 @@
-"""`stratalog recover`: what a broker does after a crash, before it starts, at the speed of the disk."""
+"""`stratalog recover`: what a broker does when it starts after a crash, at the speed of the disk."""
 
 from __future__ import annotations
 

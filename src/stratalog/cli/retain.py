@@ -1,4 +1,4 @@
-"""`stratalog retain`: delete the segments that retention has given up, without a broker."""
+"""`stratalog retain`: delete segments past the limits of their topic, without a broker."""
 
 from __future__ import annotations
 

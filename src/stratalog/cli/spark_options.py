@@ -1,4 +1,4 @@
-"""What commands that run on Spark have in common: their options, and a session with errors in words."""
+"""What the commands on Spark share: their options, and a session whose errors become sentences."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def parse_settings(
     _context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]
 ) -> dict[str, str]:
-    """NAME=VALUE, given any number of times."""
+    """NAME=VALUE, repeated any number of times."""
     found = {}
     for text in texts:
         name, separator, value = text.partition("=")
@@ -30,7 +30,7 @@ def parse_settings(
 
 
 def read_options(command: Command) -> Command:
-    """Adds what says which records are read, and by which Spark."""
+    """Adds the options that say which records are read, and by which Spark."""
     for option in (
         click.option("--master", default="local[*]", show_default=True, help="The Spark master."),
         click.option(
@@ -56,7 +56,7 @@ def read_options(command: Command) -> Command:
 def source_options(
     *, headers: bool, batch_metadata: bool, committed: bool, options: dict[str, str]
 ) -> dict[str, str]:
-    """The flags as options of the source, with those that were given as such."""
+    """The flags as options of the source, together with options given by name."""
     flags = {"includeHeaders": headers, "includeBatchMetadata": batch_metadata}
     given = {name: "true" for name, is_set in flags.items() if is_set}
     if committed:
@@ -69,7 +69,7 @@ def source_options(
 
 @contextmanager
 def started_spark(output: Output, name: str, master: str) -> Iterator[SparkSession]:
-    """A session for one command; what Spark raises inside the block is told in words."""
+    """A session for one command; errors that Spark raises inside the block become sentences."""
     from stratalog.spark.session import require_pyspark, session
 
     require_pyspark()
@@ -77,8 +77,8 @@ def started_spark(output: Output, name: str, master: str) -> Iterator[SparkSessi
         output.say(f"Starting Spark on {master} ...")
     from stratalog.spark.plain_errors import plain_errors
 
-    # Spark makes a folder for tables where the command was called, which may be a log directory: a broker
-    # does not start where it finds a folder that is no partition.
+    # Spark creates a folder for tables in the current directory. That may be a log directory, and a broker
+    # does not start if it finds a folder in it that is not a partition.
     with (
         tempfile.TemporaryDirectory(prefix="stratalog-warehouse-") as warehouse,
         session(name, master=master, settings={"spark.sql.warehouse.dir": warehouse}) as spark,

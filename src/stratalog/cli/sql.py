@@ -63,14 +63,14 @@ def sql(
 
     Each topic is a view of its name, in backquotes if it is not a plain word: SELECT count(*) FROM
     `web.clicks`. kafka_records has all topics; kafka_commits, kafka_groups, kafka_members, kafka_transactions
-    and kafka_metadata what Kafka keeps about itself. Keys and values are bytes: CAST(value AS STRING) for
-    text.
+    and kafka_metadata have what Kafka stores about itself. Keys and values are bytes: CAST(value AS STRING)
+    gives text.
     """
     *given, query = arguments
     if not given and config is None:
         raise UsageError("give the log directories, or --config, and then the query in quotes.")
     paths = list(BrokerFiles.of(config, tuple(given)).directories)
-    output.as_json = format_name == "json"  # of errors too
+    output.as_json = format_name == "json"  # errors too
     asked = source_options(
         headers=headers, batch_metadata=batch_metadata, committed=committed, options=options
     )
@@ -79,7 +79,7 @@ def sql(
     require_pyspark()
     from stratalog.spark.views import make_views, topics_of
 
-    topics_of(paths)  # a wrong path is told before Spark has started
+    topics_of(paths)  # reports a wrong path before Spark starts
     with started_spark(output, "stratalog sql", master) as spark:
         make_views(spark, paths, query, since=since, until=until, **asked)
         frame = spark.sql(query)
@@ -94,7 +94,7 @@ def sql(
 
 
 def print_table(output: Output, found: pa.Table, limit: int) -> None:
-    """Show the first rows of what was found."""
+    """Show the first rows of the result."""
     numbers = [
         field.name for field in found.schema if str(field.type).startswith(("int", "double", "decimal"))
     ]
@@ -125,13 +125,13 @@ def _names_for_json(names: list[str]) -> list[str]:
 
 
 def _rows(found: pa.Table) -> Iterator[tuple[Any, ...]]:  # Any: a column can be of any type
-    """The rows, as values in the order of the columns: two of those may have one name."""
+    """The rows, as values in the order of the columns; not by name, because two columns may have the same."""
     for batch in found.to_batches():
         yield from zip(*map(_values, batch.columns), strict=True)
 
 
 def _values(column: pa.Array) -> list[Any]:
-    """What is in a column; a time that Python has no `datetime` for is text, as any number may be one."""
+    """The values of a column. A timestamp can be any number: outside Python's `datetime` it becomes text."""
     import pyarrow as pa
 
     try:
@@ -161,7 +161,7 @@ def _day(days: int) -> str:
 
 
 def _shown(text: str) -> str:
-    """Text for a terminal: what a record has in it moves no cursor and paints nothing."""
+    """Text for a terminal, in which no control character of a record moves the cursor or sets a colour."""
     return "".join(
         each if each.isprintable() or each in "\n\t" else each.encode("unicode_escape").decode()
         for each in text
@@ -169,7 +169,7 @@ def _shown(text: str) -> str:
 
 
 def cell_text(cell: object) -> str:
-    """A value for a table or CSV: bytes as text, what is nested as JSON."""
+    """A value for a table or CSV: bytes as text, nested values as JSON."""
     if isinstance(cell, str):
         return cell
     if isinstance(cell, list | dict | bool):
@@ -178,7 +178,7 @@ def cell_text(cell: object) -> str:
 
 
 def json_text(value: object) -> str:
-    """A value as JSON, which has no number that is none: those are text, as in Spark's to_json."""
+    """A value as JSON. JSON has no NaN or infinity: they become text, as in Spark's to_json."""
     try:
         return json.dumps(value, default=plain, allow_nan=False)
     except ValueError:
@@ -196,7 +196,7 @@ def _without_nan(value: object) -> object:
 
 
 def plain(value: object) -> object:
-    """What JSON has no form for. Bytes are text, with what is no UTF-8 as \\xNN: hex(value) is exact."""
+    """Converts what JSON has no form for. Bytes become text, with \\xNN if not UTF-8: hex(value) is exact."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "backslashreplace")
     if isinstance(value, datetime | date):

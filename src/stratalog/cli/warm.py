@@ -1,4 +1,4 @@
-"""`stratalog warm`: compile the kernels ahead of time, and let Spark start faster."""
+"""`stratalog warm`: compile the kernels ahead of time, and make Spark start faster."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ def warm(output: Output, *, spark: bool) -> None:
 
 
 def ready_kernels() -> list[WarmKernel]:
-    """The kernels that machine code was made or loaded for in this process, by name."""
+    """The kernels that this process has compiled or loaded, by name."""
     from stratalog.records import kernels
 
     ready = {}
     for module in pkgutil.iter_modules(kernels.__path__):
         members = vars(importlib.import_module(f"{kernels.__name__}.{module.name}"))
         for member in members.values():
-            # A dispatcher of Numba's; plain functions under NUMBA_DISABLE_JIT have no such thing.
+            # Numba's dispatchers have it; plain functions under NUMBA_DISABLE_JIT do not.
             stats = getattr(member, "stats", None)
             if stats is None or not getattr(member, "signatures", None):
                 continue

@@ -1,6 +1,6 @@
-"""Compiles every kernel: a small log goes through all that commands do with one.
+"""Compiles every kernel, by running a small log through everything that commands do with a log.
 
-On a simulated disk, so that nothing is written anywhere but to the folder of compiled kernels.
+The log is on a simulated disk: only the folder of compiled kernels is written to.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _write_log(disk: SimulatedDisk) -> None:
         origin=AppendOrigin.COORDINATOR,
         transaction_version=0,
     )
-    # More batches than a first one of this size makes expect: those that follow are looked at anew.
+    # More batches than the size of the first one suggests, so that the kernel for the rest runs too.
     values = [b"v" * 300, b"v", b"v"]
     fetched = [Record(log.log_end_offset + number, now, b"k", value) for number, value in enumerate(values)]
     log.append_as_follower(
@@ -98,7 +98,7 @@ def _write_log(disk: SimulatedDisk) -> None:
 
 
 def _clean(disk: SimulatedDisk, log: Log) -> None:
-    """Go through a compaction and its estimate, and write nothing."""
+    """Run a compaction and its estimate without writing anything."""
     tally = KeyTally([Tally(Prefix(size=1), slots_count=8)])
     dirty = DirtyLog(
         disk=disk,

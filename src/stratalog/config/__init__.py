@@ -5,9 +5,9 @@ properties  Java's properties files
 server      a broker's server.properties, as far as it is about storage
 settings    LogConfig and ManagerConfig: names, defaults and ranges of 4.3.1
 
-Settings from the API or from a topic are taken as the current Kafka takes them, or they are a ConfigError. A
-broker's server.properties is read more leniently. Not here: files of a log directory; which topic has which
-settings is in `directory/topic_configs.py`.
+Settings from the API or from a topic follow the rules of the current Kafka, or raise ConfigError. A broker's
+server.properties is read more leniently. Not here: files of a log directory. The settings of each topic are
+found in `directory/topic_configs.py`.
 """
 
 from stratalog.config.properties import parse_properties

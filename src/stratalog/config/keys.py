@@ -27,7 +27,7 @@ class ConfigKey(NamedTuple):
     high: float | None = None
     choices: tuple[str, ...] = ()
     also: tuple[int, ...] = ()  # values outside the range that are allowed too
-    broker: tuple[tuple[str, int], ...] = ()  # the broker's names, first one wins; and what to multiply by
+    broker: tuple[tuple[str, int], ...] = ()  # the broker's names, the first one wins; and a factor
 
     @property
     def range(self) -> str:
@@ -53,7 +53,7 @@ _WORDS = {
 }
 
 
-# `field` is of whatever type its default has, hence Any here as in the standard library's own stubs.
+# `field` has the type of its default, so Any is used here, as in the standard library's own stubs.
 def setting(default: Any, kind: str, *broker: str | tuple[str, int], **rest: Any) -> Any:
     names = tuple((name, 1) if isinstance(name, str) else name for name in broker)
     return field(default=default, metadata={"key": ConfigKey(kind, broker=names, **rest)})
@@ -65,12 +65,12 @@ class Configuration(Protocol):
 
 @cache
 def config_keys(kind: type[Configuration]) -> dict[str, ConfigKey]:
-    """Kafka's name of each setting of a configuration class, and what is known of it."""
+    """The settings of a configuration class, by Kafka's names."""
     return {kafka_name(entry.name): entry.metadata["key"] for entry in fields(kind)}
 
 
 def parse_value(name: str, key: ConfigKey, value: ConfigValue) -> Any:
-    """The value as Kafka reads it from text, or as given if it has its type already; or ConfigError."""
+    """The value as Kafka reads it from text, or as given if it already has its type; else ConfigError."""
     refusal = ConfigError(name, value, f"it is {key.range}")
     text = value.strip() if isinstance(value, str) else None
     if key.kind == "boolean":
@@ -146,15 +146,15 @@ def values_of(config: Configuration) -> dict[str, Any]:
 
 
 def check_fields(config: Configuration) -> None:
-    """ConfigError for a field that was given to the constructor and is out of its range."""
-    # Most fields are left at their default, and a log is opened by the thousand.
+    """ConfigError if a field that was given to the constructor is out of range."""
+    # Fields at their default are skipped: most are, and thousands of logs may be opened.
     given = {
         kafka_name(entry.name): value
         for entry in fields(type(config))
         if (value := getattr(config, entry.name)) is not entry.default
     }
     for name, value in parse_all(type(config), given).items():
-        object.__setattr__(config, name, value)  # a list becomes what it is declared as
+        object.__setattr__(config, name, value)  # a list becomes the declared type
 
 
 def kafka_name(attribute: str) -> str:

@@ -16,7 +16,7 @@ from stratalog.errors import ConfigError
 
 
 class ServerConfig(NamedTuple):
-    """What a server.properties says about storage; `notes` are sentences on what is no longer legal."""
+    """The storage settings of a server.properties; `notes` are sentences on outdated settings."""
 
     manager: ManagerConfig
     log: LogConfig
@@ -34,7 +34,7 @@ def read_server_properties(text: str) -> ServerConfig:
 
 
 def broker_settings(kind: type[Configuration], found: Mapping[str, str]) -> Iterator[tuple[str, ConfigValue]]:
-    """What a broker's file says about each setting, under the topic's name and in its unit."""
+    """The broker's value of each setting, under the name of the topic's setting and in its unit."""
     for name, key in config_keys(kind).items():
         given = next(((alias, unit) for alias, unit in key.broker if alias in found), None)
         if given is None:
@@ -44,7 +44,7 @@ def broker_settings(kind: type[Configuration], found: Mapping[str, str]) -> Iter
             yield from _segment_bytes(found[alias], key)
             continue
         if unit != 1:
-            key = key._replace(kind="int")  # as the broker declares hours and minutes
+            key = key._replace(kind="int")  # the broker's type for hours and minutes
         if name == "retention.ms":
             yield name, _broker_retention(alias, key, found[alias], unit)
             continue

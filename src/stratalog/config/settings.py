@@ -1,4 +1,4 @@
-"""The settings of a log and of log directories: Kafka's names, defaults and ranges, those of 4.3.1.
+"""The settings of a log and of log directories: names, defaults and ranges of Kafka 4.3.1.
 
 Kafka: LogConfig, ServerLogConfigs, CleanerConfig, ServerTopicConfigSynonyms.
 """
@@ -16,7 +16,7 @@ from stratalog.limits import INT64_MAX
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
-    """The settings of one log: a topic's, and the two of a broker's that its producer state needs."""
+    """The settings of one log: its topic's, and the two of the broker that its producer state needs."""
 
     segment_bytes: int = setting(1 << 30, "int", "log.segment.bytes", low=1 << 20)
     # If set, it replaces segment.bytes, and may be as small as a test needs.
@@ -75,12 +75,12 @@ class LogConfig:
     remote_log_delete_on_disable: bool = setting(False, "boolean")
     local_retention_ms: int = setting(-2, "long", "log.local.retention.ms", low=-2)
     local_retention_bytes: int = setting(-2, "long", "log.local.retention.bytes", low=-2)
-    # A topic may have these; nothing that is stored depends on them.
+    # A topic may have these, but nothing that is stored depends on them.
     min_insync_replicas: int = setting(1, "int", "min.insync.replicas", low=1)
     unclean_leader_election_enable: bool = setting(False, "boolean", "unclean.leader.election.enable")
     leader_replication_throttled_replicas: tuple[str, ...] = setting((), "list")
     follower_replication_throttled_replicas: tuple[str, ...] = setting((), "list")
-    # The broker's, for all its logs.
+    # Settings of the broker, for all its logs.
     producer_id_expiration_ms: int = setting(24 * HOUR_MS, "int", "producer.id.expiration.ms", low=1)
     transaction_max_timeout_ms: int = setting(15 * MINUTE_MS, "int", "transaction.max.timeout.ms", low=1)
     transaction_partition_verification_enable: bool = setting(
@@ -102,7 +102,7 @@ class LogConfig:
         return cls(**parse_all(cls, settings))
 
     def with_overrides(self, settings: Mapping[str, ConfigValue]) -> Self:
-        """This configuration with other values for some of Kafka's names; a topic's over its broker's."""
+        """A copy with some settings replaced, by Kafka's names: a topic's override its broker's."""
         return type(self)(**{**values_of(self), **parse_all(type(self), settings)})
 
     @property
@@ -125,16 +125,16 @@ class LogConfig:
 
     @property
     def max_segment_ms(self) -> int:
-        """How old a segment may get before it is rolled, jitter apart.
+        """How old a segment may get before it is rolled, without jitter.
 
-        A compacted log rolls in time for max.compaction.lag.ms, as the active segment is never cleaned.
+        A compacted log rolls in time for max.compaction.lag.ms, because the active segment is never cleaned.
         """
         return min(self.segment_ms, self.max_compaction_lag_ms) if self.compact else self.segment_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagerConfig:
-    """The settings of a broker's log directories and of the work that is done on them."""
+    """The settings of a broker's log directories and of the work on them."""
 
     log_dirs: tuple[str, ...] = setting(("/tmp/kafka-logs",), "list", "log.dirs", "log.dir")
     metadata_log_dir: str = setting("", "string", "metadata.log.dir")

@@ -1,4 +1,4 @@
-"""The seam between an operation and what runs it: a pure function, mapped over tasks.
+"""The interface between an operation and the engine that runs it: a pure function, mapped over tasks.
 
 devices    which device a directory is on, and how many readers it can use
 engine     `Engine`: the function, the tasks, outcomes as they finish

@@ -1,11 +1,10 @@
-"""Which physical device a directory is on, and how many readers that device can use, found by measuring.
+"""Finds which physical device a directory is on, and measures how many readers that device can use.
 
-Every device starts with one reader. One more is added while that makes it read more than a tenth faster, and
-taken back otherwise; it is tried again from time to time, since a busy machine may be idle a minute later.
-Why: docs/decisions/0014-readers-by-measuring.md.
+Every device starts with one reader. Another one is added as long as that makes it read more than a tenth
+faster, and otherwise removed again. It is tried again from time to time, because a busy machine may be idle a
+minute later. Why: docs/decisions/0014-readers-by-measuring.md.
 
-The decision is `ReaderCount`, which only knows numbers. `measuring.py` counts the bytes, `readers.py` has the
-threads.
+`ReaderCount` decides, from numbers alone. `measuring.py` counts the bytes, `readers.py` has the threads.
 """
 
 from __future__ import annotations
@@ -18,19 +17,19 @@ from stratalog.files.disk import Path
 from stratalog.files.reading import DiskReader
 
 MOST_READERS = 32
-GROWTH = 1.1  # how much faster one more reader must make it
-# A window lasts until this much is read, within bounds: a slow disk is measured for longer.
+GROWTH = 1.1  # one more reader must make the device this much faster
+# A window lasts until this many bytes are read, within these times: a slow disk is measured for longer.
 WINDOW_SIZE = 64 << 20
 SHORTEST_WINDOW_S, LONGEST_WINDOW_S = 0.04, 2.0
-_PATIENCE = 20  # windows until one more reader is tried again; twice as many each time that does not help
+_PATIENCE = 20  # windows until one more reader is tried again; doubled each time it does not help
 
 _SYSTEM = FilePath("/sys/dev/block")
 
 
 class Device(NamedTuple):
-    """A physical device: its number, as of `stat`, and the name that the system gives it, or the number.
+    """A physical device: its number from `stat`, and the system's name for it, or else the number.
 
-    `statistics` is the file in which Linux counts what the device did; None where there is none, as for a
+    `statistics` is the file in which Linux counts the work of the device; None if there is none, as for a
     file system in memory or on another machine.
     """
 
@@ -42,7 +41,7 @@ class Device(NamedTuple):
 def device_of(disk: DiskReader, path: Path, *, system: FilePath = _SYSTEM) -> Device:
     """The device that holds the directory: two partitions of one disk are one device.
 
-    A volume that lies on one disk is that disk; one that spreads over several is a device of its own.
+    A volume on one disk is that disk; a volume over several disks is a separate device.
     """
     status = disk.status(path)
     number = 0 if status is None else status.device
@@ -87,12 +86,12 @@ class ReaderCount:
     def __init__(self, most: int = MOST_READERS) -> None:
         self.count = 1
         self._most = most
-        self._rate_before: float | None = None  # with one reader less; None while none is on trial
+        self._rate_before: float | None = None  # with one reader less; None if no reader is being tried
         self._patience = _PATIENCE
         self._windows_left = 0
 
     def measured(self, rate: float) -> None:
-        """Record how many bytes a second were read with `count` readers."""
+        """Record the rate, in bytes a second, with `count` readers."""
         if self._rate_before is not None:
             if rate > self._rate_before * GROWTH:
                 self._try_one_more(rate)
@@ -116,7 +115,7 @@ class ReaderCount:
 
 
 def fixed_count(readers: int) -> ReaderCount:
-    """As many as the caller says, whatever is measured."""
+    """The number that the caller gives, regardless of measurements."""
     count = _FixedCount()
     count.count = readers
     return count

@@ -1,10 +1,11 @@
-"""The seam between an operation and what runs it: a pure function of a task and the reading half of a disk.
+"""The interface between an operation and its engine: a pure function of a task and a `DiskReader`.
 
 An operation plans tasks, an engine maps a function over them, and the operation draws its conclusions from
-the outcomes, which arrive as they finish. An engine holds only a few outcomes that nobody has taken yet; an
-operation that takes them slowly holds up the readers. A task's error is a value of its outcome, so that one
-directory can fail alone; a fault of ours is raised. `ThreadEngine` (`threads.py`) runs here, `SparkEngine` on
-Spark: there the function must be importable, and each task and result small and picklable.
+the outcomes, which arrive as they finish. An engine holds only a few outcomes that were not taken yet, so an
+operation that takes them slowly makes the readers wait. A StratalogError of a task is part of its outcome, so
+that one directory can fail alone; any other exception is a bug and is raised. `ThreadEngine` (`threads.py`)
+runs in this process, `SparkEngine` on Spark: there the function must be importable, and each task and result
+small and picklable.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ TaskFunction = Callable[[DiskReader, Task], Result]
 
 @dataclass(frozen=True, slots=True)
 class TaskOutcome(Generic[Task, Result]):
-    """The outcome of a task; `number` is its place among the given tasks."""
+    """The outcome of a task; `number` is the task's index in the given list."""
 
     number: int
     task: Task
@@ -59,9 +60,9 @@ class Engine(Protocol):
     ) -> Generator[TaskOutcome[Task, Result], None, None]:
         """The outcome of each task, as they finish. Closing the iterator ends the run.
 
-        `sizes` are how many bytes each task reads, `paths` what it reads from: tasks of one device are taken
-        in their order then, by as many readers as the device can use. Without paths the largest start first,
-        on all cores. `on_progress` may be called from another thread.
+        `sizes` are the bytes that each task reads, `paths` what it reads from. With paths, the tasks of one
+        device run in their order, by as many readers as the device can use. Without paths the largest start
+        first, on all cores. `on_progress` may be called from another thread.
         """
         ...
 
@@ -76,7 +77,7 @@ def results_in_order(outcomes: Generator[TaskOutcome[Task, Result], None, None])
 
 
 def task_sizes(tasks_count: int, sizes: Sequence[int] | None) -> list[int]:
-    """One size for each task; 1 where none are given."""
+    """One size for each task; 1 if no sizes are given."""
     if sizes is None:
         return [1] * tasks_count
     if len(sizes) != tasks_count:
@@ -92,7 +93,7 @@ def pack(sizes: Sequence[int], packs_count: int) -> list[list[int]]:
     packs: list[list[int]] = [[] for _ in range(min(packs_count, len(sizes)))]
     smallest = [(0, number) for number in range(len(packs))]
     for index in largest_first(sizes):
-        # A task without a size still costs something: without this all of them would share a pack.
+        # A task of size 0 still costs something; otherwise all of them would share a pack.
         size, number = heapq.heappop(smallest)
         packs[number].append(index)
         heapq.heappush(smallest, (size + max(1, sizes[index]), number))

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from stratalog.files.reading import Target
 
 _CACHED_RATE = 3e9  # bytes a second: slower reads do not come from the page cache
-_REMEMBERED_S = 10.0  # what the rate is taken over: long enough to be calm, short enough to be now
+_REMEMBERED_S = 10.0  # the window of the rate: long enough to be steady, short enough to be current
 
 
 class RateMeter:
-    """The bytes a second of the last seconds, from totals that are noted now and then."""
+    """The bytes a second of the last seconds, from totals that are recorded now and then."""
 
     def __init__(self) -> None:
         self._noted: deque[tuple[float, int]] = deque()
@@ -40,9 +40,9 @@ class RateMeter:
 
 
 class ReadingDisk(DiskReader):
-    """A disk seen by the readers of one device: reads are counted, and can be held up or ended.
+    """The disk that the readers of one device use: it counts reads, and can pause or end them.
 
-    `before_read` is called ahead of each read: it may wait, or raise to end the reading.
+    `before_read` is called before each read: it may wait, or raise to end the reading.
     """
 
     def __init__(self, disk: DiskReader, before_read: Callable[[], None] = lambda: None) -> None:

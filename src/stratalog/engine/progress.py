@@ -1,4 +1,4 @@
-"""How far the work is: one kind of event for all operations, engines and displays."""
+"""Progress events: one kind for all operations, engines and displays."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from stratalog.engine.devices import Device
 class DeviceUse:
     """What one device has read: bytes, seconds, bytes a second lately, readers now and at most.
 
-    `bytes_total` is what its tasks are expected to read. `busy` is the part of the time in which the device
-    was at work, as the system counts it: 0 where everything came out of the page cache, None where the system
-    does not count, and until the work is done.
+    `bytes_total` is what its tasks are expected to read. `busy` is the fraction of the time in which the
+    device was busy, as the system counts it: 0 if everything came from the page cache, None if the system
+    does not count it, or if the work is not done yet.
     """
 
     device: Device
@@ -28,7 +28,7 @@ class DeviceUse:
 
     @property
     def seconds_left(self) -> float | None:
-        """None until it is known."""
+        """The expected time; None until it is known."""
         return _seconds_left(self.bytes_read, self.bytes_total, self.rate)
 
 
@@ -43,11 +43,11 @@ class Remaining:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far it is: in bytes, and in tasks that are finished.
+    """How far the work is: in bytes, and in finished tasks.
 
-    `stage` is what is being done, where an operation has several, and `part` what it is at: a topic, a
-    partition. `rate` is bytes a second over the last seconds, 0 until something can be said. `devices` are
-    told of where an engine reads from devices that it knows, `remaining` where logs are counted.
+    `stage` names the current stage of an operation that has several, and `part` the current topic or
+    partition. `rate` is bytes a second over the last seconds, 0 until it is known. `devices` are set if an
+    engine knows which devices it reads from, `remaining` if it counts logs.
     """
 
     stage: str = ""
@@ -70,7 +70,7 @@ class Progress:
 
     @property
     def seconds_left(self) -> float | None:
-        """The slowest device's time, since devices are read side by side; None until it is known."""
+        """The time of the slowest device, because devices are read in parallel; None until it is known."""
         if self.devices:
             return slowest([device.seconds_left for device in self.devices])
         return _seconds_left(self.bytes_done, self.bytes_total, self.rate)
@@ -80,7 +80,7 @@ OnProgress = Callable[[Progress], object]
 
 
 def slowest(seconds: Sequence[float | None]) -> float | None:
-    """The largest of these times; None if one of them is not known."""
+    """The largest of these times; None if any of them is unknown."""
     known = [value for value in seconds if value is not None]
     return max(known, default=0.0) if len(known) == len(seconds) else None
 

@@ -2,13 +2,13 @@
 
 Theory of operation. Each device has a queue and threads that take from its front, so that a device sees few
 sequential streams. The thread that takes the outcomes looks every few milliseconds at how much was read, lets
-`ReaderCount` decide and reports how far the work is. A reader too many does not wait for the end of its
-segment, which may be a gigabyte away: it is held up before its next read, and goes on when it is wanted
-again, or when the queue is empty and nobody else is to be slowed down. A reader that has finished a task
-waits while too many outcomes have not been taken yet: that bounds the memory.
+`ReaderCount` decide and reports progress. A reader too many does not first finish its segment, which may have
+a gigabyte left: it pauses before its next read. It goes on when it is wanted again, or when the queue is
+empty and it can no longer slow down others. A reader that has finished a task waits while too many outcomes
+were not taken yet: that bounds the memory.
 
-An error of ours is the outcome of its task. Whatever else a task raises ends all readers and is raised where
-the outcomes are taken.
+A StratalogError becomes the outcome of its task. Any other exception of a task ends all readers, and is
+raised where the outcomes are taken.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ OnReading = Callable[[Sequence[DeviceUse]], object]
 IsWanted = Callable[[int], bool]
 
 _TICK_S = 0.02
-MOST_WAITING = 8  # outcomes that nobody has taken yet
+MOST_WAITING = 8  # outcomes not taken yet
 
 
 class _Stopped(BaseException):
@@ -57,11 +57,12 @@ def read_devices(
     is_wanted: IsWanted | None = None,
     monotonic: MonotonicClock = time.monotonic,
 ) -> Generator[TaskOutcome[Task, Result], None, tuple[DeviceUse, ...]]:
-    """The outcome of every task, those of one device begun in their order; returns how each was used.
+    """Yields the outcome of every task; returns the use of each device. A device's tasks start in order.
 
-    `function` gets a disk that only reads, for the length of its task, in a thread of ours. `readers`
-    for each device instead of as many as measuring finds best. `on_reading` is called where the outcomes are
-    taken, every few milliseconds. A task that is not wanted when its turn comes is left out.
+    `function` runs in one of our threads; the disk it gets is read-only and valid until it returns. `readers`
+    fixes the number for each device; without it, measuring finds the best. `on_reading` is called every few
+    milliseconds, in the thread that takes the outcomes. `is_wanted` is asked when a task's turn comes;
+    unwanted tasks are skipped.
     """
     outcomes: _Outcomes[Task, Result] = _Outcomes()
     stop, changed = threading.Event(), threading.Condition()
@@ -74,7 +75,7 @@ def read_devices(
         for pool in pools:
             pool.adjust()
         while True:
-            # Checked first: then the last outcome of a reader that has ended is among those taken.
+            # Checked before taking, so that the last outcome of a reader that has ended is not missed.
             is_running = any(pool.is_running() for pool in pools)
             taken = outcomes.take(_TICK_S if is_running else 0.0)
             yield from taken
@@ -117,7 +118,7 @@ class _Outcomes(Generic[Task, Result]):
             self._filled.notify()
 
     def take(self, seconds: float) -> list[TaskOutcome[Task, Result]]:
-        """All that are there, after waiting for the first one for so long."""
+        """All queued outcomes; waits at most `seconds` for the first."""
         with self._filled:
             if not self._ready and seconds:
                 self._filled.wait(seconds)
@@ -163,7 +164,7 @@ class _Pool(Generic[Task, Result]):
         self._monotonic = monotonic
         self._changed = changed
         self._disk = disk
-        self._disks: dict[int, ReadingDisk] = {}  # one for each reader, whose helpers may read through it too
+        self._disks: dict[int, ReadingDisk] = {}  # one for each reader, shared with its helper threads
         self._count = ReaderCount() if readers is None else fixed_count(readers)
         self._threads: list[threading.Thread] = []
         self._running = self._most = 0
@@ -184,7 +185,7 @@ class _Pool(Generic[Task, Result]):
         seconds, size = now_s - self._window_s, total - self._window_bytes
         is_full = seconds >= SHORTEST_WINDOW_S and (size >= WINDOW_SIZE or seconds >= LONGEST_WINDOW_S)
         with self._changed:
-            # Fewer readers than wanted, since nothing is left to take: that says nothing of the device.
+            # Fewer readers run than wanted when no task is left: that says nothing about the device.
             if is_full and self._running >= self._count.count and size:
                 self._count.measured(size / seconds)
                 self._changed.notify_all()
@@ -205,7 +206,7 @@ class _Pool(Generic[Task, Result]):
 
     def use(self, *, is_final: bool = True) -> DeviceUse:
         seconds = (self._ended_s or self._monotonic()) - self._began_s
-        # The system's counts are a file to be opened: not several times a second.
+        # Reading the system's count opens a file, so not several times a second.
         busy, before = busy_ms(self.device) if is_final else None, self._busy_before
         return DeviceUse(
             device=self.device,
@@ -238,12 +239,12 @@ class _Pool(Generic[Task, Result]):
                         return
                     number, task = self._tasks.popleft()
                     if not self._tasks:
-                        self._changed.notify_all()  # those that are held up need not wait for anybody now
+                        self._changed.notify_all()  # paused readers may go on now
                 if self._is_wanted is None or self._is_wanted(number):
                     self._outcomes.put(TaskOutcome(number, task, self._run(disk, task)))
         except _Stopped:
             pass
-        except BaseException as error:  # raised again where the outcomes are taken
+        except BaseException as error:  # raised again in the consumer
             self.failure = error
             self._stop.set()
         finally:

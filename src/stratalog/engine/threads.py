@@ -16,7 +16,7 @@ _ANY_DEVICE = Device(0, "tasks")
 
 
 class ThreadEngine:
-    """Runs tasks on threads: with paths as many for each device as it can use, else one for each core.
+    """Runs tasks on threads: with paths, as many for each device as it can use; else one for each core.
 
     `workers` fixes that number. Tasks read through `disk`.
     """
@@ -35,9 +35,9 @@ class ThreadEngine:
         on_progress: OnProgress | None = None,
         is_wanted: Callable[[int], bool] | None = None,
     ) -> Generator[TaskOutcome[Task, Result], None, None]:
-        """As every engine does. `is_wanted` is asked with a task's number when its turn comes, in any thread.
+        """As `Engine.run`. `is_wanted` is called with a task's number when its turn comes, in any thread.
 
-        A task that is not wanted any more is not begun, and has no outcome.
+        A task that is no longer wanted is not started, and has no outcome.
         """
         size_of = task_sizes(len(tasks), sizes)
         queues, totals = self._queues(tasks, size_of, paths)
@@ -66,7 +66,7 @@ class ThreadEngine:
     def _queues(
         self, tasks: Sequence[Task], size_of: Sequence[int], paths: Sequence[str] | None
     ) -> tuple[dict[Device, list[tuple[int, Task]]], dict[Device, int]]:
-        """The tasks of each device with their numbers, and how many bytes they are."""
+        """The tasks of each device with their numbers, and their total bytes."""
         queues: dict[Device, list[tuple[int, Task]]] = {}
         totals: dict[Device, int] = {}
         known: dict[str, Device] = {}

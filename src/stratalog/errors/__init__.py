@@ -35,19 +35,19 @@ StratalogError
 ├── InvalidOffsetError               an offset that does not ascend where offsets must; .path, .offset
 ├── NeedsRecoveryError               a log that was not closed cleanly, and what shows it; .path, .finding
 ├── NotALogDirectoryError            a path that is not a log directory, so nothing is changed; .path, .reason
-├── OffsetOutOfRangeError            asked before the log's start or past its end; .offset, .valid
+├── OffsetOutOfRangeError            a read before the log's start or past its end; .offset, .valid
 ├── PolicyViolationError             the topic's cleanup.policy does not allow it
 ├── PreconditionError                a file is not as the plan found it; .path, .expected, .found
-├── QuarantineError                  bytes that were cut off cannot be kept, or not be restored; .path
+├── QuarantineError                  bytes that were cut off cannot be kept, or restored; .path
 │   └── QuarantineFullError          no room for the bytes to be cut off, so nothing was cut; .needed, .free
 ├── SegmentOffsetOverflowError       an offset too far from its segment's base; .base_offset, .offset
 ├── TwoNodesError                    log directories that do not all belong to one node
 ├── UnusableSegmentError             a .log file that no broker could load; .path, .reason
 ├── WrongProcessError                a forked child changes what its parent has open; .path, .opener, .pid
-├── MissingDependencyError           an optional part (pyspark, Java) is not here, and how to get it
+├── MissingDependencyError           an optional part (pyspark, Java) is missing, and how to get it
 └── UsageError                       arguments that contradict each other or name nothing
 
-Facts are attributes, so that nobody has to parse a message.
+Facts are attributes, so that a caller need not parse a message.
 
 appends  appends that a log refuses
 damage   bytes that no healthy broker wrote

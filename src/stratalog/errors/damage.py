@@ -23,7 +23,7 @@ class CorruptRecordError(StratalogError):
         super().__init__(f"{where} at byte {position}: {reason}")
 
     def at(self, *, position: int, path: str | os.PathLike[str] | None = None) -> CorruptRecordError:
-        """The same error with the place, which only the caller knows."""
+        """The same error with path and position, which only the caller knows."""
         return type(self)(self.reason, position=position, path=path if path is not None else self.path)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -115,4 +115,4 @@ class CorruptSnapshotError(StratalogError):
 
 
 class UnusableSegmentError(_PathError):
-    """A .log file that no broker could load, or that is not touched here: the partition is left as it is."""
+    """A .log file that no broker could load, or that is not supported here: the partition stays as it is."""

@@ -10,7 +10,7 @@ _IN_USE = "a broker or another tool is using this directory: stop it, then run a
 
 
 class DiskError(StratalogError):
-    """The system refused to read or write a file. `errno` is the system's number, 0 where it gave none."""
+    """The system refused to read or write a file. `errno` is the system's number, or 0."""
 
     def __init__(self, path: str | os.PathLike[str], reason: str, errno: int = 0) -> None:
         self.path = os.fspath(path)

@@ -1,12 +1,12 @@
-"""Open files that are kept for the next use: a log of 100,000 segments works with 256 descriptors.
+"""Keeps files open for the next use: a log of 100,000 segments works with 256 descriptors.
 
-Paths come in, descriptors go out for the length of a `with`. Only what nobody uses right now is closed to
-make room, so that no number is ever given back to the system under a thread that still reads through it. A
-path whose file was renamed, deleted or replaced is forgotten: its users finish on the old file, the next user
-opens the new one.
+A caller gives a path, and gets a descriptor for the length of a `with`. To make room, the cache closes only
+files that are not in use, so that the system never reuses a number through which a thread still reads. If a
+file is renamed, deleted or replaced, its path is forgotten: present users finish with the old file, the next
+user opens the new one.
 
-There is one cache for the process (`shared`), whatever number of `Disk` objects there are: the limit is the
-process's, and what one of them renames the others must not go on reading under the old name.
+All `Disk` objects of a process share one cache (`shared`): the limit is the process's, and after one of them
+renames a file, the others must not read it under the old name.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from stratalog.files.paths import prefix_of
 
 MAX_OPEN = 256
 
-# A pipe that somebody left under the name of a file would be waited for; a file is opened at once anyway.
+# Without it, opening a pipe that has the name of a file would wait; opening a file never waits.
 _FLAGS: int = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
 _READ_FLAGS = os.O_RDONLY | _FLAGS
 _WRITE_FLAGS = os.O_RDWR | _FLAGS
 
 
 class OpenFile:
-    """A descriptor in the cache, and how many use it now. Used in a `with`, which gives the descriptor."""
+    """A descriptor in the cache, and the number of its users. A `with` gives the descriptor."""
 
     __slots__ = ("cached", "descriptor", "identity", "owner", "users", "writable")
 
@@ -50,7 +50,7 @@ class OpenFile:
 
 
 class DescriptorCache:
-    """At most `max_open` descriptors, the ones used last; safe from several threads."""
+    """At most `max_open` descriptors, those used last; thread-safe."""
 
     def __init__(self, max_open: int = MAX_OPEN) -> None:
         self._max_open = max_open
@@ -59,14 +59,14 @@ class DescriptorCache:
         self._forgotten_count = 0
 
     def use(self, path: str, *, writable: bool = False, identity: ExpectedFile | None = None) -> OpenFile:
-        """The file at `path`, which exists, open for the length of a `with`. Raises OSError.
+        """The existing file at `path`, open for the length of a `with`. Raises OSError.
 
-        With `identity`, that file: FileNotFoundError if the path is another's.
+        With `identity`: FileNotFoundError if another file has this path now.
         """
         with self._lock:
             file = self._files.get(path)
             if file is not None and identity is not None and not _is(file, identity):
-                self._drop(path)  # the file of that name is no longer this one
+                self._drop(path)  # another file has this name now
                 file = None
             if file is not None and (file.writable or not writable):
                 self._files[path] = self._files.pop(path)
@@ -78,14 +78,14 @@ class DescriptorCache:
             os.close(file.descriptor)
             raise FileNotFoundError(errno.ENOENT, "another file has this name now", path)
         with self._lock:
-            # If a path was forgotten meanwhile, this file may have been renamed: then it serves only this
-            # use.
+            # If a path was forgotten meanwhile, this file may have been renamed, so it is not kept for other
+            # users.
             if before == self._forgotten_count:
                 self._keep(path, file)
         return file
 
     def release(self, file: OpenFile) -> None:
-        """End one use; closes what the cache no longer holds when its last user is done."""
+        """End one use. The last user of a file that the cache no longer holds closes it."""
         with self._lock:
             file.users -= 1
             finished = not file.cached and file.users == 0
@@ -93,7 +93,7 @@ class DescriptorCache:
             os.close(file.descriptor)
 
     def forget(self, path: str) -> None:
-        """Drop the path, and all below it if it is a directory: call this after what it names has changed."""
+        """Drop the path, and for a directory all below it: to be called when other files have these names."""
         below = prefix_of(path)
         with self._lock:
             self._forgotten_count += 1
@@ -101,7 +101,7 @@ class DescriptorCache:
                 self._drop(name)
 
     def close(self) -> None:
-        """Close every file nobody uses now; those in use are closed when their users are done."""
+        """Close every file that is not in use; the others are closed when their users are done."""
         with self._lock:
             self._forgotten_count += 1
             for name in list(self._files):
@@ -109,11 +109,11 @@ class DescriptorCache:
 
     @property
     def open_count(self) -> int:
-        """How many descriptors are kept now."""
+        """The number of descriptors in the cache."""
         return len(self._files)
 
     def start_over_in_child(self) -> None:
-        """After a fork: the parent's other threads are not here to release the lock and what they use."""
+        """After a fork: the parent's other threads do not exist here to release the lock and their files."""
         self._lock = threading.Lock()
         for file in self._files.values():
             file.users = 0
@@ -124,14 +124,14 @@ class DescriptorCache:
         except OSError as error:
             if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._files:
                 raise
-        # The rest of the process needs more descriptors than the cache left it.
+        # The rest of the process has used up the descriptors that the cache leaves it.
         self.close()
         return os.open(path, flags)
 
     def _keep(self, path: str, file: OpenFile) -> None:
         known = self._files.get(path)
         if known is not None:
-            if known.writable or not file.writable:  # another thread was faster with the same
+            if known.writable or not file.writable:  # another thread has added the same path
                 return
             self._drop(path)
         if len(self._files) >= self._max_open:
@@ -153,7 +153,7 @@ def _is(file: OpenFile, identity: ExpectedFile) -> bool:
     if file.identity != identity:
         if not identity.is_of(os.fstat(file.descriptor)):
             return False
-        file.identity = identity  # the next one who asks for the same need not look
+        file.identity = identity  # the next user need not compare again
     return True
 
 

@@ -1,4 +1,4 @@
-"""Directories with those above them."""
+"""Creates directories and their missing parents."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from stratalog.files.paths import parent_path
 
 
 def make_directories(disk: Disk, directory: str) -> None:
-    """Make a directory, and those above it, if need be; on the device when this returns."""
+    """Create a directory and its missing parents; they are on the device when this returns."""
     for parent in sorted(make_unsynced_directories(disk, directory)):
         disk.sync_directory(parent)
 
 
 def make_unsynced_directories(disk: Disk, directory: str) -> set[str]:
-    """The same for a caller who syncs later: returns the directories whose entries were changed."""
+    """The same without syncing: returns the directories that the caller must sync."""
     if disk.exists(directory):
         return set()
     parent = parent_path(directory)

@@ -1,10 +1,10 @@
-"""The one door to the disk: whatever changes a file is given a `Disk`, like a clock.
+"""The disk: code that changes files is given a `Disk`, as it is given a clock.
 
-A `Disk` also reads: that half, and how files are opened and shared, is `DiskReader` in `reading.py`. Whatever
-only reads takes that one.
+A `Disk` also reads: it inherits from `DiskReader` in `reading.py`, which describes how files are opened and
+shared. Code that only reads takes a `DiskReader`.
 
-Nothing reaches the device for certain before `sync`; no name before `sync_directory`. What the system refuses
-is a DiskError, as with reading.
+Bytes are certain to be on the device only after `sync`, names only after `sync_directory`. A refusal of the
+system becomes a DiskError, as when reading.
 """
 
 from __future__ import annotations
@@ -42,25 +42,24 @@ __all__ = [
     "read_by_seeking",
 ]
 
-_PLAIN = (bytes, bytearray, memoryview)  # not as a union, which would be made anew for each call
-# Never through a link: root repairs directories in which another user may have planted one.
+_PLAIN = (bytes, bytearray, memoryview)  # not a union, which would be built in each call
+# Never follow a link: root repairs directories in which another user may have planted one.
 _CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | OPEN_FLAGS
 
 
 class Disk(DiskReader):
-    """The disk of this machine, to read from and to change. Like a reader it has no state of its own.
+    """The disk of this machine, for reading and writing. Like `DiskReader` it has no state.
 
-    `require_owner` makes it an error that a created file cannot be given to the owner it should have.
+    With `require_owner`, failing to give a created file to its proper owner is an error.
     """
 
     def __init__(self, *, require_owner: bool = False) -> None:
         self._require_owner = require_owner
 
     def append(self, path: Path, data: Data) -> int:
-        """Append `data` to the file, which is created if necessary; returns the position it starts at.
+        """Append `data` to the file, which is created if necessary; returns the position where `data` starts.
 
-        A failure can leave a part of it: the file is then longer than before by less than `data`, as after
-        a crash.
+        A failure can leave only a part of `data` in the file, as a crash can.
         """
         name = os.fspath(path)
         with Refusing("append to", name):
@@ -79,14 +78,14 @@ class Disk(DiskReader):
         return position
 
     def write_at(self, path: Path, data: Data, position: int) -> None:
-        """Write all of `data` from `position` on into a file that exists; it grows if need be.
+        """Write all of `data` from `position` on into an existing file; the file grows if necessary.
 
-        A failure can leave a part of it, as `append` can.
+        A failure can leave only a part of `data` in the file.
         """
         name = os.fspath(path)
         view = data if type(data) is bytes else byte_view(data)
         done = 0
-        # No `with`, no call in between: they would take as long as the write of an index entry.
+        # No `with` and no extra call: they would take as long as the write of an index entry.
         try:
             file = descriptors.shared.use(name, writable=True)
         except OSError as error:
@@ -101,11 +100,11 @@ class Disk(DiskReader):
             descriptors.shared.release(file)
 
     def create(self, path: Path, size: int = 0) -> None:
-        """Create a file of `size` zeros, which take no room; DiskError with EEXIST if there is one."""
+        """Create a sparse file of `size` zeros; DiskError with EEXIST if the file exists."""
         name = os.fspath(path)
         with Refusing("create", name):
             descriptor = self._create(name, name)
-            # Another process may have deleted a file of that name that is still open here.
+            # The cache may still have a file of that name open that another process has deleted.
             descriptors.shared.forget(name)
             try:
                 if size:
@@ -114,7 +113,7 @@ class Disk(DiskReader):
                 os.close(descriptor)
 
     def truncate(self, path: Path, size: int) -> None:
-        """Make the file `size` bytes long: longer files are cut, shorter ones filled with zeros."""
+        """Make the file `size` bytes long: a longer file is cut, a shorter one is filled with zeros."""
         name = os.fspath(path)
         with Refusing("truncate", name), self._use(name, writable=True) as descriptor:
             os.ftruncate(descriptor, size)
@@ -126,7 +125,7 @@ class Disk(DiskReader):
             os.fsync(descriptor)
 
     def sync_directory(self, path: Path) -> None:
-        """Return when what was created, renamed and deleted in the directory is on the device."""
+        """Return when all creations, renames and deletions in the directory are on the device."""
         name = os.fspath(path)
         with Refusing("sync", name):
             descriptor = os.open(name, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | OPEN_FLAGS)
@@ -136,7 +135,7 @@ class Disk(DiskReader):
                 os.close(descriptor)
 
     def rename(self, source: Path, target: Path) -> None:
-        """Give a file or directory another name; a file that has it already is replaced, all at once."""
+        """Rename a file or directory; a file that already has the new name is replaced atomically."""
         name, other = os.fspath(source), os.fspath(target)
         with Refusing(f"rename to {other}", name):
             os.replace(name, other)
@@ -144,7 +143,7 @@ class Disk(DiskReader):
         descriptors.shared.forget(other)
 
     def delete(self, path: Path) -> bool:
-        """Delete a file; False where there was none."""
+        """Delete a file; False if there was none."""
         name = os.fspath(path)
         with Refusing("delete", name):
             try:
@@ -156,14 +155,15 @@ class Disk(DiskReader):
         return True
 
     def replace(self, path: Path, data: Data) -> None:
-        """Make `data` the whole of the file, or leave the file as it was; returns when it is on the device.
+        """Replace the content of a file by `data`, atomically; returns when it is on the device.
 
-        Written beside it under the name that Kafka uses, synced, renamed; then the directory is synced.
+        The data is written to a temporary file with Kafka's name for it, synced and renamed; then the
+        directory is synced.
         """
         name = os.fspath(path)
         temporary = name + TEMPORARY_SUFFIX
         with Refusing("replace", name):
-            # One that a crash left behind, or that someone planted: never written through.
+            # A crash may have left one, or somebody may have planted one: it is never written through.
             self.delete(temporary)
             descriptor = self._create(temporary, name)
             try:
@@ -177,7 +177,7 @@ class Disk(DiskReader):
         self.sync_directory(parent_path(name) or ".")
 
     def make_directory(self, path: Path) -> bool:
-        """Create a directory; False where it was there already."""
+        """Create a directory; False if it already exists."""
         name = os.fspath(path).rstrip(os.sep)
         with Refusing("create", name):
             try:
@@ -197,7 +197,7 @@ class Disk(DiskReader):
         return True
 
     def remove_directory(self, path: Path) -> bool:
-        """Remove an empty directory; False where there was none."""
+        """Remove an empty directory; False if there was none."""
         with Refusing("remove", os.fspath(path)):
             try:
                 os.rmdir(path)
@@ -206,13 +206,13 @@ class Disk(DiskReader):
         return True
 
     def set_modified(self, path: Path, mtime_ms: int) -> None:
-        """Set the time of the last change, which stands in for a segment's timestamp where it has none."""
+        """Set the modification time, which replaces a segment's timestamp if its records have none."""
         name = os.fspath(path)
         with Refusing("set the time of", name):
             os.utime(name, ns=(os.stat(name).st_atime_ns, mtime_ms * 1_000_000))
 
     def _create(self, name: str, replaced: str) -> int:
-        """A new empty file, open, with the owner and mode of what is, or would be, at `replaced`."""
+        """A new empty file, open, with the owner and mode that a file at `replaced` has, or would have."""
         wanted = ownership_for_file(replaced)
         descriptor = os.open(name, _CREATE, 0o644)
         try:
@@ -225,9 +225,9 @@ class Disk(DiskReader):
 
 
 def changing(disk: DiskReader) -> Disk:
-    """The disk, to change files on; for parts that can do both and may be given the reading half only.
+    """The disk as a `Disk`; for classes that read and write, but may be given a mere `DiskReader`.
 
-    A segment that a view has opened reads; changing it would be a fault of the caller.
+    A segment opened by a view only reads; changing it would be the caller's bug.
     """
     if not isinstance(disk, Disk):
         raise TypeError("this was opened for reading: a file cannot be changed through it")
@@ -235,7 +235,7 @@ def changing(disk: DiskReader) -> Disk:
 
 
 def byte_view(data: Data) -> memoryview:
-    """The bytes of `data`, uncopied."""
+    """The bytes of `data`, without a copy."""
     view = memoryview(data) if isinstance(data, _PLAIN) else data.data
     return view if view.format == "B" else view.cast("B")
 

@@ -13,7 +13,7 @@ Path = str | os.PathLike[str]
 # Identifies a file independently of its name. It is only compared for equality: its content is private to
 # this package, and another storage has its own ids.
 FileId = NewType("FileId", object)
-NO_FILE = FileId((-1, -1))  # of what is not there yet
+NO_FILE = FileId((-1, -1))  # of a file that does not exist yet
 
 
 class EntryKind(Enum):
@@ -25,7 +25,7 @@ class EntryKind(Enum):
 
 
 class DirectoryEntry(NamedTuple):
-    """One name in a directory. Size, id and time are those of what a symbolic link leads to."""
+    """One name in a directory. For a symbolic link, size, id and time are those of its target."""
 
     name: str
     kind: EntryKind
@@ -41,7 +41,7 @@ class FileStatus(NamedTuple):
     kind: EntryKind
     size: int
     id: FileId
-    device: int  # which file system it is on
+    device: int  # the number of its file system
     mtime_ms: int
     mode: int  # the permission bits alone
     user: int
@@ -49,7 +49,7 @@ class FileStatus(NamedTuple):
 
     @classmethod
     def of(cls, found: os.stat_result) -> Self:
-        """What the system said, in our terms."""
+        """Converts the result of `os.stat`."""
         return cls(
             kind=kind_of(found.st_mode),
             size=found.st_size,
@@ -63,9 +63,10 @@ class FileStatus(NamedTuple):
 
 
 class ExpectedFile(NamedTuple):
-    """The file that a reader wants under a name: its id, and the size that it has at least.
+    """The file that a reader expects under a name: its id and its minimum size.
 
-    The id of a file that was deleted may be given to another one, which is shorter after a compaction.
+    The size matters because the system may reuse the id of a deleted file, for example for a shorter
+    compacted one.
     """
 
     id: FileId
@@ -76,9 +77,9 @@ class ExpectedFile(NamedTuple):
 
 
 class ReadFile:
-    """A file open for reading; close it, or use it in a `with`. Made by `DiskReader.open_read`.
+    """A file open for reading; close it, or use it in a `with`. Created by `DiskReader.open_read`.
 
-    The descriptor is for this package alone: others hand the file back to the disk that opened it.
+    Only this package uses the descriptor: other code passes the file to the disk that opened it.
     """
 
     __slots__ = ("descriptor", "path")
@@ -88,7 +89,7 @@ class ReadFile:
         self.descriptor = descriptor
 
     def expect_sequential_reads(self) -> None:
-        """Tell the system that the file is read from one end to the other: it then reads ahead more."""
+        """Tell the system that the file is read from start to end, so that it reads further ahead."""
         self._advise(0, 0, "POSIX_FADV_SEQUENTIAL")
 
     def expect_read(self, position: int, size: int) -> None:
@@ -101,7 +102,7 @@ class ReadFile:
             os.posix_fadvise(self.descriptor, position, size, getattr(os, advice))
 
     def close(self) -> None:
-        """Close it. Closing twice does nothing, and never hits another file that got the same number."""
+        """Close the file. A second call has no effect, even if another file has its descriptor by then."""
         descriptor, self.descriptor = self.descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
@@ -121,9 +122,9 @@ def file_id(found: os.stat_result) -> FileId:
 
 
 def lasting_id(file: FileId) -> str:
-    """What of an id is the same after a restart and on another machine: to be written down or sent there.
+    """The part of an id that is the same after a restart and on another machine: for storing or sending.
 
-    It tells apart the files of one file system, or of another storage, whose ids are text already.
+    It is unique within one file system, or within another storage, whose ids are already text.
     """
     return file if isinstance(file, str) else str(inode_of(file))
 
@@ -135,19 +136,19 @@ def inode_of(file: FileId) -> int:
 
 
 def kind_of(mode: int) -> EntryKind:
-    """The kind that a mode, as of `os.stat`, stands for."""
+    """The kind of a file by its mode from `os.stat`."""
     if stat.S_ISREG(mode):
         return EntryKind.FILE
     return EntryKind.DIRECTORY if stat.S_ISDIR(mode) else EntryKind.OTHER
 
 
 def entry_of(found: os.DirEntry[str]) -> DirectoryEntry | None:
-    """What a listing says of one name; None where nothing has that name any more."""
+    """The listing's entry for one name; None if nothing has that name any more."""
     is_symlink = found.is_symlink()
     try:
         status = os.stat(found.path)
     except FileNotFoundError:
-        # A link that leads nowhere is there; a file that a broker has just deleted is not.
+        # A dangling link is listed; a file that a broker has just deleted is not.
         if not is_symlink:
             return None
         return DirectoryEntry(found.name, EntryKind.OTHER, 0, FileId((0, found.inode())), is_symlink)

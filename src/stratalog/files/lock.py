@@ -1,13 +1,13 @@
-"""The lock of a log directory: whatever changes files in it holds `.lock`, as a broker does.
+"""The lock of a log directory: a process that changes files in it holds `.lock`, as a broker does.
 
 It is a lock of the open file description (F_OFD_SETLK), which conflicts with Java's and lasts until it is
-released here. The inode is compared after locking, and again before the first change: a broker that stops
-deletes the file. From here only a file that was created for the lock is deleted, while the lock is held and
-if nothing was changed under it: a run that is refused leaves nothing behind. Whatever only reads takes no
-lock. A forked child closes its copy at the fork.
+released here. The inode is compared after locking, and again before the first change, because a broker that
+stops deletes the file. This class deletes the file only if it created it and nothing was changed under the
+lock, and does so while it holds the lock: a refused run leaves no file. Code that only reads takes no lock. A
+forked child closes its copy at the fork.
 
-A *trial* locks the first byte only, looks around, and then locks the rest or gives up. Another one waits for
-the end of a trial, so that a lone log and the directory around it never both give up.
+A *trial* locks only the first byte, checks for other locks, and then locks the rest or gives up. Other trials
+wait until it ends, so that a lone log and the directory around it never both give up.
 
 Why: docs/decisions/0010-locks.md, docs/decisions/0023-lone-logs.md.
 """
@@ -33,12 +33,12 @@ from stratalog.files.ownership import hand_over, ownership_for_file
 from stratalog.files.paths import join_path
 from stratalog.files.refusals import Refusing, refused
 
-# struct flock on 64-bit Linux: type, whence, start, length (0: to the end, however long), process.
+# struct flock on 64-bit Linux: type, whence, start, length (0: to the end of the file), process.
 _FLOCK = struct.Struct("@hhqqi4x")
 _ATTEMPTS = 100
 _NO_FILE = (-1, -1)
 _TRIAL_SIZE = 1  # bytes; 0 would be the whole file
-_TRIAL_SECONDS = 10  # a trial is three calls long, on a machine that is not too busy for them
+_TRIAL_SECONDS = 10  # a trial takes three system calls; this allows for a busy machine
 _POLL_SECONDS = 0.005
 _IN_THIS_PROCESS = "this process has it open already: use that one, or close it first."
 _LOOKING = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)
@@ -56,12 +56,12 @@ class Holding(Enum):
 class DirectoryLock:
     """The lock of one log directory: `acquire`, `check` before the first change, `release`; or a `with`.
 
-    One that is collected unreleased is released.
+    A lock that is garbage-collected is released.
     """
 
-    _descriptor = -1  # for all, as one whose making failed is collected too
+    _descriptor = -1  # on the class: __del__ also runs if __init__ failed
     _identity = _NO_FILE
-    _is_created = False  # the file, by this lock
+    _is_created = False  # whether this lock created the file
 
     def __init__(self, directory: Path) -> None:
         self.directory = os.fspath(directory)
@@ -69,14 +69,15 @@ class DirectoryLock:
 
     @property
     def is_held(self) -> bool:
-        """Whether it was acquired here, and not released since."""
+        """Whether this object has acquired the lock and not released it."""
         return self._descriptor >= 0
 
     def acquire(self, *, is_trial: bool = False) -> None:
-        """Take the lock, at once or not at all: LogDirLockedError if another process, or another lock of
-        this one, has it. The file is created if need be, for the owner of the directory.
+        """Take the lock without waiting. The file is created if necessary, for the owner of the directory.
 
-        `is_trial`: it counts as taken when `confirm` is called; until then the others wait.
+        LogDirLockedError if another process, or another object of this process, holds it.
+
+        `is_trial`: the lock counts as taken once `confirm` is called; until then others wait.
         """
         if self.is_held:
             raise UsageError(f"{self.directory}: this lock is held already.")
@@ -96,7 +97,7 @@ class DirectoryLock:
         raise LogDirLockedError(self.directory, f"{LOCK} is deleted again and again: look for what does it.")
 
     def acquire_after_trial(self) -> None:
-        """As `acquire`, but waits for somebody who may give up at once."""
+        """As `acquire`, but waits for the end of another's trial."""
         while True:
             try:
                 return self.acquire()
@@ -108,7 +109,7 @@ class DirectoryLock:
         self._lock(self._descriptor, 0)
 
     def check(self) -> None:
-        """LogDirLockedError unless the lock is held, on the file that has its name now."""
+        """LogDirLockedError unless the lock is held on the file that is named `.lock` now."""
         if not self.is_held or not _same_file(self._descriptor, self.path):
             raise LogDirLockedError(
                 self.directory,
@@ -116,7 +117,7 @@ class DirectoryLock:
             )
 
     def release(self) -> None:
-        """Give the lock back; may be called twice. The file stays."""
+        """Release the lock; a second call has no effect. The file stays."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             processes.forget(self)
@@ -125,19 +126,19 @@ class DirectoryLock:
             os.close(descriptor)
 
     def discard(self) -> None:
-        """Give the lock back, and delete its file if that was created for it: nothing was changed meanwhile.
+        """Release a lock under which nothing was changed, and delete the file if this lock created it.
 
-        The file goes while the lock holds, so that nobody else has it. Whoever waits for it sees that it is
-        gone.
+        The file is deleted while the lock is held, so that nobody else holds it. Anybody who waits for it
+        notices that it is gone.
         """
         if self.is_held and self._is_created:
-            with suppress(OSError, DiskError):  # a lock file that stays does no harm
+            with suppress(OSError, DiskError):  # a leftover lock file is harmless
                 if _same_file(self._descriptor, self.path):
                     os.unlink(self.path)
         self.release()
 
     def start_over_in_child(self) -> None:
-        """After a fork: the lock is the parent's, with this descriptor or without."""
+        """After a fork: close the copy. The parent keeps the lock."""
         self.release()
 
     def __del__(self) -> None:
@@ -163,7 +164,7 @@ class DirectoryLock:
             try:
                 descriptor = os.open(self.path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o644)
             except FileExistsError:
-                return os.open(self.path, _FLAGS)  # somebody was faster
+                return os.open(self.path, _FLAGS)  # somebody else created it first
             self._is_created = True
             hand_over(descriptor, ownership_for_file(join_path(self.directory, "new")), required=False)
             return descriptor
@@ -190,8 +191,8 @@ def is_locked(directory: Path) -> bool:
 def check_unlocked(directory: Path, reason: str = "") -> bool:
     """LogDirLockedError if somebody holds the lock of this directory now; waits for the end of a trial.
 
-    Creates, locks and changes nothing. `reason` is what the error says, unless it is this process. Returns
-    whether there is a lock file at all.
+    Creates, locks and changes nothing. `reason` is the error's text, unless this process holds the lock.
+    Returns whether there is a lock file at all.
     """
     until: float | None = None
     while True:
@@ -208,7 +209,7 @@ def _look(directory: Path) -> tuple[Holding, tuple[int, int]]:
     path = join_path(os.fspath(directory), LOCK)
     try:
         descriptor = os.open(path, _LOOKING)
-    except (FileNotFoundError, NotADirectoryError):  # nearly always, and there may be thousands
+    except (FileNotFoundError, NotADirectoryError):  # the usual case, and there may be thousands
         return Holding.NOBODY, _NO_FILE
     except OSError as error:
         raise refused("look at the lock of", path, error) from error
@@ -249,7 +250,7 @@ if sys.platform == "linux":
         return Holding.TRIAL if _is_locked(descriptor, 0) else Holding.NOBODY
 
     def _is_locked(descriptor: int, position: int) -> bool:
-        """Whether something from a position on is locked."""
+        """Whether any byte from a position on is locked."""
         wanted = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, position, 0, 0)
         answer = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, wanted)
         return bool(_FLOCK.unpack(answer)[0] != fcntl.F_UNLCK)

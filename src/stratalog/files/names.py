@@ -1,12 +1,12 @@
-"""Every name in a log directory: what it means, how it is built, and what a broker makes of a wrong one.
+"""Every name in a log directory: what it means, how it is built, and how a broker reacts to a wrong one.
 
 <log.dir>/
   .lock  meta.properties  .kafka_cleanshutdown  bootstrap.checkpoint
   recovery-point-offset-checkpoint  log-start-offset-checkpoint
   replication-offset-checkpoint  cleaner-offset-checkpoint
-  remote-log-index-cache/                      tiered storage; no partition
-  <topic>-<partition>/                         and .<32 hex>-delete, -future or -stray behind that
-    %020d.log .index .timeindex .txnindex .snapshot     and .deleted, .cleaned or .swap behind that
+  remote-log-index-cache/                      tiered storage; not a partition
+  <topic>-<partition>/                         may be followed by .<32 hex>-delete, -future or -stray
+    %020d.log .index .timeindex .txnindex .snapshot     may be followed by .deleted, .cleaned or .swap
     leader-epoch-checkpoint  partition.metadata
   __cluster_metadata-0/                        a partition directory that the log manager leaves alone
     %020d-%010d.checkpoint  quorum-state
@@ -30,7 +30,7 @@ RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
 LOG_START_OFFSET_CHECKPOINT = "log-start-offset-checkpoint"
 REPLICATION_OFFSET_CHECKPOINT = "replication-offset-checkpoint"
 CLEANER_OFFSET_CHECKPOINT = "cleaner-offset-checkpoint"
-OFFSET_CHECKPOINTS = (  # of a log directory: an offset for each partition
+OFFSET_CHECKPOINTS = (  # in a log directory; each has an offset for every partition
     RECOVERY_POINT_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
@@ -43,9 +43,9 @@ QUORUM_STATE = "quorum-state"
 TEMPORARY_SUFFIX = ".tmp"  # of a small file that is being replaced
 
 MAX_TOPIC_LENGTH = 249
-MAX_DIRECTORY_LENGTH = 255  # what common file systems allow for one name
+MAX_DIRECTORY_LENGTH = 255  # the limit of common file systems
 
-# Java's \S knows ASCII white space only; its parseInt and parseLong take a sign and digits of any script.
+# Java's \S knows only ASCII white space; its parseInt and parseLong accept a sign and digits of any script.
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]+")
 _MARKED_DIRECTORY = re.compile(r"(\S+)-(\S+)\.(\S+)-(delete|future|stray)", re.ASCII)
 _NUMBER = re.compile(r"[+-]?\d+")
@@ -54,7 +54,7 @@ _KRAFT_SNAPSHOT = re.compile(r"(\d{20})-(\d{10})\.checkpoint(\.deleted)?", re.AS
 
 
 class TopicPartition(NamedTuple):
-    """A topic and one of its partitions; as text `topic-partition`, which is its directory's name too."""
+    """A topic and one of its partitions; as text `topic-partition`, which is also its directory's name."""
 
     topic: str
     partition: int
@@ -94,12 +94,12 @@ class FileKind(Enum):
 
 
 class FileState(Enum):
-    """Where a file of a segment is in its life; the value is the suffix behind its name."""
+    """The state of a segment's file; the value is the suffix after its name."""
 
     LIVE = ""
     DELETED = ".deleted"  # renamed, to be removed when file.delete.delay.ms has passed
     CLEANED = ".cleaned"  # being written by the cleaner or by a split; worthless after a crash
-    SWAP = ".swap"  # complete, about to take the place of what it was made from
+    SWAP = ".swap"  # complete, about to replace the segments it was made from
 
 
 class SegmentFile(NamedTuple):
@@ -126,15 +126,16 @@ def segment_file_name(offset: int, kind: FileKind, state: FileState = FileState.
 
 
 LAST_DIGITS = f"{INT64_MAX:020d}"
-"""The largest offset as it stands in a name; twenty digits sort as their numbers do."""
+"""The largest offset as written in a name; twenty digits sort as their numbers do."""
 
 
 def parse_segment_file(name: str) -> SegmentFile | None:
-    """The parts of the name of a segment's file; None for any other name, which a broker does not look at.
+    """The parts of the name of a segment's file; None for any other name, which a broker ignores.
 
     A name with one of the suffixes but no offset before its first dot is an InvalidNameError.
     """
-    # The names that Kafka gives take a quarter of the time: a log may have a hundred thousand of them.
+    # A fast path, four times as fast, for the names that Kafka writes: a log may have a hundred thousand of
+    # them.
     known = _SUFFIXES.get(name[20:])
     if known is not None and name[:20].isdecimal() and name.isascii() and name[:20] <= LAST_DIGITS:
         return SegmentFile(int(name[:20]), *known)
@@ -158,7 +159,7 @@ _SUFFIXES = {kind.value + state.value: (kind, state) for kind in FileKind for st
 
 
 class KRaftSnapshotFile(NamedTuple):
-    """A snapshot of the cluster's metadata: everything below `end_offset`, the last of it from `epoch`."""
+    """A snapshot of the cluster's metadata: all records below `end_offset`, the last one of `epoch`."""
 
     end_offset: int
     epoch: int
@@ -176,18 +177,18 @@ def parse_kraft_snapshot_file(name: str) -> KRaftSnapshotFile | None:
 
 
 class DirectoryState(Enum):
-    """What a broker does with a partition directory; the value ends its name."""
+    """The state of a partition's directory; the value is the end of its name."""
 
     LIVE = ""
     DELETE = "-delete"  # to be removed when file.delete.delay.ms has passed
-    FUTURE = "-future"  # being copied here from another log directory, to take the place of the live one
-    STRAY = "-stray"  # not this broker's any more; kept until someone removes it
+    FUTURE = "-future"  # being copied here from another log directory, to replace the live one
+    STRAY = "-stray"  # no longer this broker's; kept until somebody removes it
 
 
 class PartitionDirectory(NamedTuple):
     """The name of a partition's directory, taken apart.
 
-    The topic of a directory marked -delete or -stray may have been cut to fit 255 characters.
+    The topic of a directory marked -delete or -stray may be shortened to fit into 255 characters.
     """
 
     topic_partition: TopicPartition
@@ -222,8 +223,9 @@ def partition_directory_name(
 ) -> str:
     """The directory's name. A marked one needs a `unique_id`: a random UUID as 32 lower-case hex digits.
 
-    The topic is cut where -delete or -stray would make the name longer than 255 characters; -future is not
-    capped, so the file system may refuse it, as it does for Kafka. Kafka: LocalLog.logDeleteDirName.
+    The topic is shortened if -delete or -stray would make the name longer than 255 characters. A name with
+    -future is not shortened, so the file system may refuse it, as it does for Kafka. Kafka:
+    LocalLog.logDeleteDirName.
     """
     if state is DirectoryState.LIVE:
         return str(topic_partition)
@@ -236,9 +238,9 @@ def partition_directory_name(
 
 
 def parse_number(text: str, lowest: int, highest: int) -> int | None:
-    """What Java's parseInt or parseLong reads, else None; int() also takes blanks and underscores."""
-    # Nearly all are plain digits. No number of Java's has more than 19, leading zeros apart; int() refuses
-    # absurd ones with a ValueError.
+    """The number as Java's parseInt or parseLong reads it, or None; int() also accepts blanks and `_`."""
+    # Nearly all are plain digits. Java's numbers have at most 19 digits without leading zeros; int() raises
+    # ValueError for absurdly long ones.
     is_plain = len(text) < 20 and text.isascii() and text.isdigit()
     if not is_plain and (not _NUMBER.fullmatch(text) or len(text.lstrip("+-").lstrip("0")) > 19):
         return None

@@ -1,9 +1,9 @@
-"""Who owns what is created: a broker of another user must start after root repaired its directory.
+"""The owner of created files: a broker of another user must start after root has repaired its directory.
 
-A file takes owner, group and mode of the file it replaces, else of its directory, without the right to be
-executed. A directory takes those of the directory above it.
+A file gets the owner, group and mode of the file it replaces, else those of its directory without the execute
+permission. A directory gets those of the directory above it.
 
-Anybody but root can only give files to groups that they are in. Failing to keep the group is not an error:
+A user other than root can only give files to their own groups. Failing to keep the group is not an error:
 the owner can still read and write the file.
 """
 
@@ -21,7 +21,7 @@ _DIRECTORY_BITS = 0o2777  # with setgid, by which a team shares its directories
 
 
 class Ownership(NamedTuple):
-    """What a new file or directory gets."""
+    """Owner, group and mode of a new file or directory."""
 
     user: int
     group: int
@@ -29,7 +29,7 @@ class Ownership(NamedTuple):
 
 
 def ownership_for_file(path: str) -> Ownership | None:
-    """That of the file at `path` if there is one, else of its directory; None to leave it. Raises OSError."""
+    """From the file at `path`, if any, else from its directory; None: keep the default. Raises OSError."""
     try:
         found = os.stat(path)
     except FileNotFoundError:
@@ -38,14 +38,15 @@ def ownership_for_file(path: str) -> Ownership | None:
 
 
 def ownership_for_directory(path: str) -> Ownership | None:
-    """That of the directory above; None to leave it. Raises OSError."""
+    """From the directory above; None: keep the default. Raises OSError."""
     return _of_directory(parent_path(path) or ".", _DIRECTORY_BITS)
 
 
 def hand_over(descriptor: int, wanted: Ownership | None, *, required: bool) -> None:
     """Give an open file or directory to its owner.
 
-    Only root can in general, so a refusal is no error, unless it is `required`: then it raises OSError.
+    In general only root can do that, so a refusal is ignored unless `required` is set; then it raises
+    OSError.
     """
     if wanted is None or not hasattr(os, "fchown"):
         return
@@ -58,7 +59,7 @@ def hand_over(descriptor: int, wanted: Ownership | None, *, required: bool) -> N
 
 def _of_directory(path: str, bits: int) -> Ownership | None:
     found = os.stat(path)
-    # A directory like /tmp is everyone's: what is created there belongs to whoever creates it.
+    # A directory like /tmp is shared: a file created there belongs to its creator.
     if found.st_mode & stat.S_ISVTX:
         return None
     return Ownership(found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode) & bits)

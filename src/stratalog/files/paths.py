@@ -12,7 +12,7 @@ from stratalog.files.entries import Path
 
 
 def join_path(directory: Path, name: str, *more: str) -> str:
-    """The path of what has this name in a directory, or further below it."""
+    """The path of a name in a directory, or of a relative path below it."""
     root = directory if type(directory) is str else os.fspath(directory)
     if more:
         name = os.sep.join((name, *more))
@@ -20,17 +20,17 @@ def join_path(directory: Path, name: str, *more: str) -> str:
 
 
 def prefix_of(directory: str) -> str:
-    """What the paths of all that is in a directory begin with."""
+    """The common start of all paths in a directory."""
     return directory if not directory or directory.endswith(os.sep) else f"{directory}{os.sep}"
 
 
 def parent_path(path: Path) -> str:
-    """The directory that a file or directory is in; "" where the path is a name alone."""
+    """The directory that contains a file or directory; "" if the path is only a name."""
     return os.path.dirname(os.fspath(path))
 
 
 def last_name(path: Path) -> str:
-    """The name of a file or directory in the one that it is in."""
+    """The last part of a path: the name of the file or directory."""
     return os.path.basename(os.fspath(path))
 
 

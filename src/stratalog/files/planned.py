@@ -1,8 +1,8 @@
-"""A disk that notes changes instead of making them, and reads as if it had made them.
+"""A disk that records changes instead of making them, and reads as if it had made them.
 
-For a dry run that builds on another one. A file that was cut ends earlier, one that was replaced is read from
-a spool directory, one that was renamed or deleted is found by its new name or not at all. The files stay as
-they are. Only what a plan of recovery needs is there: nothing is appended or written in place.
+It serves a dry run that follows another dry run. A truncated file ends earlier; a replaced file is read from
+a spool directory; a renamed file has its new name; a deleted file does not exist. The real files stay
+unchanged. Only the changes that a recovery plan makes are supported: no appends and no writes in place.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
 
 class _Source(NamedTuple):
-    """Where the bytes of a planned file are, and how many of them count; None: all."""
+    """Where the bytes of a planned file are, and how many of them count (None: all)."""
 
     path: str
     size: int | None = None
 
 
 class _CutFile(ReadFile):
-    """A file of which only the bytes before `end` count."""
+    """A file that ends at `end`, whatever its real size."""
 
     __slots__ = ("end",)
     end: int
 
 
 class PlannedDisk(Disk):
-    """Reads as if the changes that were noted had been made; `spool` is a directory for what was written."""
+    """Reads as if the recorded changes had been made; `spool` is a directory for the replaced files."""
 
     def __init__(self, spool: str) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class PlannedDisk(Disk):
     def replace(self, path: Path, data: Data) -> None:
         self._count += 1
         place = join_path(self._spool, str(self._count))
-        Disk().replace(place, data)  # not super(): that renames, which is only noted here
+        Disk().replace(place, data)  # not super(): its rename would only be recorded
         self._note(path, _Source(place))
 
     def rename(self, source: Path, target: Path) -> None:
@@ -134,7 +134,7 @@ class PlannedDisk(Disk):
         self._files.setdefault(directory, {})[name] = source
 
     def _source(self, path: Path) -> _Source | None:
-        """Where the bytes are; None where a plan has taken the file away."""
+        """Where the bytes are; None if the plan deletes or renames the file."""
         name = os.fspath(path)
         directory, last = os.path.split(name)
         changed = self._files.get(directory)
@@ -142,5 +142,5 @@ class PlannedDisk(Disk):
 
     def _place(self, path: Path) -> str:
         found = self._source(path)
-        # A name that no file has: what follows is refused as if the file were not there.
+        # A name that no file has, so that the next call fails as if the file did not exist.
         return join_path(self._spool, "gone") if found is None else found.path

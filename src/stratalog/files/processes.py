@@ -1,8 +1,8 @@
 """Resets in a forked child what belongs to the process that opened it.
 
-A child that was forked has copies of everything: of logs, whose other writer goes on in the parent; of locks
-of threads that are not there to release them; of the descriptors by which a directory is locked. So whatever
-has such things registers here, and is told of it in the child, before anything else runs there.
+A forked child has copies of everything: of logs, to which the parent goes on writing; of locks whose threads
+do not exist in the child; of the descriptors that hold a directory's lock. An object with such state
+registers here, and its `start_over_in_child` is called in the child before anything else runs there.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from stratalog.errors import WrongProcessError
 
 
 class Inheritable(Protocol):
-    """Something that a forked child has a copy of."""
+    """An object of which a forked child has a copy."""
 
     def start_over_in_child(self) -> None: ...
 
@@ -30,7 +30,7 @@ class Opener:
 
     @property
     def is_here(self) -> bool:
-        """Whether this is that process, and not a child that was forked from it."""
+        """Whether this is that process, and not a child forked from it."""
         return self.pid == _current.pid
 
     def check(self, path: str) -> None:
@@ -40,7 +40,7 @@ class Opener:
 
 
 class _Current:
-    """The process that this is: asking the system takes as long as an append's other checks together."""
+    """The id of this process, cached: asking the system takes as long as all other checks of an append."""
 
     def __init__(self) -> None:
         self.pid = os.getpid()
@@ -63,5 +63,5 @@ def tell_in_child(inheritable: Inheritable) -> None:
 
 
 def forget(inheritable: Inheritable) -> None:
-    """Do not call it any more."""
+    """Undo `tell_in_child`."""
     _inheritable.discard(inheritable)

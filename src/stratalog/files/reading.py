@@ -1,13 +1,13 @@
-"""The half of the door to the disk that reads: list, look, size, open, read. Nothing here changes a file.
+"""The reading half of the disk: list, status, size, open, read. Nothing here changes a file.
 
-Whatever only looks takes a `DiskReader`: views, scans, surveys, listings and jobs. `Disk` in `disk.py` has
-the other half. Another place for logs, such as an object store, is another `DiskReader` with a `FileId` of
-its own for each file.
+Code that only reads takes a `DiskReader`: views, scans, surveys, listings and jobs. `Disk` in `disk.py` adds
+the other half. Another storage for logs, such as an object store, would be another `DiskReader` with its own
+`FileId` for each file.
 
-A caller names files by path. What this process renames, deletes or replaces is seen at once by all users in
-it. A directory that a broker changes meanwhile is read through `open_read`, which always opens the file
-again. Read into page-aligned memory that is used again (`aligned_buffer`). What the system refuses is a
-DiskError that says what was tried, on which file, why, and what can be done; the OSError is its cause.
+A caller names files by path. All users in this process see its renames, deletions and replacements at once.
+If a broker may change a directory meanwhile, read it through `open_read`, which always opens the file again.
+Read into page-aligned memory that is reused (`aligned_buffer`). A refusal of the system becomes a DiskError
+that says what was tried, on which file, why, and what to do; the OSError is its cause.
 
 Why: docs/decisions/0008-read-not-mapped.md, 0009-descriptors.md, 0017-two-halves-of-the-disk.md.
 """
@@ -41,19 +41,19 @@ if TYPE_CHECKING:
     Target = memoryview | NDArray[np.uint8]
 
 OPEN_FLAGS: int = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-# A pipe under the name of a file would be waited for until somebody writes to it.
+# Without it, opening a pipe that has the name of a file would wait until somebody writes to it.
 _NO_WAITING: int = getattr(os, "O_NONBLOCK", 0)
-_LARGE = 1 << 20  # a read for which it is worth asking first whether the file has as much
+_LARGE = 1 << 20  # a larger read first asks whether the file has as much
 LARGEST_SMALL_FILE = 64 << 20  # checkpoints of 100,000 partitions have a tenth of that
 
 
 class DiskReader:
     """The files of this machine, for reading only. Has no state: one serves all threads and processes."""
 
-    namespace = ""  # what tells the names of a simulated disk from those of this machine
+    namespace = ""  # distinguishes the names of a simulated disk from those of this machine
 
     def open_read(self, path: Path) -> ReadFile:
-        """Open a file for reading, which creates, locks and changes nothing."""
+        """Open a file for reading; creates, locks and changes nothing."""
         name = os.fspath(path)
         with Refusing("open", name):
             return ReadFile(name, os.open(name, os.O_RDONLY | _NO_WAITING | OPEN_FLAGS))
@@ -61,16 +61,16 @@ class DiskReader:
     def read_into(
         self, source: ReadFile | Path, buffer: Target, position: int, identity: ExpectedFile | None = None
     ) -> int:
-        """Fill `buffer` with the bytes from `position` on; returns how many there were.
+        """Fill `buffer` with the bytes from `position` on; returns how many were read.
 
-        Fewer than the buffer holds means that the file ends there. `position` is no cursor, so threads can
-        share a ReadFile. With `identity`, a path that another file has got is a DiskError with ENOENT.
+        Fewer than the buffer holds means that the file ends there. No cursor is moved, so threads can share a
+        ReadFile. With `identity`: DiskError with ENOENT if another file has this path now.
         """
         view = buffer if isinstance(buffer, memoryview) else buffer.data
         if isinstance(source, ReadFile):
             return _read_all(source.descriptor, view, position, source.path)
         name = os.fspath(source)
-        # No `with`, as in `write_at`: a look-up reads little.
+        # No `with`, as in `write_at`: a lookup reads little.
         try:
             file = descriptors.shared.use(name, identity=identity)
         except OSError as error:
@@ -81,11 +81,11 @@ class DiskReader:
             descriptors.shared.release(file)
 
     def read_at(self, path: Path, size: int, position: int, identity: ExpectedFile | None = None) -> bytes:
-        """At most `size` bytes from `position` on; fewer where it ends. `identity` as in `read_into`."""
+        """At most `size` bytes from `position` on; fewer if the file ends. `identity` as in `read_into`."""
         name = os.fspath(path)
         with self._use(name, identity=identity) as descriptor:
-            # One call for what is nearly always there in one piece, and without a second copy. Memory for all
-            # of it is taken before, so a size that a damaged length asks for is not believed.
+            # One system call, without a second copy, is nearly always enough. It allocates memory for `size`
+            # bytes first, so a large size, which may come from a damaged length, is checked against the file.
             try:
                 if size > _LARGE:
                     size = min(size, max(0, os.fstat(descriptor).st_size - position))
@@ -99,9 +99,12 @@ class DiskReader:
             return data + rest[:got]
 
     def read_file(self, path: Path) -> bytes | None:
-        """All of a small file; None where there is none. Opened anew: one that was replaced by another
-        process, which a kept descriptor would not show, is read as it is now. One that is not small is a
-        DiskError with EFBIG: a sparse file can claim more bytes than there is memory."""
+        """All of a small file; None if it does not exist.
+
+        The file is opened again each time: a kept descriptor would not show that another process has replaced
+        it. A file that is not small is a DiskError with EFBIG, because a sparse file can claim more bytes
+        than there is memory.
+        """
         try:
             file = self.open_read(path)
         except DiskError as error:
@@ -121,7 +124,7 @@ class DiskReader:
             return bytes(data[: self.read_into(file, data, 0)])
 
     def size(self, source: ReadFile | Path) -> int:
-        """How many bytes the file has now."""
+        """The present size of the file in bytes."""
         if isinstance(source, ReadFile):
             with Refusing("get the size of", source.path):
                 return os.fstat(source.descriptor).st_size
@@ -129,12 +132,12 @@ class DiskReader:
             return os.stat(source).st_size
 
     def identify(self, file: ReadFile) -> FileId:
-        """What tells an open file from another that has got its name since."""
+        """The id of an open file, which differs from that of a later file with the same name."""
         with Refusing("look at", file.path):
             return file_id(os.fstat(file.descriptor))
 
     def status(self, path: Path) -> FileStatus | None:
-        """The facts of what is at `path`; None where nothing is."""
+        """The facts of the file or directory at `path`; None if there is none."""
         with Refusing("look at", os.fspath(path)):
             try:
                 return FileStatus.of(os.stat(path))
@@ -142,29 +145,29 @@ class DiskReader:
                 return None
 
     def exists(self, path: Path) -> bool:
-        """Whether a file or directory is there; a link that leads nowhere is not."""
+        """Whether a file or directory exists; a dangling link does not."""
         return self.status(path) is not None
 
     def free_size(self, path: Path) -> int:
-        """How many bytes this user can still write on the file system that `path` is on."""
+        """How many bytes this user can still write on the file system of `path`."""
         name = os.fspath(path)
         with Refusing("get the free space of", name):
             found = os.statvfs(name)
-        # Root may use the blocks that a file system keeps back from others.
+        # Root may use the blocks that a file system reserves.
         blocks = found.f_bfree if os.geteuid() == 0 else found.f_bavail
         return blocks * found.f_frsize
 
     def may_create_in(self, path: Path) -> bool:
-        """Whether this user can create files in a directory; False where there is none."""
+        """Whether this user can create files in a directory; False if it does not exist."""
         return os.access(path, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids)
 
     def is_same_device(self, path: Path, other: Path) -> bool:
-        """Whether a file can be renamed from the one directory to the other."""
+        """Whether a file can be renamed from one directory to the other."""
         one, two = self.status(path), self.status(other)
         return one is not None and two is not None and one.device == two.device
 
     def list_directory(self, path: Path) -> list[DirectoryEntry]:
-        """Everything in a directory, by name, but for what a live broker deletes meanwhile."""
+        """Everything in a directory, by name, except what a live broker deletes meanwhile."""
         name = os.fspath(path)
         entries = []
         with Refusing("list", name), os.scandir(name) as listing:
@@ -175,10 +178,11 @@ class DiskReader:
         return sorted(entries)
 
     def list_sizes(self, path: Path, suffix: str) -> dict[str, int]:
-        """The files in a directory, with the sizes of those whose names end so, and 0 for the others.
+        """The files in a directory, with the sizes of those whose names end with `suffix`, and 0 for the
+        others.
 
-        For a log of very many files, three of four of which need no question to the system, and none an
-        object of its own: that is half the time of `list_directory`.
+        For a log of very many files it takes half the time of `list_directory`: it asks the system about one
+        file in four, and creates no object for any.
         """
         name = os.fspath(path)
         sizes = {}
@@ -197,7 +201,7 @@ class DiskReader:
         return sizes
 
     def release(self, directory: Path) -> None:
-        """Close what is kept open below a directory: from now on others may replace the files there."""
+        """Close the kept files below a directory: from now on others may replace files there."""
         descriptors.shared.forget(os.fspath(directory))
 
     def close(self) -> None:
@@ -214,7 +218,7 @@ class DiskReader:
 
 
 def read_by_seeking(descriptor: int, view: memoryview, position: int) -> int:
-    """As `os.preadv` with one buffer, for systems without it; moves the cursor that threads would share."""
+    """Like `os.preadv` with one buffer, for systems without it; moves the cursor, which threads share."""
     os.lseek(descriptor, position, os.SEEK_SET)
     data = os.read(descriptor, len(view))
     view[: len(data)] = data

@@ -8,7 +8,7 @@ from types import TracebackType
 
 from stratalog.errors import DiskError
 
-# What to do about the refusals that someone can do something about.
+# Advice for the refusals that a user can do something about.
 _ADVICE = {
     errno.EACCES: "Run as the user that owns the log directory.",
     errno.EDQUOT: "Free some space or raise the quota, then run again.",
@@ -22,14 +22,14 @@ _ADVICE = {
 
 
 def refused(action: str, path: str | os.PathLike[str], error: OSError) -> DiskError:
-    """The DiskError for an OSError; raise it `from` that one."""
+    """The DiskError for an OSError; raise it `from` the OSError."""
     reason = error.strerror or str(error)
     number = error.errno or 0
     return DiskError(path, f"could not {action} it: {reason}. {_ADVICE.get(number, '')}".rstrip(), number)
 
 
 class Refusing:
-    """`with Refusing("sync", path):` turns what the system refuses inside into a DiskError."""
+    """`with Refusing("sync", path):` turns an OSError inside the block into a DiskError."""
 
     __slots__ = ("_action", "_path")
 

@@ -1,17 +1,17 @@
-"""A disk in memory that fails or loses its power at any step, and knows what may be found afterwards.
+"""A disk in memory that can fail or lose power at any step, and knows what may be found afterwards.
 
-Every call is one step or more (`replace` is as many as it makes on a real disk). A test runs something once
-to count the steps, then again for each step, and there lets the call fail (`fail_at`) or the power go
+Every call is one step or more (`replace` has as many as on a real disk). A test runs something once to count
+the steps, then once more for each step, in which it makes the call fail (`fail_at`) or cuts the power
 (`crash_at`; from then on every call raises PowerCut). `crash()` then gives the disks that a machine could
 find when it starts again:
 
-- A file has what it held when it was last synced. Each later write and truncation may be there or not, and
-  the last one may be there in part, cut where a sector ends.
-- A name is as it was when its directory was last synced. Later creations, renames and deletions may have
-  happened or not: every prefix of them is given, and all of them but one.
+- A file has the bytes of its last sync. Each later write and truncation may have happened or not, and the
+  last one may have happened in part, up to the end of a sector.
+- A directory has the names of its last sync. Later creations, renames and deletions may have happened or not:
+  there is a disk for every prefix of them, and one for each change that alone is lost.
 - Files are independent of each other, and a name does not wait for bytes: a renamed file may be empty.
 
-Each disk says in `loss` what was taken. `before_step` is called before every step, outside the disk's lock.
+Each disk says in `loss` what was lost. `before_step` is called before every step, outside the disk's lock.
 Why these losses: docs/decisions/0022-simulated-disk.md.
 """
 
@@ -48,14 +48,14 @@ if TYPE_CHECKING:
 
 
 class PowerCut(BaseException):
-    """The simulated machine is off. Not even an Exception, so that nothing in Stratalog handles it."""
+    """The simulated machine is off. A BaseException, so that nothing in Stratalog handles it."""
 
 
 _numbers = count()
 
 
 class SimulatedReadFile(ReadFile):
-    """A file of a simulated disk, open for reading: stays readable when its name is gone."""
+    """A file of a simulated disk, open for reading; it stays readable after its name is gone."""
 
     __slots__ = ("file",)
 
@@ -73,8 +73,8 @@ class SimulatedDisk(Disk):
         super().__init__()
         self.namespace = f"simulated {next(_numbers)}:"
         self.steps = 0
-        self.room = 1 << 40  # what `free_size` says; let a write fail with ENOSPC by `fail_at`
-        self.loss = NOTHING_LOST  # what the crash took that this disk was found after
+        self.room = 1 << 40  # the result of `free_size`; to make a write fail, use `fail_at` with ENOSPC
+        self.loss = NOTHING_LOST  # what the crash before this disk took
         self.before_step: Callable[[str, Path], object] | None = None
         self._clock = clock
         self._files: dict[str, SimulatedFile] = {os.sep: SimulatedFile(0, EntryKind.DIRECTORY, 0)}
@@ -84,11 +84,11 @@ class SimulatedDisk(Disk):
         self._failures: dict[int, int] = {}
         self._crash_step: int | None = None
         self._is_off = False
-        self._lock = threading.RLock()  # steps are counted one by one, whichever thread takes them
+        self._lock = threading.RLock()  # steps of all threads are counted one by one
 
     @classmethod
     def of(cls, contents: Mapping[str, bytes], clock: Callable[[], int] = lambda: 0) -> SimulatedDisk:
-        """A disk with these files, all of it on the device."""
+        """A disk with these files, all of them on the device."""
         disk = cls(clock)
         for path, data in contents.items():
             name = absolute_path(path)
@@ -100,36 +100,37 @@ class SimulatedDisk(Disk):
         return disk
 
     def contents(self) -> dict[str, bytes]:
-        """All files, as a program sees them."""
+        """The content of all files, as a program sees it."""
         found = sorted(self._files.items())
         return {name: bytes(file.data) for name, file in found if file.kind is EntryKind.FILE}
 
     def make_directories(self, path: Path) -> None:
-        """Make a directory and those above it, to begin a test with."""
+        """Create a directory and its parents, to set up a test."""
         name = self._path(path)
         if name not in self._files:
             self.make_directories(parent_of(name))
             self.make_directory(name)
 
     def sync_everything(self) -> None:
-        """Put all that there is on the device: where a test begins."""
+        """Put everything on the device, to set up a test."""
         for file in self._files.values():
             file.sync()
         self._durable_names = dict(self._files)
         self._changes.clear()
 
     def fail_at(self, step: int, number: int = errno.EIO) -> None:
-        """Refuse the step with this errno; the first step is 1. A write that finds no space is half done."""
+        """Refuse the step with this errno; steps count from 1. A write that fails with ENOSPC is half
+        done."""
         self._failures[step] = number
 
     def crash_at(self, step: int) -> None:
-        """Cut the power during this step: it may be done, or not, or a write in part."""
+        """Cut the power during this step: it may be done or not, a write also in part."""
         self._crash_step = step
 
     def crash(self, most: int | None = None) -> list[SimulatedDisk]:
-        """The disks that may be found after a power cut now, each one once. This one stays as it is.
+        """The disks that may be found after a power cut now, each one once. This disk stays unchanged.
 
-        With many files open those are hundreds: `most` takes so many, the same ones whenever it is asked.
+        With many open files there are hundreds: `most` limits the number, with the same choice every time.
         """
         with self._lock:
             return self._crash(most)
@@ -164,7 +165,7 @@ class SimulatedDisk(Disk):
         return self._read(path, size, position, identity)
 
     def read_file(self, path: Path) -> bytes | None:
-        return super().read_file(path)  # it is made of the calls here
+        return super().read_file(path)  # it uses the methods of this class
 
     def size(self, source: ReadFile | Path) -> int:
         if isinstance(source, SimulatedReadFile):
@@ -205,7 +206,7 @@ class SimulatedDisk(Disk):
                 False,
                 file.mtime_ms,
             )
-            for other, file in list(self._files.items())  # another thread may add to them
+            for other, file in list(self._files.items())  # a copy: another thread may add files
             if other != os.sep and parent_of(other) == name
         )
 
@@ -254,7 +255,7 @@ class SimulatedDisk(Disk):
             self._changes = []
             while waiting:
                 change, *waiting = waiting
-                # What is in a directory that is not on the device itself waits for that.
+                # A change in a directory that is not on the device yet waits for that directory.
                 if not change.touches(name) or not change.apply(self._durable_names):
                     self._changes.append(change)
                 elif change.file.kind is EntryKind.DIRECTORY:
@@ -329,7 +330,7 @@ class SimulatedDisk(Disk):
         return normal_name(name if name.startswith(os.sep) else absolute_path(name))
 
     def _step(self, action: str, path: Path) -> None:
-        """A step that changes nothing a crash could take away: with the power cut it is not done."""
+        """A step that changes nothing a crash could undo: if the power is cut, it is not done."""
         if self.before_step is not None:
             self.before_step(action, path)
         with self._lock:
@@ -338,7 +339,7 @@ class SimulatedDisk(Disk):
 
     @contextmanager
     def _changing(self, action: str, path: Path) -> Iterator[None]:
-        """A step that changes something: with the power cut it is done, but not on the device."""
+        """A step that changes something: if the power is cut, it is done, but not on the device."""
         if self.before_step is not None:
             self.before_step(action, path)
         with self._lock:

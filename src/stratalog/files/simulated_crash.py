@@ -1,4 +1,4 @@
-"""What a power cut may take from a simulated disk: of the names, and of the bytes; as functions of values."""
+"""What a power cut may take from a simulated disk, in names and in bytes; as functions of values."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _WORDS = {
     Survival.LAST_TORN: "last writes torn",
     Survival.FIRST_LOST: "first writes lost",
 }
-_MIXED_FATES = 4  # how many times each file is given a fate of its own
+_MIXED_FATES = 4  # how many disks give each file a different outcome
 
 
 class CrashLoss(NamedTuple):
-    """What a crash took: of the names, and of the bytes."""
+    """What a crash took: changes of names, and bytes."""
 
     names: str = "no name lost"
     writes: str = "no write lost"
@@ -29,7 +29,7 @@ NOTHING_LOST = CrashLoss()
 
 
 def possible_names(changes: Sequence[Change]) -> Iterator[tuple[str, Sequence[Change]]]:
-    """Which of these changes of names happened, in words and one by one."""
+    """The possible sets of name changes that happened, each with its description."""
     count = len(changes)
     yield NOTHING_LOST.names, changes
     for kept in range(count):
@@ -41,7 +41,7 @@ def possible_names(changes: Sequence[Change]) -> Iterator[tuple[str, Sequence[Ch
 def possible_survivals(
     files: Iterable[SimulatedFile], seed: int
 ) -> Iterator[tuple[str, dict[int, Survival]]]:
-    """What becomes of the files with unsynced changes, in words and by inode."""
+    """The possible outcomes for files with unsynced changes, by inode, each with its description."""
     alive = {file.inode: file for file in files}
     changed = [inode for inode, file in alive.items() if not file.is_synced]
     if not changed:

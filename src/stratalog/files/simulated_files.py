@@ -1,4 +1,4 @@
-"""What a simulated disk is made of: files that know what is on the device, and changes of names that wait."""
+"""The parts of a simulated disk: files that know what is on the device, and pending changes of names."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from stratalog.files.entries import EntryKind, FileId, FileStatus
 from stratalog.files.paths import parent_path, prefix_of
 
 SECTOR_SIZE = 512
-_DEVICE = 1  # all of a simulated disk
+_DEVICE = 1  # of all files on a simulated disk
 
 
-@lru_cache(1 << 16)  # the same few names again and again, which is most of what a simulated disk does
+@lru_cache(1 << 16)  # most of a simulated disk's time goes into the same few names
 def parent_of(name: str) -> str:
     """The directory that a name is in."""
     return parent_path(name)
@@ -27,7 +27,7 @@ def normal_name(name: str) -> str:
 
 
 class Survival(Enum):
-    """What is found of the changes that a file has had since it was last synced."""
+    """How many of a file's changes since its last sync survive."""
 
     KEPT = "all of them"
     LOST = "none"
@@ -110,7 +110,7 @@ def _apply(data: bytearray, change: _Write | _Cut) -> None:
 
 
 def _torn(change: _Write | _Cut) -> list[_Write | _Cut]:
-    """The part of a write up to the sector's end that is nearest its middle; none if it is in one sector."""
+    """The part of a write up to the sector border nearest to its middle; none if it is within one sector."""
     if isinstance(change, _Cut):
         return []
     middle = change.position + len(change.data) // 2
@@ -122,7 +122,7 @@ def _torn(change: _Write | _Cut) -> list[_Write | _Cut]:
 
 
 class Change(NamedTuple):
-    """A name that is created (`old` is None), deleted (`new` is None), or turned into another."""
+    """A name that is created (`old` is None), deleted (`new` is None) or changed."""
 
     old: str | None
     new: str | None
@@ -133,7 +133,7 @@ class Change(NamedTuple):
         return any(name is not None and parent_of(name) == directory for name in (self.old, self.new))
 
     def apply(self, names: dict[str, SimulatedFile]) -> bool:
-        """Do it to these names; False, and nothing done, where what it needs is not there."""
+        """Make the change to these names; False, without a change, if a name that it needs is missing."""
         if self.old is not None and names.get(self.old) is not self.file:
             return False
         if self.new is not None and parent_of(self.new) not in names:
@@ -151,7 +151,7 @@ class Change(NamedTuple):
         return True
 
     def after_rename(self, other: Change) -> Change:
-        """The same change, said with the names that it has after a directory above it was renamed."""
+        """The same change with the names that it has after a directory above it was renamed."""
 
         def renamed(name: str | None) -> str | None:
             if name is None or other.old is None or other.new is None:

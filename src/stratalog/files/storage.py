@@ -1,8 +1,8 @@
-"""Where logs can be read from: what a path that somebody gave means, and which reader it gets.
+"""The storages that logs can be read from: what a user's path means, and which reader it gets.
 
-Only this machine's file system so far. Another storage, such as an object store, needs a `DiskReader` of its
-own (`reading.py`) with ids that are text, and its addresses accepted here; nothing above looks into a path
-or an id. What is written or changed stays local, and its paths go through `local_path`.
+So far only this machine's file system. Another storage, such as an object store, needs its own `DiskReader`
+(`reading.py`) with ids that are text, and this module must accept its addresses; no other code looks into a
+path or an id. Writing and changing stay local, and their paths go through `local_path`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from stratalog.files.reading import DiskReader
 
 
 def readable_path(path: Path) -> str:
-    """The path as its reader takes it; UsageError for a storage that cannot be read from."""
+    """The path in the form that its reader takes; UsageError for a storage that cannot be read from."""
     return local_path(path)
 
 
@@ -30,7 +30,7 @@ def reader_for(*paths: Path) -> DiskReader:
 def local_path(path: Path) -> str:
     """The absolute path of something in this machine's file system; UsageError for anything else.
 
-    The scheme file:, which Spark's paths may have, is taken off.
+    The scheme file:, which Spark's paths may have, is removed.
     """
     text = os.fspath(path)
     scheme, separator, rest = text.partition(":")

@@ -26,7 +26,7 @@ from stratalog.operations.work_report import Cleaned, PartitionWork
 class Compaction:
     """The work of `compact`. Each thread has one offset map, created when its first log needs it.
 
-    `rehearses` for a dry run: the plan then predicts the result to the byte, and reads as much as the run.
+    `rehearses` is set for a dry run: its plan predicts the result to the byte, and reads as much as the run.
     """
 
     stage = "compacting"
@@ -37,7 +37,7 @@ class Compaction:
         self._maps = threading.local()
 
     def plan(self, partition: Partition, now: int, on_read: CountRead) -> PartitionWork:
-        """The dirty part; and the segments that a compacted log deletes before the cleaning."""
+        """The dirty part, and the segments that a compacted log deletes before the cleaning."""
         found = partition.to_clean(now)
         if found is None:
             return PartitionWork(name=partition.name)

@@ -120,7 +120,7 @@ def _depending(found: Answer, then: Answer, when: str) -> Answer:
 
 
 def retention_answer(decision: Decision, marks: Marks, config: LogConfig, now: int) -> Answer:
-    """Why the limits of its topic delete or keep a segment."""
+    """Why the limits of the topic delete or keep a segment."""
     if decision.rule is not None:
         words = _goes(decision, decision.rule, marks, config)
         return Answer(rule=decision.rule.value, words=words, is_change=True)
@@ -169,7 +169,7 @@ def _stays(decision: Decision, kept: KeepReason, marks: Marks, config: LogConfig
 
 
 def _until(decision: Decision, config: LogConfig) -> str:
-    """Until when a segment stays that time holds."""
+    """When the retention time of a segment ends."""
     words = ""
     if decision.blocked_by is not None:
         words += f"; the oldest segments are deleted first, and segment {decision.blocked_by} is kept longer"

@@ -25,7 +25,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentAnswer:
-    """What becomes of one segment. `compaction` is None where the log is not compacted."""
+    """The answers about one segment. `compaction` is None if the log is not compacted."""
 
     decision: Decision
     retention: Answer
@@ -34,7 +34,7 @@ class SegmentAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionAnswers:
-    """One partition: the settings and marks it was explained by, and an answer for each segment.
+    """One partition: the settings and marks behind its answers, and an answer for each segment.
 
     `refusal` says why none of its records may be deleted, or is None.
     """

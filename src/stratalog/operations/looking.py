@@ -1,8 +1,7 @@
-"""The partitions of log directories as they are, for those who only look: `explain` and every `--dry-run`.
+"""The partitions of log directories as they are now, for read-only use: `explain` and every `--dry-run`.
 
-No lock is taken and nothing is changed; a broker may be at work meanwhile. High watermarks are those of the
-checkpoint, as a broker that starts has no others. A running broker writes them there every few seconds, so
-that its own may be higher.
+No lock is taken and nothing is changed; a broker may run meanwhile. High watermarks come from the checkpoint,
+as at the start of a broker. A running broker writes them there every few seconds, so its own may be higher.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ from stratalog.records.internal_topics import CLUSTER_METADATA
 
 
 class Partition:
-    """One partition that is looked at. `refusal` is why nothing of it may be given up, if so.
+    """One partition, opened read-only. `refusal` says why none of its records may be deleted, or is None.
 
-    `has_high_watermark`: the checkpoint names it. If not, its high watermark is where the log starts.
+    `has_high_watermark`: the checkpoint has one for it. Otherwise its high watermark is the log start offset.
     """
 
     def __init__(
@@ -70,12 +69,12 @@ class Partition:
         return Marks(self.view.log_start_offset, self.high_watermark, self.view.log_end_offset)
 
     def decisions(self, now: int, high_watermark: int | None = None) -> tuple[Decision, ...]:
-        """What becomes of each segment if old ones are deleted now, by this high watermark or its own."""
+        """What retention would do with each segment now, by this high watermark or the partition's own."""
         marks = self.marks if high_watermark is None else self.marks._replace(high_watermark=high_watermark)
         return decide(facts_of(self.view.segments), marks, self.config, now)
 
     def to_clean(self, now: int, high_watermark: int | None = None) -> LogToClean | None:
-        """What there is to clean; None in a log that is not compacted, or has no segment yet."""
+        """The part to clean; None if the log is not compacted or has no segment yet."""
         if not self.config.compact or not len(self.view.segments):
             return None
         own = self.high_watermark if high_watermark is None else high_watermark
@@ -93,7 +92,7 @@ class Partition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreadablePartition:
-    """One that cannot be looked at, and why; the others can."""
+    """A partition that cannot be read, and why; the others are read."""
 
     entry: PartitionEntry
     error: str
@@ -105,7 +104,7 @@ class UnreadablePartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingFile:
-    """A file that was given up and waits for its deletion."""
+    """A file that was renamed to `.deleted` and waits for its deletion."""
 
     path: str
     size: int
@@ -121,10 +120,10 @@ def look(
     *,
     starts: Mapping[TopicPartition, int] | None = None,
 ) -> Iterator[Partition | UnreadablePartition]:
-    """The partitions of a log directory, or those of the topics or partitions that are named.
+    """The partitions of a log directory; if `names` are given, only those of these topics or partitions.
 
-    Each is closed when the next one is asked for. `starts` are log start offsets over those of the
-    checkpoint.
+    Each one is closed when the next one is requested. `starts` are log start offsets that take precedence
+    over the checkpoint's.
     """
     looked_at = LookedAt(disk, directory, known, names, starts=starts)
     for found in looked_at.partitions:
@@ -135,8 +134,8 @@ def look(
 class LookedAt:
     """A log directory whose listing and checkpoints were read; its partitions are opened one by one.
 
-    `partitions` are those of the topics or partitions that are named. `starts` are log start offsets over
-    those of the checkpoint.
+    `partitions` are all, or those of the named topics and partitions. `starts` are log start offsets that
+    take precedence over the checkpoint's.
     """
 
     def __init__(
@@ -162,7 +161,7 @@ class LookedAt:
     def open(
         self, disk: DiskReader, clock: Clock, found: FoundPartition
     ) -> Iterator[Partition | UnreadablePartition]:
-        """One of the partitions, read through this disk; any thread may do it."""
+        """One of the partitions, read through this disk; any thread may call it."""
         entry, key = found.entry, found.topic_partition
         try:
             view = open_view(disk, clock, found, self._known.of(key.topic))
@@ -186,12 +185,12 @@ class LookedAt:
 
 
 def is_named(entry: PartitionEntry, names: Sequence[str]) -> bool:
-    """Whether one of the names is that of the partition, or of its topic."""
+    """Whether one of the names is the partition's or its topic's."""
     return entry.topic_partition.topic in names or str(entry.topic_partition) in names or entry.name in names
 
 
 def check_names(disk: DiskReader, directories: Sequence[str], names: Sequence[str]) -> None:
-    """UsageError for a name that nothing in the directories has."""
+    """UsageError if no topic or partition in the directories has one of these names."""
     entries = [entry for directory in directories for entry in classify(disk, directory).partitions]
     for name in names:
         if not any(is_named(entry, [name]) for entry in entries):
@@ -199,10 +198,10 @@ def check_names(disk: DiskReader, directories: Sequence[str], names: Sequence[st
 
 
 def waiting_files(disk: DiskReader, directory: str, delay_ms: int) -> list[WaitingFile]:
-    """The files of a partition that wait for their deletion, and when that is due.
+    """The files of a partition that wait for their deletion, and when each is due.
 
-    The time of their renaming is the time of their last change: nobody writes to them any more, and whoever
-    renames them here sets it.
+    A file's modification time says when it was renamed: nothing writes to it afterwards, and the code that
+    renames it here sets the time.
     """
     return [
         WaitingFile(path=join_path(directory, entry.name), size=entry.size, due_ms=entry.mtime_ms + delay_ms)

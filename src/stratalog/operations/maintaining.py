@@ -1,13 +1,14 @@
-"""Work on the directories of a node that is not running, in a session over them (`directory/session.py`).
+"""Runs work on the directories of a stopped node, in a session (`directory/session.py`).
 
-1. A session locks the directories. One that was not shut down cleanly is refused, or recovered if asked for.
-2. They are looked at without a change. What is to be done is decided there: that is the plan, and all that a
-   dry run does.
-3. Only logs with something to do are opened, changed and closed. Before the first of a directory its
-   clean-shutdown file goes; then the checkpoints are written; the file comes back last, with its epoch.
+1. A session locks the directories. A directory that was not shut down cleanly is refused, or recovered on
+   request.
+2. The plan is made by reading them, without a change. A dry run ends here.
+3. Only logs that the plan changes are opened, changed and closed. In each directory the clean-shutdown file
+   is removed before the first change; then come the changes and the checkpoints; last the file is written
+   again with the epoch it had.
 
-What is given up is renamed to `.deleted` and stays for file.delete.delay.ms. A process that ends at once does
-not wait for that: the next run after it deletes the files, or the next start of a broker.
+A deleted file is renamed to `.deleted` and stays for file.delete.delay.ms. This process does not wait that
+long: the next run after that time, or the next start of a broker, removes the files.
 """
 
 from __future__ import annotations
@@ -52,9 +53,9 @@ from stratalog.operations.work_report import DirectoryWork, PartitionWork, WorkR
 
 
 class Work(Protocol):
-    """What is done to logs: whether one has something to do, by looking; and the doing.
+    """Work on logs: `plan` reads a log and says what to do, `do` does it.
 
-    Both tell `on_read` how many bytes of records they have read. `stage` names the doing in progress.
+    Both call `on_read` with the bytes of records they have read. `stage` names the work in progress reports.
     """
 
     stage: str
@@ -73,7 +74,8 @@ class Work(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maintenance:
-    """The directories of one node, what is known of its topics, and which of them are meant (none: all)."""
+    """A request: the directories of one node, the sources of its topics' settings, and the topics or
+    partitions to work on (none: all)."""
 
     directories: Sequence[str]
     names: Sequence[str] = ()
@@ -85,12 +87,13 @@ class Maintenance:
     make_lock: MakeLock = DirectoryLock
 
     def run(self, work: Work, on_progress: OnProgress = nobody) -> WorkReport:
-        """Do it, or only say what would be done; refusals are those of `Opening.opened`.
+        """Do the work, or report what would be done. Refuses what `Opening.opened` refuses.
 
-        `on_progress` is told of a recovery before it, and of the partition whose records are read.
+        `on_progress` is called during a recovery that comes first, and for the partition whose records are
+        read.
         """
         now = self.clock()
-        # The same moment for all of it: a second run at that moment finds nothing more to do.
+        # One time for the whole run: a second run at that time finds nothing more to do.
         fixed = replace(self, clock=lambda: now)
         opening = Opening(
             directories=self.directories,
@@ -127,10 +130,11 @@ class Maintenance:
             )
 
     def _sizes_of_compacted(self, opened: Opened, known: KnownTopics) -> dict[str, int]:
-        """How much may be read of each compacted partition, by its path: what is dirty is read twice."""
+        """An upper limit of the bytes to read, by the path of each compacted partition: dirty parts are read
+        twice."""
         sizes = {}
         for path in opened.paths:
-            with suppress(DiskError):  # the plan tells it
+            with suppress(DiskError):  # the plan reports it
                 for entry in classify(opened.disk, path).partitions:
                     is_meant = not self.names or is_named(entry, self.names)
                     is_compacted = known.of(entry.topic_partition.topic).compact
@@ -140,22 +144,22 @@ class Maintenance:
         return sizes
 
     def _sizes_to_read(self, planned: Mapping[str, DirectoryWork]) -> dict[str, int]:
-        """The same of those that are to be compacted, of which it is known how much is dirty."""
+        """The bytes to read of each partition that is to be compacted: the plan knows its dirty part."""
         sizes = {}
         for path, directory in planned.items():
             for work in directory.partitions:
                 if work.cleaned is not None:
                     partition = join_path(path, work.name)
-                    with suppress(DiskError):  # whoever reads it tells it
+                    with suppress(DiskError):  # reported when the log is read
                         sizes[partition] = logs_size(self.disk, partition) + work.cleaned.cleanable_size
         return sizes
 
     def _plan(
         self, opened: Opened, known: KnownTopics, work: Work, now: int, progress: ReadProgress
     ) -> dict[str, DirectoryWork]:
-        """What is to be done, by directory. One reader for each device: a rehearsal fills an offset map.
+        """The plan, by directory. One reader for each device, because a rehearsal fills an offset map.
 
-        What cannot be read is an error of its partition, or of its directory; the others are planned.
+        A partition or directory that cannot be read gets an error; the others are planned.
         """
         looked_at: dict[str, LookedAt] = {}
         planned: dict[str, DirectoryWork] = {}
@@ -208,7 +212,7 @@ class Maintenance:
     def _why_not_opened(
         self, disk: DiskReader, directory: str, partition: Partition, found: FoundPartition
     ) -> str | None:
-        """Why the run cannot open a log that it has to change, found before anything is changed."""
+        """Why the run cannot open a log that it has to change, or None; checked before the first change."""
         start, end = found.log_start_offset, partition.view.log_end_offset
         if end < start:
             return (
@@ -271,9 +275,9 @@ def _not_begun(path: str, error: StratalogError) -> DirectoryWork:
 
 
 def _not_done(planned: PartitionWork, error: str) -> PartitionWork:
-    """What a report says of a partition from the one on that failed: that one may be changed, the others not.
+    """A partition's result after a failure: the one that failed may be changed, later ones are not.
 
-    What was planned must not pass for done; the next run finds what is left to do.
+    A plan must not be reported as done; the next run finds what is left to do.
     """
     if not planned.is_change:
         return planned
@@ -293,7 +297,7 @@ class _Doing:
         self._starts = checkpoints.log_start_offsets.read()
         self._watermarks = checkpoints.high_watermarks.read()
         self._cleaned = checkpoints.cleaner_offsets.read()
-        self._marks: dict[TopicPartition, CheckpointMarks] = {}  # of the logs that were closed again
+        self._marks: dict[TopicPartition, CheckpointMarks] = {}  # of the logs that were changed and closed
 
     def do(self, planned: PartitionWork, on_read: CountRead) -> PartitionWork:
         key = self._entries[planned.name].topic_partition
@@ -308,7 +312,7 @@ class _Doing:
                 self._marks[key] = replace(self._marks[key], cleaned_to=done.cleaned.end_offset)
         for file in waiting_files(self._disk, path, delay_ms):
             if file.path not in before:
-                self._disk.set_modified(file.path, self._now)  # from when its time counts
+                self._disk.set_modified(file.path, self._now)  # its delay starts now
         for file in planned.removed:
             self._disk.delete(file.path)
         self._disk.sync_directory(path)
@@ -350,8 +354,8 @@ class _Doing:
 
 
 class _NoLater:
-    """A scheduler for a process that ends at once: what is due now is done, what is due later is not."""
+    """A scheduler for a process that ends soon: it runs tasks that are due now, and drops later ones."""
 
-    def schedule(self, name: str, task: ScheduledTask, delay_ms: int = 0) -> None:  # noqa: ARG002 (as others have it)
+    def schedule(self, name: str, task: ScheduledTask, delay_ms: int = 0) -> None:  # noqa: ARG002 (by protocol)
         if delay_ms <= 0:
             task()

@@ -1,8 +1,8 @@
-"""The directories of a node that is not running, opened for an operation that changes them, or looked at.
+"""Opens the directories of a stopped node for an operation that changes them, or read-only for a dry run.
 
-A run opens a session (`directory/session.py`); a dry run takes no lock, and is refused what the run is
-refused. If what was not shut down cleanly is to be recovered first, the report of that recovery is a part
-of the operation's, and a dry run looks at what it would leave.
+A run opens a session (`directory/session.py`). A dry run takes no lock, and is refused whenever the run would
+be. If recovery comes first, because a directory was not shut down cleanly, its report becomes part of the
+operation's report; a dry run sees the directories as that recovery would leave them.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """What there is to work on. `disk` is what to look at; `session` is None in a dry run.
+    """The directories to work on. `disk` reads them; `session` is None in a dry run.
 
-    `starts` says where logs start by a recovery's plan, by directory, and `rewritten` names the segments
-    that a recovery would rewrite, by the path of their partition. `recovery` tells what recovery has done,
-    or would do. If it has failed, there is nothing to work on.
+    `starts` are the log start offsets of a recovery's plan, by directory. `rewritten` names the segments that
+    a recovery would rewrite, by the path of their partition. `recovery` is the report of a recovery, or of
+    its dry run. If the recovery failed, the operation does nothing.
     """
 
     disk: Disk
@@ -63,7 +63,7 @@ class Opened:
 
     @property
     def directories(self) -> tuple[LogDirectory, ...]:
-        """Those that are locked."""
+        """The locked directories; none in a dry run."""
         return () if self.session is None else self.session.directories
 
 
@@ -85,7 +85,7 @@ class Opening:
         """Lock the directories, or in a dry run only look at them.
 
         NotALogDirectoryError if one is something else, LogDirLockedError if one is in use, NeedsRecoveryError
-        if one was not shut down cleanly and is not to be recovered.
+        if one was not shut down cleanly and recovery was not requested.
         """
         if self.unclean is Unclean.RECOVER:
             self._check_asked()
@@ -96,7 +96,7 @@ class Opening:
             yield self._look(held) if dry_run else self._open(held)
 
     def _check_asked(self) -> None:
-        """UsageError for a wrong question, before recovery cuts something that no report would tell."""
+        """UsageError for a wrong request, before recovery cuts something that no report would mention."""
         paths = unique_paths(self.directories)
         for path in paths:
             check_log_directory(self.disk, path)
@@ -104,9 +104,9 @@ class Opening:
         check_names(self.disk, paths, self.names)
 
     def _check_checkpoints(self) -> None:
-        """NeedsRecoveryError if a directory was shut down cleanly, and has a checkpoint that cannot be read.
+        """NeedsRecoveryError if a directory was shut down cleanly but has a checkpoint that cannot be read.
 
-        A broker takes such a directory offline. What it said is lost: where a log starts, for one.
+        A broker takes such a directory offline. The checkpoint's facts are lost, such as where a log starts.
         """
         for path in unique_paths(self.directories):
             if self._is_unclean(path):
@@ -121,7 +121,7 @@ class Opening:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Sentences about checkpoints that count as empty, for a broker too."""
+        """Sentences about checkpoints that are treated as empty, as a broker does."""
         return tuple(
             f"{checkpoint.path}: {problem.words}. It is treated as empty, as a broker treats it."
             for path in unique_paths(self.directories)
@@ -130,7 +130,7 @@ class Opening:
 
     def _bad_checkpoints(self, directory: str) -> Iterator[tuple[Checkpoint, Problem]]:
         for checkpoint in DirectoryCheckpoints(self.disk, directory).every:
-            with suppress(DiskError):  # the directory fails alone, when it is worked on
+            with suppress(DiskError):  # this directory fails later, the others do not
                 checkpoint.read()
                 if checkpoint.problem is not None:
                     yield checkpoint, checkpoint.problem
@@ -184,7 +184,7 @@ class Opening:
         except DiskError:
             if session.recovery is None or not session.recovery.is_failed:
                 raise
-            opened = None  # what was cut off so far must be told all the same
+            opened = None  # the report must still name what was cut off so far
         recovery = None
         if session.recovery is not None:
             recovery = assess(session.recovery, self._options(paths), disk=self.disk)
@@ -201,7 +201,7 @@ class Opening:
         )
 
     def refusals(self, opened: Opened) -> tuple[StartupRefusal, ...]:
-        """What a broker would refuse to start for, as the directories are now."""
+        """The reasons why a broker would refuse to start with the directories as they are now."""
         if opened.recovery is not None:
             return opened.recovery.refusals
         options = self._options(opened.paths)

@@ -1,7 +1,8 @@
 """The progress of a command that reads logs: bytes read, of about how many.
 
-How often a log is read is not known before it is looked at, and one that a broker writes to grows meanwhile.
-So each part of the work has a size that it is thought to have, and counts for that in the end.
+The bytes to read are an estimate: the number of passes over a log is known only once the log is open, and a
+log that a broker writes to grows meanwhile. So each part of the work has an expected size, and counts as
+exactly that size when it is done.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from stratalog.files.names import FileKind
 from stratalog.files.reading import DiskReader
 
 CountRead = Callable[[int], object]
-"""Is told how many bytes were read just now."""
+"""Called with the number of bytes just read."""
 
 
 def nobody(progress: Progress) -> None:
@@ -25,10 +26,10 @@ def nobody(progress: Progress) -> None:
 
 
 class ReadProgress:
-    """Adds up the parts of one stage, whose sizes are given by their paths, and tells of it.
+    """Adds up the bytes read in one stage; `sizes` are the expected sizes of its parts, by path.
 
-    Parts may be read side by side by the threads of an engine. What they count is told in the thread that
-    made this, by `tell`, which is an engine's `on_progress`.
+    Threads of an engine may read parts at the same time. `tell` passes their counts on in the thread that
+    created this object; it serves as an engine's `on_progress`.
     """
 
     def __init__(self, on_progress: OnProgress, sizes: Mapping[str, int], *, stage: str = "") -> None:
@@ -40,7 +41,7 @@ class ReadProgress:
 
     @contextmanager
     def part(self, path: str, words: str) -> Iterator[CountRead]:
-        """What is given counts the bytes of one part. One without a size counts for nothing."""
+        """Yields a function that counts the bytes read of one part. A part without a size counts as 0."""
         size, read = self._sizes.get(path, 0), 0
 
         def count(more: int) -> None:
@@ -57,7 +58,7 @@ class ReadProgress:
             count(size)
 
     def tell(self, _progress: Progress | None = None) -> None:
-        """Tell what was counted since the last time."""
+        """Report what was counted since the last call."""
         while self._untold:
             part, done = self._untold.popleft()
             self._on_progress(
@@ -66,7 +67,7 @@ class ReadProgress:
 
 
 def logs_size(disk: DiskReader, directory: str) -> int:
-    """Bytes of the .log files of a partition, by its listing."""
+    """The bytes of all .log files of a partition, from its directory listing."""
     return sum(
         entry.size
         for entry in disk.list_directory(directory)

@@ -1,8 +1,8 @@
-"""`recover`: log directories as a clean shutdown leaves them, and whether the broker may then be started.
+"""`recover`: makes log directories what a clean shutdown leaves, and says whether the broker may be started.
 
-The recovery itself is `directory/recovery`'s, and its result a value. This adds the question that an operator
-has at the end: will a broker start here (`directory/startup_refusals.py`)? After a run that is read from the
-directories as they are now. A dry run reads them as they are too, and leaves out what the run would repair.
+`directory/recovery` does the recovery and returns a value. This module adds the answer to the operator's last
+question: will a broker start here (`directory/startup_refusals.py`)? It is read from the directories as they
+are after the run. A dry run reads them unchanged, and leaves out what the run would repair.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from stratalog.log.recovery.facts import Cut, Finding, FindingKind
 from stratalog.operations.recover_tables import recovery_document, recovery_tables
 from stratalog.operations.report import Report, Status, Table, why_not_started
 
-# What every crash may leave, and every start finishes: nothing is lost by it.
+# Any crash may leave these, and any start cleans them up: nothing is lost.
 _ORDINARY = (FindingKind.LEFTOVER, FindingKind.UNFINISHED_SWAP)
-# A tired reader must not take the plan for the deed.
+# A tired reader must not believe that the plan was carried out.
 PLANNED = "Nothing was changed yet. After a run without --dry-run "
 _AGAIN = "fix that, and run `stratalog recover` again"
 _WITH_ALL = "run `stratalog recover --all`, which repairs that"
@@ -35,10 +35,10 @@ _WITH_ALL = "run `stratalog recover --all`, which repairs that"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoverOptions(RecoveryChoices):
-    """What an operator can ask for, and what is known of the broker.
+    """The operator's options, and what is known about the broker.
 
-    `server`, `metadata_directory`, `node_id` and `log_dirs` are out of its server.properties, if that is at
-    hand. `topic_settings` is JSON, over the settings of the cluster.
+    `server`, `metadata_directory`, `node_id` and `log_dirs` come from its server.properties, if that was
+    given. `topic_settings` is JSON and takes precedence over the settings of the cluster.
     """
 
     server: ServerConfig | None = None
@@ -50,7 +50,7 @@ class RecoverOptions(RecoveryChoices):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoverReport(Report):
-    """What a recovery came to, or of a dry run would, and why a broker would not start then."""
+    """The result of a recovery, or of its dry run, and why a broker would not start afterwards."""
 
     result: RecoveryReport
     refusals: tuple[StartupRefusal, ...] = ()
@@ -77,7 +77,7 @@ class RecoverReport(Report):
 
     @property
     def has_findings(self) -> bool:
-        """Whether anything was cut off or found. What each crash leaves, and each start repairs, is not."""
+        """Whether anything was cut off or found, apart from what any crash leaves and any start repairs."""
         return bool(self.result.notes) or any(
             any(map(_counts, directory.problems))
             or any(
@@ -89,7 +89,7 @@ class RecoverReport(Report):
 
     @property
     def _is_cut_short(self) -> bool:
-        """Whether a log that is left alone, as it was shut down cleanly, ends in the middle of a batch."""
+        """Whether a log ends in the middle of a batch, and is left alone because it was shut down cleanly."""
         return any(
             finding.kind is FindingKind.TORN_END
             for directory in self.result.directories
@@ -100,7 +100,8 @@ class RecoverReport(Report):
 
     @property
     def _is_left_to_all(self) -> bool:
-        """Whether all that is wrong is in directories that were left alone, and repaired with --all."""
+        """Whether `--all` would repair everything: all refusals are about directories that were left
+        alone."""
         clean = {found.directory for found in self.result.directories if found.outcome is Outcome.CLEAN}
         return all(refusal.is_repaired_by_all and refusal.directory in clean for refusal in self.refusals)
 
@@ -170,9 +171,9 @@ def recover(
     clock: Clock = system_clock,
     on_progress: OnProgress | None = None,
 ) -> RecoverReport:
-    """Recover these log directories, all those of one broker, and say whether it may be started.
+    """Recover all log directories of one broker, and say whether it may be started.
 
-    Raises as `recover_directories` does where the run is refused: then nothing was changed.
+    Raises what `recover_directories` raises if the run is refused; nothing was changed then.
     """
     options = options or RecoverOptions()
     result = recover_directories(
@@ -189,7 +190,7 @@ def recover(
 
 
 def assess(result: RecoveryReport, options: RecoverOptions, *, disk: Disk | None = None) -> RecoverReport:
-    """The result of a recovery by these options, and whether a broker starts after it."""
+    """The result of a recovery with these options, and whether a broker starts after it."""
     by_path = {found.directory: found for found in result.directories}
     usable = [path for path, found in by_path.items() if found.outcome is not Outcome.FAILED]
     refusals = startup_refusals(
@@ -208,7 +209,7 @@ def assess(result: RecoveryReport, options: RecoverOptions, *, disk: Disk | None
 
 
 def _will_be_repaired(refusal: StartupRefusal, directory: DirectoryReport) -> bool:
-    """Whether a run does away with what this dry run has found."""
+    """Whether a run would repair what this dry run has found."""
     if directory.outcome is not Outcome.PLANNED:
         return False
     if refusal.kind in (RefusalKind.CHECKPOINT, RefusalKind.LOG_END):
@@ -235,5 +236,5 @@ def _counts(problem: Problem) -> bool:
 
 def _is_found(finding: Finding, directory: DirectoryReport) -> bool:
     if finding.kind is FindingKind.EPOCH_FILE:
-        return directory.outcome is Outcome.CLEAN  # else it is a checkpoint that is repaired
+        return directory.outcome is Outcome.CLEAN  # in any other directory the checkpoint is repaired
     return finding.kind not in _ORDINARY

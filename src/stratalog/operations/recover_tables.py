@@ -1,4 +1,4 @@
-"""The report of a recovery, as tables: what was cut off, why and where it is; what was noticed; how fast."""
+"""The report of a recovery as tables: what was cut off, why, and where it is kept; findings; speed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def recovery_tables(report: RecoverReport) -> list[Table]:
-    """What was cut off, what was found, what keeps a broker from starting, and how fast it was read."""
+    """What was cut off, what was found, what keeps a broker from starting, and the speed of reading."""
     result = report.result
     return [
         _directories(result),
@@ -27,7 +27,7 @@ def recovery_tables(report: RecoverReport) -> list[Table]:
 
 
 def recovery_document(report: RecoverReport) -> dict[str, object]:
-    """The report in values that JSON has."""
+    """The report as JSON values."""
     return {
         **to_document(report.result),
         "refusals": [refusal_document(each) for each in report.refusals],
@@ -65,7 +65,7 @@ def _marker(report: DirectoryReport) -> str:
 
 
 def _cuts(report: RecoveryReport, is_dry_run: bool) -> Table:
-    # In one cell, as the name of what is kept is long, and useless if it is broken.
+    # In one cell: the name of the kept file is long, and useless if it is wrapped.
     return Table(
         title=f"Cut off{PLANNED[is_dry_run]}",
         columns=["partition", ">bytes", ">offsets lost", "file, why, and where it is kept"],

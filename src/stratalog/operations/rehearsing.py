@@ -1,11 +1,11 @@
-"""What `compact` would do to a log, found by doing it without a change: the same passes, the same rules.
+"""Finds what `compact` would do to a log: runs the same passes by the same rules, and changes nothing.
 
-Old segments are taken out first, as retention would; then the cleaner runs and only counts what it would
-write; then retention is asked again, for what is left may be older than what was there. The directory is not
-written to.
+Old segments are left out first, as retention would delete them; then the cleaner runs and only counts what it
+would write; then retention decides once more, because the cleaned segments may be older than those before.
+The directory is not written to.
 
-A log with more keys than the offset map has room for takes several passes, and each reads what the one before
-it has written. Their files go to a directory of their own, outside the log, which is removed at the end.
+A log with more keys than the offset map can hold takes several passes, and each reads what the one before it
+has written. These files go to a separate directory, outside the log, which is removed at the end.
 """
 
 from __future__ import annotations
@@ -40,10 +40,12 @@ from stratalog.segment.segment_reader import SegmentReader
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rehearsal:
-    """What would be done. `found` is what there is to clean, `cleanable_size` all that the cleaner reads
-    for it, what is clean already included; sizes are those of .log files.
+    """What would be done. Sizes are those of .log files.
 
-    `deleted` are the segments that retention takes, before the cleaning and after it.
+    `found` is the dirty part to clean, `cleanable_size` everything that the cleaner reads for it, the clean
+    part included.
+
+    `deleted` are the segments that retention deletes, before the cleaning and after it.
     """
 
     found: LogToClean | None
@@ -63,13 +65,13 @@ class Rehearsal:
 
     @property
     def freed(self) -> int:
-        """Bytes by compaction alone."""
+        """The bytes that compaction alone frees."""
         return self.size_before - self.size_after
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """A log as compaction finds it, when retention has taken what it takes first."""
+    """A log as compaction finds it, after retention has deleted old segments."""
 
     segments: SegmentReaders
     log_start_offset: int
@@ -78,18 +80,18 @@ class Stage:
 
 
 def set_stage(partition: Partition, config: LogConfig, now: int) -> Stage:
-    """The log by these settings, which may be other than its own."""
+    """The log under these settings, which may differ from its own."""
     view, segments = partition.view, tuple(partition.view.segments)
     decisions = decide(facts_of(segments), partition.marks, config, now)
     gone = tuple(decision for decision in decisions if decision.is_deleted)
     rest = segments[len(gone) :]
-    # If all go an empty one is begun: there is nothing to clean then.
+    # If all segments are deleted, the log begins an empty one, and there is nothing to clean.
     start = max(view.log_start_offset, rest[0].base_offset) if rest else view.log_end_offset
     return Stage(segments=SegmentReaders(rest), log_start_offset=start, deleted=gone, config=config)
 
 
 def find_dirty(partition: Partition, stage: Stage, checkpoint: int | None, now: int) -> LogToClean | None:
-    """What there is to clean; None if nothing is."""
+    """The dirty part to clean, or None."""
     if not len(stage.segments):
         return None
     view = partition.view
@@ -106,7 +108,7 @@ def find_dirty(partition: Partition, stage: Stage, checkpoint: int | None, now: 
 
 
 def last_records_of_view(view: LogView, disk: DiskReader, clock: Clock) -> dict[int, LastRecord]:
-    """What compaction must know of producers, as a start after a clean stop would find it."""
+    """What compaction must know about producers, read as a start after a clean shutdown reads it."""
     producers = ProducerStateManager(
         disk,
         view.directory,
@@ -135,7 +137,7 @@ def last_records_of_view(view: LogView, disk: DiskReader, clock: Clock) -> dict[
 
 @dataclass(slots=True, kw_only=True)
 class Rehearser:
-    """Goes through logs one after the other, with one map."""
+    """Rehearses logs one after the other, with one offset map."""
 
     disk: DiskReader
     clock: Clock
@@ -145,7 +147,7 @@ class Rehearser:
     on_read: Callable[[int], object] = field(default=lambda _: None)
 
     def rehearse(self, partition: Partition, config: LogConfig) -> Rehearsal:
-        """What compacting this log by these settings comes to."""
+        """What compacting this log under these settings would do."""
         now = self.clock()
         stage = set_stage(partition, config, now)
         found = find_dirty(partition, stage, partition.cleaner_checkpoint, now)
@@ -153,7 +155,7 @@ class Rehearser:
         if found is None:
             return Rehearsal(found=None, deleted=stage.deleted, size_before=size, size_after=size)
         last_records = last_records_of_view(partition.view, self.disk, self.clock)
-        # Not found.total_size: that counts a segment twice in which the dirty part begins, as Kafka's does.
+        # Not found.total_size: like Kafka's, that counts the segment twice in which the dirty part begins.
         cleanable_size = sum(
             each.size for each in stage.segments if each.base_offset < found.first_uncleanable
         )
@@ -252,7 +254,7 @@ class Rehearser:
 
     @contextmanager
     def _spool(self, size: int) -> Iterator[str]:
-        """A directory with room for the log; a DiskError if it has none."""
+        """A directory with room for the log; DiskError if there is not enough room."""
         parent = self.work_dir or tempfile.gettempdir()
         free = Disk().free_size(parent)
         if free < size:
@@ -271,7 +273,7 @@ class Rehearser:
 
 
 def _facts_after(segments: SegmentReaders, result: CleanResult) -> list[SegmentFacts]:
-    """The segments that would be there after a pass that wrote nothing."""
+    """The segments as they would be after a pass; the rehearsed pass wrote nothing."""
     gone = {base for group in result.groups for base in group}
     kept = [each for each in segments if each.base_offset not in gone]
     return [*facts_of(result.cleaned), *facts_of(kept)]

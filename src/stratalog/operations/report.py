@@ -1,7 +1,7 @@
-"""What every operation returns: tables, sentences, totals, a verdict at the end, and how it went.
+"""What every operation returns: tables, sentences, totals, a verdict at the end, and a status.
 
 A report is a value. The code that shows it needs nothing else from the operation (`cli/output.py`): people
-get the tables and the sentences, or only the totals, programs the document, and both the verdict.
+get the tables and the sentences, or only the totals; programs get the document; both get the verdict.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PLANNED = {True: " (planned, nothing was changed)", False: ""}
 
 
 class Status(IntEnum):
-    """How an operation went, as an exit status: what failed or was refused comes before what was found."""
+    """How an operation went, as an exit status: a failure or refusal takes precedence over findings."""
 
     FINE = 0
     FINDINGS = 1
@@ -31,7 +31,7 @@ class Status(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A table in words. `>` before a column's name sets it to the right, `!` keeps its lines unbroken."""
+    """A table of text. `>` before a column's name aligns it to the right, `!` keeps its lines unbroken."""
 
     title: str
     columns: Sequence[str]
@@ -50,11 +50,11 @@ class Report(ABC):
     @property
     @abstractmethod
     def verdict(self) -> str:
-        """What follows from it, in a sentence: may the broker be started, and if not, why."""
+        """The conclusion in one sentence: may the broker be started, and if not, why."""
 
     @abstractmethod
     def tables(self) -> Sequence[Table]:
-        """Its rows; a table without any is not shown."""
+        """The tables; one without rows is not shown."""
 
     @abstractmethod
     def words(self) -> Sequence[str]:
@@ -62,19 +62,19 @@ class Report(ABC):
 
     @abstractmethod
     def totals(self) -> dict[str, int]:
-        """All of it in a few numbers, by names that do not change."""
+        """The whole report in a few numbers, by stable names."""
 
     @abstractmethod
     def to_document(self) -> dict[str, object]:
-        """The report in values that JSON has."""
+        """The report as JSON values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeReport(Report):
     """The report of an operation that changes log directories; `is_plan` if it was a dry run.
 
-    `recovery` is what recovery has done before, or would do, where it was asked for and needed: if it has
-    failed, nothing else was done. `refusals` is what a broker would refuse to start for.
+    `recovery` is the report of a recovery that came first, if one was requested and needed; if it failed,
+    nothing else was done. `refusals` are the reasons why a broker would refuse to start.
     """
 
     notes: tuple[str, ...] = ()
@@ -85,17 +85,17 @@ class ChangeReport(Report):
     @property
     @abstractmethod
     def failed_directories(self) -> Sequence[str]:
-        """Those in which it was not finished."""
+        """The directories in which the operation was not finished."""
 
     @property
     def unread_directories(self) -> Sequence[str]:
-        """Those that could not be read, so that nothing was done there."""
+        """The directories that could not be read, so that nothing was done there."""
         return ()
 
     @property
     @abstractmethod
     def left_count(self) -> int:
-        """How many partitions were refused or failed."""
+        """How many partitions were refused or have failed."""
 
     @property
     def is_failed(self) -> bool:
@@ -105,7 +105,7 @@ class ChangeReport(Report):
 
     @property
     def may_start(self) -> bool:
-        """Whether a broker starts here, as far as the directories tell."""
+        """Whether a broker would start here, as far as the directories show."""
         return not self.refusals and (self.recovery is None or self.recovery.may_start)
 
     @property
@@ -116,13 +116,14 @@ class ChangeReport(Report):
         return Status.FINDINGS if has_findings else Status.FINE
 
     def tables_with(self, *tables: Table) -> list[Table]:
-        """These tables, after those of a recovery; or with what keeps a broker from starting."""
+        """These tables, after those of a recovery, if there was one; else followed by the refusals of a
+        start."""
         if self.recovery is not None:
             return [*self.recovery.tables(), *tables]
         return [*tables, refusals_table(self.refusals)]
 
     def document_of(self, directories: Sequence[dict[str, object]]) -> dict[str, object]:
-        """The report in values that JSON has, with what is to be told of each directory."""
+        """The report as JSON values, with a document for each directory."""
         return {
             "dry_run": self.is_plan,
             "recovery": None if self.recovery is None else self.recovery.to_document(),
@@ -161,7 +162,7 @@ def refusals_table(refusals: Sequence[StartupRefusal]) -> Table:
 
 
 def why_not_started(refusals: Sequence[StartupRefusal]) -> str:
-    """The first thing that keeps a broker from starting, and how many others do."""
+    """The first thing that keeps a broker from starting, and the number of others."""
     first = next((each for each in refusals if not each.takes_offline), refusals[0])
     how = f"takes {first.directory} offline" if first.takes_offline else "refuses to start"
     more = f" and {len(refusals) - 1} more" if len(refusals) > 1 else ""
@@ -169,7 +170,7 @@ def why_not_started(refusals: Sequence[StartupRefusal]) -> str:
 
 
 def refusal_document(refusal: StartupRefusal) -> dict[str, object]:
-    """One thing that a broker refuses to start for, in values that JSON has."""
+    """One reason why a broker refuses to start, as JSON values."""
     return {
         "kind": refusal.kind.value,
         "directory": refusal.directory,

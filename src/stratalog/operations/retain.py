@@ -12,7 +12,8 @@ from stratalog.operations.work_report import PartitionWork
 
 
 class Retention:
-    """Deletes what the limits of its topic do not keep. A compacted log loses what is below its start."""
+    """Deletes segments past the limits of their topic, and in a compacted log those below its start
+    offset."""
 
     stage = "deleting from"
 

@@ -16,7 +16,7 @@ def size_text(size: int) -> str:
 
 
 def time_text(timestamp_ms: int) -> str:
-    """A Kafka timestamp in UTC; `-` for -1, which is Kafka's word for none. Past the year 9999 its number."""
+    """A Kafka timestamp in UTC; `-` for -1, Kafka's value for none. Past the year 9999, the number itself."""
     if timestamp_ms < 0:
         return "-"
     try:

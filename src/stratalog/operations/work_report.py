@@ -1,4 +1,4 @@
-"""What `retain` and `compact` have done, or would do: segments and files of partitions of log directories."""
+"""The report of `retain` and `compact`, or of a dry run: segments and files, by partition and directory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stratalog.operations.words import size_text, time_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cleaned:
-    """What a compaction came to; of a dry run what it would come to.
+    """The result of a compaction, or of its dry run.
 
     `first_dirty` is where the dirty part began, `end_offset` where it begins now.
     """
@@ -27,15 +27,15 @@ class Cleaned:
     records_read: int = 0
     records_written: int = 0
     records_without_key: int = 0
-    """Deleted, although nothing replaces them: a compacted log has no place for them."""
+    """Deleted although nothing replaces them: a compacted log keeps no records without a key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionWork:
-    """What was done to one partition; of a dry run, what would be.
+    """What was done to one partition, or in a dry run would be.
 
     `removed` are files that had waited for file.delete.delay.ms, `waiting` those that still do. `not_known`
-    is why a dry run cannot say it.
+    says why a dry run cannot predict the work.
     """
 
     name: str
@@ -49,7 +49,7 @@ class PartitionWork:
 
     @property
     def changes_log(self) -> bool:
-        """Whether the log must be opened for it."""
+        """Whether the work needs the log to be opened."""
         return bool(self.deleted or self.cleaned)
 
     @property
@@ -59,7 +59,7 @@ class PartitionWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectoryWork:
-    """One log directory. `error` is why it was not finished there, or not begun."""
+    """One log directory. `error` says why the work was not finished there, or not begun."""
 
     directory: str
     partitions: tuple[PartitionWork, ...] = ()
@@ -69,7 +69,7 @@ class DirectoryWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkReport(ChangeReport):
-    """All of it, with sentences on settings that were passed over."""
+    """The whole work, with notes on settings that were ignored."""
 
     directories: tuple[DirectoryWork, ...]
 

@@ -1,6 +1,6 @@
 """What `stratalog dump` prints of each kind of file, line for line as Kafka's dump tool, or as JSON.
 
-chunks        the batches of a .log or .checkpoint file, with the next ones read ahead
+chunks        the batches of a .log or .checkpoint file, read ahead
 complaints    what is wrong with the files, printed after the last of them as Kafka's tool does
 contents      control records and decoded records, where the kernels' text is not enough
 files         dumps file after file, each by its kind
@@ -8,8 +8,8 @@ indexes       .index, .timeindex and .txnindex, compared with the log
 json_batches  batches and records as JSON
 log_lookup    looks up single batches of a log, to compare an index with
 logs          .log and .checkpoint files
-names         which files a dump knows, and which of them a directory has
-options       what was asked of a dump, by the names of Kafka's options
+names         the files that a dump can read, and finding them in a directory
+options       the options of a dump, by Kafka's names
 printer       lines to stdout, complaints to stderr
 remote_log    records of `__remote_log_metadata`
 runs          the records of a chunk, without the batches that cannot be read

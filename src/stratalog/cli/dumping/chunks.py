@@ -1,8 +1,8 @@
-"""The batches of a .log or .checkpoint file, chunk by chunk, the next ones read while one is worked on.
+"""The batches of a .log or .checkpoint file, chunk by chunk; the next chunks are read ahead.
 
-A file is read in pieces of 4 MiB that start on a page. A batch that is cut by the end of a piece is copied in
-front of the next one, into room that is kept there, so that all batches lie whole in one array. Reading and
-the kernels run without the GIL, so that a dump takes all cores it can have.
+A file is read in pieces of 4 MiB that start on a page. If a batch reaches past the end of a piece, its start
+is copied into free space before the next piece, so that every batch is whole in one array. Reading and the
+kernels run without the GIL, so a dump can use all cores.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ READERS = 2  # copying out of the page cache takes longer than walking the batch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """Where the batches end: `left_size` bytes follow that are none, and `reason` says why not.
+    """Where the batches end. `left_size` bytes follow that are not batches, and `reason` says why.
 
-    `is_torn` where that is just a last batch that is not whole, as Kafka's reader sees it.
+    `is_torn`: Kafka's reader would see only an incomplete last batch.
     """
 
     position: int
@@ -41,7 +41,7 @@ class End:
 
 
 class DumpedBatches:
-    """The batches of bytes [start, end) of an open file. `end_found` tells how it ended, after iterating."""
+    """The batches of bytes [start, end) of an open file. `end_found` is set after iterating."""
 
     def __init__(self, disk: DiskReader, file: ReadFile, start: int, end: int) -> None:
         self._disk = disk
@@ -56,7 +56,7 @@ class DumpedBatches:
         position = self._start
         for piece, room, size in self._pieces():
             if len(rest) > room:
-                # A batch of several pieces: what is there of it and this piece go into memory of their own.
+                # A batch of several pieces: its bytes so far and this piece are copied to new memory.
                 larger = aligned_buffer(len(rest) + size)
                 larger[len(rest) :] = piece[room : room + size]
                 piece, room = larger, len(rest)
@@ -85,26 +85,26 @@ class DumpedBatches:
         return End(position=position, left_size=left_size, is_torn=is_torn, reason=reason)
 
     def _pieces(self) -> Iterator[tuple[Bytes, int, int]]:
-        """(memory, where the piece starts in it, its size), piece by piece, the next ones on their way."""
+        """(memory, position of the piece in it, its size) for each piece; the next ones are read ahead."""
         count = -(-(self._end - self._start + self._start % mmap.PAGESIZE) // CHUNK_SIZE)
         buffers = [_new_buffer(self._end - self._start) for _ in range(min(READERS + 1, count))]
         coming: deque[Future[int]] = deque()
         with ThreadPoolExecutor(READERS) as readers:
             submitted = 0
             for number in range(count):
-                # The buffer of the piece before is free again.
+                # The buffer of the previous piece is free again.
                 while submitted < min(number + len(buffers), count):
                     buffer = buffers[submitted % len(buffers)]
                     coming.append(readers.submit(self._read, buffer, *self._borders(submitted)))
                     submitted += 1
                 size = coming.popleft().result()
                 start, end = self._borders(number)
-                if size < end - start:  # the file has become shorter meanwhile, and ends where it ends now
+                if size < end - start:  # the file became shorter meanwhile: it ends here now
                     self._end = start + size
                 yield buffers[number % len(buffers)], _ROOM_IN_FRONT, size
 
     def _borders(self, number: int) -> tuple[int, int]:
-        """Where a piece starts and ends: on pages, so that all but the first are copied a page at a time."""
+        """The start and end of a piece: on page borders, so that all but the first are copied in pages."""
         first = self._start - self._start % mmap.PAGESIZE
         start = max(self._start, first + number * CHUNK_SIZE)
         return start, min(first + (number + 1) * CHUNK_SIZE, self._end)

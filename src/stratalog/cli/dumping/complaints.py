@@ -1,7 +1,7 @@
 """The complaints of a dump, printed after the last file, as Kafka's tool does.
 
-The words are the tool's. The files come in the order in which they were dumped, where the tool has them in
-the order of a Java hash map. Kafka: DumpLogSegments.execute, TimeIndexDumpErrors
+The words are the tool's. The files come in the order in which they were dumped; the tool prints them in the
+order of a Java hash map. Kafka: DumpLogSegments.execute, TimeIndexDumpErrors
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Complaints:
         self._timestamp_mismatches: Pairs = defaultdict(list)
         self._descending_timestamps: Pairs = defaultdict(list)
         self._unknown_offsets: Pairs = defaultdict(list)
-        # A compacted segment has a gap after nearly every record: arrays, as pairs of Python's numbers would
-        # take ten times the memory.
+        # Arrays, because a compacted segment has a gap after nearly every record, and pairs of Python
+        # integers would take ten times the memory.
         self._gaps: defaultdict[str, list[NDArray[np.int64]]] = defaultdict(list)
 
     def offset_mismatch(self, path: str, index_offset: int, log_offset: int) -> None:
@@ -52,7 +52,7 @@ class Complaints:
         self._gaps[_absolute(path)].append(pairs.copy())
 
     def tell(self, printer: Printer) -> None:
-        """Print all of it."""
+        """Print all complaints."""
         for path, mismatches in self._offset_mismatches.items():
             pairs = sorted(mismatches.items(), reverse=True)
             _tell(printer, path, "offset_mismatch", "Mismatches in :", _INDEX_OFFSET, pairs)
@@ -101,5 +101,5 @@ def _last_of_each(pairs: NDArray[np.int64]) -> Iterable[tuple[int, int]]:
 
 
 def _absolute(path: str) -> str:
-    """As Java's getAbsolutePath: no link is followed and no `..` taken away."""
+    """Like Java's getAbsolutePath: follows no link and keeps every `..`."""
     return path if Path(path).is_absolute() else join_path(Path.cwd(), path)

@@ -20,26 +20,26 @@ def bytes_at(data: Bytes, position: int, size: int) -> bytes | None:
 
 
 def control_text(key: bytes | None, value: bytes | None) -> str:
-    """What a control record says; InvalidRecordError if it says nothing that can be read."""
+    """The text of a control record; InvalidRecordError if it cannot be read."""
     _, control_type = parse_control_key(key)
     if control_type in (ControlType.ABORT, ControlType.COMMIT):
         marker = EndTxnMarker.parse(key, value)
         return f"endTxnMarker: {marker.control_type.name} coordinatorEpoch: {marker.coordinator_epoch}"
-    # Here, as its table of schemas takes a while to load and few dumps need it.
+    # Imported here: its table of schemas takes a while to load, and few dumps need it.
     from stratalog.records.internal import control_contents
 
     return control_contents(key, value) or f"controlType: UNKNOWN({int(control_type)})"
 
 
 class ContentsWriter:
-    """Makes the end of the lines that the kernels leave open."""
+    """Writes the end of the lines that the kernels leave unfinished."""
 
     def __init__(self, options: DumpOptions) -> None:
         self._options = options
         self._prefix = "| " if options.skip_record_metadata else " "
 
     def added(self, is_control: bool, offset: int, key: bytes | None, value: bytes | None) -> str:
-        """What follows the metadata of a record; InvalidRecordError where Kafka's tool would give up."""
+        """The text after the metadata of a record; InvalidRecordError where Kafka's tool would stop."""
         if is_control:
             return "" if self._options.skip_record_metadata else f" {control_text(key, value)}"
         if not self._options.print_data:
@@ -84,6 +84,6 @@ _FIELDS: dict[FieldDecoder, Callable[[bytes], str]] = {
     FieldDecoder.STRING: decode_text,
     FieldDecoder.INTEGER: _number(4, "integer"),
     FieldDecoder.LONG: _number(8, "long"),
-    # Kafka's tool prints where in memory the bytes were; their digits tell more.
+    # Kafka's tool prints the object's address in memory; the bytes in hex are more useful.
     FieldDecoder.DEFAULT: lambda raw: f"0x{raw.hex()}",
 }

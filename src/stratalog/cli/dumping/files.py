@@ -1,4 +1,4 @@
-"""Dumps file after file, each by what it is."""
+"""Dumps one file after the other, each by its kind."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from stratalog.errors import (
 )
 from stratalog.files.reading import DiskReader
 
-# As JSON they have no line for the file itself here: a log's says more, and the others have no line at all.
+# In JSON these print no line for the file itself here: a log prints its own, the others none.
 _WITHOUT_LINE = (DumpedKind.LOG, DumpedKind.CHECKPOINT, DumpedKind.UNKNOWN, DumpedKind.MISSING)
 
 
 def dump_files(disk: DiskReader, files: Iterable[DumpFile], options: DumpOptions, printer: Printer) -> None:
-    """Print all of them, then the complaints. One that cannot be read does not stop the rest."""
+    """Print all files, then the complaints. A file that cannot be read does not stop the rest."""
     complaints = Complaints()
     for file in files:
         printer.begin(file.path)
@@ -38,7 +38,7 @@ def dump_files(disk: DiskReader, files: Iterable[DumpFile], options: DumpOptions
 def _dump(
     disk: DiskReader, file: DumpFile, options: DumpOptions, printer: Printer, complaints: Complaints
 ) -> None:
-    # Each kind imports its own: a dump of batches is to start in a blink.
+    # Each kind imports what it needs, so that a dump of batches starts at once.
     match file.kind:
         case DumpedKind.LOG | DumpedKind.CHECKPOINT:
             from stratalog.cli.dumping.logs import dump_log

@@ -1,7 +1,8 @@
-"""`.index`, `.timeindex` and `.txnindex` files: their entries, held against the log.
+"""`.index`, `.timeindex` and `.txnindex` files: their entries, compared with the log.
 
 Entries end where the zeros of a preallocated file begin; Kafka's tool takes the first zeros for an entry.
-Nothing is written: the tool creates an .index that is not there, and cuts one whose last entry is not whole.
+Nothing is written here: Kafka's tool creates a missing .index, and truncates one with an incomplete last
+entry.
 
 Kafka: DumpLogSegments.dumpIndex, dumpTimeIndex, dumpTxnIndex
 """
@@ -31,7 +32,7 @@ MAGIC_V2 = 2
 def dump_offset_index(
     disk: DiskReader, path: str, options: DumpOptions, printer: Printer, complaints: Complaints
 ) -> None:
-    """Print the entries of an .index, and complain of those that lead to another batch than they say."""
+    """Print the entries of an .index, and complain about those that lead to a different batch."""
     index = OffsetIndex(disk, path, base_offset_of(PurePath(path).name), max_size=0)
     size = disk.size(path)
     with _log_of(disk, path, printer) as log:
@@ -56,7 +57,7 @@ def dump_offset_index(
 def dump_time_index(
     disk: DiskReader, path: str, options: DumpOptions, printer: Printer, complaints: Complaints
 ) -> None:
-    """Print the entries of a .timeindex, and complain of those that the batches contradict."""
+    """Print the entries of a .timeindex, and complain about those that the batches contradict."""
     base_offset = base_offset_of(PurePath(path).name)
     index = TimeIndex(disk, path, base_offset, max_size=0)
     offsets = OffsetIndex(disk, sibling(path, DumpedKind.OFFSET_INDEX), base_offset, max_size=0)
@@ -79,7 +80,7 @@ def dump_time_index(
 def _compare(
     path: str, entry: TimeEntry, previous: int, offsets: OffsetIndex, log: LogLookup, complaints: Complaints
 ) -> None:
-    """Hold an entry of a time index against the batch that it is about, and the entry before."""
+    """Compare an entry of a time index with the batch it names, and with the previous entry."""
     batch = log.first_batch_reaching(entry.offset, offsets.lookup(entry.offset).position)
     if batch is None or batch.last_offset != entry.offset:
         complaints.unknown_offset(path, entry.offset, NO_OFFSET if batch is None else batch.last_offset)
@@ -94,9 +95,9 @@ def _compare(
 def dump_txn_index(disk: DiskReader, path: str, printer: Printer) -> None:
     """Print the aborted transactions of a segment."""
     index = TransactionIndex(disk, path, base_offset_of(PurePath(path).name))
-    disk.size(path)  # a DiskError where there is no such file, which an index takes for one without entries
+    disk.size(path)  # DiskError if the file is missing, which the index would read as empty
     for aborted in index.all_aborted():
-        version = aborted.version >> 8  # Kafka looks at the first of the two bytes only
+        version = aborted.version >> 8  # Kafka looks only at the first of the two bytes
         printer.line(
             f"version: {version} producerId: {aborted.producer_id} firstOffset: {aborted.first_offset} "
             f"lastOffset: {aborted.last_offset} lastStableOffset: {aborted.last_stable_offset}",
@@ -106,7 +107,7 @@ def dump_txn_index(disk: DiskReader, path: str, printer: Printer) -> None:
 
 @contextmanager
 def _log_of(disk: DiskReader, path: str, printer: Printer) -> Iterator[LogLookup]:
-    """The log that an index belongs to. One that is not there is told of, and has no batches."""
+    """The log that an index belongs to. A missing one is reported, and has no batches."""
     log_path = sibling(path, DumpedKind.LOG)
     with LogLookup(disk, log_path) as log:
         if not log.exists:
@@ -116,7 +117,7 @@ def _log_of(disk: DiskReader, path: str, printer: Printer) -> Iterator[LogLookup
 
 
 def _check_offset_index(index: OffsetIndex, log: LogLookup) -> None:
-    """What the index can say of itself, and whether its last entry leads to a batch that has its offset."""
+    """Check the index on its own, and whether its last entry leads to a batch with that offset."""
     index.sanity_check(log.size)
     entry = index.last_entry
     batch = log.batch_at(entry.position)
@@ -124,8 +125,8 @@ def _check_offset_index(index: OffsetIndex, log: LogLookup) -> None:
         raise CorruptIndexError(
             index.path, f"its last entry points to byte {entry.position}, where no batch starts."
         )
-    # Not below the batch: before 2.0 an entry had the first offset of what was appended, since then the last,
-    # which may be that of a later batch. A wrapper of old does not say where it starts.
+    # The offset is never below the batch: before 2.0 an entry held the first offset of the append, since then
+    # the last, which may belong to a later batch. An old wrapper message does not say where it starts.
     if batch.magic == MAGIC_V2 and entry.offset < batch.base_offset:
         raise CorruptIndexError(
             index.path,
@@ -135,7 +136,7 @@ def _check_offset_index(index: OffsetIndex, log: LogLookup) -> None:
 
 
 def _last_offset(offsets: OffsetIndex, log: LogLookup) -> int:
-    """The last offset of the log, from its last indexed batch on; -1 if it has no batch."""
+    """The last offset of the log, found from its last indexed batch on; -1 if it has no batch."""
     batch = log.last_batch(offsets.last_entry.position)
     return NO_OFFSET if batch is None else batch.last_offset
 

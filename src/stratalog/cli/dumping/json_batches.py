@@ -1,4 +1,4 @@
-"""Batches and records as JSON: one object for each, all fields, whatever bytes keys and values have."""
+"""Batches and records as JSON: one object for each, with all fields, for keys and values of any bytes."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def _sequence(base_sequence: int, delta: int) -> int:
 
 
 def _text(raw: bytes | None) -> object:
-    """A string where the bytes are UTF-8, else their base64, so that nothing is lost."""
+    """A string if the bytes are UTF-8, else their base64, so that nothing is lost."""
     if raw is None:
         return None
     try:
@@ -158,7 +158,7 @@ def _text(raw: bytes | None) -> object:
 
 
 def _parsed(text: str | None) -> object:
-    """What a decoder printed as JSON as JSON; a sentence or <DELETE> stays text."""
+    """A decoder's JSON text as a JSON value; a sentence or <DELETE> stays text."""
     if text is None or not text.startswith("{"):
         return text
     parsed: object = json.loads(text)

@@ -1,4 +1,4 @@
-"""Looks single batches of a log up: what an index is held against."""
+"""Looks up single batches of a log, to compare an index with."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from stratalog.segment.headers import BatchChunk
 
 NO_TIMESTAMP = -1
 # Base offset, length, leader epoch, magic, CRC, attributes and last offset delta: the first 27 bytes of a
-# batch. Of a v0 or v1 message only the first, the second and magic are what they are called here.
+# batch. In a v0 or v1 message only base offset, length and magic are at these places.
 _START = struct.Struct(">q i i b I h i")
 _SMALLEST = {0: SMALLEST_V0, 1: SMALLEST_V1, 2: SMALLEST_V2}
 _MAGIC_V2 = 2
 
 
 class BatchPlace(NamedTuple):
-    """A batch: where it starts, how long it is, and its offsets. A v0 or v1 wrapper tells only its last."""
+    """A batch: its position, size and offsets. Of a v0 or v1 wrapper only the last offset is known."""
 
     position: int
     size: int
@@ -34,7 +34,7 @@ class BatchPlace(NamedTuple):
 
 
 class LogLookup:
-    """A log open for looking things up; `exists` is False where there is no such file."""
+    """A log open for lookups; `exists` is False if there is no such file."""
 
     def __init__(self, disk: DiskReader, path: str) -> None:
         self._disk = disk
@@ -49,7 +49,7 @@ class LogLookup:
         return self._file is not None
 
     def batch_at(self, position: int) -> BatchPlace | None:
-        """The batch that starts at this byte; None if no whole one does."""
+        """The batch that starts at this byte; None if no whole batch does."""
         if self._file is None or not 0 <= position < self.size:
             return None
         if self._disk.read_into(self._file, self._start, position) < _START.size:
@@ -63,7 +63,7 @@ class LogLookup:
     def first_batch_reaching(self, offset: int, position: int) -> BatchPlace | None:
         """The first batch from `position` on that ends with this offset or a later one; None if none does.
 
-        Goes on from what it found before where that is nearer: an index asks for ascending offsets.
+        It continues from the last result if that is nearer: an index asks for ascending offsets.
         """
         found = self._found
         if found is not None and found.last_offset <= offset and found.position > position:
@@ -76,7 +76,7 @@ class LogLookup:
         return batch
 
     def last_batch(self, position: int) -> BatchPlace | None:
-        """The last whole batch, looked for from a batch at `position` on."""
+        """The last whole batch; the search starts at the batch at `position`."""
         last, batch = None, self.batch_at(position)
         while batch is not None:
             last, batch = batch, self.batch_at(batch.position + batch.size)

@@ -33,7 +33,7 @@ def dump_log(
     printer: Printer,
     complaints: Complaints,
 ) -> None:
-    """Print the batches of a file. A batch that cannot be read is told of, and the next one is printed."""
+    """Print the batches of a file. A batch that cannot be read is reported, and the dump goes on."""
     text, facts = _headline(PurePath(path).name, kind)
     if not printer.as_json:
         printer.line(text, {})

@@ -1,4 +1,4 @@
-"""Which files a dump knows, and what lies in a directory of them."""
+"""The files that a dump can read, and finding them in a directory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stratalog.limits import INT64_MAX
 
 
 class DumpedKind(Enum):
-    """What is in a file. Those with a dot are what Kafka's tool knows, by what follows the last dot."""
+    """What is in a file. Values with a dot are the kinds of Kafka's tool, by the text after the last dot."""
 
     LOG = ".log"
     CHECKPOINT = ".checkpoint"
@@ -45,7 +45,7 @@ _STATES = tuple(state.value for state in names.FileState if state.value)
 
 
 class DumpFile(NamedTuple):
-    """A file to dump; `path` is as given, or what a given directory leads to."""
+    """A file to dump; `path` as given, or as found in a given directory."""
 
     path: str
     kind: DumpedKind
@@ -58,10 +58,10 @@ def named_files(files: str) -> list[DumpFile]:
 
 
 def found_files(disk: DiskReader, path: str) -> Iterator[DumpFile]:
-    """The file at `path`; of a directory all files that can be dumped, those of its partitions too.
+    """The file at `path`; for a directory all files that can be dumped, those of its partitions included.
 
-    What is not there is MISSING, whatever its name: somebody has typed a path. Kafka's tool, and so
-    `named_files`, passes over a name that it does not know.
+    A path that does not exist is MISSING, whatever its name: somebody typed it. Kafka's tool, and so
+    `named_files`, ignores names of unknown kinds.
     """
     status = disk.status(path)
     if status is None:
@@ -82,7 +82,8 @@ def found_files(disk: DiskReader, path: str) -> Iterator[DumpFile]:
 
 
 def kind_of(name: str) -> DumpedKind:
-    """What a file of this name holds: what Kafka's tool knows, with the suffix of its state, and texts."""
+    """The kind of a file by its name, without the suffix of its state: one of Kafka's tool, or a text
+    file."""
     state = next((state for state in _STATES if name.endswith(state)), "")
     return _BY_NAME.get(name) or _kafka_kind(name.removesuffix(state))
 
@@ -102,7 +103,7 @@ def base_offset_of(name: str) -> int:
 
 
 def sibling(path: str, kind: DumpedKind) -> str:
-    """The file of the same segment, in the same state, that is of another kind."""
+    """The file of another kind of the same segment, in the same state."""
     file = PurePath(path)
     state = next((state for state in _STATES if file.name.endswith(state)), "")
     return join_path(parent_path(path), f"{file.name.partition('.')[0]}{kind.value}{state}")

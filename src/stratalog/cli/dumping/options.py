@@ -1,4 +1,4 @@
-"""What was asked of a dump; the names are those of Kafka's options."""
+"""The options of a dump; the names are those of Kafka's options."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stratalog.records import internal_topics
 
 
 class Decoder(Enum):
-    """What the records are taken for; the value is the topic whose records Kafka's decoder reads."""
+    """How records are decoded; the value is the topic whose records Kafka's decoder reads."""
 
     TEXT = ""
     OFFSETS = internal_topics.CONSUMER_OFFSETS
@@ -21,7 +21,7 @@ class Decoder(Enum):
 
 
 class FieldDecoder(Enum):
-    """What a key or a value is taken for; the value is the class that Kafka has for it."""
+    """How a key or a value is decoded; the value is the name of Kafka's class for it."""
 
     STRING = "org.apache.kafka.tools.api.StringDecoder"
     INTEGER = "org.apache.kafka.tools.api.IntegerDecoder"
@@ -31,7 +31,7 @@ class FieldDecoder(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DumpOptions:
-    """How files are dumped. `position` is where in a .log or .checkpoint to begin."""
+    """How files are dumped. `position` is the byte of a .log or .checkpoint file to start at."""
 
     deep: bool = False
     print_data: bool = False
@@ -46,6 +46,6 @@ class DumpOptions:
 
     @property
     def decodes(self) -> bool:
-        """Whether keys and values are more than plain text."""
+        """Whether keys and values need decoding, rather than printing as text."""
         fields = {self.key_decoder, self.value_decoder}
         return self.decoder is not Decoder.TEXT or fields != {FieldDecoder.STRING}

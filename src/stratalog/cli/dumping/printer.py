@@ -10,9 +10,9 @@ Facts = Mapping[str, object]
 
 
 class Printer:
-    """Prints what the dumpers find. `failed` is set by whatever makes Kafka's tool end with status 1.
+    """Prints what the dumpers find. `failed` is set by anything that makes Kafka's tool exit with status 1.
 
-    As JSON each line has `path`, the file that it is of: that of the last `begin`.
+    In JSON each line has `path`: the file of the last `begin`.
     """
 
     def __init__(self, stdout: BinaryIO, stderr: TextIO, *, as_json: bool) -> None:
@@ -23,7 +23,7 @@ class Printer:
         self._path = ""
 
     def begin(self, path: str) -> None:
-        """The lines that follow are of this file."""
+        """The lines that follow belong to this file."""
         self._path = path
         if not self.as_json:
             self.line(f"Dumping {path}", {})
@@ -36,16 +36,16 @@ class Printer:
         self._stdout.write(text.encode("utf-8", "replace") + b"\n")
 
     def write(self, data: memoryview | bytes) -> None:
-        """Lines of text that are bytes already."""
+        """Lines of text that are already bytes."""
         self._stdout.write(data)
 
     def complain(self, text: str, facts: Facts) -> None:
-        """Something is not as it should be with a file; Kafka's tool tells it too, and ends with 0."""
+        """Report something wrong with a file that Kafka's tool also reports, and still exits with 0."""
         line = json.dumps(facts, ensure_ascii=False) if self.as_json else text
         self._stderr.write(f"{line}\n")
 
     def fail(self, text: str, facts: Facts) -> None:
-        """The same for what stops Kafka's tool. Here the dump goes on, and ends with 1."""
+        """Report something that stops Kafka's tool. Here the dump goes on, and exits with 1."""
         self.failed = True
         self.complain(text, facts)
 

@@ -1,7 +1,8 @@
 """Records of `__remote_log_metadata`, as Kafka prints them: the segments of tiered storage and their state.
 
-A value is unsigned varints 1 (frame version), record type and version, then the message, in the compact form
-of flexible versions, where each struct ends with its tagged fields. Kafka 4.3.1 has four types in version 0.
+A value is unsigned varints 1 (frame version), record type and version, then the message in the compact form
+of flexible versions, in which each struct ends with its tagged fields. Kafka 4.3.1 has four types in version
+0.
 
 Kafka: RemoteLogMetadataSerde.java, and the toString of what it makes
 """
@@ -26,7 +27,7 @@ _read_bytes = wire.bytes_reader(compact=True, nullable=True)
 
 
 def remote_log_text(offset: int, value: bytes | None) -> str:
-    """What is printed for the value of a record; a sentence where it cannot be read."""
+    """The text for the value of a record; a sentence if it cannot be read."""
     try:
         return _text(value)
     except InvalidRecordError as error:

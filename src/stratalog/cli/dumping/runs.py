@@ -1,4 +1,4 @@
-"""The records of a chunk of batches, run by run, past the batches that cannot be read."""
+"""The records of a chunk of batches, run by run, without the batches that cannot be read."""
 
 from __future__ import annotations
 
@@ -27,31 +27,31 @@ class Fault(NamedTuple):
 
 
 class Records(NamedTuple):
-    """Decoded rows of some batches of a run. The batches before `batches_end` have no rows behind these.
+    """Decoded rows of some batches of a run. No rows of the batches before `batches_end` follow these.
 
-    `fault` is what is wrong with the last of them.
+    `fault` says what is wrong with the last of these batches.
     """
 
     data: Bytes
     batches: BatchTable
     batches_end: int
     rows: RecordTable
-    is_first: bool  # of its run: `batches` is another table than before
+    is_first: bool  # in its run, so `batches` is a new table
     fault: Fault | None = None
 
 
 class RecordReader:
-    """Decodes the records of chunk after chunk, in memory of its own."""
+    """Decodes the records of one chunk after the other, into its own memory."""
 
     def __init__(self) -> None:
         self._scratch = Scratch()
         self._rows = np.zeros(ROWS, decoding.RECORD)
 
     def read(self, chunk: BatchChunk) -> Iterator[Records]:
-        """All records of all batches; what is yielded holds until the next is asked for."""
+        """All records of all batches; each item is valid until the next one is requested."""
         start = 0
         while start < len(chunk.headers):
-            # The run's own rows: unpacking writes to them where the records lie.
+            # A copy of the rows: unpacking writes the position of the records into them.
             run = next_run(chunk.data, chunk.headers, start, self._scratch, DEFAULT_LIMIT)
             if len(run.batches):
                 yield from self._decode(run, chunk.position)

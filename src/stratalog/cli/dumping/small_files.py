@@ -1,6 +1,6 @@
-"""The text files of a log directory, which Kafka's tool does not know: a line for each entry.
+"""The text files of a log directory, which Kafka's tool cannot dump: one line for each entry.
 
-A file that cannot be read raises what the library raises for it; reading changes nothing.
+A file that cannot be read raises the library's error for it; reading changes nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`.snapshot` files: what a log remembered of its producers. Kafka: DumpLogSegments.dumpProducerIdSnapshot"""
+"""`.snapshot` files: the state of a log's producers. Kafka: DumpLogSegments.dumpProducerIdSnapshot"""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stratalog.log.producers.snapshot import parse_snapshot
 
 
 def dump_snapshot(disk: DiskReader, path: str, printer: Printer) -> None:
-    """Print the producers in the order of the file. A corrupt snapshot is a complaint and no more."""
+    """Print the producers in the order of the file. A corrupt snapshot only adds a complaint."""
     data = disk.read_at(path, disk.size(path), 0)
     try:
         entries = parse_snapshot(data)

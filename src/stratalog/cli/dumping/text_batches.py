@@ -1,4 +1,4 @@
-"""Batches and records as the lines of Kafka's tool. The kernels write them, all but what needs a decoder."""
+"""Batches and records as the lines of Kafka's tool. The kernels write them, except what needs a decoder."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class TextBatches:
         self._gaps = np.zeros((GAPS, 2), np.int64)
         self._flags = _flags(options)
         self._due = 0
-        # Where a dump starts in the middle of a file, nothing is known of the record before.
+        # If a dump starts in the middle of a file, the record before is not known.
         self._last_offset = text.NO_OFFSET if options.position else _BEFORE_FIRST
 
     def print_chunk(self, chunk: BatchChunk) -> Iterator[Fault]:
@@ -66,7 +66,7 @@ class TextBatches:
         return faults
 
     def _write_some(self, records: Records, row: int, flags: int, position: int) -> tuple[int, int]:
-        """Print from this row on, as far as the buffer holds; returns (next row, why it stopped)."""
+        """Print from this row on until the buffer is full; returns (next row, why it stopped)."""
         used, gaps_count, why, at = text.write_lines(
             records.data,
             records.batches,
@@ -87,7 +87,7 @@ class TextBatches:
         return row, why
 
     def _write_by_hand(self, records: Records, row: int, position: int) -> list[Fault]:
-        """The line of one record: the kernel writes its start, a decoder the rest."""
+        """The line of one record: the kernel writes its start, and a decoder the rest."""
         record = records.rows[row]
         alone = records._replace(rows=records.rows[row : row + 1], batches_end=0)
         next_row, flags = 0, (self._flags & text.METADATA) | text.OPEN

@@ -11,7 +11,7 @@ _COLOURS = ("#4878a8", "#8fb3d4", "#c9dced", "#e0a458")
 
 
 class ChartBar(NamedTuple):
-    """One bar: what it is about, its value, how that is written, and which colour."""
+    """One bar: its label, its value, the text of that value, and its colour."""
 
     label: str
     value: float
@@ -20,7 +20,7 @@ class ChartBar(NamedTuple):
 
 
 def bar_chart(title: str, groups: Sequence[tuple[str, Sequence[ChartBar]]]) -> str:
-    """The document. Bars of one group share a scale of their own, as groups may differ by orders."""
+    """The document. Each group of bars has its own scale: groups may differ by orders of magnitude."""
     parts, y = [], _TOP
     for name, bars in groups:
         parts.append(f'<text x="8" y="{y + 12}" font-weight="bold">{escape(name)}</text>')

@@ -1,4 +1,4 @@
-"""A log directory to measure loading with, brought into the clean and the unclean state again and again."""
+"""A log directory to load in a measurement; it can be made clean or unclean for each round."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from stratalog.records.batch import BatchHeader, set_base_offset
 from stratalog.records.build import BatchOptions, Record, build_batch
 
 TOPIC = "startup"
-_RECORD_OVERHEAD = 9  # of a record of 100 bytes: lengths, deltas, and the 61 bytes of its batch aside
+_RECORD_OVERHEAD = 9  # of a record of 100 bytes: lengths and deltas, without the batch's 61 bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """How large the directory is, and of which batches."""
+    """The size of the directory and of its batches."""
 
     partitions: int
     segments: int
@@ -39,7 +39,7 @@ class Shape:
 
 
 class StartupDirectory:
-    """Partitions of equal logs in `path`, which must not exist yet."""
+    """Partitions with equal logs in `path`, which must not exist yet."""
 
     def __init__(self, path: Path, shape: Shape) -> None:
         self.path, self.shape = path, shape
@@ -49,7 +49,7 @@ class StartupDirectory:
         self._end_offset = 0
 
     def build(self, on_partition: Callable[[int], None] = lambda _number: None) -> None:
-        """Write the first partition as a log is written, and copy it for the others."""
+        """Write the first partition through a `Log`, and copy it for the others."""
         self.path.mkdir(parents=True)
         first = self.path / f"{TOPIC}-0"
         first.mkdir()
@@ -61,7 +61,7 @@ class StartupDirectory:
         self.make_clean()
 
     def make_clean(self) -> None:
-        """As a clean shutdown leaves it: indexes cut, a snapshot at the end, the clean-shutdown file."""
+        """As a clean shutdown leaves it: trimmed indexes, a snapshot at the end, the clean-shutdown file."""
         for folder in self._partitions():
             for file in self._built.iterdir():
                 shutil.copyfile(file, folder / file.name)
@@ -119,7 +119,7 @@ class StartupDirectory:
 
 
 def _batch(size: int) -> bytes:
-    """Records of 100 bytes, as many as fit, one at least."""
+    """Records of 100 bytes: as many as fit, at least one."""
     count = max(1, (size - 61) // (100 + _RECORD_OVERHEAD))
     now = system_clock()
     records = [Record(number, now, None, b"v" * 100) for number in range(count)]
@@ -127,7 +127,7 @@ def _batch(size: int) -> bytes:
 
 
 def _sets(batch: bytearray, size: int, offset: int, records_count: int) -> Iterator[bytes]:
-    """Sets of batches of at most a megabyte, together as near to `size` as whole batches get."""
+    """Sets of batches of at most a megabyte each, together as close to `size` as whole batches allow."""
     left = max(1, size // len(batch))
     while left:
         parts = []

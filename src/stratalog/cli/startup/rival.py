@@ -1,4 +1,4 @@
-"""Kafka's own loading of a copy of the directory, where a Kafka is at hand: its log line says the time."""
+"""Lets a real Kafka, if there is one, load a copy of the directory, and reads the time from its log line."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _TIMEOUT_S = 3600.0
 
 
 def load_with_kafka(kafka: Path, directory: Path, *, threads: int) -> float:
-    """Seconds in which the Kafka in this folder (its `libs`, or the folder of its jars) loads a copy.
+    """The seconds that the Kafka in this folder (its `libs`, or the folder of its jars) takes to load a copy.
 
-    The copy goes beside the directory, since its logs are recovered; it is removed afterwards. The broker has
-    never heard of the topic, which makes no difference: it sets the logs aside when they are loaded.
+    A copy, because loading recovers the logs; it is made next to the directory, and removed afterwards. The
+    broker does not know the topic, which makes no difference: it sets the logs aside only after loading them.
     """
     jars = kafka / "libs" if (kafka / "libs").is_dir() else kafka
     if not any(jars.glob("kafka_2*.jar")):

@@ -1,8 +1,8 @@
-"""How Kafka has loaded a log directory over the years, so that `stratalog bench startup` can show it.
+"""The strategies by which Kafka has loaded a log directory over the years, for `stratalog bench startup`.
 
-Nothing else uses this. Each strategy does what that way of loading does to the disk, with our readers in
-place of Kafka's: what is measured is how much is read, how often and in which order. Indexes are rebuilt in
-memory and compared, never written, so that every strategy finds the same directory.
+Nothing else uses this. Each strategy makes the same reads as Kafka did, with our readers in place of Kafka's:
+it measures how much is read, how often and in which order. Indexes are rebuilt in memory and compared, never
+written, so that every strategy finds the same directory.
 
 kafka-2.1   every index is read, then checked: a time index that is preallocated always fails, and its
             segment is scanned; what is not flushed is scanned afterwards, the same segment again
@@ -49,7 +49,7 @@ _TIME_ENTRY, _OFFSET_ENTRY = 12, 8
 
 
 class IndexCheckKind(Enum):
-    """What is asked of an index before it is believed."""
+    """How an index is checked before it is trusted."""
 
     NONE = "none"
     KAFKA_2 = "Kafka 2.1's, for which zeros are entries"
@@ -76,7 +76,7 @@ STRATEGIES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadMeasurement:
-    """What one load took, and how often it read each segment through, where it did at all."""
+    """The time of one load, and how often it read each segment from start to end, if it did at all."""
 
     seconds: float
     bytes_read: int
@@ -110,7 +110,7 @@ class CountingDisk(Disk):
         return data
 
     def scans(self, sizes: dict[str, int]) -> Counter[str]:
-        """How often each file was read from one end to the other."""
+        """How often each file was read from start to end."""
         return Counter({path: self.log_bytes[path] // size for path, size in sizes.items() if size})
 
     def _count(self, path: str, size: int) -> None:
@@ -121,7 +121,7 @@ class CountingDisk(Disk):
 
 
 def load_by(strategy: Strategy, directory: str, *, readers: int, config: LogConfig) -> LoadMeasurement:
-    """Load a log directory in this way, and say what it took. Only `stratalog` changes the directory."""
+    """Load a log directory by this strategy and measure it. Only the strategy `stratalog` changes it."""
     disk = CountingDisk()
     plain = Disk()
     partitions = classify(plain, directory).partitions
@@ -159,7 +159,7 @@ def _load_as_kafka(
     readers: int,
     config: LogConfig,
 ) -> None:
-    """A job for each partition, in a pool of so many threads, as LogManager.loadLogs has it."""
+    """One job for each partition, in a pool of `threads` threads, as in LogManager.loadLogs."""
     had_clean_shutdown = CleanShutdownFile(disk, directory).exists()
     points = DirectoryCheckpoints(disk, directory).recovery_points.read()
     reused = threading.local()
@@ -200,7 +200,7 @@ def _segments(disk: DiskReader, folder: str, config: LogConfig) -> list[SegmentR
 def _check_indexes(
     strategy: Strategy, disk: DiskReader, segments: list[SegmentReader], scan: Callable[[SegmentReader], None]
 ) -> set[int]:
-    """Read and check the indexes, as far as this strategy does; the segments that it scanned for that."""
+    """Read and check the indexes as this strategy does; returns the segments that it scanned for that."""
     scanned = set()
     for segment in segments:
         if strategy.reads_indexes:
@@ -222,7 +222,7 @@ def _check_indexes(
 
 def _passes_kafka_2(disk: DiskReader, segment: SegmentReader) -> bool:
     """Kafka 2.1's OffsetIndex.sanityCheck and TimeIndex.sanityCheck: every slot of the file is an entry."""
-    # The rest of the offset index's check cannot fail: it adds the base offset to both sides.
+    # The rest of Kafka's check of the offset index cannot fail: it adds the base offset to both sides.
     if disk.size(segment.offset_index.path) % _OFFSET_ENTRY:
         return False
     path = segment.time_index.path
@@ -237,6 +237,6 @@ def _passes_kafka_2(disk: DiskReader, segment: SegmentReader) -> bool:
 
 
 def _unflushed(segments: list[SegmentReader], recovery_point: int) -> list[SegmentReader]:
-    """From the segment that holds the recovery point on: at least the last one."""
+    """The segments from the one with the recovery point on: at least the last one."""
     below = [number for number, segment in enumerate(segments) if segment.base_offset <= recovery_point]
     return segments[below[-1] if below else 0 :]

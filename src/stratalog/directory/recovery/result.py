@@ -81,7 +81,7 @@ class RecoveryReport:
 
 
 def to_document(report: RecoveryReport) -> dict[str, object]:
-    """The report in values that JSON has."""
+    """The report as JSON values."""
     return {
         "seconds": round(report.seconds, 3),
         "directories": [_directory(found) for found in report.directories],

@@ -24,10 +24,10 @@ _SMALL_FILES = (LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA)
 
 
 def check_staged(disk: DiskReader, directory: str, key: TopicPartition, matcher: Matcher) -> None:
-    """UsageError if a write has staged segments that have, or may have, records to erase.
+    """UsageError if a write has staged segments that contain, or may contain, records to erase.
 
-    Staged segments are in no log yet and have no offsets. A file that no journal names may belong to a
-    running write.
+    Staged segments do not belong to a log yet and have no offsets. A file that no journal names may belong to
+    a running write.
     """
     journal = read_journal(disk, directory)
     if any(write.topic_partition == key for write in journal.waiting):

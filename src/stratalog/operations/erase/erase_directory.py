@@ -114,7 +114,7 @@ class DirectoryEraser:
                 self.notes.append(ENDED_FIRST.format(name))
 
     def plan_replacements(self) -> list[RecoveryPlan]:
-        """What `finish_replacements` would do, for a dry run; NeedsRecoveryError where it would refuse."""
+        """For a dry run: what `finish_replacements` would do. NeedsRecoveryError where it would refuse."""
         plans = []
         for name in self.names:
             config = self._known.of(parse_partition_directory(name).topic_partition.topic)
