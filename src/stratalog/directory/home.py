@@ -7,10 +7,10 @@ orders-0/                   data/
   log-start-offset-...        log-start-offset-checkpoint
   %020d.log ...               orders-0/%020d.log ...
 
-In a log directory a session is opened over all of it (`session.py`). A lone log is locked first; then its
-parent is looked at, by the given name and, where that is a link, by the real one too. The holder of the
-parent checks the log's lock after locking the parent (`lone_logs.py`), so one of the two sees the other. Why:
-docs/decisions/0023-lone-logs.md. Kafka: LogManager
+A log in a log directory opens a session over that whole directory (`session.py`). A lone log first locks
+itself; then it checks whether its parent is locked, under the given path and, if that is a link, also under
+the real one. A process that locks the parent checks the log's lock afterwards (`lone_logs.py`), so one of the
+two sees the other. Why: docs/decisions/0023-lone-logs.md. Kafka: LogManager
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class LogHome:
         self.topic_partition = topic_partition
         self._disk = disk
         self._metadata = PartitionMetadataFile(disk, PurePath(directory, PARTITION_METADATA))
-        self._lone = LoneFiles(disk, directory, topic_partition)  # speak for it while it is lone
+        self._lone = LoneFiles(disk, directory, topic_partition)  # used while it is lone
         self._locks = Locks(directory)
         self._session: Session | None = None  # over the log directory that it is in
         self._was_clean = False
@@ -117,7 +117,7 @@ class LogHome:
             check_new_partition(found.topic_partition)
             if directory.name != str(found.topic_partition):
                 raise UsageError(f"{path}: a broker gives this partition the name {found.topic_partition}.")
-            if home is None:  # else it is made when its log directory is locked
+            if home is None:  # else it is created once its log directory is locked
                 # Checked before anything is created there: a broker would take the directory for a partition.
                 _check_unlocked(parent_path(directory))
                 make_directories(disk, str(directory))
@@ -180,8 +180,8 @@ class LogHome:
             )
             log.kept_alive = self
             if not self._is_lone:
-                # After a truncation into a batch, no file has the true end of the log. A mark above the end
-                # that is found would wrongly cover the records that are appended next.
+                # After a truncation inside a batch, no file records the true end of the log. A mark above the
+                # end found here would wrongly cover the records appended next.
                 self._kept_marks.lower(log.log_end_offset)
             return log
 
@@ -205,19 +205,19 @@ class LogHome:
             raise
 
     def start_offset(self) -> int:
-        """The log's start as its last writer noted it; 0 if the name of the first segment says it.
+        """The start offset that the last writer stored; 0 if it is the base offset of the first segment.
 
         A log directory that takes over a lone log stores its start before the log's own checkpoint is
         deleted.
         """
         is_reader = not self._locks.are_held and self._session is None
-        if is_reader:  # a log directory may take the log over meanwhile
+        if is_reader:  # a log directory may take over the log meanwhile
             self._settle(_log_directory_of(self._disk, self.directory) or self.directory)
         start = self._start_offsets.read().get(self.topic_partition, 0)
         return start if self._is_lone else max(start, self._lone.start_offset())
 
     def write_clean_shutdown(self) -> None:
-        """Written last: everything before it is on the device."""
+        """Write the clean-shutdown file, last of all: everything else is on the device."""
         if self._session is not None:
             self._session.put_back(self._session.directories[0])
         elif self._was_clean:
@@ -275,9 +275,11 @@ class LogHome:
         before_change: Callable[[], None],
         quarantine: str | None,
     ) -> None:
-        """Bring a lone log to what a clean close leaves; what is cut off is kept in `quarantine`, or else
-        beside its directory."""
-        from stratalog.log.recovery.quarantine import Quarantine  # only for those who need it
+        """Bring a lone log to the state that a clean close leaves.
+
+        Bytes that are cut off are kept in `quarantine`, or else beside the log's directory.
+        """
+        from stratalog.log.recovery.quarantine import Quarantine  # rarely needed
         from stratalog.log.recovery.run import recover_partition
 
         beside = parent_path(self.directory)
@@ -324,13 +326,13 @@ class LogHome:
 
 
 def _parents_of(directory: str) -> list[str]:
-    """The directory that a partition is in, by its name; and if that is a link, the one it really is in."""
+    """The parent of a partition's directory by its path; and if the path is a link, also the real parent."""
     named, real = parent_path(directory), parent_path(os.path.realpath(directory))
     return [named] if os.path.realpath(named) == real else [named, real]
 
 
 def _log_directory_of(disk: DiskReader, directory: str) -> str | None:
-    """The log directory of a broker or of a manager that a partition is in, by either name."""
+    """The log directory that contains the partition, by either path; None if it is a lone log."""
     return next((parent for parent in _parents_of(directory) if keeps_its_partitions(disk, parent)), None)
 
 

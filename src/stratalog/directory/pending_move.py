@@ -1,13 +1,13 @@
-"""`stratalog-move.json`: a log that is just changing places with its copy in another log directory.
+"""`stratalog-move.json`: a note that a log is being replaced by its copy in another log directory.
 
 {"version": 0, "topic": "orders", "partition": 0, "from": "/disk-1"}
 
-The copy gets the log's name in its own directory, and the old log the name -delete in the other. No file
-system does both at once. A crash in between leaves the partition in both directories, and Kafka then refuses
-to start until somebody removes one of them. So this note is written first, to the copy's directory, when the
-copy has everything and is on the device; it is removed last. Recovery that finds the note, and the partition
-in both directories, retires the old log. In any other state the note means nothing: the names say how far the
-swap came.
+The swap is two renames: the copy gets the log's name, and the old log in the other directory gets the suffix
+-delete. No file system does both at once. A crash in between leaves the partition in both directories, and
+Kafka then refuses to start until somebody removes one of them. So this note is written to the copy's
+directory before the renames, once the copy is complete and on the device; it is removed last. If recovery
+finds the note and the partition in both directories, it retires the old log. In any other state it ignores
+the note: then the names alone show how far the swap came.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class PendingMove(NamedTuple):
 
 
 def note_move(disk: Disk, directory: str, move: PendingMove) -> None:
-    """Remember, on the device when this returns, that the copy in this directory is the one that counts."""
+    """Write the note that the copy in this directory replaces the log; on the device when this returns."""
     document = {
         "version": _VERSION,
         "topic": move.topic_partition.topic,
@@ -49,12 +49,12 @@ def note_move(disk: Disk, directory: str, move: PendingMove) -> None:
 
 
 def forget_move(disk: Disk, directory: str) -> None:
-    """The old log is gone, and the note worthless."""
+    """Remove the note: the old log is gone."""
     disk.delete(_path(directory))
 
 
 def read_pending_move(disk: DiskReader, directory: str) -> PendingMove | None:
-    """The move to this directory that a crash cut short; None if there is none, or its note says nothing."""
+    """The move to this directory that a crash interrupted; None if there is no note, or it is not valid."""
     data = disk.read_file(_path(directory))
     return None if data is None else _parse(data)
 
@@ -62,7 +62,7 @@ def read_pending_move(disk: DiskReader, directory: str) -> PendingMove | None:
 def finish_pending_move(disk: Disk, directory: str, others: Collection[str]) -> None:
     """Retire the old log if it and its copy here both have the partition's name.
 
-    Needs the locks of this directory and of `others`; nothing is done to a directory that is none of them.
+    Needs the locks of this directory and of `others`; no other directory is changed.
     """
     data = disk.read_file(_path(directory))
     if data is None:
@@ -87,7 +87,7 @@ def _path(directory: str) -> str:
 
 
 def _parse(data: bytes) -> PendingMove | None:
-    """What a note says; None for one that says nothing, as then no directory is touched."""
+    """The content of a note; None if it is not valid, so that no directory is touched."""
     try:
         found = json.loads(data)
         if found["version"] != _VERSION:

@@ -2,7 +2,7 @@
 
     Kafka's defaults < server.properties < dynamic settings of all brokers < of this one < of the topic
 
-The last three are in the cluster's metadata. Without it, or over it, a file of the user's says the same:
+The last three are in the cluster's metadata. A JSON file of the user can replace or override it:
 
     {"orders": {"cleanup.policy": "compact"}, "events": {"retention.ms": 86400000}}
 
@@ -44,7 +44,7 @@ class TopicConfigs:
     def from_metadata(
         cls, metadata: ClusterMetadata, *, server: ServerConfig | None = None, node_id: int | None = None
     ) -> Self:
-        """What a cluster's metadata says, over a broker's server.properties."""
+        """The settings in a cluster's metadata, which override those of a broker's server.properties."""
         configs = cls(None if server is None else server.log)
         for name in ("", str(node_id)):
             settings = metadata.broker_configs.get(name, {})
@@ -77,7 +77,7 @@ class TopicConfigs:
         return config
 
     def _over(self, config: LogConfig, settings: Settings, topic: str = "") -> LogConfig:
-        """A cluster's settings: a release newer than 4.3.1 may know more of them, which is no error."""
+        """A cluster's settings: a release newer than 4.3.1 may know more of them, which is not an error."""
         for name, value in settings.items():
             try:
                 config = config.with_overrides({name: value})

@@ -28,7 +28,7 @@ from stratalog.records.internal.topics import UNKNOWN, InternalRecord, decode_co
 Row = dict[str, Any]  # Any: a message has fields of every type
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
-# The columns that are read of each record to make a row.
+# The columns of each record that are read to build a row.
 SOURCE_COLUMNS = ("key", "value", "partition", "offset", "timestamp", "isControl")
 ROWS_AT_ONCE = 4000
 

@@ -187,7 +187,9 @@ def list_partition(files: Mapping[str, int], directory: str) -> Listing:
             others.append(name)
             continue
         if file.state is not FileState.LIVE:
-            raise NeedsRecoveryError(directory, f"{name} is left of a clean-up or split that was cut short")
+            raise NeedsRecoveryError(
+                directory, f"{name} is left over from a cleaning or split that was interrupted"
+            )
         live[file.kind.value].append(file.offset)
         if file.kind is FileKind.LOG:
             sizes[file.offset] = size

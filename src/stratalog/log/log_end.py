@@ -1,14 +1,15 @@
-"""Where a log ends, why there, and how its last writer left it: one value, and the one place that finds it.
+"""Finds where a log ends, why it ends there, and how its last writer left it.
 
 who asks                                        the log ends after
-whoever looks at it (`last_whole`)              the last whole batch; a writer may be at work on the next one
-... and wants to know why there (`end_of`)      the same, with what stands past it
-a reader, not closed cleanly (`valid_end`)      the last batch whose checksum holds: the rest is from a crash
-a reader, closed cleanly (`valid_end`)          the last batch there is, past damage too: no crash tore it
+any reader (`last_whole`)                       the last whole batch; a writer may be writing the next one
+... that also needs the reason (`end_of`)       the same, with what follows it
+a reader, not closed cleanly (`valid_end`)      the last batch with a correct checksum: the rest is from a
+crash
+a reader, closed cleanly (`valid_end`)          the last batch, even after damage: no crash has torn it
 a writer (`clean_end`)                          the last whole batch, which must be the end of the file
 
-All go by the newest segment alone, from the last entry of its index on. Where a log that was not closed
-cleanly will end is decided by recovery, from the scans of all its segments (`recovery/sequence.py`).
+All of these read only the newest segment, from the last entry of its index on. Recovery decides where a log
+that was not closed cleanly will end, from the scans of all its segments (`recovery/sequence.py`).
 """
 
 from __future__ import annotations
@@ -39,15 +40,15 @@ logger = logging.getLogger(__name__)
 
 _LENGTH_AT = 8
 _SMALLEST_LENGTH = 14  # of a message of format 0. Kafka: LegacyRecord.RECORD_OVERHEAD_V0
-_EXPLAINED_SIZE = 1 << 16  # of what is no batch, to say why not
-_ZEROS_SIZE = 1 << 20  # of what is read at once to see whether it is zeros
+_EXPLAINED_SIZE = 1 << 16  # read of bytes that are not a batch, to say why
+_ZEROS_SIZE = 1 << 20  # read at once to check for zeros
 
 
 class Left(NamedTuple):
     """How its last writer left a log.
 
-    `was_closed`: a clean-shutdown file speaks for it. Below `recovery_point` everything is on the device, of
-    a log that was not closed too.
+    `was_closed`: a clean-shutdown file covers it. Everything below `recovery_point` is on the device, even if
+    the log was not closed.
     """
 
     was_closed: bool = False
@@ -58,7 +59,7 @@ NOT_CLOSED = Left()
 
 
 class EndReason(Enum):
-    """Why a log ends where it does: what stands there."""
+    """Why a log ends where it does: what follows its end in the file."""
 
     END_OF_FILE = "the file ends there"
     ZEROS = "only zeros follow, as in a preallocated file"
@@ -69,7 +70,8 @@ class EndReason(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEnd:
-    """The end of a log. `offset` is the next one, `position` the byte of the file `path` that it would be at.
+    """The end of a log. `offset` is the next offset; its batch would be at byte `position` of the file
+    `path`.
 
     `hidden_size` bytes follow there that are not read, for the reason `why`; `reason` says it in words with
     the numbers. A log without any segment has no path.
@@ -102,16 +104,16 @@ class LogEnd:
 
 
 def last_whole(segment: SegmentReader, start: int | None = None) -> tuple[int, int]:
-    """(next offset, position) after the last whole batch; `start` is where the index knew one before."""
+    """(next offset, position) after the last whole batch; `start` is the position of a batch before it."""
     start = last_indexed(segment) if start is None else start
     found = _walk_to_end(segment, start)
-    if found is None and start:  # an index of a log that has lost its tail
+    if found is None and start:  # the log has lost the bytes that its index names
         found = _walk_to_end(segment, 0)
     return found or (segment.base_offset, 0)
 
 
 def end_of(disk: DiskReader, active: SegmentReader | None, end: OffsetMetadata, left: Left) -> LogEnd:
-    """The end after the last whole batch, which is known, and why it is there; `active` None: no segment."""
+    """The given end, after the last whole batch, with its reason. `active` None: the log has no segment."""
     if active is None:
         return LogEnd(offset=end.offset, was_closed=left.was_closed)
     path, position = active.log_path, end.position
@@ -138,10 +140,10 @@ def end_of(disk: DiskReader, active: SegmentReader | None, end: OffsetMetadata, 
 
 
 def valid_end(disk: DiskReader, active: SegmentReader | None, end: OffsetMetadata, left: Left) -> LogEnd:
-    """Where a reader stops that does not trust bytes which a crash may have left.
+    """The end for a reader that does not trust bytes from a crash.
 
-    A log that was closed cleanly has no such tail: a wrong checksum there is damage, which the reader will
-    name, and what is past damage belongs to the log. The segment's size is set so that it can be read.
+    A log that was closed cleanly has no such tail: a wrong checksum in it is damage, which the reader will
+    report, and the batches after it belong to the log. The segment's size is set so that they can be read.
     """
     if active is None:
         return end_of(disk, active, end, left)
@@ -168,7 +170,7 @@ def valid_end(disk: DiskReader, active: SegmentReader | None, end: OffsetMetadat
 
 
 def clean_end(active: SegmentReader) -> int:
-    """The next offset of a log that is to be written to, whose newest indexes must be this log's.
+    """The next offset of a log that will be written to; its newest indexes must match it.
 
     The last batch must end where the file does, or it is a NeedsRecoveryError. Kafka trusts the
     clean-shutdown file and appends after such bytes; no reader would ever get past them.
@@ -192,8 +194,8 @@ def clean_end(active: SegmentReader) -> int:
 def damage_at_end(active: SegmentReader) -> CorruptRecordError | None:
     """The damage that stops a broker when it loads a log after a clean shutdown; None if it starts.
 
-    A broker walks by lengths, from the last entry of the newest index on, and fails on an impossible length.
-    A half batch, a wrong checksum or a magic that it does not know does not stop it. Kafka:
+    A broker follows the lengths of batches, from the last entry of the newest index on, and fails on an
+    impossible length. A half batch, a wrong checksum or an unknown magic does not stop it. Kafka:
     FileLogInputStream
     """
     try:
@@ -215,7 +217,7 @@ def last_indexed(segment: SegmentReader) -> int:
 
 
 def only_zeros(read_into: ReadInto, position: int, end: int) -> bool:
-    """Whether a file has nothing but zeros from one byte up to another, or to its end."""
+    """Whether a file has only zeros from one byte up to another, or to its end."""
     buffer = aligned_buffer(min(_ZEROS_SIZE, max(end - position, 1)))
     while position < end:
         filled = read_into(buffer[: min(len(buffer), end - position)], position)
@@ -253,7 +255,7 @@ def _last_valid(active: SegmentReader, start: int) -> tuple[int, int] | None:
 
 
 def _past_damage(active: SegmentReader, end: LogEnd) -> LogEnd:
-    """The end of a log that was closed cleanly: what is past damage belongs to it."""
+    """The end of a log that was closed cleanly: batches after damage belong to it."""
     if not end.hides_something:
         return end
     position, next_offset = end.position, end.offset

@@ -27,8 +27,8 @@ from stratalog.manager.registry import LogRegistry, home_of
 
 logger = logging.getLogger(__name__)
 
-# Kafka does not clean a partition again, until it is restarted, once a cleaning has failed; one bad moment
-# makes `__consumer_offsets` grow without end. Here the partition is tried again.
+# After a failed cleaning, Kafka does not clean the partition again until the broker restarts, so a brief disk
+# error can make `__consumer_offsets` grow without end. Here the partition is tried again.
 TRY_AGAIN_MS = 3_600_000
 
 
@@ -140,7 +140,7 @@ class LogCleanerManager:
                 self._states.resume(topic_partition)
 
     def abort(self, topic_partition: TopicPartition) -> None:
-        """Stop a cleaning that is on its way."""
+        """Stop a cleaning that is running."""
         self.abort_and_pause(topic_partition)
         self.resume([topic_partition])
 
@@ -227,7 +227,7 @@ class LogCleanerManager:
     def _write(
         self, directory: str, offsets: dict[TopicPartition, int], without: TopicPartition | None = None
     ) -> None:
-        """Change some entries; those of logs that are no longer there go."""
+        """Change some entries, and remove those of logs that no longer exist."""
         found = self._directories[directory]
         if not found.is_online:
             return

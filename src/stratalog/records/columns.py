@@ -65,7 +65,7 @@ DEFAULT_MAX_BYTES = 4 << 20
 
 
 class RowChunk:
-    """Decoded rows that become one Arrow batch, where their bytes lie, and the sums that size its buffers."""
+    """Decoded rows that become one Arrow batch, the data they point into, and the sizes of its buffers."""
 
     __slots__ = ("_pair", "batches", "data", "rows", "sums")
 

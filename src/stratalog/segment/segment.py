@@ -52,10 +52,10 @@ def waiting_in(disk: Disk, directory: str) -> list[LogSegment]:
 
 
 class LogSegment:
-    """A .log file, its .index, .timeindex and .txnindex, of which `reader` reads.
+    """A .log file with its .index, .timeindex and .txnindex; `reader` reads them.
 
-    What it owns is how far they are written and synced: `names_count` is how many files were created here,
-    `names_synced_count` how many of those are in a directory that was synced since, as its owner says.
+    It knows how far they are written and synced: `names_count` is the number of files it has created,
+    `names_synced_count` how many of them were in the directory at its last sync, as the owner reports it.
     """
 
     __slots__ = (
@@ -83,15 +83,14 @@ class LogSegment:
         self.created_ms = clock()
         self.roll_jitter_ms = roll_jitter_ms
         self._disk = disk
-        self._indexer: SegmentIndexer | None = None  # once it is appended to
+        self._indexer: SegmentIndexer | None = None  # set by the first append
         self._since_entry = 0
         self._is_padded = False  # the file is longer than `size`: preallocated, or a write has failed
         self._created_count = self.names_synced_count = 0
-        # How often the log was changed here, and how many of these changes were done when its last sync
-        # began; -1: no sync yet. A change counts when it is done: a sync in the middle of it does not bring
-        # all of it to the device.
+        # The number of finished changes to the log, and that number at the start of its last sync; -1: no
+        # sync yet. A change counts only when it is finished: a sync in the middle of it may miss a part.
         self._changes_count, self._synced_count = 0, -1
-        self.has_failed_sync = False  # some of it may be lost for good, whatever a later sync says
+        self.has_failed_sync = False  # bytes may be lost for good, even if a later sync succeeds
 
     @classmethod
     def create(
@@ -130,7 +129,7 @@ class LogSegment:
         identities: Identities | None = None,
         roll_jitter_ms: int = 0,
     ) -> LogSegment:
-        """The segment whose files are there (as `SegmentReader` finds them)."""
+        """The segment of existing files, as `SegmentReader` finds them."""
         reader = SegmentReader(
             disk,
             directory,
@@ -147,7 +146,7 @@ class LogSegment:
 
     @property
     def size(self) -> int:
-        """Bytes of the log that are whole sets."""
+        """The size of the log in bytes, counting only complete sets."""
         return self.reader.size
 
     @property
@@ -164,7 +163,7 @@ class LogSegment:
 
     @property
     def largest_timestamp(self) -> int:
-        """The largest timestamp, or where there is none the time at which the file was last changed."""
+        """The largest timestamp, or the file's modification time if there is none."""
         return self.reader.largest_timestamp
 
     @property
@@ -177,8 +176,8 @@ class LogSegment:
     def append(self, data: Data, batches: BatchTable, largest_offset: int) -> None:
         """Write a set of batches; `batches` are its rows as a walk finds them, the last with largest_offset.
 
-        An index that fills up inside the set, or offsets in it that go backwards, are found when the bytes
-        are in the file already, as in Kafka: the caller asks `is_index_full` first.
+        As in Kafka, a full index or offsets that go backwards are noticed only after the bytes are in the
+        file: so the caller checks `is_index_full` first.
         """
         if not len(batches):
             return
@@ -212,7 +211,7 @@ class LogSegment:
             raise problem
 
     def append_aborted(self, aborted: AbortedTxn) -> None:
-        """Note an aborted transaction whose marker is in this segment. Kafka: updateTxnIndex"""
+        """Record an aborted transaction whose marker is in this segment. Kafka: updateTxnIndex"""
         self.reader.txn_index.append(aborted)
 
     def truncate_to(self, offset: int) -> int:
@@ -293,7 +292,7 @@ class LogSegment:
             self._disk.sync(path)
 
     def close_handlers(self) -> None:
-        """Give back the memory without writing anything: the disk has failed."""
+        """Release the memory without writing anything: the disk has failed."""
         self._indexer = None
         self.reader.forget()
 
@@ -302,7 +301,7 @@ class LogSegment:
         self.reader.forget_indexes()
 
     def waited_ms(self, now: int, max_timestamp: int) -> int:
-        """How old the segment is when a set with this largest timestamp comes. Kafka: timeWaitedForRoll"""
+        """The age of the segment when a set with this largest timestamp arrives. Kafka: timeWaitedForRoll"""
         first = self.reader.first_timestamp
         if first is None:
             first = self.reader.rolling_based_timestamp()
@@ -322,12 +321,12 @@ class LogSegment:
 
     def _close_log(self) -> None:
         self._trim_log()
-        if self._changes_count > max(self._synced_count, 0):  # a segment that was only read is left alone
+        if self._changes_count > max(self._synced_count, 0):  # a segment that was only read is not synced
             self.sync_log()
 
     def sync_log(self) -> None:
         """Return when the batches are on the device, as far as they were written when this was called."""
-        # taken before the sync: bytes written meanwhile may be too late for it
+        # read before the sync, which may miss bytes written meanwhile
         changes_count = self._changes_count
         try:
             self._disk.sync(self.log_path)
@@ -340,12 +339,12 @@ class LogSegment:
 
     @property
     def renaming(self) -> AbstractContextManager[object]:
-        """Held while the directory is renamed, until `update_directory`: readers wait for that."""
+        """A lock held while the directory is renamed, until `update_directory`; readers wait for it."""
         lock: AbstractContextManager[object] = self.reader.lock
         return lock
 
     def start_over_in_child(self) -> None:
-        """After a fork: the thread that may have held the lock is not here."""
+        """After a fork: create a new lock; the thread that may hold the old one does not exist here."""
         self.reader.start_over_in_child()
 
     def set_modified(self, mtime_ms: int) -> None:
@@ -356,7 +355,7 @@ class LogSegment:
                 self._disk.set_modified(path, mtime_ms)
 
     def change_suffixes(self, old: str, new: str) -> None:
-        """Rename all files, the log first; an index that is not there is passed over."""
+        """Rename all files, the log first; a missing index is skipped."""
         if self.suffix != old:
             raise UsageError(f"{self.log_path} does not end with {old!r}.")
         reader, directory = self.reader, self.directory
@@ -399,7 +398,7 @@ class LogSegment:
             _going[self._disk.namespace + self.log_path] = self
 
     def _is_lost(self, kind: FileKind, target: str) -> bool:
-        """Whether a log is under neither name; one that an interrupted try has renamed is not."""
+        """Whether the log has neither name; an interrupted attempt may have renamed it already."""
         return kind is FileKind.LOG and not self._disk.exists(target)
 
     def _stop_waiting(self) -> None:
@@ -410,7 +409,7 @@ class LogSegment:
     def _give_way_to_this(self, path: str) -> None:
         """Delete a segment that waits for its deletion under this name, because this one needs the name.
 
-        Otherwise its readers would go on in this segment's file, and its deletion would delete that file.
+        Otherwise its readers would continue in this segment's file, and its deletion would delete that file.
         """
         earlier = _going.get(self._disk.namespace + path)
         if earlier is not None and earlier is not self:

@@ -74,13 +74,13 @@ class CleanedSegment(NamedTuple):
 
     @property
     def largest_timestamp(self) -> int:
-        """As that of a segment: where there is none, the time at which the file was last changed."""
+        """As for any segment: the largest timestamp, or the file's modification time if there is none."""
         return self.max_timestamp if self.max_timestamp >= 0 else self.modified_ms
 
 
 @dataclass(slots=True, kw_only=True)
 class CleanerStats:
-    """Counts of what a cleaning has read and written; the first two are of the pass that fills the map."""
+    """Counts of what a cleaning has read and written; the first two count the pass that fills the map."""
 
     map_bytes_read: int = 0
     map_records_read: int = 0
@@ -105,15 +105,15 @@ class CleanResult:
 
 
 def _go_on() -> None:
-    """Nobody asks the cleaner to stop."""
+    """No `check_done` was given."""
 
 
 def _at_full_speed(size: int) -> None:
-    """Nobody asks the cleaner to slow down."""
+    """No `throttle` was given."""
 
 
 def _uncounted(size: int) -> None:
-    """Nobody wants to know how far the cleaner is."""
+    """No `on_read` was given."""
 
 
 def _unseen(run: DecodedRun, kept: FilteredRun) -> None:
@@ -208,7 +208,7 @@ class _Cleaning:
         self._rules = SegmentRules(log, now_ms)
 
     def build_offset_map(self) -> None:
-        """Note every key of the dirty part, or as many as the map holds. Kafka: Cleaner.buildOffsetMap"""
+        """Store every key of the dirty part, or as many as the map holds. Kafka: Cleaner.buildOffsetMap"""
         start, end = self._log.first_dirty_offset, self._log.first_uncleanable_offset
         self._map.clear()
         dirty = self._log.segments.range(start, end)
@@ -224,7 +224,7 @@ class _Cleaning:
             self._map.latest_offset = following - 1
 
     def _note_keys(self, segment: SegmentReader, transactions: CleanedTransactions) -> bool:
-        """Note the keys of a segment; True if the map was full before the segment's end."""
+        """Store the keys of a segment; True if the map was full before the segment's end."""
         start_offset = self._log.first_dirty_offset
         stats = self._stats
         for run in self._reader.read(segment, segment.offset_index.lookup(start_offset).position):
@@ -280,8 +280,8 @@ class _Cleaning:
 
     def _filter_into(self, cleaned: LogSegment | None, group: Sequence[SegmentReader]) -> CleanedSegment:
         self._transactions.keep_aborted = None if cleaned is None else cleaned.append_aborted
-        # Kafka asks for the producers' last records again for each group. Here they are asked for once: a
-        # batch that has stopped being the last one is only kept longer than necessary.
+        # Kafka reads the producers' last records again for each group. Here they are read once: a batch that
+        # is no longer the last one is only kept longer than necessary.
         run_filter = RunFilter(self._map, self._log.last_records)
         stats = self._stats
         size, max_timestamp = 0, NO_TIMESTAMP

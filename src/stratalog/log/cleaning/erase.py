@@ -1,8 +1,8 @@
-"""Rewrites files of a partition without certain records: counted, written beside, proven, then swapped.
+"""Rewrites files of a partition without certain records: counts, writes a new file, proves it, swaps it in.
 
 A segment's new files are complete and on the device as `.cleaned`, and were read back, before the old ones
-are touched. In a log `replace.py` swaps them; the old files are then deleted at once, because erasing means
-that. No segments are merged, so the producer snapshots at their base offsets stay valid.
+are touched. In a log `replace.py` swaps them; the old files are then deleted at once, because erased records
+must be gone. No segments are merged, so the producer snapshots at their base offsets stay valid.
 
 Who may erase, and when, is decided in `operations/erase/erasure.py`.
 """
@@ -39,7 +39,7 @@ from stratalog.segment.segment_reader import SegmentReader
 class Found(NamedTuple):
     """The records to erase from a file.
 
-    `problem` says why some records cannot be read, and so not be found.
+    `problem` says why some records cannot be read, and so cannot be searched.
     """
 
     records_count: int = 0
@@ -60,11 +60,11 @@ class Rewritten:
 
 
 class What(Enum):
-    """Where a file is from which records are erased."""
+    """The kind of a file from which records are erased."""
 
     SEGMENT = "segment"
     STRAY = "stray segment"  # in a directory that a broker has set aside
-    DELETED = "deleted file"  # renamed to be deleted, or in a directory that was
+    DELETED = "deleted file"  # renamed to be deleted, or in a renamed directory
     QUARANTINE = "quarantine"
 
 
@@ -88,7 +88,7 @@ class ToErase:
 
 
 class FileOfBatches:
-    """A file of batches under any name: one that waits for its deletion, or is in no log."""
+    """A file of batches with any name: one that waits for its deletion, or does not belong to a log."""
 
     def __init__(self, disk: DiskReader, path: str, size: int | None = None) -> None:
         self.log_path = path
@@ -161,7 +161,7 @@ def erase_from_segment(
     before_swap: BeforeSwap,
     swap: Callable[[LogSegment], object],
 ) -> Rewritten:
-    """Write the segment without the records of the selection, prove it, tell `before_swap`, and `swap`."""
+    """Write the segment without the selected records, prove it, call `before_swap`, then `swap`."""
     cleaned = _create(segment, disk, config, clock)
     is_proven = False
     try:
@@ -194,7 +194,7 @@ def swap_in_log(
 
 
 def swap_in_stray(disk: Disk, segment: SegmentReader, cleaned: LogSegment) -> None:
-    """The same in a directory in which no start finishes a swap: the indexes go first, the log last.
+    """The same in a stray directory, where no start would finish a swap: indexes are deleted first.
 
     A log without an index gets a new one when it is opened; with the index of another log it would be
     misread.
@@ -231,7 +231,7 @@ def _write(segment: SegmentReader, cleaned: LogSegment, matcher: Matcher) -> NDA
 
 
 class _AtOnce:
-    """A scheduler that does everything when it is asked to."""
+    """A scheduler that runs every task at once."""
 
     def schedule(self, name: str, task: ScheduledTask, delay_ms: int = 0) -> None:  # noqa: ARG002
         task()

@@ -1,7 +1,7 @@
 """The files of one partition's directory from which records are erased, and how each is handled.
 
 A broker finishes a swap in the directories that it loads, and so does our recovery. Nobody loads a directory
-that was set aside as stray, so a swap there must be complete at every moment. Files renamed to `.deleted` and
+that was set aside as stray, so a swap there must be safe at every step. Files renamed to `.deleted` and
 directories renamed to `-delete` are not rewritten: a log there that holds a selected record, or cannot be
 read, is deleted now.
 """
@@ -64,9 +64,9 @@ class PartitionFiles:
         """The files to erase from; a bare Found is a file with only markers at the named offsets.
 
         Files are read through `reader` and searched by `searching`, which belong to the thread that looks.
-        CorruptRecordError where a log cannot be read, NeedsRecoveryError where a swap was cut short,
-        InvalidNameError where a file would be taken for a log of another name, DiskError where one is a link,
-        SegmentOffsetOverflowError where one must be split first.
+        Raises CorruptRecordError if a log cannot be read, NeedsRecoveryError if a swap was interrupted,
+        InvalidNameError if a file would be mistaken for another log, DiskError if a file is a link, and
+        SegmentOffsetOverflowError if a segment must be split first.
         """
         files = self._logs()
         live = [file for file in files if file.state is FileState.LIVE]
@@ -78,14 +78,14 @@ class PartitionFiles:
                 continue
             if file.state in (FileState.CLEANED, FileState.SWAP) and not self._is_left_alone:
                 raise NeedsRecoveryError(
-                    self.directory, f"{file.name} is left of a clean-up or split that was cut short"
+                    self.directory, f"{file.name} is left over from a cleaning or split that was interrupted"
                 )
             yield from self._look_at_doomed(reader, searching, file)
         yield from self._look_at_segments(reader, searching, [file.offset for file in live])
 
     @property
     def _is_left_alone(self) -> bool:
-        """Whether nobody loads this directory, and so nobody finishes or tidies up what is in it."""
+        """Whether nobody loads this directory, so that nobody finishes a swap or removes leftovers in it."""
         return self.state in (DirectoryState.DELETE, DirectoryState.STRAY)
 
     def _logs(self) -> list[SegmentFile]:
@@ -100,7 +100,7 @@ class PartitionFiles:
                     "it is a symbolic link: the file that it points to would keep the records.",
                 )
             if entry.name != file.name:
-                # A broker reads the offset alone, and opens the file that has its usual name.
+                # A broker reads only the offset, and opens the file with the usual name for it.
                 raise InvalidNameError(
                     self._name(entry.name),
                     f"it would be mistaken for {file.name}, and its records would not be searched. Move it "
@@ -181,5 +181,5 @@ class PartitionFiles:
         return join_path(self.directory, name)
 
     def _name(self, path: str) -> str:
-        """As the report and the audit have it: in which directory, and which file."""
+        """The name in reports and in the audit: directory and file."""
         return f"{last_name(self.directory)}/{last_name(path)}"

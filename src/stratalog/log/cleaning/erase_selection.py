@@ -22,12 +22,12 @@ from stratalog.log.cleaning.runs import DecodedRun, RunReader
 from stratalog.records.build import Record
 from stratalog.records.kernels.walk import CONTROL
 
-ErasedRange = tuple[int, int]  # first and last offset, both of them erased
+ErasedRange = tuple[int, int]  # first and last offset, both included
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Keys, and ranges of offsets that ascend and do not touch; made by `of`."""
+    """Keys, and ascending ranges of offsets that do not touch; created by `of`."""
 
     keys: frozenset[bytes]
     ranges: tuple[ErasedRange, ...] = field(default=())
@@ -67,7 +67,7 @@ def hash_of_key(key: bytes) -> str:
 
 
 def _uncounted(size: int) -> None:
-    """Nobody wants to know how far an erasing is."""
+    """No `on_read` was given."""
 
 
 class Matcher:

@@ -1,9 +1,9 @@
 """Finds the keys, or prefixes of keys, that take the most space, in memory that does not grow with them.
 
 A table has room for some tens of thousands of keys. When it is full, the smallest keys are removed, and the
-count of the largest removed key is remembered: at most that much may be missing from a key that comes (again)
-later. So keys that are large from the start are counted exactly, and for every other key the largest possible
-error is known.
+count of the largest removed key is remembered: a key that is added later, perhaps again, may lack at most
+that much. So keys that are large from the start are counted exactly, and for every other key the largest
+possible error is known.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ KEY_ROOM = 128  # bytes of a key that are kept to show it
 _FULL = 3 / 4
 _FIELDS = ("versions", "bytes")
 _AMOUNTS = (*_FIELDS, "freed", "freed_squares", "draws")
-# What the numbers around a record's key, value and headers take, about: a record without a value has bytes.
+# About the size of a record without its key, value and headers: even an empty record takes space.
 RECORD_OVERHEAD = 8
 
 Amounts = NDArray[np.float64]
@@ -36,11 +36,11 @@ Amounts = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyCount:
-    """A key, or what the keys begin with. `bytes` are those of keys, values and headers, unpacked.
+    """A key or a prefix of keys. `bytes` counts keys, values and headers, decompressed.
 
-    `freed` is its share of what compaction frees, `freed_bound` by how much that may be wrong where it was
-    sampled, and `draws` how many drawn batches had it. Versions and bytes may be more, by what `missed_...`
-    say at most. `key` has its first bytes only where `key_size` is more than they are.
+    `freed` is its share of what compaction frees, `freed_bound` the error bound of a sample, and `draws` the
+    number of drawn batches that had it. The true versions and bytes may be higher, by at most `missed_...`.
+    `key` holds only the first bytes of a key that is longer.
     """
 
     key: bytes
@@ -56,7 +56,7 @@ class KeyCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prefix:
-    """What counts as one: the first `size` bytes of keys, or all up to and with the first `delimiter`."""
+    """How keys are grouped: by their first `size` bytes, or up to and including the first `delimiter`."""
 
     size: int | None = None
     delimiter: int | None = None
@@ -74,10 +74,10 @@ class Tally:
         self._hash_key = np.uint64(secrets.randbits(64)), np.uint64(secrets.randbits(64))
         self._hashes = np.empty((0, 2), np.uint64)
         self.unseen_size = 0.0
-        """Bytes that a sample may have missed of any key, beside what its own spread tells."""
+        """Bytes of any key that a sample may have missed, in addition to the error from the key's spread."""
 
     def add(self, data: Bytes, rows: RecordTable, amounts: Amounts) -> None:
-        """Count so much for the key of each row: versions, bytes, bytes freed, their squares, and draws."""
+        """Add amounts to the key of each row: versions, bytes, bytes freed, their squares, and draws."""
         rows, hashes = self._hashed(data, rows)
         done = 0
         while True:
@@ -95,7 +95,7 @@ class Tally:
         return tally
 
     def merge(self, other: Tally) -> None:
-        """Add what a tally that was made by `blank` has counted."""
+        """Add the counts of a tally that `blank` created."""
         mine, theirs = np.flatnonzero(self._slots["is_used"]), np.flatnonzero(other._slots["is_used"])
         slots = np.concatenate([self._slots[mine], other._slots[theirs]])
         keys = np.concatenate([self._keys[mine], other._keys[theirs]])
@@ -109,7 +109,7 @@ class Tally:
         is_mine[group[: len(mine)]] = True
         is_theirs[group[len(mine) :]] = True
         for i, field in enumerate(_FIELDS):
-            # A tally without a key may have counted it, and removed it.
+            # A tally that does not have a key may have removed it earlier.
             merged[f"missed_{field}"] = (
                 np.bincount(group, weights=slots[f"missed_{field}"], minlength=count)
                 + np.where(is_mine, 0.0, self._missed[i])
@@ -121,14 +121,14 @@ class Tally:
         self._fill(merged[staying], keys[first[staying]])
 
     def distinct(self, data: Bytes, rows: RecordTable) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The first row of each key, or prefix, that these have; and for each row which of those is its."""
+        """(the first row of each distinct key or prefix, for each row the index of its key in that list)."""
         _, hashes = self._hashed(data, rows)
-        # Half of the hash: two of a batch's keys have the same once in many millions of batches.
+        # Half of the hash is enough: two keys of a batch collide once in many millions of batches.
         _, first, source = np.unique(hashes[:, 0], return_index=True, return_inverse=True)
         return first, source
 
     def _hashed(self, data: Bytes, rows: RecordTable) -> tuple[RecordTable, Hashes]:
-        """The rows, with their keys cut to the prefix, and the hashes of those."""
+        """The rows with their keys shortened to the prefix, and the hashes of these keys."""
         if self._prefix is not None:
             rows = rows.copy()
             size, delimiter = self._prefix.size, self._prefix.delimiter
@@ -207,7 +207,7 @@ def freed_shares(run: DecodedRun, kept: FilteredRun) -> Amounts:
     """The bytes that each batch of a run lost, divided among its removed records by their size."""
     batches, rows = run.batches, run.rows
     count = len(batches)
-    # A batch that stays begins within the offsets that it had.
+    # The new base offset of a kept batch is within its old offsets.
     source = np.searchsorted(batches["last_offset"], kept.batches["base_offset"])
     written = np.bincount(source, weights=kept.batches["size"], minlength=count)
     freed = batches["size"] - written[:count]
@@ -219,21 +219,22 @@ def freed_shares(run: DecodedRun, kept: FilteredRun) -> Amounts:
 
 
 def lost_of(run: DecodedRun, kept: FilteredRun, shares: Amounts) -> float:
-    """The bytes of what a run loses that belong to records without a key."""
+    """How many of the bytes that a run loses belong to records without a key."""
     if not kept.records_without_key:
         return 0.0
     batches, rows = run.batches, run.rows
     is_control = (batches["magic"] == 2) & (batches["attributes"] & CONTROL != 0)
-    # Records of an aborted transaction go because of that, with a key or without.
+    # Records of an aborted transaction are removed for that reason, with or without a key.
     is_lost = (rows["key_size"] < 0) & ~kept.keep & ~(is_control | kept.is_dropped)[rows["batch"]]
     return float(shares[is_lost].sum())
 
 
 class KeyTally:
-    """Shown the runs of a cleaning, counts what each key has in the log and what is freed of it.
+    """Observes the runs of a cleaning; counts what each key has in the log, and how much of it is freed.
 
-    Several passes over one log: a record is counted in the first, `begin_pass` says from where on it is new.
-    `lost` is the share of records without a key: the cleaner deletes them although nothing replaces them.
+    With several passes over one log, each record is counted only once: `begin_pass` says from which offset on
+    the records are new. `lost` is the share of records without a key: the cleaner deletes them although
+    nothing replaces them.
     """
 
     def __init__(self, tallies: list[Tally]) -> None:

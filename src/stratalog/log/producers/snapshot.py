@@ -1,7 +1,7 @@
 """A `.snapshot` file: the state of all producers at the offset in its name.
 
 at  size  field
- 0     2  version                    1, the only one there ever was
+ 0     2  version                    always 1
  2     4  crc                        CRC-32C of everything from `count` to the end of the file
  6     4  count
 10        entries of 46 bytes, in no order
@@ -9,12 +9,12 @@ at  size  field
           8   2  producer_epoch
          10   4  last_sequence              -1: no batch is known
          14   8  last_offset                -1 likewise
-         22   4  offset_delta               last offset less first offset of that batch; 0 likewise
+         22   4  offset_delta               last minus first offset of that batch; 0 likewise
          26   8  timestamp
          34   4  coordinator_epoch          -1: no marker was seen
          38   8  current_txn_first_offset   -1: no transaction is open
 
-Only the newest of a producer's batches is in it, so after a restart an older one that comes again is out of
+It has only the newest batch of each producer. So after a restart, an older batch that is sent again is out of
 order instead of a duplicate. Kafka: ProducerStateManager.readSnapshot, writeSnapshot
 """
 
@@ -59,7 +59,7 @@ def build_snapshot(entries: Iterable[ProducerStateEntry]) -> bytes:
 
 
 def parse_snapshot(data: bytes) -> list[ProducerStateEntry]:
-    """The producers in the order of the file; what Kafka would not load is a CorruptSnapshotError."""
+    """The producers in the order of the file; CorruptSnapshotError if Kafka would not load it."""
     if len(data) < HEADER_SIZE:
         raise CorruptSnapshotError(
             f"it has {len(data)} bytes; a snapshot without producers has {HEADER_SIZE}."

@@ -1,20 +1,23 @@
-"""A partition's files as they will be once everything half-finished is finished: a virtual directory.
+"""The virtual directory of a partition: its files as they will be once every interrupted swap is finished.
 
 A cleaning or a split writes its new segments as .cleaned, renames them to .swap from the highest to the
-lowest, renames what they replace to .deleted, and then takes the suffix off. A process can die anywhere in
-that. What the names then say, as Kafka reads them (LogLoader, before it loads a segment):
+lowest, renames the segments they replace to .deleted, and then removes the suffix. A process can die at any
+of these steps. Kafka then reads the names like this (LogLoader, before it loads a segment):
 
-1. .deleted is rubbish. A .cleaned file proves that the renaming to .swap was not done, so every .swap file
-   from the lowest .cleaned offset on is rubbish too, and so are the .cleaned files.
-2. Any other .log.swap is whole. What lies between the lowest of them and the end of the highest, indexes and
-   snapshots included, is replaced by them: rubbish.
-3. .swap files get their names.
+1. .deleted files are garbage. A .cleaned file proves that the renaming to .swap was not finished, so every
+   .swap file from the lowest .cleaned offset on is garbage too, and so are the .cleaned files.
+2. Any other .log.swap is complete. These files replace everything from the lowest of them to the end of the
+   highest, indexes and snapshots included: that is garbage.
+3. The .swap files lose their suffix.
 
-Nothing is changed here. `steps` lead from the real directory to the virtual one, and each of their beginnings
-does too, whatever of it a power cut leaves: what proves something is on the device before the proof goes.
-So the rubbish .swap files are gone before the .cleaned ones are touched, what is replaced before the first
-.swap gets its name; then the logs do, from the lowest up and one by one, since a live log between two swaps
-is taken for replaced; and only then indexes, since a live index beside a .log.swap is replaced as well.
+Nothing is changed here. `steps` turn the real directory into the virtual one. A power cut may keep only some
+of them, and the next recovery must still find the same virtual directory. So a file that proves something is
+removed only after the consequences are on the device:
+
+- The .swap files that are garbage are deleted before the .cleaned files.
+- Replaced segments are deleted before the first .swap file loses its suffix.
+- Then the logs lose it, one by one from the lowest up: a live log between two swaps would count as replaced.
+- The indexes come last: a live index beside a .log.swap would count as replaced too.
 """
 
 from __future__ import annotations
@@ -71,9 +74,9 @@ class FoundSegment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
-    """The virtual directory, the steps that make it real, and what was noticed on the way.
+    """The virtual directory, the steps that make it real, and the findings.
 
-    `segments` ascend. `snapshots` are those of producers, by offset. `others` are names that are left alone.
+    `segments` ascend. `snapshots` are producer snapshots, by offset. `others` are names that are left alone.
     """
 
     directory: str
@@ -89,7 +92,7 @@ class Inventory:
 def take_inventory(disk: DiskReader, directory: Path) -> Inventory:
     """The virtual directory of a partition. UnusableSegmentError for a .log that must not be touched.
 
-    Only a .log.swap is looked into, for the offset at which it ends.
+    Only .log.swap files are opened, to find the offset at which each ends.
     """
     sorting = _Sorting(os.fspath(directory))
     for entry in disk.list_directory(directory):
@@ -128,7 +131,7 @@ def take_inventory(disk: DiskReader, directory: Path) -> Inventory:
 
 @dataclass(slots=True)
 class _Sorting:
-    """The listing, taken apart; `files` becomes the virtual directory step by step."""
+    """The parsed listing; `files` becomes the virtual directory step by step."""
 
     directory: str
     files: _Files = field(default_factory=dict)
@@ -266,19 +269,19 @@ def _finish_swaps(disk: DiskReader, sorting: _Sorting) -> None:
 
 
 def _drop_orphans(sorting: _Sorting) -> None:
-    """Of pass 4: an index without its log says nothing."""
+    """Pass 4: drop indexes without their log."""
     logs = _log_offsets(sorting)
     for _, fact in sorting.take(lambda file: file.kind in _INDEXES and file.offset not in logs):
         sorting.drop(fact, "an index without its log", FindingKind.ORPHAN_INDEX)
 
 
 def _log_offsets(sorting: _Sorting) -> set[int]:
-    """The offsets of which there is a .log, be it a directory, to which its indexes are left."""
+    """The offsets that have a .log. It may be a directory: then its indexes are left alone."""
     return sorting.odd_logs | {file.offset for file in sorting.files if file.kind is FileKind.LOG}
 
 
 def _next_offset(disk: DiskReader, sorting: _Sorting, file: SegmentFile, swaps: _Files) -> int:
-    """Where a .log.swap ends, by its last batch, from the last entry of its index on where that fits.
+    """The next offset after the last batch of a .log.swap; the search starts at the last entry of its index.
 
     Kafka: LogSegment.readNextOffset
     """
@@ -301,7 +304,7 @@ def _next_offset(disk: DiskReader, sorting: _Sorting, file: SegmentFile, swaps: 
                 last = find_batch(read_into, start, end, LAST, 0, path=path)
                 break
             except CorruptRecordError as error:
-                # What can be read tells how far it reaches; the scan that follows finds the damage again.
+                # The readable batches show how far it reaches; the later scan finds the damage again.
                 start, end = (0, size) if 0 < start == error.position else (start, error.position)
     return file.offset if last is None else last.last_offset + 1
 
@@ -309,7 +312,7 @@ def _next_offset(disk: DiskReader, sorting: _Sorting, file: SegmentFile, swaps: 
 def _last_indexed(
     disk: DiskReader, directory: str, index: FileFact, base_offset: int, read_into: ReadInto, log_size: int
 ) -> int:
-    """The position of the last indexed batch, if the index is this log's; else 0, to look from the start."""
+    """The position of the last indexed batch, if the index matches this log; else 0, the start of the log."""
     if index.size == 0 or index.size % _INDEX_ENTRY.size:
         return 0
     path = join_path(directory, index.name)

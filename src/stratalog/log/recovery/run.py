@@ -1,4 +1,4 @@
-"""Recovering one partition from end to end, and the two ends that a log manager uses by themselves."""
+"""Recovers one partition from end to end; a log manager uses the planning and applying parts alone."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ from stratalog.records.kernels.memory import Bytes
 
 logger = logging.getLogger(__name__)
 
-# A file that is on the device already costs a flush of the device all the same, 157 us on ext4. Flushes that
-# are asked for at the same time are one: 60 us with 8 threads, which are not worth it for a few files.
+# Syncing a file that is already on the device still flushes the device: 157 us on ext4. The system merges
+# syncs that run at the same time: 60 us each with 8 threads, but starting threads is not worth it for a few
+# files.
 _SYNCED_AT_ONCE = 8
 _FEW = 32
 
@@ -45,10 +46,11 @@ def recover_partition(
     before_change: Callable[[], object] | None = None,
     on_plan: Callable[[RecoveryPlan], object] | None = None,
 ) -> RecoveryPlan:
-    """Bring a partition to the state that a clean shutdown leaves; all of it is on the device then.
+    """Bring a partition to the state that a clean shutdown leaves; it is on the device when this returns.
 
-    The segments are scanned one after the other, in this thread. `before_change` is called once, before the
-    first file is changed, and not at all if none is; `on_plan` before that, with what will be done.
+    The segments are scanned one after the other, in this thread. `on_plan` is called with the plan.
+    `before_change` is called after it, once, before the first file is changed; not at all if no file is
+    changed.
     """
     survey = survey_partition(
         disk,
@@ -81,7 +83,7 @@ def recover_partition(
 
 
 def plan_scanned(disk: DiskReader, survey: Survey, results: Mapping[str, ScanResult]) -> RecoveryPlan:
-    """The plan of a partition whose scans are done; to salvage something, damaged segments are read again."""
+    """The plan of a partition whose scans are done; with `salvage`, damaged segments are read again."""
     if survey.options.salvage:
         results = salvage_results(disk, survey, results)
     plan = plan_recovery(survey, results)
@@ -91,10 +93,10 @@ def plan_scanned(disk: DiskReader, survey: Survey, results: Mapping[str, ScanRes
 
 
 def _hides_batches(disk: DiskReader, survey: Survey, cut: Cut) -> bool:
-    """Whether whole batches stand in a tail that was taken for one unfinished batch.
+    """Whether a tail that looks like one unfinished batch contains whole batches.
 
-    A length has no checksum: one that is damaged, and reaches past the end of the file, looks like a batch
-    whose writing was cut short, whatever follows it. It is not how the crash of a process looks.
+    A length has no checksum: if a damaged length reaches past the end of the file, the batch looks as if its
+    write was cut short, whatever follows it. The crash of a process does not leave whole batches there.
     """
     path = next(task.path for task in survey.scans if task.name == cut.file)
     with disk.open_read(path) as file:
@@ -116,9 +118,9 @@ def apply_plan(
     before_change: Callable[[], object] | None = None,
     on_step: Callable[[Step], object] | None = None,
 ) -> RecoveryPlan:
-    """Do the steps of a plan; returns it with the places at which its cuts are kept.
+    """Do the steps of a plan; returns the plan, with the places where its cuts are kept.
 
-    `full` are the quarantines in which there was not enough room when this plan was begun before.
+    `full` are the quarantines that had too little room in an earlier attempt at this plan.
     """
     disk.release(plan.directory)
     kept = apply_steps(
@@ -140,7 +142,7 @@ def apply_plan(
 
 
 def sync_accepted(disk: Disk, plan: RecoveryPlan) -> None:
-    """Wait until what was scanned and found good, or cut, is on the device; what was written is already."""
+    """Sync the files that were scanned and accepted, or cut; written files are already on the device."""
     paths = [join_path(plan.directory, name) for name in plan.accepted]
     if len(paths) <= _FEW:
         for path in paths:
