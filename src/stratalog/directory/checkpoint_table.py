@@ -1,8 +1,8 @@
 """The offset checkpoints of a log directory: one row for each file, with what is written to it and when.
 
-recovery-point-offset-checkpoint   below it everything is on the device, and not scanned after a crash
+recovery-point-offset-checkpoint   everything below it is on the device, and is not scanned after a crash
 log-start-offset-checkpoint        where a log begins, if that is inside its first segment
-replication-offset-checkpoint      the high watermark: what all replicas that count are known to have
+replication-offset-checkpoint      the high watermark: all in-sync replicas have the records below it
 cleaner-offset-checkpoint          up to where a compacted log is clean
 
 All writers of checkpoints use this table: the manager (periodically and at shutdown), recovery, the
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointMarks:
-    """What the checkpoints keep of one log, read from an open log or from the result of a recovery."""
+    """What the checkpoints store about one log, read from an open log or from the result of a recovery."""
 
     topic_partition: TopicPartition
     recovery_point: int
-    start_to_keep: int | None  # None: the name of its first segment says it
-    is_tiered: bool = False  # it begins in remote storage, below everything that is here
+    start_to_keep: int | None  # None: it is the base offset of the first segment
+    is_tiered: bool = False  # it begins in remote storage, below all local segments
     high_watermark: int | None = None  # None: it is not known here, so the entry stays
     cleaned_to: int | None = None  # None: the log was not cleaned, so the entry stays
 
@@ -53,17 +53,17 @@ class CheckpointMarks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointRow:
-    """One checkpoint. `offset_of` makes a log's entry from its marks and the entry it had; None: no entry.
+    """One checkpoint. `offset_of` computes a log's entry from its marks and its old entry; None: no entry.
 
-    `is_from_logs`: all of it comes from the files of logs, so that recovery writes it whole. Of the other
-    files, recovery keeps the entries of logs that are not here.
+    `is_from_logs`: all entries can be found in the files of logs, so recovery writes the whole checkpoint. In
+    the other checkpoints, recovery keeps the entries of logs that are not here.
     """
 
     name: str
     offset_of: Callable[[CheckpointMarks, int | None], int | None]
     is_from_logs: bool
     follows_end: bool = True  # a log lowers its entry before it cuts off records
-    is_beside_lone_logs: bool = False  # a log that is open by itself has one too
+    is_beside_lone_logs: bool = False  # a lone log has this file too
     is_written_open: bool = False  # at shutdown it is written before the logs are closed
     task: str = ""  # the log manager's periodic task that writes it; "": the manager does not write it
     every_ms: Callable[[ManagerConfig], int] = lambda _: 0
@@ -121,4 +121,4 @@ CLEANER_OFFSETS = CheckpointRow(  # in a running node the cleaner writes it (man
 )
 
 CHECKPOINTS = (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS, CLEANER_OFFSETS)
-MANAGERS = tuple(row for row in CHECKPOINTS if row.task)  # those that the log manager writes
+MANAGERS = tuple(row for row in CHECKPOINTS if row.task)  # written by the log manager

@@ -89,7 +89,7 @@ class Checkpoint:
     def write_closed(self, logs: Iterable[CheckpointMarks], *, are_all: bool) -> bool:
         """Bring the file up to date with logs that are closed; True if it was written.
 
-        `are_all`: the directory has no others, and a file that is missing or damaged is made.
+        `are_all`: the directory has no other logs; a missing or damaged file is then created.
         """
         known = self.read()
         is_whole = are_all and self.row.is_from_logs
@@ -125,7 +125,7 @@ class DirectoryCheckpoints:
             checkpoint.write_closed(logs, are_all=are_all)
 
     def marks_of(self, topic_partition: TopicPartition) -> KeptMarks:
-        """The entries of one log, which that log changes."""
+        """The entries of one log, for that log to change."""
         ends = [checkpoint for checkpoint in self.every if checkpoint.row.follows_end]
         return KeptMarks(topic_partition, starts=self.log_start_offsets, ends=ends)
 
@@ -140,5 +140,5 @@ class DirectoryCheckpoints:
 
 
 def clamp(offset: int, log_start_offset: int, log_end_offset: int) -> int:
-    """A high watermark from a checkpoint, clamped to the log; it is only ever raised to the log's start."""
+    """A high watermark from a checkpoint, clamped to the log; it is raised only up to the log's start."""
     return max(log_start_offset, min(offset, log_end_offset))

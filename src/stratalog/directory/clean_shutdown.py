@@ -6,10 +6,10 @@ Its existence is what counts: if it exists, a broker trusts the ends of its logs
 it loads the first log. The epoch tells the controller whether the broker's last shutdown is the one that the
 controller knows of. Releases before 3.7 left the file empty.
 
-A broker goes through the files of its directories with -1 for "none seen yet": after a -1 the next epoch
-counts for all. So a file that must promise nothing says -1 only where no directory beside it says an epoch,
-and else no epoch at all, which no other can make up for. `clean_state.py` writes and deletes it.
-Kafka: CleanShutdownFileHandler, LogManager.readBrokerEpochFromCleanShutdownFiles
+A broker reads the files of its directories one after the other, and -1 means "none seen yet": after a -1 it
+uses the next epoch for all. So a file that must promise nothing says -1 only if no other directory has an
+epoch. Otherwise it has no epoch field, and then no other directory's epoch counts. `clean_state.py` writes
+and deletes it. Kafka: CleanShutdownFileHandler, LogManager.readBrokerEpochFromCleanShutdownFiles
 """
 
 from __future__ import annotations

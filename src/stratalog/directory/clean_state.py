@@ -124,7 +124,7 @@ def _parse(data: bytes) -> Note:
     worst = Note(has_cut=True)
     try:
         found = json.loads(data)
-    except (ValueError, RecursionError):  # as deep as no note of ours is
+    except (ValueError, RecursionError):  # nested deeper than any note of ours
         return worst
     if not isinstance(found, dict) or found.get("version") != _VERSION:
         return worst

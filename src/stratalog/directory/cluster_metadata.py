@@ -1,4 +1,4 @@
-"""Topics of a KRaft cluster: ids, partitions, configuration and broker epochs, out of `__cluster_metadata`.
+"""Topics of a KRaft cluster: ids, partitions, configuration and broker epochs, from `__cluster_metadata`.
 
 A node keeps the cluster's metadata as a log of changes, and now and then as a snapshot of everything below an
 offset (`%020d-%010d.checkpoint`). So the newest snapshot is read, then the log from its offset on. Read-only.
@@ -53,9 +53,9 @@ class Topic:
 class ClusterMetadata:
     """What the metadata says at `end_offset`.
 
-    `broker_configs` are dynamic ones by node id as text, those of all brokers under "". `broker_epochs` has
-    the last registration of each node, `broker_directories` the ids of the log directories that it named
-    (since Kafka 3.7). `problem` says why the log could not be read to its end.
+    `broker_configs` are dynamic settings by node id as text; those of all brokers are under "".
+    `broker_epochs` has the last registration of each node, `broker_directories` the ids of the log
+    directories that it named (since Kafka 3.7). `problem` says why the log could not be read to its end.
     """
 
     topics: dict[str, Topic] = field(default_factory=dict)
@@ -212,7 +212,7 @@ class _Changes:
             metadata.topic_configs.pop(name, None)
         elif kind in ("PARTITION_RECORD", "PARTITION_CHANGE_RECORD"):
             topic = metadata.topics.get(self._names.get(value["topicId"], ""))
-            if topic is not None and value["replicas"] is not None:  # null in a change: as they were
+            if topic is not None and value["replicas"] is not None:  # null in a change: unchanged
                 topic.replicas[value["partitionId"]] = tuple(value["replicas"])
         elif kind == "CONFIG_RECORD":
             self._change_config(value)

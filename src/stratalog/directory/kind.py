@@ -1,7 +1,7 @@
 """Decides whether a path is a log directory, and names the files that decide it.
 
 found in the directory                                    so it is
-meta.properties, or __cluster_metadata-0                  a broker's, as are the others in its log.dirs
+meta.properties, or __cluster_metadata-0                  a broker's, like the others in its log.dirs
 a checkpoint of recovery points, watermarks, cleaning     a log directory of ours
 log directories                                           their parent: refused
 segments, and no partition                                one partition's directory: refused
@@ -53,7 +53,7 @@ _SURE = tuple(row.name for row in CHECKPOINTS if not row.is_beside_lone_logs)
 _LIKELY = (*OFFSET_CHECKPOINTS, CLEAN_SHUTDOWN, JOURNAL, clean_state.NOTE, pending_move.NOTE)
 _PARTITION_FILES = (PARTITION_METADATA, LEADER_EPOCH_CHECKPOINT)
 _SEGMENT_FILE = re.compile(r"\d{20}\.(log|index|timeindex|txnindex|snapshot)(\.\w+)?", re.ASCII)
-_MOST_LOOKED_INTO = 20  # sub-directories of a sub-directory, to tell whether that is a log directory
+_MOST_LOOKED_INTO = 20  # entries of a sub-directory that are checked, to see whether it is a log directory
 _MOST_NAMES = 5  # in a message
 
 
@@ -72,7 +72,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectoryKind:
-    """What the directory `path` is; `reasons` are the names in it that say so."""
+    """What the directory `path` is; `reasons` are the names in it that show it."""
 
     path: str
     kind: Kind
@@ -117,7 +117,7 @@ class DirectoryKind:
 
 
 def are_brokers(disk: DiskReader, directories: Sequence[Path]) -> bool:
-    """Whether these directories, all of one node, are a broker's: if one is, all are, whatever they lack."""
+    """Whether these directories of one node are a broker's: if one is, all are, whatever files they lack."""
     for directory in directories:
         with suppress(DiskError):  # an unreadable directory decides nothing
             if kind_of(disk, directory).kind is Kind.BROKERS:
@@ -193,10 +193,10 @@ def _by_listing(disk: DiskReader, root: str) -> DirectoryKind:
 
 
 class _Inside(Enum):
-    """What a sub-directory looks like from inside."""
+    """What the content of a sub-directory shows."""
 
     PARTITION = 0
-    EMPTY = 1  # a partition's by its name, and nothing in it yet
+    EMPTY = 1  # it has a partition's name, and is still empty
     LOG_DIRECTORY = 2
     OTHER = 3
 
@@ -243,6 +243,6 @@ def _is_of_a_partition(name: str) -> bool:
 
 
 def _is_ours(name: str) -> bool:
-    """Whether a file is one that a log directory gets from us before its first checkpoint."""
+    """Whether this is a file that we write to a log directory before its first checkpoint."""
     plain = name.removesuffix(TEMPORARY_SUFFIX)
     return plain in (*_BROKERS, *_SURE, *_LIKELY) or name.startswith(STAGED_PREFIX)

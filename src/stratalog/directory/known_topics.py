@@ -2,7 +2,7 @@
 
 Using defaults for unknown settings would delete records that must stay: `__consumer_offsets` is compacted,
 and with Kafka's defaults it would lose records older than seven days. So a topic is refused unless its
-settings come from a broker's own sources (the cluster's metadata, over the broker's server.properties) or
+settings come from a broker's own sources (the cluster's metadata and the broker's server.properties) or
 from a file that names the topic. Kafka: LogConfig.fromProps, LogManager.isStrayKraftReplica
 """
 

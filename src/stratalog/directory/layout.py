@@ -80,7 +80,7 @@ class Layout(NamedTuple):
 
 
 def classify(disk: DiskReader, directory: Path) -> Layout:
-    """Sort what is in a log directory. Reads the listing alone, and changes nothing.
+    """Sort the entries of a log directory. Reads only the listing, and changes nothing.
 
     NotALogDirectoryError for a partition's own directory. If it were treated as a log directory without logs,
     it would get a clean-shutdown file, which says that a lone log was closed cleanly.
@@ -145,9 +145,9 @@ def find_duplicates(entries: Iterable[tuple[str, PartitionEntry]]) -> list[Probl
 
 
 def find_aliases(disk: DiskReader, entries: Iterable[tuple[str, PartitionEntry]]) -> dict[str, str]:
-    """Partition directories that are links to an earlier one: their paths, with the path of the earlier one.
+    """Partition directories that are links to another one: their paths, each with the path of the other.
 
-    Recovered under both names, the second recovery would find files that the first has already changed.
+    If both names were recovered, the second recovery would find files that the first has already changed.
     """
     first: dict[FileId, str] = {}
     aliases = {}

@@ -40,7 +40,7 @@ class Locks:
         return bool(self._held)
 
     def take(self, directory: str | None = None) -> None:
-        """Lock the directory, or another one, at once or not at all: LogDirLockedError if it is in use."""
+        """Lock the directory, or another one, without waiting: LogDirLockedError if it is in use."""
         lock = self._make_lock(directory or self._directory)
         lock.acquire()
         self._held.append(lock)
@@ -63,7 +63,7 @@ class Locks:
             lock.confirm()
 
     def check(self) -> None:
-        """LogDirLockedError unless all locks are still held, on the files that have their names now."""
+        """LogDirLockedError unless all locks are still held, on the files that are named `.lock` now."""
         if not self._held:
             raise LogDirLockedError(self._directory, "this process no longer holds its lock.")
         for lock in self._held:
@@ -89,7 +89,7 @@ class Locks:
 
 
 class Locked(NamedTuple):
-    """The layout of a locked log directory, and the names of partitions with a lock file of their own."""
+    """The layout of a locked log directory, and the names of partitions that have a lock file."""
 
     layout: Layout
     with_locks: set[str]

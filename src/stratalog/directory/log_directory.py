@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 
 class LogDirectory:
-    """One directory of a session; `path` is absolute, `failure` is why it is offline, if it is.
+    """One directory of a session; `path` is absolute, `failure` says why it is offline, or is None.
 
     `appends`: records are appended, so a kill may lose some, and no note keeps the epoch.
     """
@@ -48,7 +48,7 @@ class LogDirectory:
         self.layout = Layout(path, (), (), (), (), ())
         self.meta: MetaProperties | None = None
         self.failure: StratalogError | None = None
-        self.recovered: DirectoryReport | None = None  # what recovery had to do to it, if anything
+        self.recovered: DirectoryReport | None = None  # set if it was recovered
         self._disk = disk
         self._appends = appends
         self.locks = Locks(path, make_lock)
@@ -56,7 +56,7 @@ class LogDirectory:
         self.state = CleanState(disk, path)
         self._promise = NO_PROMISE  # for its next clean-shutdown file
         self._has_clean_shutdown = False
-        self.is_changed = False  # or may be, since it was locked
+        self.is_changed = False  # whether it may have been changed since it was locked
 
     @property
     def is_online(self) -> bool:
@@ -91,7 +91,7 @@ class LogDirectory:
         self.state.look()
         self._has_clean_shutdown = self.state.file.exists()
         self._promise = self.state.note.said if self._has_clean_shutdown else NO_PROMISE
-        with suppress(CorruptCheckpointError):  # a broker refuses to start: `startup_refusals.py` tells why
+        with suppress(CorruptCheckpointError):  # a broker refuses to start: see `startup_refusals.py`
             self.meta = read_meta_properties(self._disk, self.path)
 
     def why_unclean(self) -> str | None:
@@ -110,9 +110,10 @@ class LogDirectory:
 
     @property
     def was_clean(self) -> bool:
-        """Whether it has its clean-shutdown file, or had it when a session began that was killed.
+        """Whether it has its clean-shutdown file, or had it at the start of a session that was killed.
 
-        The state when it was locked, or read again after a recovery; the session's note has it.
+        This is the state when it was locked, or after a recovery; it comes from the file or from the
+        session's note.
         """
         return self.state.note.was_clean
 
@@ -162,7 +163,7 @@ def why_unclean(
 ) -> str | None:
     """The reason to think that a log directory was not shut down cleanly; None if there is none.
 
-    `with_locks` are the partitions that have a lock file of their own, or all may have one.
+    `with_locks` are the partitions that have a lock file; None: any may have one.
     """
     if has_pending_write(disk, layout.directory):
         return "a write to it was committed but not finished"

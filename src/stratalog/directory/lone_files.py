@@ -1,9 +1,9 @@
 """The files that `open_log` leaves in the directory of a lone log, and how a log directory takes them over.
 
 orders-0/
-  .lock                        a byte long while a writer has the log open, and when it did not close it
-  .kafka_cleanshutdown         it was closed cleanly
-  log-start-offset-checkpoint  where it starts, if its first segment does not say so
+  .lock                        one byte long while a writer has the log open, or if it did not close it
+  .kafka_cleanshutdown         the log was closed cleanly
+  log-start-offset-checkpoint  the start offset, if it is not the first segment's base offset
 
 In a log directory, the directory itself keeps all of that: a broker does not look for it in a partition. A
 session on a directory that contains such a log, perhaps copied there, takes the log over first: it recovers
@@ -50,7 +50,7 @@ class LoneFiles:
         return self._state.file.exists()
 
     def start_offset(self) -> int:
-        """The log's start as its last writer noted it; 0 if the name of its first segment says it."""
+        """The start offset that the last writer stored; 0 if it is the base offset of the first segment."""
         try:
             return OffsetCheckpointFile(self._disk, self._start_path).read().get(self._topic_partition, 0)
         except CorruptCheckpointError as error:  # treated as empty, like a log directory's checkpoint

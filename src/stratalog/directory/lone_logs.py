@@ -29,9 +29,9 @@ def check_not_in_use(disk: DiskReader, directory: str) -> None:
 
 
 def check_lone_logs(layout: Layout) -> set[str]:
-    """LogDirLockedError if a log of this directory, which is locked, is open by itself.
+    """LogDirLockedError if a log of this locked directory is open as a lone log.
 
-    Returns the names of the partitions with a lock file: only those may have been open by themselves.
+    Returns the names of the partitions with a lock file: only those may have been lone logs.
     """
     return {entry.name for entry in layout.partitions if check_unlocked(layout.path(entry), _OPEN_BY_ITSELF)}
 
@@ -43,9 +43,9 @@ def lone_files(disk: Disk, layout: Layout, entry: PartitionEntry) -> LoneFiles:
 def has_lone_logs(disk: Disk, layout: Layout, with_locks: Collection[str] | None = None) -> bool:
     """Whether a log here was a lone log, and the directory has not taken it over since.
 
-    `with_locks` are the partitions that `check_lone_logs` has found, or all may be. Of the other partitions,
-    only those are checked that the directory's checkpoint does not know: they were copied here, perhaps
-    without the files whose names begin with a dot.
+    `with_locks` are the partitions that `check_lone_logs` has found; None: any may be one. Other partitions
+    are checked only if the directory's checkpoint does not know them: they were copied here, perhaps without
+    hidden files such as `.lock`.
     """
     path = join_path(layout.directory, RECOVERY_POINT_CHECKPOINT)
     try:

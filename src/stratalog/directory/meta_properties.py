@@ -3,8 +3,8 @@
 #
 #Sun Nov 15 21:56:16 UTC 2026
 node.id=1
-directory.id=jkXBCQ7L9FXzQeGWYPU3MQ      of this directory among those of the node; from 3.7 on
-version=1                                0: broker.id instead of node.id, from the time of ZooKeeper
+directory.id=jkXBCQ7L9FXzQeGWYPU3MQ      identifies this directory of the node; since 3.7
+version=1                                0, with broker.id instead of node.id, before KRaft
 cluster.id=rHefJaIxR-W46knXddBQhg
 
 Kafka: MetaProperties, MetaPropertiesEnsemble, PropertiesUtils.writePropertiesFile

@@ -1,10 +1,9 @@
 """Finds the node that owns these log directories, its cluster, and the cluster's metadata.
 
 There is one rule for all callers. A node's places are the directories that were named, their siblings in
-`log.dirs`, and its `metadata.log.dir`. Each that has a `meta.properties` must name the same node and the same
-cluster; otherwise it would be unclear whose settings apply. `__cluster_metadata-0` is looked for in
-`metadata.log.dir` first, which is where a broker that has this setting looks, then in the directories in the
-order of the places.
+`log.dirs`, and its `metadata.log.dir`. Every `meta.properties` in them must name the same node and the same
+cluster; otherwise it would be unclear whose settings apply. `__cluster_metadata-0` is searched first in
+`metadata.log.dir`, where a broker with this setting looks, and then in the other places in their order.
 
 A directory that is not in `log.dirs` has no siblings: it is a copy, or belongs to another broker. Kafka:
 MetaPropertiesEnsemble, KafkaConfig.metadataLogDir
@@ -30,7 +29,7 @@ from stratalog.files.reading import DiskReader
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """The node that owns the log directories. None stands for facts that the disk does not have.
+    """The node that owns the log directories. None stands for a fact that is not on the disk.
 
     `is_kraft`: a `meta.properties` says so. `metadata_directory` is the place that has
     `__cluster_metadata-0`. `notes` are sentences about what could not be read.
@@ -44,7 +43,7 @@ class Node:
     notes: tuple[str, ...] = ()
 
     def topic_configs(self, server: ServerConfig | None = None) -> TopicConfigs:
-        """The settings of topics by the cluster's metadata, over those of this node's `server`."""
+        """The settings of topics in the cluster's metadata, which override those of this node's `server`."""
         if self.metadata is None:
             return TopicConfigs(None if server is None else server.log)
         return TopicConfigs.from_metadata(self.metadata, server=server, node_id=self.node_id)
@@ -54,8 +53,8 @@ class Node:
         return None if self.metadata is None else self.metadata.topic_id(topic)
 
     def stray_reason(self, topic_partition: TopicPartition, topic_id: UUID | None) -> str | None:
-        """Why the node's broker would set this partition aside as stray; None if it would not, or if nobody
-        can tell."""
+        """Why the node's broker would set this partition aside as stray; None if it would not, or this is
+        unknown."""
         if self.metadata is None or self.node_id is None:
             return None
         return self.metadata.stray_reason(topic_partition, topic_id, self.node_id)
@@ -72,8 +71,8 @@ def find_node(
 ) -> Node:
     """The node of these log directories, by the rule above. Changes nothing.
 
-    `metadata_directory` is a `metadata.log.dir` that somebody names besides `server`; `metadata` replaces the
-    metadata that would be read. TwoNodesError if two places belong to different nodes. With `is_damaged` the
+    `metadata_directory` is a `metadata.log.dir` given in addition to `server`; `metadata` is used instead of
+    reading it from the disk. TwoNodesError if two places belong to different nodes. With `is_damaged` the
     caller expects damage: then a note reports the conflict, and the node is not known.
     """
     notes: list[str] = []

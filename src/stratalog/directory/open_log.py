@@ -1,12 +1,12 @@
-"""`open_log`: one partition's log for a program that needs no log manager. The public way in.
+"""`open_log`, the public function: one partition's log for a program that needs no log manager.
 
     with stratalog.open_log("data/orders-0", create=True) as log:
         log.append(b"hello")
 
-The directory is a partition's, as a broker keeps it. Its other files are at its *home*:
-the directory itself, or its parent if that is a Kafka log directory. There are the lock, the clean-shutdown
-file, and the offset at which the log starts. The clean-shutdown file is removed when a log is opened for
-writing and written last when it is closed: where it is missing, the last writer did not get to the end.
+The directory is a partition's, as a broker keeps it. The lock, the clean-shutdown file and the start offset
+are in its *home*: the directory itself, or its parent if that is a Kafka log directory. The clean-shutdown
+file is removed when a log is opened for writing, and written last when it is closed: if it is missing, the
+last writer was interrupted.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ def open_log(
 ) -> PartitionLog:
     """The log in a directory called `<topic>-<partition>`, for one writer and many readers.
 
-    `create` makes the directory if it is not there. `config` has Kafka's topic settings by their names; a
-    log does not remember them. `codec` is what `append` compresses with: none, gzip, snappy, lz4 or zstd.
+    `create` creates a missing directory. `config` has Kafka's topic settings by their names; a log does not
+    store them. `codec` is the compression of `append`: none, gzip, snappy, lz4 or zstd.
 
-    A log that another process has open is a LogDirLockedError. One that was not closed cleanly is recovered
-    first: an incomplete or damaged end is cut off, and kept beside the directory, or in the directory
-    `quarantine`; in a broker's log directory it is a NeedsRecoveryError. `read_only` opens all of these: it
-    takes no lock and changes nothing, and `hidden` says what it does not show.
-    `disk`, `clock` and `scheduler` take the place of this machine's, for tests.
+    LogDirLockedError if another process has the log open. A log that was not closed cleanly is recovered
+    first: an incomplete or damaged end is cut off, and kept beside the directory or in the directory
+    `quarantine`. In a broker's log directory it is a NeedsRecoveryError instead. `read_only` opens any log:
+    it takes no lock and changes nothing, and `hidden` says what it does not show. `disk`, `clock` and
+    `scheduler` replace this machine's, for tests.
     """
     if read_only and (create or topic_id is not None):
         raise UsageError(

@@ -18,29 +18,29 @@ from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 
 ROOT = 0
-_READ, _WRITE, _ENTER = 0o4, 0o6, 0o7  # what includes the one before
+_READ, _WRITE, _ENTER = 0o4, 0o6, 0o7  # each includes the one before
 _READ_AT_START = (META_PROPERTIES, *OFFSET_CHECKPOINTS)
 
 
 def current_user() -> int:
-    """The user that files written now belong to."""
+    """The user who would own a file written now."""
     return os.geteuid() if hasattr(os, "geteuid") else ROOT
 
 
 def current_groups() -> frozenset[int]:
-    """The groups that files written now can be given to, unless root writes them."""
+    """The groups that this user can give files to; root can use any group."""
     return frozenset({os.getegid(), *os.getgroups()}) if hasattr(os, "getegid") else frozenset()
 
 
 def check_owners(disk: DiskReader, layout: Layout, user: int, groups: Collection[int]) -> str | None:
     """FileOwnerError unless every file that may be changed in the log directory can keep its owner.
 
-    Returns a sentence on groups that it cannot keep, if there are any: the broker is the owner, and reads and
-    writes its files whatever their group.
+    Returns a sentence on groups that cannot be kept, if there are any. They do not matter to the broker: it
+    owns its files, and reads and writes them whatever their group.
     """
     if user == ROOT:
         return None
-    others: dict[int, str] = {}  # a path of each group
+    others: dict[int, str] = {}  # by group, one path each
     for path, status in _all_of(disk, layout):
         if status.user != user:
             raise FileOwnerError(path, status.user, user)
@@ -58,9 +58,9 @@ def check_owners(disk: DiskReader, layout: Layout, user: int, groups: Collection
 def out_of_reach(disk: DiskReader, layout: Layout) -> Iterator[tuple[str, FileStatus, int]]:
     """Paths that a broker needs and may not use, with their facts and the broker's user.
 
-    The broker is taken for the owner of the log directory. Its groups are not known, so it is assumed to have
-    the permissions of any group. It reads all files of a partition, and opens all logs and the newest indexes
-    for writing.
+    The broker's user is assumed to be the owner of the log directory. Its groups are not known, so it is
+    assumed to have the permissions of any group. It reads all files of a partition, and opens all logs and
+    the newest indexes for writing.
     """
     root = disk.status(layout.directory)
     if root is None or root.user == ROOT:

@@ -43,18 +43,18 @@ LOADED = (DirectoryState.LIVE, DirectoryState.FUTURE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundPartition:
-    """A partition's directory, and what its log directory keeps for it."""
+    """A partition's directory, and the facts that its log directory stores for it."""
 
     topic_partition: TopicPartition
     directory: str
     state: DirectoryState = DirectoryState.LIVE
     log_start_offset: int = 0
     left: Left = NOT_CLOSED
-    is_named: bool = False  # the path that was given is its own
+    is_named: bool = False  # the caller gave the partition's own path
 
     @property
     def entry(self) -> PartitionEntry:
-        """As a listing of its log directory has it."""
+        """Its entry in a listing of the log directory."""
         name = last_name(self.directory)
         return PartitionEntry(name, self.topic_partition, self.state)
 
@@ -62,7 +62,7 @@ class FoundPartition:
 def partition_entries(
     entries: Iterable[DirectoryEntry], states: Collection[DirectoryState] = LIVE
 ) -> Iterator[PartitionEntry]:
-    """The partitions among what is in a log directory, the log of the cluster's metadata included.
+    """The partitions among the entries of a log directory, including the log of the cluster's metadata.
 
     A name that no broker gives is skipped: readers do not need it.
     """
@@ -110,7 +110,7 @@ def list_partitions(
 def partition_at(disk: DiskReader, path: str) -> FoundPartition | None:
     """The partition whose own directory this is; None if it is something else.
 
-    A log directory may be called kafka-1, and have a server.log in it: only segments tell.
+    A log directory may be named kafka-1 and contain a server.log: only segments show that it is a partition.
     """
     try:
         found = parse_partition_directory(last_name(path))

@@ -1,11 +1,11 @@
 """Finishes a committed write: renames staged segments into their logs.
 
-Renaming can be interrupted anywhere and done again: a staged file that is gone has its place already. No file
-is read for that. The caller then recovers the logs, or closes them as a clean shutdown does; until then the
+Renaming can be interrupted anywhere and repeated: a staged file that is gone has already been renamed. No
+file is read. The caller then recovers the logs, or closes them as a clean shutdown does; until then the
 directory has no clean-shutdown file.
 
-A broker may have been started on the directory before this runs. It did not know of the write and appended at
-the old end of the log, so the offsets of the staged segments may be taken. The sizes of the log's last
+A broker may have been started on the directory before this runs. It did not know about the write and appended
+at the old end of the log, so the offsets of the staged segments may be in use. The sizes of the log's last
 segments show that. Such staged segments stay where they are, `waiting`, and the next write gives them new
 offsets.
 """
@@ -38,8 +38,8 @@ from stratalog.log.partition_metadata import PartitionMetadataFile
 
 logger = logging.getLogger(__name__)
 
-# The log last: a segment that is there has its indexes. A broker that is started in between deletes an index
-# without a log, and rebuilds it when it finds the log; recovery does the same.
+# The log last, so that a segment with a log has its indexes. A broker that is started in between deletes an
+# index without a log, and rebuilds it when it finds the log; recovery does the same.
 STAGED_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.LOG)
 
 

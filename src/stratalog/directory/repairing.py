@@ -1,9 +1,9 @@
-"""Repairs partitions that are not as a clean close leaves them, although the directory was shut down cleanly.
+"""Repairs partitions in a directory that was shut down cleanly but not left quite in that state.
 
 A broker whose cleaner has failed stops cleanly, and leaves `.cleaned` or `.swap` files. Its next start
-deletes the ones and finishes the others, clean-shutdown file or not. An operation that replaces segments
-before that must do so too: after a crash a start would take the new files for a part of what was left, and
-delete them. An index may be missing as well; a start rebuilds it.
+deletes the former and finishes the latter, whether there is a clean-shutdown file or not. An operation that
+replaces segments must do the same first: otherwise, after a crash, a start would treat the new files as part
+of the old leftovers, and delete them. An index may be missing as well; a start rebuilds it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _UNFINISHED = (FileState.CLEANED, FileState.SWAP)
 def finish_replacements(
     disk: Disk, clock: Clock, directory: LogDirectory, name: str, config: LogConfig
 ) -> bool:
-    """Finish or undo what was cut short in a partition's directory; whether there was something."""
+    """Finish or undo interrupted replacements in a partition's directory; returns whether there were any."""
     if not is_unfinished(disk, directory.path, name):
         return False
     repair_partition(disk, clock, directory, name, config, may_cut=False)
@@ -41,7 +41,7 @@ def finish_replacements(
 
 
 def is_unfinished(disk: DiskReader, directory: str, name: str) -> bool:
-    """Whether a replacement of segments was cut short in a partition's directory."""
+    """Whether a replacement of segments was interrupted in a partition's directory."""
     path = join_path(directory, name)
     is_loaded = parse_partition_directory(name).state in _LOADED
     return is_loaded and disk.exists(path) and _has_unfinished(disk, path)
@@ -58,10 +58,10 @@ def repair_partition(
 ) -> None:
     """Bring a partition to the state that a clean close leaves, as a start after a clean stop would.
 
-    NeedsRecoveryError if bytes of its log would be cut off and that is not asked for, or if it would not be
-    as after a clean close even so: then nothing was changed.
+    NeedsRecoveryError if bytes of its log would be cut off without `may_cut`, or if it would still not be as
+    after a clean close: then nothing was changed.
     """
-    from stratalog.log.recovery.quarantine import Quarantine  # only for those who need it
+    from stratalog.log.recovery.quarantine import Quarantine  # rarely needed
     from stratalog.log.recovery.run import recover_partition
 
     key = parse_partition_directory(name).topic_partition
@@ -70,7 +70,7 @@ def repair_partition(
         _check(plan, directory.path, may_cut=may_cut)
         if plan.cuts:
             directory.before_change()
-            # first: after a kill right after the cut, nothing else would show the cut
+            # first: after a kill, nothing else would show the cut
             directory.forget_epoch()
 
     recover_partition(

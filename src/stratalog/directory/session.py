@@ -1,18 +1,19 @@
-"""The one way to change the log directories of a node, from their locks to their clean-shutdown files.
+"""The only way to change the log directories of a node, from their locks to their clean-shutdown files.
 
 1. Each must be a log directory (`kind.py`), or become one if the session `creates`.
-2. All of them are locked, before anything is changed in one.
-3. Is a write pending, or was one not shut down cleanly? Then it is recovered, which finishes the write first,
-   or the session is refused (`Unclean`).
-4. The clean-shutdown file of a directory goes before the first change there (`LogDirectory.before_change`).
-5. The caller changes what it came for, and writes the checkpoints.
-6. The clean-shutdown file comes back last (`put_back`), with the epoch that still holds.
+2. All of them are locked before the first change.
+3. A directory that was not shut down cleanly, or has a pending write, is recovered, which finishes the write
+   first; or the session is refused (`Unclean`).
+4. The clean-shutdown file of a directory is removed before the first change there
+   (`LogDirectory.before_change`).
+5. The caller makes its changes, and writes the checkpoints.
+6. The clean-shutdown file is written last (`put_back`), with its epoch, if that still holds.
 
 So a session that finds nothing to do changes nothing, and one that is killed leaves directories without a
 clean-shutdown file, which the next one recovers or refuses.
 
 A directory whose disk fails ends the session, unless its directories `fail_alone`: then it goes offline and
-the others serve on, as in a broker. A session that `appends` records loses its epoch when it is killed.
+the others continue, as in a broker. A session that `appends` records loses its epoch when it is killed.
 """
 
 from __future__ import annotations
@@ -53,14 +54,14 @@ _OR_ELSE = ", or give --recover"
 
 
 class Unclean(Enum):
-    """What is done with a directory that was not shut down cleanly."""
+    """What to do with a directory that was not shut down cleanly."""
 
     RECOVER = "recover"
     REFUSE = "refuse"
 
 
 class RecoverySources(NamedTuple):
-    """What a recovery goes by; see `recover_directories`."""
+    """The inputs of a recovery; see `recover_directories`."""
 
     server: ServerConfig | None = None
     topics: TopicConfigs | None = None
@@ -72,8 +73,8 @@ class RecoverySources(NamedTuple):
 class Session:
     """The log directories of one node, opened for changes; call `open` first, or use `with`.
 
-    `recovery` is the report of the recovery, if one was needed. `or_else` is what a refusal offers beside
-    `stratalog recover`.
+    `recovery` is the report of the recovery, if one was needed. `or_else` is the alternative to `stratalog
+    recover` that a refusal offers.
     """
 
     def __init__(
@@ -132,7 +133,7 @@ class Session:
             raise
 
     def put_back(self, directory: LogDirectory) -> None:
-        """Write the clean-shutdown file of a directory again: the last thing that is written to it.
+        """Write the clean-shutdown file of a directory again, as the last write to it.
 
         Its epoch is the one that it was opened with, if that still holds.
         """
@@ -142,8 +143,8 @@ class Session:
     def put_back_all(self, content: CleanShutdown | None) -> None:
         """Write the clean-shutdown files of all directories that did not fail, at the end of a node's run.
 
-        With this content, or what each was opened with; without an epoch if a directory has failed, whose
-        records may be gone.
+        They get this content, or the content that each had when it was opened; but no epoch if a directory
+        has failed, because its records may be gone.
         """
         all_succeeded = len(self.online) == len(self.directories)
         is_beside_epoch = content is None and any(found.has_epoch for found in self.directories)
@@ -156,7 +157,7 @@ class Session:
             except StratalogError as error:
                 directory.fail(error)
         if all_succeeded and len(self.online) < len(self.directories):
-            # One could not even be written: what the others say of the epoch no longer holds.
+            # A file could not be written, so the epoch in the others no longer holds.
             self.put_back_all(content)
 
     def release(self) -> None:
@@ -178,9 +179,10 @@ class Session:
             self._in(directory, lambda directory=directory: action(directory))  # type: ignore[misc]
 
     def _in(self, directory: LogDirectory, action: Callable[[], object]) -> object:
-        """Do something in one directory, which goes offline if that fails, and if they `fail_alone`.
+        """Do something in one directory. If that fails, the directory goes offline, provided they
+        `fail_alone`.
 
-        That one is in use, or is not a log directory, concerns all of them.
+        An error because it is in use, or not a log directory, stops the session for all of them.
         """
         try:
             return action()
@@ -193,13 +195,12 @@ class Session:
             return None
 
     def _recover(self, directories: Sequence[LogDirectory]) -> None:
-        """Bring the directories to where a clean shutdown would have left them.
+        """Bring the directories to the state that a clean shutdown would have left.
 
-        Those that were shut down cleanly are among them, and are left alone: which epoch one may say depends
-        on the others, and one of them may hold the cluster's metadata. Only new directories are not among
-        them.
+        Clean directories take part but are left alone: the epoch of one depends on the others, and one of
+        them may hold the cluster's metadata. Only new directories do not take part.
         """
-        from stratalog.directory.recovery.choices import RecoveryChoices  # only for those who need it
+        from stratalog.directory.recovery.choices import RecoveryChoices  # rarely needed
         from stratalog.directory.recovery.recover import recover_in_session
         from stratalog.directory.recovery.result import Outcome
 

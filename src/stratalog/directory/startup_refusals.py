@@ -1,19 +1,19 @@
 """Lists the reasons for which a Kafka 4.3.1 broker would refuse to start.
 
 One function looks at all log directories of a node and lists the reasons, each with what to do about it. It
-reads listings, small files and the ends of logs only, changes nothing, and takes no lock. A broker gives up
+reads only listings, small files and the ends of logs, changes nothing, and takes no lock. A broker gives up
 at two places:
 
 before loading   meta.properties of every directory: missing, garbled, of two nodes or clusters
 while loading    a folder that is not a partition's, a partition twice, a file's name without an offset, a
-                 partition.metadata or leader epochs that are garbled, the end of a log that was shut
-                 down cleanly and is damaged there; also in folders marked -delete and
-                 -stray, which it loads before it removes or keeps them
+                 partition.metadata or leader epochs that are garbled, damage at the end of a log that
+                 was shut down cleanly; also in folders marked -delete and -stray, which it loads before it
+                 removes or keeps them
 
 Some of these end the process. Others take one log directory offline, which ends the process too if the
 directory is the last one. Faults that a broker repairs by itself are not listed: a torn tail, a missing
-index, a missing partition.metadata (it renames that folder to -stray), or a number in a checkpoint that is
-not one.
+index, a missing partition.metadata (it renames that folder to -stray), or text in the place of a checkpoint's
+number.
 
 Kafka: MetaPropertiesEnsemble, LogManager.loadLogs, LogLoader, PartitionMetadataFile, CheckpointFile
 """
@@ -122,7 +122,7 @@ def startup_refusals(
     metadata_directory: Path | None = None,
     node_id: int | None = None,
 ) -> tuple[StartupRefusal, ...]:
-    """Why a broker would not start on these log directories of one node; empty if it would.
+    """Why a broker would not start with these log directories of one node; empty if it would.
 
     `siblings` are the other directories of its log.dirs, `metadata_directory` its metadata.log.dir and
     `node_id` the one in its server.properties, where these are known. A LogManager's own directories need no
@@ -202,7 +202,7 @@ def _bad_meta(path: str, reason: str) -> StartupRefusal:
 def _disagreements(
     known: list[tuple[str, MetaProperties]], paths: list[str], node_id: int | None
 ) -> Iterator[StartupRefusal]:
-    """Two nodes, two clusters, one directory twice."""
+    """Problems between directories: two nodes, two clusters, one directory id twice."""
     if not known:
         return
     (first_path, first), *_ = known
@@ -277,7 +277,7 @@ def _of_checkpoints(disk: DiskReader, directory: str) -> Iterator[StartupRefusal
 
 
 def _of_owners(disk: DiskReader, layout: Layout) -> Iterator[StartupRefusal]:
-    """Files that root has left, or made unreadable: a broker opens all of them for writing."""
+    """Files that root owns or made unreadable: a broker opens all of them for writing."""
     try:
         found = [*out_of_reach(disk, layout)]
     except DiskError as error:

@@ -1,4 +1,4 @@
-"""The configuration of each topic: its own settings over its broker's.
+"""The configuration of each topic: its own settings override its broker's.
 
     Kafka's defaults < server.properties < dynamic settings of all brokers < of this one < of the topic
 
@@ -26,7 +26,7 @@ Settings = Mapping[str, ConfigValue]
 
 
 class TopicConfigs:
-    """The configuration of any topic, `defaults` for those without settings of their own.
+    """The configuration of any topic; `defaults` for a topic without its own settings.
 
     `notes` name settings of a cluster that are ignored, because Kafka 4.3.1 would refuse them.
     """
@@ -68,7 +68,7 @@ class TopicConfigs:
         return self._configs.get(topic, self.defaults)
 
     def has(self, topic: str) -> bool:
-        """Whether the topic has settings of its own."""
+        """Whether the topic has its own settings."""
         return topic in self._configs
 
     def update(self, topic: str, settings: Settings) -> LogConfig:

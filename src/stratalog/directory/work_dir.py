@@ -2,11 +2,12 @@
 
 The new bytes are written to a directory with room, and synced; then they are written over the old file; then
 the copy is deleted. After a killed run, the next run first writes the remaining copies over their files. A
-file that does not fit even so waits until what recovery cuts off has freed some room.
+file that still does not fit waits until the cuts of recovery have freed some room.
 
-A copy counts only while nobody else has had the directory. In a partition an empty file ending in `.deleted`
-shows that: whoever loads the partition deletes it first. The small files of the log directory itself are
-never written in place, so there the inode shows it. The clean-shutdown file is never put down.
+A copy counts only if no other program has used the directory since. In a partition an empty file ending in
+`.deleted` shows that: any program that loads the partition deletes it first. The small files of the log
+directory itself are never written in place, so there the inode shows it. No copy is made of the
+clean-shutdown file.
 
 Why: docs/decisions/0025-full-disk.md. Kafka: LogLoader.removeTempFilesAndCollectSwapFiles
 """
@@ -41,7 +42,7 @@ class _Copy(NamedTuple):
 
 
 class WorkDirDisk(Disk):
-    """The disk of this machine, whose `replace` copes with one that is full; `settle` ends the work."""
+    """The disk of this machine, with a `replace` that works on a full disk; `settle` ends the work."""
 
     def __init__(self, work_dir: Path, *, require_owner: bool = False) -> None:
         super().__init__(require_owner=require_owner)
@@ -77,8 +78,8 @@ class WorkDirDisk(Disk):
                 continue
             copy = join_path(self.work_dir, entry.name)
             found = _parsed(self.read_at(copy, entry.size, 0))
-            # Others may write to a work directory. A copy has the name that its path gives it, and that path
-            # is one without `..`: only so does it lie below a directory that it begins with.
+            # Others may write to a work directory. So a copy counts only if its name follows from its path,
+            # and that path has no `..`, which could lead out of the directory that it starts with.
             if found is None or copy != self._copy_of(found.path) or not found.path.startswith(below):
                 continue
             if self.exists(_sign_of(found.path)) and self._inode_of(found.path) == found.inode:
@@ -104,7 +105,8 @@ class WorkDirDisk(Disk):
         text = base64.b64encode(data).decode("ascii")
         document = {"path": name, "inode": self._inode_of(name), "data": text}
         super().replace(self._copy_of(name), json.dumps(document).encode("ascii"))
-        # After the copy: a copy without its sign is useless, and a sign without a copy would stay for ever.
+        # After the copy: a copy without its sign is useless, and a sign without a copy would never be
+        # removed.
         try:
             if not self.exists(_sign_of(name)):
                 self.create(_sign_of(name))
@@ -133,7 +135,7 @@ class WorkDirDisk(Disk):
         return True
 
     def _forget(self, name: str) -> bool:
-        """Whether something was waiting for this file; it is not any more."""
+        """Delete the copy that waits for this file; returns whether there was one."""
         if self._waiting.pop(name, None) is None:
             return False
         self._delete_copy(name)
@@ -152,7 +154,7 @@ class WorkDirDisk(Disk):
 
 
 def _sign_of(name: str) -> str:
-    """What stands beside a file for which a copy waits, until somebody else loads the directory."""
+    """The sign beside a file for which a copy waits, until another program loads the directory."""
     return join_path(parent_path(name), f"{_PREFIX}{_short(name)}{FileState.DELETED.value}")
 
 

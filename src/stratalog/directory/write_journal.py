@@ -1,4 +1,4 @@
-"""`stratalog-write.json`: what a write has decided to put into logs, and what earlier writes did.
+"""`stratalog-write.json`: what a committed write puts into logs, and what earlier writes did.
 
 {"version": 0,
  "pending": {"write": "5f0c...", "query": "c1d2...", "batch": 7, "partitions": [PARTITION, ...]},
@@ -9,10 +9,10 @@ PARTITION is {"topic": "orders", "partition": 0, "topic_id": "k3..." or null, "i
               "previous": [0, 8192], "segments": [SEGMENT, ...]}
 SEGMENT   is {"staged": "stratalog-write-5f0c...-0-0", "base_offset": 42, "size": 4096, "records_count": 17}
 
-`pending` is decided and will be done by whoever opens the directory next (`pending_write.py`). `waiting` are
-segments whose place in the log was taken by a broker that started before they could be renamed: the next
-write appends them. `committed` is the last batch of each streaming query, which is not written again.
-Why: docs/decisions/0016-a-write-renames.md.
+`pending` is committed; the next program that opens the directory finishes it (`pending_write.py`). `waiting`
+are segments whose offsets a broker has used, because it started before they could be renamed: the next write
+appends them. `committed` is the last batch of each streaming query, which is not written again. Why:
+docs/decisions/0016-a-write-renames.md.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _VERSION = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedSegment:
-    """A finished segment under its staged name, without suffix, and the base offset it is to have."""
+    """A finished segment: its staged name without suffix, and the base offset that it will get."""
 
     staged: str
     base_offset: int
@@ -48,10 +48,10 @@ class StagedSegment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionWrite:
-    """The segments that one log is to get, in their order.
+    """The segments that one log will get, in their order.
 
-    `previous` are base offset and size of the segment that was the log's last; None for a log without any.
-    `is_new`: the partition's directory is made by this write.
+    `previous` are base offset and size of the segment that was the log's last; None for a log without
+    segments. `is_new`: this write creates the partition's directory.
     """
 
     topic_partition: TopicPartition
@@ -67,7 +67,7 @@ class PartitionWrite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingWrite:
-    """A write that is decided; `query` and `batch` if it is one of a stream."""
+    """A committed write; `query` and `batch` are set if it belongs to a stream."""
 
     write: str
     partitions: tuple[PartitionWrite, ...]
@@ -77,14 +77,14 @@ class PendingWrite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Journal:
-    """What the file says."""
+    """The content of the file."""
 
     pending: PendingWrite | None = None
     waiting: tuple[PartitionWrite, ...] = ()
     committed: Mapping[str, int] = field(default_factory=dict)
 
     def has(self, query: str | None, batch: int) -> bool:
-        """Whether this batch of a streaming query is in the logs already."""
+        """Whether this batch of a streaming query is already in the logs."""
         return query is not None and batch <= self.committed.get(query, -1)
 
     def staged_names(self) -> set[str]:
@@ -98,7 +98,7 @@ def journal_path(directory: str) -> str:
 
 
 def has_pending_write(disk: DiskReader, directory: str) -> bool:
-    """Whether a write was decided here and not finished. One that cannot be read counts as such."""
+    """Whether a write was committed here and not finished. A journal that cannot be read counts as such."""
     try:
         return read_journal(disk, directory).pending is not None
     except CorruptCheckpointError:
@@ -106,14 +106,14 @@ def has_pending_write(disk: DiskReader, directory: str) -> bool:
 
 
 def read_journal(disk: DiskReader, directory: str) -> Journal:
-    """What the journal of a log directory says; nothing where there is none."""
+    """The journal of a log directory; an empty one if there is no file."""
     path = journal_path(directory)
     data = disk.read_file(path)
     return Journal() if data is None else parse_journal(data, path)
 
 
 def write_journal(disk: Disk, directory: str, journal: Journal) -> None:
-    """Replace the journal, on the device when this returns; one that says nothing is deleted."""
+    """Replace the journal; on the device when this returns. An empty journal is deleted."""
     if journal == Journal():
         if disk.delete(journal_path(directory)):
             disk.sync_directory(directory)
@@ -141,7 +141,7 @@ def format_journal(journal: Journal) -> bytes:
 
 
 def parse_journal(data: bytes, path: str) -> Journal:
-    """The journal in these bytes. It is replaced whole, so one that breaks off is damaged."""
+    """The journal in these bytes. It is always replaced as a whole, so an incomplete one is damaged."""
     try:
         found = json.loads(data)
         if found["version"] != _VERSION:
@@ -199,7 +199,7 @@ def _document_of(write: PartitionWrite) -> dict[str, object]:
     }
 
 
-def _partition_of(document: dict[str, Any]) -> PartitionWrite:  # Any: checked by whoever calls this
+def _partition_of(document: dict[str, Any]) -> PartitionWrite:  # Any: the caller checks it
     previous = document["previous"]
     topic_id = document["topic_id"]
     topic, partition = document["topic"], int(document["partition"])
@@ -222,7 +222,7 @@ def _partition_of(document: dict[str, Any]) -> PartitionWrite:  # Any: checked b
 
 
 def _plain_name(name: str) -> str:
-    """The name, unless it leads out of the directory that it is in: what it names is renamed and created."""
+    """The name; ValueError if it leads out of its directory: files of this name are renamed and created."""
     if last_name(name) != name or "\0" in name:
         raise ValueError(f"{name[:100]!r} is not the name of a file")
     return name

@@ -2,12 +2,12 @@
 
 choices             what a caller can choose
 directory_recovery  one directory, from its lock to its clean-shutdown file
-finishing           plans and applies each partition as soon as its scans are in
-progress            the stages, as progress names them
-recover             `recover_directories`: locks, surveys, scans, plans, ends
-rehearsal           what a recovery would leave, for a dry run of what comes after it
+finishing           plans and applies each partition as soon as its scans are done
+progress            the stages in progress events
+recover             `recover_directories`: locks, surveys, scans, plans, finishes
+rehearsal           what a recovery would leave, for the dry run of an operation after it
 result              what a recovery returns, as values and as JSON
-room                is there room for what a plan writes, for a dry run
+room                for a dry run: whether there is room for what a plan writes
 shutdown_epoch      which epoch the clean-shutdown files may carry
 tasks               the surveys and scans, as pure functions of tasks
 topic_ids           topic ids that are missing, garbled or not what the cluster says

@@ -1,4 +1,4 @@
-"""What can be chosen for a recovery of log directories."""
+"""The options of a recovery of log directories."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from stratalog.log.recovery.plan import RecoveryPlan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryChoices:
-    """What an operator can ask for.
+    """The operator's options.
 
-    `process_crash`: only the process died, not the machine, so nothing written can be lost. `quarantine`:
-    the directory that keeps what is cut off, in place of the log directory itself; `keeps_cuts` False: none.
-    `work_dir`: a directory with room, for what a full disk has none for (`work_dir.py`).
+    `process_crash`: only the process died, not the machine, so nothing written can be lost. `quarantine`: the
+    directory that keeps what is cut off, instead of the log directory; with `keeps_cuts` False nothing is
+    kept. `work_dir`: a directory with room, for files that do not fit on a full disk (`work_dir.py`).
     """
 
     dry_run: bool = False
@@ -26,5 +26,5 @@ class RecoveryChoices:
     quarantine: str | None = None
     keeps_cuts: bool = True
     work_dir: str | None = None
-    user: int | None = None  # who writes; the process's own user unless told otherwise
-    on_plan: Callable[[RecoveryPlan], object] | None = None  # is given each partition's plan by a dry run
+    user: int | None = None  # the user who writes; by default the process's own
+    on_plan: Callable[[RecoveryPlan], object] | None = None  # called by a dry run with each partition's plan

@@ -1,13 +1,13 @@
 """The recovery of one log directory, from its lock to its clean-shutdown file.
 
-Partitions are recovered by the caller.
+The caller recovers the partitions.
 
-1. lock, unless it is clean (then it is only looked at) or this is a dry run (then it must not be locked)
-2. is everything ours to write? Then the listing, the checkpoints, meta.properties
-3. the clean-shutdown file is removed (`clean_state.py`), if `--all` wants a clean one repaired
+1. lock it, unless it is clean (then it is only read) or this is a dry run (then it must not be locked)
+2. check that all files can keep their owner; read the listing, the checkpoints, meta.properties
+3. remove the clean-shutdown file (`clean_state.py`), if `--all` repairs a clean directory
 4. partitions: survey, scan, plan, apply, fsync
 5. recovery points at the log ends, high watermarks clamped, topic ids that were missing
-6. the clean-shutdown file, when all directories are that far, as its epoch depends on all of them
+6. the clean-shutdown file, once all directories have got this far, because its epoch depends on all of them
 
 Kafka: LogManager.loadLogs, LogManager.shutdown
 """
@@ -40,15 +40,16 @@ from stratalog.log.recovery.quarantine import Quarantine
 
 
 class DirectoryRecovery:
-    """One directory of a session on its way. `error` is why it failed; nothing more is done in it then.
+    """One directory of a session during its recovery. `error` says why it failed; then nothing more is done
+    in it.
 
-    The session's directory has its lock and its clean-shutdown file. Locks that it holds already stay held.
+    The session's directory owns the lock and the clean-shutdown file. Locks that it already holds stay held.
     """
 
     def __init__(self, disk: Disk, directory: LogDirectory, *, dry_run: bool) -> None:
         self.path = path = directory.path
         self.error: str | None = None
-        self.remark: str | None = None  # about something that is not kept, and does no harm
+        self.remark: str | None = None  # about something that is not kept, which is harmless
         self.state = directory.state
         self.locks = directory.locks
         self._directory = directory
@@ -75,7 +76,7 @@ class DirectoryRecovery:
             self.error = f"{error} {HINT}" if is_full else str(error)
 
     def check_kind(self) -> None:
-        """NotALogDirectoryError, which concerns all directories of the node, if it is something else."""
+        """NotALogDirectoryError if it is something else; that stops the run for all directories."""
         found = kind_of(self._disk, self.path)
         if found.may_become_one:  # perhaps a disk that is not mounted: the node's other directories go on
             raise DiskError(self.path, f"there is no log directory here: {found.refusal().reason}")
@@ -83,12 +84,12 @@ class DirectoryRecovery:
             raise found.refusal()
 
     def begin(self, scan_all: bool) -> None:
-        """Lock it, or check that it is not locked; LogDirLockedError concerns all directories of the node."""
+        """Lock it, or check that it is not locked; LogDirLockedError stops the run for all directories."""
         self.is_left_alone = self._may_be_left_alone(scan_all)
         if self.locks.are_held:
             self.locks.check()
         elif self.is_left_alone or self._dry_run:
-            # Not even for a moment: a lock of ours would keep a broker from starting.
+            # A dry run takes no lock, not even for a moment: it could keep a broker from starting.
             check_not_in_use(self._disk, self.path)
         else:
             self._directory.lock()
@@ -96,7 +97,7 @@ class DirectoryRecovery:
             self.is_left_alone = self._may_be_left_alone(scan_all)
 
     def expect_changes(self) -> None:
-        """Nothing refuses the run any more: from here on files are changed, unless it is left alone."""
+        """All checks have passed: from here on files are changed, unless the directory is left alone."""
         if not self.is_left_alone and not self._dry_run:
             self._directory.is_changed = True
 
@@ -115,14 +116,14 @@ class DirectoryRecovery:
             self.remark = check_owners(self._disk, layout, user, current_groups())
 
     def look(self) -> None:
-        """Read its files beside the partitions. Read-only, except that it completes a pending write."""
+        """Read its own files, not the partitions'. Read-only, except that it completes a pending write."""
         self.state.look()
         if not self._dry_run and has_pending_write(self._disk, self.path):
             self.locks.check()
             self.state.remove()
             finish_pending_write(self._disk, self.path)
         self.layout = classify(self._disk, self.path)
-        with suppress(CorruptCheckpointError):  # a broker refuses to start: `startup_refusals.py` tells why
+        with suppress(CorruptCheckpointError):  # a broker refuses to start: see `startup_refusals.py`
             self.meta = read_meta_properties(self._disk, self.path)
         found = {checkpoint.name: checkpoint.read() for checkpoint in self._checkpoints.every}
         self.recovery_points = found[RECOVERY_POINTS.name]
@@ -142,8 +143,8 @@ class DirectoryRecovery:
         self._lone.append(files)
         key, start = entry.topic_partition, files.start_offset()
         known = self.recovery_points.pop(key, None)
-        # If the directory knows the log, these files may be older than that, and the log may have been
-        # created again since: a start outside the log is ignored.
+        # If the directory's checkpoints know the log, these files may be older, and the log may have been
+        # created again since: so a start offset outside the log is ignored.
         if start > self.log_start_offsets.get(key, 0) and (known is None or start <= known):
             self.log_start_offsets[key] = self._lone_starts[key] = start
 
@@ -160,16 +161,17 @@ class DirectoryRecovery:
         self.state.remove()
 
     def note_cut(self) -> None:
-        """Remember that more than a torn tail is cut off; it may be the first change here."""
+        """Record that more than a torn tail is cut off; this may be the first change here."""
         self.locks.check()
         self.state.note_cut()
 
     def complete(self, is_tiered: Callable[[str], bool], quarantines: Sequence[Quarantine]) -> None:
-        """Write the directory's own files except the clean-shutdown file; its partitions are synced."""
+        """Write the directory's own files, without the clean-shutdown file; its partitions are synced."""
         if self.is_left_alone:
             self._find_short_clean_logs()
             return
-        # Backwards by name: of a log and its future one in the same directory, the marks are the log's.
+        # Backwards by name, so that the marks of a log replace those of its future copy in the same
+        # directory.
         ends = {found.topic_partition: found for _, found in sorted(self.partitions.items(), reverse=True)}
         is_short = self._find_short_logs(ends)
         if self._dry_run:
@@ -178,7 +180,7 @@ class DirectoryRecovery:
             return
         self.locks.check()
         if is_short:
-            self.state.note_cut()  # before the checkpoint is changed that says so
+            self.state.note_cut()  # before the change of the checkpoint that shows it
         self._topic_ids.write(quarantines)
         self._checkpoints.write_closed([*self._marks(ends, is_tiered)], are_all=True)
         for files in self._lone:
@@ -248,17 +250,18 @@ class DirectoryRecovery:
         return is_short
 
     def _find_short_clean_logs(self) -> None:
-        """Find the logs that end before what a clean shutdown has checkpointed: records are gone since.
+        """Find logs that end before the offsets that a clean shutdown has checkpointed: records are gone
+        since.
 
-        A clean shutdown writes the end of each log as its recovery point. After a crash that proves nothing:
-        a broker that died while it truncated a log has not lowered it yet. What the cleaner has checkpointed
-        proves nothing either, as recovery and a broker let it stand above the end.
+        A clean shutdown writes the end of each log as its recovery point. After a crash a recovery point
+        proves nothing: a broker that died while it truncated a log has not lowered it yet. The cleaner's
+        checkpoint proves nothing either, because recovery and brokers leave it above the end.
         """
         points = self._checkpoints.recovery_points.read()
         watermarks = self._checkpoints.high_watermarks.read()
         for entry, end in sorted(self.clean_ends.items()):
             if entry.state is not DirectoryState.LIVE:
-                continue  # its log, in this directory or another, has the same name in the checkpoints
+                continue  # a future copy: the checkpoints name its log
             point, watermark = points.get(entry.topic_partition, 0), watermarks.get(entry.topic_partition, 0)
             if max(point, watermark) <= end:
                 continue
@@ -269,7 +272,7 @@ class DirectoryRecovery:
     def _marks(
         self, ends: dict[TopicPartition, PartitionReport], is_tiered: Callable[[str], bool]
     ) -> Iterator[CheckpointMarks]:
-        """What the checkpoints keep of logs that are on the device up to their ends."""
+        """What the checkpoints store about logs that are on the device up to their ends."""
         watermarks = self._checkpoints.high_watermarks.read()
         for key, found in ends.items():
             start, end = found.log_start_offset or 0, found.log_end_offset or 0

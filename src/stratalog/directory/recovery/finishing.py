@@ -1,7 +1,7 @@
-"""Plans and applies each partition as soon as its scans are in, in a thread beside the readers.
+"""Plans and applies each partition as soon as its scans are done, in a thread next to the readers.
 
-So readers go on while the device syncs. Only a few partitions that are read but not finished are held: if
-there are too many, the thread that collects the scans waits, and so do the readers.
+So readers go on while the device syncs. Only a few scanned partitions wait in memory to be finished: if there
+are too many, the thread that collects the scans waits, and so do the readers.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _WAITING = 4  # partitions
 _TICK_S = 0.05
 _ZEROS = "(only zeros, counted in the manifest)"
 
-# Where to keep what is cut off, in the order in which they are tried; none to give it up.
+# Where to keep what is cut off, in the order in which they are tried; if empty, nothing is kept.
 QuarantinesOf = Callable[[DirectoryRecovery], Sequence[Quarantine]]
 
 
 class PartitionRecovery:
-    """One partition on its way: its survey, and the scans that are in."""
+    """One partition during recovery: its survey, and the scans done so far."""
 
     def __init__(self, directory: DirectoryRecovery, entry: PartitionEntry, survey: Survey) -> None:
         self.directory = directory
@@ -47,20 +47,20 @@ class PartitionRecovery:
         self._lock = threading.Lock()
 
     def add(self, task: ScanTask, result: ScanResult) -> bool:
-        """Take in a scan; True for the last one."""
+        """Add a scan; True for the last one."""
         with self._lock:
             self._results[task.name] = result
             self.segments_remaining -= 1
             return self.segments_remaining == 0
 
     def take_results(self) -> Mapping[str, ScanResult]:
-        """All of them, which are let go of here."""
+        """All scans; the memory here is released."""
         results, self._results = self._results, {}
         return results
 
 
 class Finisher:
-    """The thread; in a `with`, whose end waits for it and raises what it met."""
+    """The thread. Use it in a `with`, whose end waits for the thread and raises its error."""
 
     def __init__(
         self,
@@ -74,13 +74,13 @@ class Finisher:
         self._quarantines_of = quarantines_of
         self._dry_run = dry_run
         self._on_plan = on_plan
-        self._planned: dict[str, list[FileRange]] = {}  # what a dry run would have kept, by its place
+        self._planned: dict[str, list[FileRange]] = {}  # for a dry run: what would be kept, by its place
         self._waiting: queue.Queue[PartitionRecovery | None] = queue.Queue(_WAITING)
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._work, name="stratalog-finish")
 
     def put(self, work: PartitionRecovery, on_wait: Callable[[], object] = lambda: None) -> None:
-        """Hand over a partition whose scans are in; waits while too many are, and calls `on_wait` then."""
+        """Hand over a partition whose scans are done; while too many wait, this waits and calls `on_wait`."""
         while True:
             try:
                 self._waiting.put(work, timeout=_TICK_S)
@@ -98,7 +98,7 @@ class Finisher:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is not None:
-            # An interrupt, or a fault of ours: what has not begun is not begun.
+            # An interrupt or a bug: partitions that were not begun are dropped.
             self._failure = self._failure or error
         self._waiting.put(None)
         self._thread.join()
@@ -113,7 +113,7 @@ class Finisher:
                 self._finish(work)
             except StratalogError as error:
                 work.directory.fail(error)
-            except BaseException as error:  # raised again where the work comes from
+            except BaseException as error:  # raised again in the caller's thread
                 self._failure = error
 
     def _finish(self, work: PartitionRecovery) -> None:
@@ -130,10 +130,10 @@ class Finisher:
         work.is_finished = True
 
     def _check_room(self, directory: DirectoryRecovery, plan: RecoveryPlan) -> bool:
-        """QuarantineFullError if a run would not find room for what this plan cuts off.
+        """QuarantineFullError if a run would have no room to keep what this plan cuts off.
 
-        Returns whether it is kept on the device of the log directory.
-        On the same device what is kept takes the room of what is cut off right after; elsewhere it adds up.
+        Returns whether it is kept on the device of the log directory. There the cut frees the room again
+        right after the copy; on another device the copies add up.
         """
         places = self._quarantines_of(directory)
         for number, place in enumerate(places, 1):
@@ -154,9 +154,9 @@ class Finisher:
         return False
 
     def _apply(self, work: PartitionRecovery, plan: RecoveryPlan) -> RecoveryPlan:
-        """Do what is planned; returns the plan with the places of what was cut off."""
+        """Apply the plan; returns it with the places where cuts are kept."""
         directory = work.directory
-        # Of a directory that was shut down cleanly not even a torn tail is expected.
+        # In a directory that was shut down cleanly, not even a torn tail is expected.
         if plan.cuts and (directory.state.note.was_clean or not plan.is_only_torn_tail):
             directory.note_cut()
         quarantines = [*self._quarantines_of(directory)] if plan.cuts else []

@@ -1,4 +1,4 @@
-"""The stages of a recovery, as its progress tells of them (`engine/progress.py`)."""
+"""The stages of a recovery in its progress events (`engine/progress.py`)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Phase(StrEnum):
-    """What is being done."""
+    """The current stage."""
 
     SURVEYING = "looking at the directories"
     SCANNING = "reading"

@@ -2,11 +2,11 @@
 
 Theory of operation. All directories are locked before anything is changed in one of them. Every partition is
 surveyed, which says what must be read. The scans of all partitions then go through the engine, to the readers
-of each device, in the order of partitions and segments; a partition whose last scan is in is planned, applied
-and fsynced at once by a thread beside the readers, so that no more than a few partitions' results are held.
-What fails fails its directory alone: it gets no clean-shutdown file, the others get theirs, but without an
-epoch, as the controller must not be told that nothing is lost. Killed anywhere and run again, the outcome is
-the same.
+of each device, in the order of partitions and segments; after the last scan of a partition, another thread
+plans, applies and fsyncs it at once, so that only a few partitions' results are in memory. A failure concerns
+only its own directory, which gets no clean-shutdown file. The others get theirs, but without an epoch,
+because the controller must not believe that nothing is lost. A run that was killed anywhere and is repeated
+has the same result.
 """
 
 from __future__ import annotations
@@ -73,13 +73,15 @@ def recover_directories(
     make_lock: MakeLock = DirectoryLock,
     on_progress: OnProgress | None = None,
 ) -> RecoveryReport:
-    """Recover these log directories, all those of one node, and report.
+    """Recover all log directories of one node, and return a report.
 
-    `topics` instead of what `__cluster_metadata` says over `server`; that is looked for by the rule
-    of `node.py`, with `metadata_directory` as the node's metadata.log.dir. `topic_settings` is a user's
-    JSON (`topic_configs.py`) over either. NotALogDirectoryError if one of them is something else,
-    LogDirLockedError if one is in use, FileOwnerError if files could not keep their owner: then nothing was
-    changed anywhere. One that is missing or empty, as a disk that is not mounted, fails alone.
+    The settings of topics come from `topics` if given, else from `__cluster_metadata` and `server`. The
+    metadata is found by the rule of `node.py`, with `metadata_directory` as the node's metadata.log.dir.
+    `topic_settings`, a user's JSON (`topic_configs.py`), overrides either.
+
+    NotALogDirectoryError if one of them is something else, LogDirLockedError if one is in use, FileOwnerError
+    if files could not keep their owner: then nothing was changed anywhere. A directory that is missing or
+    empty, such as a disk that is not mounted, fails alone.
     """
     options = options or RecoveryChoices()
     if disk is None and options.work_dir is not None:
@@ -87,7 +89,8 @@ def recover_directories(
     elif disk is None:
         disk = Disk(require_owner=True)
     sources = RecoverySources(server, topics, topic_settings, metadata_directory, on_progress)
-    # Not opened: what was shut down cleanly is not locked, and in a dry run nothing is.
+    # The session is not opened: it would lock all directories, also in a dry run and if they were shut down
+    # cleanly.
     session = Session(directories, unclean=Unclean.RECOVER, disk=disk, clock=clock, make_lock=make_lock)
     try:
         return recover_in_session(session.directories, sources, disk, clock, options, make_lock)
@@ -103,7 +106,7 @@ def recover_in_session(
     options: RecoveryChoices,
     make_lock: MakeLock = DirectoryLock,
 ) -> RecoveryReport:
-    """Recover directories of a session, as `recover_directories` does; the session gives the locks back."""
+    """Recover directories of a session, as `recover_directories` does; the session releases the locks."""
     found = [DirectoryRecovery(disk, each, dry_run=options.dry_run) for each in directories]
     return _Recovery(found, disk, clock, options, sources.on_progress, make_lock).run(sources)
 
@@ -142,7 +145,7 @@ class _Recovery:
             self._end()
         finally:
             for directory in self._directories:
-                # From now on the files may be a broker's again: none stays open here.
+                # From now on a broker may use the files again: none stays open here.
                 self._disk.release(directory.path)
             for lock in self._place_locks:
                 lock.release()
@@ -156,7 +159,7 @@ class _Recovery:
         )
 
     def _begin(self) -> None:
-        """Lock and look at all directories, before anything is changed in one."""
+        """Lock and read all directories, before the first change in any."""
         self._tell(Phase.SURVEYING)
         self._check_unique()
         for directory in self._directories:
@@ -190,19 +193,20 @@ class _Recovery:
             owner = self._owner_of(path)
             if not owner.is_left_alone:
                 reason = (
-                    f"it is another name of {other}. Remove the link: a broker takes it for a second "
+                    f"it is another name of {other}. Remove the link: a broker treats it as a second "
                     "partition."
                 )
                 owner.fail(DiskError(path, reason))
 
     def _owner_of(self, path: str) -> DirectoryRecovery:
-        """The directory that a partition's path is in."""
+        """The log directory that contains a partition, by the partition's path."""
         return next(found for found in self._directories if path.startswith(prefix_of(found.path)))
 
     def _lock_places(self) -> None:
-        """Lock what keeps bytes outside of the log directories: two runs would take each other's names there.
+        """Lock the quarantines outside of the log directories: two runs at once would use the same names
+        there.
 
-        The name in quarantine is that of the partition, which other brokers have too.
+        Names in quarantine contain the partition's name, and another broker may have the same partition.
         """
         known = {_identity(self._disk, directory.path) for directory in self._directories}
         for place in (self._options.quarantine, self._options.work_dir):
@@ -242,7 +246,7 @@ class _Recovery:
         for directory in self._alive():
             if not self._options.dry_run and not directory.is_left_alone:
                 self._guarded(directory, directory.take_marker)
-        self._tell(Phase.SCANNING)  # before anything is done, however quickly that is
+        self._tell(Phase.SCANNING)  # before the work, so that even quick work shows the stage
         works = [work for work in self._work for _ in work.survey.scans]
         scans = [task for work in self._work for task in work.survey.scans]
         options = self._options
@@ -274,7 +278,7 @@ class _Recovery:
         self._tell(Phase.SCANNING)
 
     def _survey(self) -> None:
-        """Find out what must be read, directory by directory; devices are looked at side by side."""
+        """Find out what must be read, directory by directory; devices are read in parallel."""
         found = [(directory, entry) for directory in self._alive() for entry in directory.layout.partitions]
         outcomes = ThreadEngine(1, disk=self._disk).run(
             survey,
@@ -338,12 +342,12 @@ class _Recovery:
         for directory in ready:
             self._guarded(directory, self._write_clean_shutdown, directory, promise)
         if self._has_failed:
-            # One did not get its clean-shutdown file: what the others say of the epoch no longer holds.
+            # A directory did not get its clean-shutdown file, so the epoch in the others no longer holds.
             for directory in ready:
                 self._guarded(directory, self._write_clean_shutdown, directory, NO_PROMISE)
 
     def _write_clean_shutdown(self, directory: DirectoryRecovery, promise: CleanShutdown) -> None:
-        # Where there was a clean-shutdown file only that knows the epoch: it may have had none for a reason.
+        # If there was a clean-shutdown file, only its epoch counts: it may have had none for a reason.
         own = directory.own_promise() if directory.state.note.was_clean else promise
         wanted = NO_PROMISE if self._has_failed else own
         if directory.written is None or (directory.written.has_epoch and wanted != directory.written):
@@ -356,7 +360,7 @@ class _Recovery:
         return may_stand_beside_an_epoch(directory, self._directories, has_missing=bool(missing))
 
     def _settle(self, directory: DirectoryRecovery) -> None:
-        """On a full disk: what waits in the work directory is written before anything builds on it."""
+        """On a full disk: write the files that wait in the work directory, before others depend on them."""
         if isinstance(self._disk, WorkDirDisk):
             self._disk.settle(directory.path)
 
@@ -374,7 +378,7 @@ class _Recovery:
         *arguments: object,
         refusal: type[StratalogError] | tuple[()] = (),
     ) -> None:
-        """Do something to one directory, which fails alone if that fails; a `refusal` concerns them all."""
+        """Do something in one directory; an error fails only that directory, a `refusal` the whole run."""
         if directory.error is not None:
             return
         try:
@@ -428,6 +432,6 @@ def _identity(disk: DiskReader, path: str) -> FileId | None:
 
 
 def _left_as_it_is(finding: Finding) -> Finding:
-    """The finding with what follows where the directory was shut down cleanly: nothing, unless asked for."""
+    """The finding for a directory that was shut down cleanly: nothing is changed without --all."""
     words = "The directory was shut down cleanly, so nothing is changed. With --all:"
     return replace(finding, consequence=f"{words} {finding.consequence}")

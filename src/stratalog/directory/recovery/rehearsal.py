@@ -1,7 +1,7 @@
-"""Shows the state that a recovery would leave: its plan is applied to a disk that only notes the steps.
+"""Shows the state that a recovery would leave: its plan is applied to a disk that only records the steps.
 
-For dry runs of what is done after a recovery. Where a plan rewrites a segment, its bytes are not there before
-that is done: such a partition is named in `rewritten`, and what else becomes of it is not known.
+It serves dry runs of operations that follow a recovery. If a plan rewrites a segment, the new bytes do not
+exist in a dry run: such a partition is named in `rewritten`, and the result of later work on it is not known.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from stratalog.log.recovery.steps import CopyRanges, apply_steps
 
 @dataclass(slots=True)
 class RecoveryRehearsal:
-    """The disk after the plans that it was told of; `rewritten` are segments, by their partition's path."""
+    """The disk after the plans that were added; `rewritten` are segments, by their partition's path."""
 
     disk: PlannedDisk
     rewritten: dict[str, str] = field(default_factory=dict)
 
     def add(self, plan: RecoveryPlan) -> None:
-        """Note what a plan does, unless it rewrites a segment."""
+        """Record the steps of a plan, unless it rewrites a segment."""
         copied = [step.file.name for step in plan.steps if isinstance(step, CopyRanges)]
         if copied:
             self.rewritten[plan.directory] = copied[0]
@@ -36,7 +36,7 @@ class RecoveryRehearsal:
             apply_steps(self.disk, plan.directory, plan.steps, None)
 
     def add_topic_ids(self, report: RecoveryReport) -> None:
-        """Note the topic ids that the recovery would write."""
+        """Record the topic ids that the recovery would write."""
         for directory in report.directories:
             for name, topic_id in directory.topic_ids.items():
                 path = join_path(directory.directory, name, PARTITION_METADATA)
@@ -57,7 +57,7 @@ def log_starts(report: RecoveryReport) -> dict[str, dict[TopicPartition, int]]:
 
 @contextmanager
 def rehearsing_recovery() -> Iterator[RecoveryRehearsal]:
-    """A rehearsal, whose files are gone at the end."""
+    """A rehearsal; its temporary files are removed at the end."""
     with TemporaryDirectory(prefix="stratalog-") as spool:
         disk = PlannedDisk(spool)
         try:

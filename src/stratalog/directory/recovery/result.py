@@ -14,9 +14,9 @@ from stratalog.log.recovery.facts import Cut, Finding
 
 
 class Outcome(Enum):
-    """What became of a log directory; the value is a word for tables and JSON."""
+    """The outcome for a log directory; the value is a word for tables and JSON."""
 
-    CLEAN = "clean"  # its clean-shutdown file was there: nothing was changed
+    CLEAN = "clean"  # it had its clean-shutdown file: nothing was changed
     RECOVERED = "recovered"
     PLANNED = "planned"  # by a dry run: nothing was changed
     FAILED = "failed"  # no clean-shutdown file: a broker will recover it itself
@@ -24,9 +24,9 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionReport:
-    """One partition: where its log begins and ends now, what was read of it, cut off and noticed.
+    """One partition: where its log begins and ends now, what was read, cut off and found.
 
-    Of a partition in a directory that was left alone as clean the offsets are None.
+    The offsets are None if the directory was clean and left alone.
     """
 
     name: str
@@ -66,8 +66,11 @@ class DirectoryReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryReport:
-    """All of it. `notes` are sentences on what was asked for and could not be done, or was passed over;
-    `remarks` on what is good to know and changes nothing."""
+    """The whole recovery.
+
+    `notes` are sentences on requests that could not be fulfilled, or settings that were ignored; `remarks`
+    are facts that are good to know and change nothing.
+    """
 
     directories: tuple[DirectoryReport, ...]
     devices: tuple[DeviceUse, ...] = ()

@@ -20,7 +20,7 @@ HINT = "`stratalog recover --work-dir DIR` copes with a full disk."
 
 
 class Room:
-    """What is free on the device of one log directory, while plans for it come in."""
+    """The free bytes on the device of one log directory, as its plans are added."""
 
     def __init__(self, directory: str, free: int) -> None:
         self._directory = directory
@@ -36,7 +36,7 @@ class Room:
                 case CopyRanges():
                     self.write(sum(size for _, size in step.ranges))
                 case KeepRange() if keeps_here:
-                    self._free -= step.size  # that it fits was seen before
+                    self._free -= step.size  # checked before
                 case Truncate() if _is_log(step.file):
                     self._free += step.file.size - step.size
                 case Delete() if _is_log(step.file):
@@ -55,4 +55,4 @@ class Room:
 
 
 def _is_log(file: FileFact) -> bool:
-    return FileKind.LOG.value in file.name  # whatever state its suffix says
+    return FileKind.LOG.value in file.name  # in any state

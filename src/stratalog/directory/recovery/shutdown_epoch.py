@@ -1,9 +1,9 @@
 """Which epoch the clean-shutdown files may carry after a recovery.
 
-Any such file spares a broker its scan. The epoch in it is a promise to the controller of a KRaft cluster
-(KIP-966): every record that was acknowledged is here. After a power cut nobody can promise that, as the page
-cache was lost. If only the process died, by kill -9 or for want of memory, the system has written what it was
-given; then the epoch is that of the run that died, but for the cases below.
+With such a file a broker does not scan, whatever the epoch in it. The epoch is a promise to the controller of
+a KRaft cluster (KIP-966): every acknowledged record is here. After a power cut nobody can promise that,
+because the page cache is lost. If only the process died (kill -9, out of memory), the system still writes
+what it was given; then the epoch is that of the killed run, except in the cases below.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CONSEQUENCE = (
 def promise_of_the_killed_run(
     directories: Sequence[DirectoryRecovery], metadata: ClusterMetadata | None, node_id: int | None
 ) -> tuple[CleanShutdown, str]:
-    """The epoch of the node's last registration; or none, and a sentence that says why it is not promised."""
+    """The epoch of the node's last registration; or no epoch, and a sentence that says why."""
     if any(directory.error is not None for directory in directories):
         why = "not every directory could be recovered"
     elif any(directory.state.note.has_cut for directory in directories):
@@ -48,7 +48,7 @@ def promise_of_the_killed_run(
 
 
 def _without(directories: Sequence[DirectoryRecovery], epoch: int) -> DirectoryRecovery | None:
-    """A directory whose clean-shutdown file was there to begin with, without this epoch."""
+    """A directory that already had a clean-shutdown file, without this epoch."""
     notes = [(directory, directory.state.note) for directory in directories]
     return next((found for found, note in notes if note.was_clean and note.said.broker_epoch != epoch), None)
 
@@ -56,7 +56,7 @@ def _without(directories: Sequence[DirectoryRecovery], epoch: int) -> DirectoryR
 def missing_directories(
     directories: Sequence[DirectoryRecovery], metadata: ClusterMetadata | None, node_id: int | None
 ) -> list[str]:
-    """The ids of directories that the node registered with, and that are not among these."""
+    """The ids of directories that the node registered but that are not among these."""
     if metadata is None or node_id is None:
         return []
     here = {found.meta.directory_id for found in directories if found.meta is not None}
@@ -66,9 +66,10 @@ def missing_directories(
 def may_stand_beside_an_epoch(
     directory: DirectoryRecovery, directories: Sequence[DirectoryRecovery], *, has_missing: bool
 ) -> bool:
-    """Whether a clean-shutdown file of the same broker may have an epoch: then this one has none, not -1.
+    """Whether another clean-shutdown file of the same broker may have an epoch: then this one says none, not
+    -1.
 
-    `clean_shutdown.py` tells why. One that said nothing before says nothing again, for the same reason.
+    `clean_shutdown.py` says why. For the same reason, a file that had no epoch field gets none again.
     """
     note = directory.state.note
     said_nothing = note.was_clean and note.said.broker_epoch is None

@@ -1,7 +1,8 @@
-"""What recovery hands to an engine: surveys of partitions and scans of segments, as functions of values.
+"""The tasks that recovery gives to an engine: surveys of partitions and scans of segments, as functions of
+values.
 
-A directory may fail while its tasks wait. They are not begun then, which the engine is told apart from them
-(`ThreadEngine.run`, `is_wanted`): a task knows nothing of the others.
+A directory may fail while its tasks wait. They are then not begun. The engine learns that from `is_wanted`
+(`ThreadEngine.run`), because a task knows nothing about the others.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from stratalog.log.recovery.survey import Survey, SurveyOptions, survey_partitio
 from stratalog.log.recovery.task import ScanResult, ScanTask, run_scan
 from stratalog.segment.scan import SCAN_SIZE
 
-_reused = threading.local()  # each reader keeps its buffer: the first read into new memory is slower
+_reused = threading.local()  # each reader keeps its buffer: reading into new memory is slower
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SurveyTask:
-    """A partition to look at, and what is known of it beforehand; see `survey_partition`."""
+    """A partition to survey, and what is known about it beforehand; see `survey_partition`."""
 
     directory: str
     topic_partition: TopicPartition
@@ -48,7 +49,7 @@ def survey(disk: DiskReader, task: SurveyTask) -> Survey:
 
 
 def scan(disk: DiskReader, task: ScanTask) -> ScanResult:
-    """What one segment has, read into memory that the reader's next task uses again."""
+    """The scan of one segment, read into memory that the reader's next task reuses."""
     if not hasattr(_reused, "buffer"):
         _reused.buffer = aligned_buffer(SCAN_SIZE)
     return run_scan(disk, task, buffer=_reused.buffer)

@@ -1,11 +1,11 @@
 """The topic ids of a log directory's partitions: which are missing, garbled, or not what the cluster says.
 
-missing                   A broker renames the folder to -stray and does not serve it. Written here where the
-                          cluster's metadata knows the topic.
-empty, zeroed, garbled    A broker refuses to start, or takes the directory offline. Here as above; the old
-                          bytes are kept in quarantine.
-the id of another topic   A broker does not serve the partition, or renames the folder to -stray. It is told
-                          here, and left: the folder may be that of a topic that was deleted.
+missing                   A broker renames the folder to -stray and does not serve it. Recovery writes the
+                          file if the cluster's metadata knows the topic.
+empty, zeroed, garbled    A broker refuses to start, or takes the directory offline. Recovery does the same
+                          as for a missing file, and keeps the old bytes in quarantine.
+the id of another topic   A broker does not serve the partition, or renames the folder to -stray. Recovery
+                          only reports it: the folder may belong to a topic that was deleted.
 
 Kafka: PartitionMetadataFile, LogManager.isStrayKraftReplica
 """
@@ -45,8 +45,8 @@ class TopicIds:
         node_id: int | None,
         is_left_alone: bool,
     ) -> list[Problem]:
-        """What is wrong. `write` repairs what the metadata has an id for."""
-        # Releases with ZooKeeper did without the file.
+        """Find problems. `write` repairs those for which the metadata has an id."""
+        # Releases with ZooKeeper did not have the file.
         is_needed = meta is not None and meta.is_kraft
         problems = []
         for entry in self._layout.partitions:
@@ -76,7 +76,7 @@ class TopicIds:
         return problems
 
     def write(self, quarantines: Sequence[Quarantine]) -> None:
-        """Write the ids that are known. What stood in a file is kept in the first of these that has room."""
+        """Write the known ids. The old bytes of a file are kept in the first quarantine that has room."""
         for name, topic_id in self.wanted.items():
             if name in self._garbled:
                 self._keep(name, quarantines)
@@ -112,7 +112,7 @@ class TopicIds:
 def _known_id(entry: PartitionEntry, metadata: ClusterMetadata | None, node_id: int | None) -> UUID | None:
     """The id of the partition's topic, if the cluster has it on this node.
 
-    A folder that another topic of the same name left behind is not made part of this one.
+    The folder of an earlier topic of the same name is not made part of this one.
     """
     topic_id = None if metadata is None else metadata.topic_id(entry.topic_partition.topic)
     if metadata is None or topic_id is None or node_id is None:
@@ -122,7 +122,7 @@ def _known_id(entry: PartitionEntry, metadata: ClusterMetadata | None, node_id: 
 
 
 def _contradiction(entry: PartitionEntry, found: UUID, metadata: ClusterMetadata | None) -> list[Problem]:
-    """That the file names another topic than the folder. A topic that is in no metadata was deleted."""
+    """A problem if the file names another topic than the folder. A topic not in the metadata was deleted."""
     if metadata is None:
         return []
     expected = metadata.topic_id(entry.topic_partition.topic)
