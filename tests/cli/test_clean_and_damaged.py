@@ -119,6 +119,38 @@ def test_a_dry_run_did_not_foresee_that_a_log_cut_short_is_refused(
     assert contents(data) == before  # not even a snapshot is gone
 
 
+@pytest.mark.parametrize("more", [["--offsets", "2"], ["--offsets", "75"]])
+def test_erase_worked_on_a_log_that_ends_in_the_middle_of_a_batch(
+    data: Path, capsys: pytest.CaptureFixture[str], more: list[str]
+) -> None:
+    log = data / ACTIVE
+    log.write_bytes(log.read_bytes()[:-5])
+    before = contents(data)
+
+    for dry_run in (["--dry-run"], []):
+        told = Told(capsys, "erase", data, "--topic", "rolled-0", *more, *dry_run)
+
+        assert told.status == 3
+        assert told.document["directories"][0]["partitions"][0]["files"] == []
+        assert f"Run `stratalog recover --all {data}` first." in told.words
+        assert told.document["verdict"].endswith(
+            "can be started, but run `stratalog recover --all` first, which repairs rolled-0."
+        )
+    assert contents(data) == before
+
+
+def test_the_verdict_of_retain_did_not_say_that_a_log_must_be_recovered_first(
+    data: Path, settings: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = data / ACTIVE
+    log.write_bytes(log.read_bytes()[:-5])
+
+    for told in both(capsys, data, settings):
+        assert told.document["verdict"].endswith(
+            "can be started, but run `stratalog recover --all` first, which repairs rolled-0."
+        )
+
+
 @pytest.mark.parametrize("content", [bytes(8), b"0\n1\na b\n"])
 def test_garbled_leader_epochs_left_retain_unfinished(
     data: Path, settings: Path, capsys: pytest.CaptureFixture[str], content: bytes
@@ -167,7 +199,7 @@ def test_a_checkpoint_that_a_broker_takes_for_empty_is_told(
     assert planned.status == done.status == 0
     assert planned.document["directories"] == done.document["directories"]
     for told in (planned, done):
-        assert "It is treated as empty, as a broker treats it." in told.words
+        assert "It is treated as empty, as a broker treats it: " in told.words
 
 
 @pytest.mark.parametrize("command", ["retain", "erase"])

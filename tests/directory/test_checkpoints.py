@@ -6,7 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from stratalog.directory.checkpoint_table import CheckpointMarks
+from stratalog.directory.checkpoint_table import (
+    CHECKPOINTS,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    CheckpointMarks,
+)
 from stratalog.directory.checkpoints import DirectoryCheckpoints, clamp
 from stratalog.files.disk import Disk
 from stratalog.files.names import TopicPartition
@@ -28,7 +33,7 @@ def test_the_checkpoints_of_a_broker_are_read() -> None:
     assert checkpoints.log_start_offsets.read() == {TopicPartition("trimmed", 0): 17}
     assert checkpoints.high_watermarks.read() == points
     assert checkpoints.cleaner_offsets.read() == {TopicPartition("compacted", 0): 150}
-    assert checkpoints.problems == ()
+    assert [checkpoints.why_lost(row) for row in CHECKPOINTS] == [None] * 4
 
 
 def test_each_has_the_name_that_a_broker_looks_for() -> None:
@@ -64,7 +69,9 @@ def test_one_that_cannot_be_read_counts_as_empty_and_is_told(data: bytes, conseq
 
     assert checkpoints.recovery_points.read() == {}
 
-    (problem,) = checkpoints.problems
+    problem = checkpoints.recovery_points.problem
+    assert problem is not None
+    assert checkpoints.why_lost(RECOVERY_POINTS) == f"it cannot be read: {problem.words}"
     assert problem.name == "recovery-point-offset-checkpoint"
     assert consequence in problem.consequence
 
@@ -129,3 +136,13 @@ def test_after_a_recovery_the_files_speak_of_the_logs_that_are_here() -> None:
 @pytest.mark.parametrize(("offset", "expected"), [(0, 5), (5, 5), (7, 7), (9, 9), (10, 9), (-1, 5)])
 def test_a_high_watermark_is_moved_into_the_log(offset: int, expected: int) -> None:
     assert clamp(offset, 5, 9) == expected
+
+
+def test_one_that_is_missing_beside_the_recovery_points_is_lost() -> None:
+    disk = SimulatedDisk()
+    disk.make_directories("/data")
+    checkpoints = DirectoryCheckpoints(disk, "/data")
+
+    assert checkpoints.why_lost(LOG_START_OFFSETS) is None  # a directory without any is new
+    checkpoints.recovery_points.write({ORDERS: 1})
+    assert checkpoints.why_lost(LOG_START_OFFSETS) == "it is missing"

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from stratalog import LogManager, open_log
-from stratalog.directory.kind import Kind, are_brokers, check_log_directory, kind_of
-from stratalog.errors import NotALogDirectoryError
+from stratalog.cli import main
+from stratalog.directory.kind import Kind, are_brokers, check_log_directory, check_place, kind_of
+from stratalog.errors import NotALogDirectoryError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.names import TopicPartition
 from stratalog.jobs.writing.options import WriteOptions
@@ -183,3 +184,48 @@ def test_maintenance_refuses_an_empty_directory_and_changes_nothing(dry_run: boo
         Maintenance(directories=[str(tmp_path)], dry_run=dry_run).run(Retention())
 
     assert all_files(tmp_path) == []
+
+
+@pytest.mark.parametrize("place", ["rolled-0", "rolled-0/kept", "kept", "kept/here", "__cluster_metadata-0"])
+@pytest.mark.parametrize("option", ["--quarantine", "--work-dir"])
+def test_quarantine_could_be_a_place_that_a_broker_stumbles_over(
+    brokers: Path, capsys: pytest.CaptureFixture[str], place: str, option: str
+) -> None:
+    (brokers / place).mkdir(parents=True, exist_ok=True)
+    before = all_files(brokers)
+
+    for more in ([], ["--dry-run"]):
+        assert main.run(["recover", str(brokers), option, str(brokers / place), *more]) == 2
+
+        said = capsys.readouterr().err
+        assert f"{option} {brokers / place}: this is " in said
+        assert "Name a directory outside of the log directories, or a log directory itself." in said
+    assert all_files(brokers) == before
+
+
+def test_a_quarantine_in_another_brokers_directory_is_refused(brokers: Path, tmp_path: Path) -> None:
+    (source,) = catalog.log_dirs("4.3.1", "clean")
+    other = Path(shutil.copytree(source, tmp_path / "other"))
+    (other / "kept").mkdir()
+
+    with pytest.raises(UsageError, match=f"inside the log directory {other}"):
+        check_place(Disk(), str(other / "kept"), [str(brokers)], option="--quarantine")
+    check_place(Disk(), str(other), [str(brokers)], option="--quarantine")
+
+
+def test_erase_does_not_lock_a_partition_as_its_quarantine(
+    brokers: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["erase", str(brokers), "--topic", "rolled", "--key", "k", "--recover"]
+
+    assert main.run([*asked, "--quarantine", str(brokers / "rolled-0")]) == 2
+
+    assert "this is the directory of a partition" in capsys.readouterr().err
+    assert not (brokers / "rolled-0" / ".lock").exists()
+
+
+def test_open_log_does_not_keep_its_cuts_among_the_segments(tmp_path: Path) -> None:
+    open_log(tmp_path / "orders-0", create=True).close()
+
+    with pytest.raises(UsageError, match="quarantine .*: this is the directory of a partition"):
+        open_log(tmp_path / "orders-0", quarantine=tmp_path / "orders-0")

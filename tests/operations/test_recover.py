@@ -15,15 +15,19 @@ import pytest
 from stratalog.directory.startup_refusals import RefusalKind
 from stratalog.errors import FileOwnerError
 from stratalog.files.disk import Disk
+from stratalog.log.recovery.facts import FindingKind
 from stratalog.operations.recover import PLANNED, RecoverOptions, RecoverReport, recover
+from stratalog.operations.report import Status
 from tests.directory.recovery.recovering import (
     HIGH_WATERMARKS,
     LOG_STARTS,
     MARKER,
+    NO_EPOCH,
     RECOVERY_POINTS,
     SERVER,
     copy_of,
     files_of,
+    marker,
 )
 from tests.directory.refused import REFUSED, with_second
 from tests.fixtures import catalog
@@ -79,13 +83,74 @@ def test_files_that_wait_for_their_deletion_are_not_findings(killed: Path) -> No
 
 @pytest.mark.parametrize(
     "name",
-    [RECOVERY_POINTS, HIGH_WATERMARKS, "cleaner-offset-checkpoint", "rolled-0/leader-epoch-checkpoint"],
+    [RECOVERY_POINTS, "cleaner-offset-checkpoint", "rolled-0/leader-epoch-checkpoint"],
 )
 def test_a_repaired_checkpoint_is_not_a_finding(killed: Path, name: str) -> None:
     (killed / name).write_bytes(bytes(8))
 
     for found in both(killed):
         assert (found.may_start, found.has_findings) == (True, False)
+
+
+def lose(file: Path, how: str) -> None:
+    if how == "lost":
+        file.unlink()
+    else:
+        file.write_bytes({"zeroed": bytes(8), "without its number": b"0\n1\ntrimmed 0 x\n"}[how])
+
+
+# The broker that wrote the fixture deleted the records of trimmed-0 before offset 17.
+@pytest.mark.parametrize("how", ["zeroed", "without its number", "lost"])
+@pytest.mark.parametrize("state", ["killed", "clean", "clean with --all"])
+def test_deleted_records_were_visible_again_and_nothing_was_lost(
+    tmp_path: Path, state: str, how: str
+) -> None:
+    data = copy_of(state.partition(" ")[0], tmp_path / "data")
+    lose(data / LOG_STARTS, how)
+
+    for found in both(data, scan_all=state.endswith("--all")):
+        assert found.status is (Status.FAILED if (state, how) == ("clean", "zeroed") else Status.FINDINGS)
+        assert "nothing is lost" not in found.verdict
+        told = {
+            partition.name: finding
+            for directory in found.result.directories
+            for partition in directory.partitions
+            for finding in partition.findings
+            if finding.kind is FindingKind.UNKNOWN_START
+        }
+        # The epochs of all other partitions begin with their first segment: nothing was deleted there.
+        assert [*told] == ["trimmed-0"]
+        assert "The log now starts at offset 0" in told["trimmed-0"].words
+        assert "leader epochs begin at offset 17" in told["trimmed-0"].words
+        assert "delete the records before offset 17 again" in told["trimmed-0"].consequence
+
+
+def test_a_start_that_is_not_known_is_told_of_a_log_without_leader_epochs(killed: Path) -> None:
+    (killed / LOG_STARTS).unlink()
+    (killed / "rolled-0" / "leader-epoch-checkpoint").write_bytes(b"")
+
+    for found in both(killed):
+        (words,) = [
+            finding.words
+            for partition in found.result.directories[0].partitions
+            if partition.name == "rolled-0"
+            for finding in partition.findings
+            if finding.kind is FindingKind.UNKNOWN_START
+        ]
+        assert "anywhere between that and its high watermark" in words
+
+
+@pytest.mark.parametrize("how", ["zeroed", "without its number", "lost"])
+def test_without_high_watermarks_nothing_was_lost_was_a_guess(killed: Path, how: str) -> None:
+    """A power cut can take the end of a file without a trace: only the high watermark shows it."""
+    lose(killed / HIGH_WATERMARKS, how)
+
+    for found in both(killed, process_crash=True):
+        assert (found.may_start, found.has_findings) == (True, True)
+        (problem,) = found.result.directories[0].problems
+        assert problem.name == HIGH_WATERMARKS
+        assert "committed records may be missing" in problem.consequence
+    assert marker(killed) == NO_EPOCH
 
 
 def test_a_garbled_checkpoint_of_a_clean_directory_keeps_the_broker_from_starting(clean: Path) -> None:

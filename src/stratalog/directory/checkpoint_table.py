@@ -62,6 +62,8 @@ class CheckpointRow:
     name: str
     offset_of: Callable[[CheckpointMarks, int | None], int | None]
     is_from_logs: bool
+    without_it: str  # what follows if the file is lost, in words
+    hides_loss: bool = False  # without it nobody can tell whether records of a log are missing
     follows_end: bool = True  # a log lowers its entry before it cuts off records
     is_beside_lone_logs: bool = False  # a lone log has this file too
     is_written_open: bool = False  # at shutdown it is written before the logs are closed
@@ -94,6 +96,7 @@ RECOVERY_POINTS = CheckpointRow(
     name=RECOVERY_POINT_CHECKPOINT,
     offset_of=lambda marks, _: marks.recovery_point,
     is_from_logs=True,
+    without_it="every segment is scanned",
     task="kafka-recovery-point-checkpoint",
     every_ms=lambda config: config.log_flush_offset_checkpoint_interval_ms,
 )
@@ -101,6 +104,7 @@ LOG_START_OFFSETS = CheckpointRow(
     name=LOG_START_OFFSET_CHECKPOINT,
     offset_of=_start,
     is_from_logs=True,
+    without_it="records that were deleted with DeleteRecords may be visible again",
     follows_end=False,
     is_beside_lone_logs=True,
     task="kafka-log-start-offset-checkpoint",
@@ -110,6 +114,8 @@ HIGH_WATERMARKS = CheckpointRow(
     name=REPLICATION_OFFSET_CHECKPOINT,
     offset_of=lambda marks, known: known if marks.high_watermark is None else marks.high_watermark,
     is_from_logs=False,
+    without_it="committed records may be missing: nothing shows whether a log ends before its high watermark",
+    hides_loss=True,
     is_written_open=True,
     task="highwatermark-checkpoint",
     every_ms=lambda config: config.replica_high_watermark_checkpoint_interval_ms,
@@ -118,6 +124,7 @@ CLEANER_OFFSETS = CheckpointRow(  # in a running node the cleaner writes it (man
     name=CLEANER_OFFSET_CHECKPOINT,
     offset_of=lambda marks, known: known if marks.cleaned_to is None else marks.cleaned_to,
     is_from_logs=False,
+    without_it="the next compaction reads each log from its start",
 )
 
 CHECKPOINTS = (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS, CLEANER_OFFSETS)

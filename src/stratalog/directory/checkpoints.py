@@ -1,8 +1,9 @@
 """The offset checkpoints of one log directory (`checkpoint_table.py`) as files, each written whole.
 
 If a checkpoint cannot be read, a broker takes the whole directory offline, or treats the file as empty if
-only a number in it is wrong. Stratalog always treats it as empty and reports a finding: scanning more than
-needed loses nothing. Kafka: LogManager, ReplicaManager, OffsetCheckpointFile
+only a number in it is wrong. Stratalog always treats it as empty. What that means depends on the file
+(`CheckpointRow.without_it`): scanning more than needed loses nothing, but a log whose start is lost shows
+deleted records again. Kafka: LogManager, ReplicaManager, OffsetCheckpointFile
 """
 
 from __future__ import annotations
@@ -52,6 +53,10 @@ class Checkpoint:
     def path(self) -> str:
         return os.fspath(self._file.path)
 
+    @property
+    def exists(self) -> bool:
+        return self._disk.exists(self.path)
+
     def read(self) -> dict[TopicPartition, int]:
         """The offsets; empty if the file is missing or cannot be read (`problem` then says so)."""
         self.problem, self.takes_offline = None, False
@@ -94,7 +99,7 @@ class Checkpoint:
         known = self.read()
         is_whole = are_all and self.row.is_from_logs
         offsets = self.row.offsets(logs, known, others_stay=not is_whole)
-        is_missing = self.problem is not None or (is_whole and not self._disk.exists(self.path))
+        is_missing = self.problem is not None or (is_whole and not self.exists)
         if offsets == known and not (are_all and is_missing):
             return False
         self.write(offsets)
@@ -133,10 +138,16 @@ class DirectoryCheckpoints:
     def every(self) -> tuple[Checkpoint, ...]:
         return tuple(self._by_name.values())
 
-    @property
-    def problems(self) -> tuple[Problem, ...]:
-        """The problems of the files that have been read."""
-        return tuple(checkpoint.problem for checkpoint in self.every if checkpoint.problem is not None)
+    def why_lost(self, row: CheckpointRow) -> str | None:
+        """Why the offsets of a file that was read are not known; None if they are.
+
+        A broker creates its checkpoints together, so one that is missing beside the recovery points is lost.
+        """
+        checkpoint = self.of(row)
+        if checkpoint.problem is not None:
+            return f"it cannot be read: {checkpoint.problem.words}"
+        is_lost = self.recovery_points.exists and not checkpoint.exists
+        return "it is missing" if is_lost else None
 
 
 def clamp(offset: int, log_start_offset: int, log_end_offset: int) -> int:

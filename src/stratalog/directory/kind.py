@@ -28,7 +28,7 @@ from enum import Enum
 from stratalog.directory import clean_state, pending_move
 from stratalog.directory.checkpoint_table import CHECKPOINTS
 from stratalog.directory.write_journal import JOURNAL, STAGED_PREFIX
-from stratalog.errors import DiskError, InvalidNameError, NotALogDirectoryError
+from stratalog.errors import DiskError, InvalidNameError, NotALogDirectoryError, UsageError
 from stratalog.files.entries import DirectoryEntry, EntryKind, Path
 from stratalog.files.names import (
     CLEAN_SHUTDOWN,
@@ -131,6 +131,26 @@ def check_log_directory(disk: DiskReader, directory: Path, *, may_be_new: bool =
     if found.is_log_directory or (may_be_new and found.may_become_one):
         return found
     raise found.refusal()
+
+
+def check_place(disk: DiskReader, place: str, directories: Sequence[str], *, option: str) -> None:
+    """UsageError if a broker would stumble over files that are kept in this directory.
+
+    Files may be kept in a log directory itself, or outside of all of them. A broker takes each folder in a
+    log directory for a partition's, and looks at the files of a partition.
+    """
+    words = "Name a directory outside of the log directories, or a log directory itself."
+    if any(_is_of_a_partition(entry.name) for entry in _entries(disk, place)):
+        raise UsageError(f"{option} {place}: this is the directory of a partition. {words}")
+    known = {os.path.realpath(directory) for directory in directories}
+    above = parent_path(os.path.realpath(place))
+    while above != parent_path(above):
+        if above in known or _first_of(disk, above, (*_BROKERS, *_SURE)):
+            raise UsageError(
+                f"{option} {place}: this is inside the log directory {above}, where a broker accepts only "
+                f"the folders of partitions. {words}"
+            )
+        above = parent_path(above)
 
 
 def kind_of(disk: DiskReader, directory: Path) -> DirectoryKind:

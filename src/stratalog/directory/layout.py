@@ -34,7 +34,7 @@ from stratalog.files.reading import DiskReader
 from stratalog.records.internal_topics import CLUSTER_METADATA
 
 _SEGMENT = re.compile(r"\d{20}\.log", re.ASCII)
-_LOADED = (DirectoryState.LIVE, DirectoryState.FUTURE)
+LOADED = (DirectoryState.LIVE, DirectoryState.FUTURE)  # what a broker loads
 
 
 class PartitionEntry(NamedTuple):
@@ -107,7 +107,7 @@ def classify(disk: DiskReader, directory: Path) -> Layout:
             continue
         if found.topic_partition.topic == CLUSTER_METADATA:
             left_alone.append(entry.name)
-        elif found.state in _LOADED:
+        elif found.state in LOADED:
             partitions.append(PartitionEntry(entry.name, found.topic_partition, found.state))
             if entry.is_symlink:
                 links.append(entry.name)

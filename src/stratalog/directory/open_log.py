@@ -20,6 +20,7 @@ from stratalog.clock import Clock, system_clock
 from stratalog.config import LogConfig
 from stratalog.config.keys import ConfigValue
 from stratalog.directory.home import LogHome, topic_id_of_user
+from stratalog.directory.kind import check_place
 from stratalog.errors import UsageError
 from stratalog.files.disk import Disk
 from stratalog.log.api.partition_log import PartitionLog, codec_of
@@ -60,10 +61,13 @@ def open_log(
         raise UsageError(
             f"{directory}: a log that is opened read_only is not cut, so it needs no quarantine."
         )
+    disk = disk or Disk()
+    if quarantine is not None:
+        check_place(disk, os.fspath(quarantine), [], option="quarantine")
     settings = config if isinstance(config, LogConfig) else LogConfig.of(config or {})
     compression = codec_of(codec)
     wanted_id = None if topic_id is None else topic_id_of_user(topic_id)
-    home = LogHome.of(disk or Disk(), os.fspath(directory), create=create)
+    home = LogHome.of(disk, os.fspath(directory), create=create)
     if read_only:
         view = home.view(settings, clock)
         if (end := view.end()).hides_something:

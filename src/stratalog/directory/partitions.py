@@ -38,7 +38,6 @@ from stratalog.log.log_end import NOT_CLOSED, Left
 logger = logging.getLogger(__name__)
 
 LIVE = (DirectoryState.LIVE,)
-LOADED = (DirectoryState.LIVE, DirectoryState.FUTURE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

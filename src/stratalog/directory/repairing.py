@@ -13,12 +13,20 @@ from typing import TYPE_CHECKING
 from stratalog.clock import Clock
 from stratalog.config import LogConfig
 from stratalog.directory.checkpoints import DirectoryCheckpoints
+from stratalog.directory.layout import LOADED
 from stratalog.directory.log_directory import LogDirectory
-from stratalog.errors import InvalidNameError, NeedsRecoveryError
+from stratalog.errors import CorruptCheckpointError, InvalidNameError, NeedsRecoveryError
 from stratalog.files.disk import Disk
-from stratalog.files.names import DirectoryState, FileState, parse_partition_directory, parse_segment_file
+from stratalog.files.names import (
+    LEADER_EPOCH_CHECKPOINT,
+    FileState,
+    parse_partition_directory,
+    parse_segment_file,
+)
 from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
+from stratalog.log.epochs import read_epochs
+from stratalog.log.loader import check_loadable
 from stratalog.log.recovery.facts import FindingKind
 from stratalog.log.recovery.survey import SurveyOptions
 
@@ -26,7 +34,6 @@ if TYPE_CHECKING:
     from stratalog.log.recovery.plan import RecoveryPlan
 
 _AS_CLOSED = SurveyOptions(had_clean_shutdown=True, scan_all=True)
-_LOADED = (DirectoryState.LIVE, DirectoryState.FUTURE)
 _UNFINISHED = (FileState.CLEANED, FileState.SWAP)
 
 
@@ -43,7 +50,7 @@ def finish_replacements(
 def is_unfinished(disk: DiskReader, directory: str, name: str) -> bool:
     """Whether a replacement of segments was interrupted in a partition's directory."""
     path = join_path(directory, name)
-    is_loaded = parse_partition_directory(name).state in _LOADED
+    is_loaded = parse_partition_directory(name).state in LOADED
     return is_loaded and disk.exists(path) and _has_unfinished(disk, path)
 
 
@@ -106,6 +113,30 @@ def plan_repair(disk: DiskReader, clock: Clock, directory: str, name: str, confi
     plan = plan_scanned(disk, survey, {task.name: run_scan(disk, task) for task in survey.scans})
     _check(plan, directory, may_cut=False)
     return plan
+
+
+def why_not_loaded(
+    disk: DiskReader, clock: Clock, directory: str, name: str, config: LogConfig
+) -> str | None:
+    """Why a partition of a clean directory cannot be changed before `recover --all`; None if it can be.
+
+    What `repair_partition` repairs without a cut is not a reason, and nobody loads what is marked -delete or
+    -stray. Changes nothing.
+    """
+    path = join_path(directory, name)
+    if parse_partition_directory(name).state not in LOADED or not disk.exists(path):
+        return None
+    try:
+        try:
+            check_loadable(disk, path, config)
+        except NeedsRecoveryError:
+            plan_repair(disk, clock, directory, name, config)
+            read_epochs(disk, join_path(path, LEADER_EPOCH_CHECKPOINT))
+    except CorruptCheckpointError as error:
+        return f"{error} Run `stratalog recover --all {directory}` first, which rewrites it."
+    except NeedsRecoveryError as error:
+        return str(error)
+    return None
 
 
 def _check(plan: RecoveryPlan, directory: str, *, may_cut: bool) -> None:

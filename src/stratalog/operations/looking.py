@@ -14,8 +14,8 @@ from stratalog.clock import Clock
 from stratalog.config import LogConfig
 from stratalog.directory.checkpoints import DirectoryCheckpoints, clamp
 from stratalog.directory.known_topics import KnownTopics
-from stratalog.directory.layout import PartitionEntry, classify
-from stratalog.directory.partitions import LOADED, FoundPartition, list_partitions, open_view
+from stratalog.directory.layout import LOADED, PartitionEntry, classify
+from stratalog.directory.partitions import FoundPartition, list_partitions, open_view
 from stratalog.errors import StratalogError, UsageError
 from stratalog.files.entries import DirectoryEntry, EntryKind
 from stratalog.files.names import FileState, TopicPartition, parse_segment_file

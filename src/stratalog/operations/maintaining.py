@@ -25,18 +25,17 @@ from stratalog.directory.layout import classify
 from stratalog.directory.locking import MakeLock
 from stratalog.directory.log_directory import LogDirectory
 from stratalog.directory.partitions import FoundPartition
-from stratalog.directory.repairing import plan_repair, repair_partition
+from stratalog.directory.repairing import repair_partition, why_not_loaded
 from stratalog.directory.session import Session, Unclean
 from stratalog.engine.progress import OnProgress
 from stratalog.engine.threads import ThreadEngine
-from stratalog.errors import CorruptCheckpointError, DiskError, NeedsRecoveryError, StratalogError
+from stratalog.errors import DiskError, NeedsRecoveryError, StratalogError
 from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock
-from stratalog.files.names import LEADER_EPOCH_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT, TopicPartition
+from stratalog.files.names import LOG_START_OFFSET_CHECKPOINT, TopicPartition
 from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
-from stratalog.log.epochs import read_epochs
-from stratalog.log.loader import check_loadable, load
+from stratalog.log.loader import load
 from stratalog.log.log import Log
 from stratalog.log.scheduler import ScheduledTask
 from stratalog.operations.looking import (
@@ -188,8 +187,8 @@ class Maintenance:
                     return PartitionWork(name=name, refusal=partition.refusal)
                 with progress.part(path, name) as on_read:
                     planned = work.plan(partition, now, on_read)
-                if planned.changes_log and (error := self._why_not_opened(disk, directory, partition, each)):
-                    return PartitionWork(name=name, error=error)
+                if planned.changes_log and (left := self._why_not_opened(disk, directory, partition, each)):
+                    return left
                 files = waiting_files(disk, path, partition.config.file_delete_delay_ms)
             return replace(
                 planned,
@@ -211,26 +210,18 @@ class Maintenance:
 
     def _why_not_opened(
         self, disk: DiskReader, directory: str, partition: Partition, found: FoundPartition
-    ) -> str | None:
-        """Why the run cannot open a log that it has to change, or None; checked before the first change."""
+    ) -> PartitionWork | None:
+        """That the run cannot open a log that it has to change, checked before the first change."""
+        name = partition.name
         start, end = found.log_start_offset, partition.view.log_end_offset
         if end < start:
-            return (
+            words = (
                 f"it ends at offset {end}, before its start at {start} in {LOG_START_OFFSET_CHECKPOINT}. A "
                 "broker deletes all of it at its next start. Correct the checkpoint if it is wrong."
             )
-        path = join_path(directory, partition.name)
-        try:
-            try:
-                check_loadable(disk, path, partition.config)
-            except NeedsRecoveryError:
-                plan_repair(disk, self.clock, directory, partition.name, partition.config)
-                read_epochs(disk, join_path(path, LEADER_EPOCH_CHECKPOINT))
-        except CorruptCheckpointError as error:
-            return f"{error} Run `stratalog recover --all {directory}` first, which rewrites it."
-        except NeedsRecoveryError as error:
-            return str(error)
-        return None
+            return PartitionWork(name=name, error=words)
+        error = why_not_loaded(disk, self.clock, directory, name, partition.config)
+        return None if error is None else PartitionWork(name=name, error=error, needs_recovery=True)
 
     def _do_directory(
         self,
@@ -260,7 +251,9 @@ class Maintenance:
                         try:
                             planned[index] = doing.do(partition, on_read)
                         except NeedsRecoveryError as refusal:  # of this log, in which nothing was changed
-                            planned[index] = PartitionWork(name=partition.name, error=str(refusal))
+                            planned[index] = PartitionWork(
+                                name=partition.name, error=str(refusal), needs_recovery=True
+                            )
             index = len(planned)
             doing.write_checkpoints()
             session.put_back(directory)

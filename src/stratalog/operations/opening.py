@@ -123,7 +123,8 @@ class Opening:
     def notes(self) -> tuple[str, ...]:
         """Sentences about checkpoints that are treated as empty, as a broker does."""
         return tuple(
-            f"{checkpoint.path}: {problem.words}. It is treated as empty, as a broker treats it."
+            f"{checkpoint.path}: {problem.words}. It is treated as empty, as a broker treats it: "
+            f"{checkpoint.row.without_it}."
             for path in unique_paths(self.directories)
             for checkpoint, problem in self._bad_checkpoints(path)
         )

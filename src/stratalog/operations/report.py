@@ -98,6 +98,11 @@ class ChangeReport(Report):
         """How many partitions were refused or have failed."""
 
     @property
+    @abstractmethod
+    def to_recover(self) -> Sequence[str]:
+        """The partitions that `recover --all` must repair first."""
+
+    @property
     def is_failed(self) -> bool:
         """Whether a partition was refused, or anything went wrong."""
         has_failed = self.recovery is not None and self.recovery.is_failed
@@ -147,9 +152,11 @@ class ChangeReport(Report):
             return left + self.recovery.verdict
         if self.refusals:
             return f"{left}The broker must not be started yet: {why_not_started(self.refusals)}."
-        if self.is_plan:
-            return f"{left}Nothing was changed: the broker can be started."
-        return f"{left}The broker can be started."
+        words = "Nothing was changed: the broker" if self.is_plan else "The broker"
+        if self.to_recover:
+            advice = f"run `stratalog recover --all` first, which repairs {', '.join(self.to_recover)}"
+            return f"{left}{words} can be started, but {advice}."
+        return f"{left}{words} can be started."
 
 
 def refusals_table(refusals: Sequence[StartupRefusal]) -> Table:

@@ -35,12 +35,13 @@ class PartitionWork:
     """What was done to one partition, or in a dry run would be.
 
     `removed` are files that had waited for file.delete.delay.ms, `waiting` those that still do. `not_known`
-    says why a dry run cannot predict the work.
+    says why a dry run cannot predict the work. `needs_recovery`: the error goes away with `recover --all`.
     """
 
     name: str
     refusal: str | None = None
     error: str | None = None
+    needs_recovery: bool = False
     not_known: str | None = None
     deleted: tuple[Decision, ...] = ()
     cleaned: Cleaned | None = None
@@ -88,6 +89,10 @@ class WorkReport(ChangeReport):
     @property
     def left_count(self) -> int:
         return sum(bool(partition.refusal or partition.error) for partition in self.partitions)
+
+    @property
+    def to_recover(self) -> Sequence[str]:
+        return [partition.name for partition in self.partitions if partition.needs_recovery]
 
     def tables(self) -> list[Table]:
         return self.tables_with(self._deleted(), self._cleaned(), self._files())

@@ -17,7 +17,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
-from stratalog.directory.checkpoint_table import LOG_START_OFFSETS, RECOVERY_POINTS, CheckpointMarks
+from stratalog.directory.checkpoint_table import (
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    CheckpointMarks,
+)
 from stratalog.directory.checkpoints import DirectoryCheckpoints, clamp
 from stratalog.directory.clean_shutdown import NO_PROMISE, UNKNOWN_EPOCH, CleanShutdown
 from stratalog.directory.cluster_metadata import ClusterMetadata
@@ -60,6 +65,7 @@ class DirectoryRecovery:
         self.is_left_alone = False
         self.recovery_points: dict[TopicPartition, int] = {}
         self.log_start_offsets: dict[TopicPartition, int] = {}
+        self.unknown_start = ""  # why it is not known where the logs start
         self.problems: list[Problem] = []
         self.partitions: dict[str, PartitionReport] = {}
         self.room: Room | None = None  # on its device, for a dry run
@@ -128,12 +134,29 @@ class DirectoryRecovery:
         found = {checkpoint.name: checkpoint.read() for checkpoint in self._checkpoints.every}
         self.recovery_points = found[RECOVERY_POINTS.name]
         self.log_start_offsets = found[LOG_START_OFFSETS.name]
-        for problem in self._checkpoints.problems:
-            mended = problem._replace(consequence="recovery rewrites it", is_repaired=True)
-            self.problems.append(problem if self.is_left_alone else mended)
+        self.problems += self._checkpoint_problems()
+        if why := self._checkpoints.why_lost(LOG_START_OFFSETS):
+            self.unknown_start = f"{LOG_START_OFFSETS.name}: {why}."
         if not self.is_left_alone:
             for entry in self.layout.partitions:
                 self._look_at_lone_log(entry)
+
+    def _checkpoint_problems(self) -> Iterator[Problem]:
+        """What is wrong with the checkpoints that have been read, and what that means."""
+        for checkpoint in self._checkpoints.every:
+            row, problem = checkpoint.row, checkpoint.problem
+            if self.is_left_alone:
+                if problem is not None:
+                    yield problem._replace(consequence=f"{problem.consequence}; {row.without_it}")
+            elif problem is not None:
+                words = f"recovery rewrites it; {row.without_it}"
+                yield problem._replace(consequence=words, is_repaired=not row.hides_loss)
+            elif row.hides_loss and (why := self._checkpoints.why_lost(row)):
+                yield Problem(row.name, why, row.without_it)
+
+    def start_problem(self, key: TopicPartition) -> str:
+        """Why it is not known where a log starts; empty if it is."""
+        return "" if key in self._lone_starts else self.unknown_start
 
     def _look_at_lone_log(self, entry: PartitionEntry) -> None:
         """Use the files of a lone log: the directory's checkpoints are older."""
@@ -179,7 +202,7 @@ class DirectoryRecovery:
                 self.room.write(1)  # checkpoints and the clean-shutdown file are small
             return
         self.locks.check()
-        if is_short:
+        if is_short or self._checkpoints.why_lost(HIGH_WATERMARKS):
             self.state.note_cut()  # before the change of the checkpoint that shows it
         self._topic_ids.write(quarantines)
         self._checkpoints.write_closed([*self._marks(ends, is_tiered)], are_all=True)

@@ -19,6 +19,7 @@ from dataclasses import replace
 from stratalog.clock import Clock, system_clock
 from stratalog.config import ServerConfig
 from stratalog.directory.clean_shutdown import NO_PROMISE, SAYS_NOTHING, CleanShutdown
+from stratalog.directory.kind import check_place
 from stratalog.directory.layout import PartitionEntry, find_aliases
 from stratalog.directory.locking import Locks, MakeLock
 from stratalog.directory.log_directory import LogDirectory
@@ -55,7 +56,7 @@ from stratalog.files.entries import FileId
 from stratalog.files.lock import DirectoryLock
 from stratalog.files.paths import prefix_of
 from stratalog.files.reading import DiskReader
-from stratalog.log.recovery.facts import Finding
+from stratalog.log.recovery.facts import Finding, FindingKind
 from stratalog.log.recovery.quarantine import Quarantine
 from stratalog.log.recovery.survey import Survey, SurveyOptions
 
@@ -162,6 +163,10 @@ class _Recovery:
         """Lock and read all directories, before the first change in any."""
         self._tell(Phase.SURVEYING)
         self._check_unique()
+        places = {"--quarantine": self._options.quarantine, "--work-dir": self._options.work_dir}
+        for option, place in places.items():
+            if place is not None:
+                check_place(self._disk, place, [found.path for found in self._directories], option=option)
         for directory in self._directories:
             self._disk.release(directory.path)
         user = current_user() if self._options.user is None else self._options.user
@@ -304,6 +309,7 @@ class _Recovery:
             config=self._topics.of(entry.topic_partition.topic),
             recovery_point=directory.recovery_points.get(entry.topic_partition, 0),
             log_start_offset=directory.log_start_offsets.get(entry.topic_partition, 0),
+            unknown_start=directory.start_problem(entry.topic_partition),
             now_ms=self._clock(),
             options=SurveyOptions(
                 had_clean_shutdown=directory.is_left_alone,
@@ -433,5 +439,7 @@ def _identity(disk: DiskReader, path: str) -> FileId | None:
 
 def _left_as_it_is(finding: Finding) -> Finding:
     """The finding for a directory that was shut down cleanly: nothing is changed without --all."""
+    if finding.kind is FindingKind.UNKNOWN_START:
+        return finding  # --all would not change it
     words = "The directory was shut down cleanly, so nothing is changed. With --all:"
     return replace(finding, consequence=f"{words} {finding.consequence}")

@@ -30,6 +30,7 @@ class SurveyTask:
     config: LogConfig
     recovery_point: int
     log_start_offset: int
+    unknown_start: str
     now_ms: int
     options: SurveyOptions
 
@@ -43,6 +44,7 @@ def survey(disk: DiskReader, task: SurveyTask) -> Survey:
         config=task.config,
         recovery_point=task.recovery_point,
         log_start_offset=task.log_start_offset,
+        unknown_start=task.unknown_start,
         now_ms=task.now_ms,
         options=task.options,
     )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
 from stratalog.files.entries import FileId
 from stratalog.files.names import FileKind, TopicPartition, segment_file_name
+from stratalog.log.epochs import EpochEntry
 
 
 class FileFact(NamedTuple):
@@ -57,6 +58,7 @@ class FindingKind(Enum):
     SPLIT_SEGMENT = "offsets too far from their segment's base"
     DAMAGE_BELOW_RECOVERY_POINT = "damage in a part of the log that counts as flushed"
     TORN_END = "a log that was closed cleanly, and goes on after its last whole batch"
+    UNKNOWN_START = "a log whose start is not known, so that deleted records may be visible again"
     BELOW_LOG_START = "a log that ends before its start"
     GAP = "readable batches after damage, without those in between"
     STUCK_READERS = "a transaction that began before a gap, and that no marker ends"
@@ -87,6 +89,33 @@ def missing_snapshot(log_end_offset: int) -> Finding:
         words="A clean shutdown writes a snapshot of all producers at the log's end.",
         consequence="The state is rebuilt from the newest snapshot and the records after it.",
     )
+
+
+def unknown_start(why: str, start: int, epochs: Sequence[EpochEntry]) -> list[Finding]:
+    """That deleted records may be visible again, as nobody knows any more where the log started.
+
+    `start` is the base of the first segment, where it starts now. The first leader epoch begins where the log
+    starts (a broker raises it with the start), so epochs from `start` on show that no record was deleted.
+    """
+    if epochs and epochs[0].start_offset <= start:
+        return []
+    words = f"{why} The log now starts at offset {start}, with its first segment. "
+    if epochs:
+        known = epochs[0].start_offset
+        words += f"Its leader epochs begin at offset {known}: that is probably where it started."
+        advice = f"If it did, delete the records before offset {known} again"
+    else:
+        words += "It may have started anywhere between that and its high watermark: nothing else tells."
+        advice = "If some were, delete them again"
+    return [
+        Finding(
+            kind=FindingKind.UNKNOWN_START,
+            file="",
+            words=words,
+            consequence="Records that were deleted with DeleteRecords may be visible again. "
+            f"{advice} with `kafka-delete-records.sh`, when the broker runs.",
+        )
+    ]
 
 
 def stuck_readers(

@@ -70,6 +70,8 @@ class SequenceSettings:
     producer_id_expiration_ms: int
     keeps_following: bool = False
     """Segments after a cut stay: a broker removes them, but without another copy they are wanted."""
+    unknown_start: str = ""
+    """Why `log_start_offset` is not known."""
 
 
 class RecoverySequence:

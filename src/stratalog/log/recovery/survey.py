@@ -23,7 +23,7 @@ from stratalog.log.epochs import EpochEntry, read_epochs
 from stratalog.log.producers.entry import ProducerStateEntry
 from stratalog.log.producers.snapshot import ENTRY_SIZE, HEADER_SIZE, parse_snapshot
 from stratalog.log.producers.snapshot_files import read_snapshot
-from stratalog.log.recovery.facts import FileFact, Finding, FindingKind, missing_snapshot
+from stratalog.log.recovery.facts import FileFact, Finding, FindingKind, missing_snapshot, unknown_start
 from stratalog.log.recovery.index_checks import IndexCheck, IndexState, check_indexes
 from stratalog.log.recovery.inventory import FoundSegment, Inventory, take_inventory
 from stratalog.log.recovery.sequence import RecoverySequence, SegmentState, SequenceSettings, floor_segment
@@ -96,10 +96,14 @@ def survey_partition(
     config: LogConfig,
     recovery_point: int = 0,
     log_start_offset: int = 0,
+    unknown_start: str = "",
     now_ms: int,
     options: SurveyOptions | None = None,
 ) -> Survey:
-    """Look at a partition's files; nothing is changed. DiskError if one cannot be read."""
+    """Look at a partition's files; nothing is changed. DiskError if one cannot be read.
+
+    `unknown_start` says why it is not known where the log starts, and is empty if that is known.
+    """
     options = options or SurveyOptions()
     settings = SequenceSettings(
         log_start_offset=log_start_offset,
@@ -108,6 +112,7 @@ def survey_partition(
         now_ms=now_ms,
         producer_id_expiration_ms=config.producer_id_expiration_ms,
         keeps_following=options.salvage,
+        unknown_start=unknown_start,
     )
     return _Surveyor(
         disk, take_inventory(disk, directory), topic_partition, config, options, settings
@@ -137,6 +142,10 @@ class _Surveyor:
     def survey(self) -> Survey:
         checks = self._check_segments()
         epochs = self._read_epochs()
+        if self._settings.unknown_start and any(files.log.size for files in self._inventory.segments):
+            self._findings += unknown_start(
+                self._settings.unknown_start, self._inventory.segments[0].base_offset, epochs or ()
+            )
         end_offset = self._find_end(checks)
         guesses = _Guesses(self._inventory.segments, end_offset)
         states = _segment_states(self._inventory, checks, self._settings)

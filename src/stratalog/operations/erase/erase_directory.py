@@ -13,7 +13,12 @@ from stratalog.clock import Clock
 from stratalog.directory.known_topics import KnownTopics
 from stratalog.directory.layout import PartitionEntry
 from stratalog.directory.log_directory import LogDirectory
-from stratalog.directory.repairing import finish_replacements, is_unfinished, plan_repair
+from stratalog.directory.repairing import (
+    finish_replacements,
+    is_unfinished,
+    plan_repair,
+    why_not_loaded,
+)
 from stratalog.directory.session import Session
 from stratalog.errors import InvalidNameError, StratalogError
 from stratalog.files.disk import Disk
@@ -145,12 +150,19 @@ class DirectoryEraser:
                     found += [each] if isinstance(each, ToErase) else []
             except StratalogError as failure:
                 found, error = [], str(failure)
+        must_recover = None
+        if found or error is not None:
+            config = self._known.of(key.topic)
+            must_recover = why_not_loaded(disk, self._clock, self.path, name, config)
+        if must_recover is not None:
+            found, error = [], must_recover
         planned = PartitionErasure(
             name=name,
             files=tuple(_planned(each) for each in found),
             markers_count=markers_count,
             refusal=refusal,
             error=error,
+            needs_recovery=must_recover is not None,
             not_known=None
             if rewritten is None
             else f"recovery rewrites {rewritten} first, and the records to erase depend on the result",

@@ -31,7 +31,8 @@ class PartitionErasure:
 
     `markers_count` is the number of named offsets that hold a transaction marker, which is kept.
 
-    `not_known` is why a dry run cannot say what would be erased.
+    `not_known` is why a dry run cannot say what would be erased. `needs_recovery`: the error goes away with
+    `recover --all`.
     """
 
     name: str
@@ -39,6 +40,7 @@ class PartitionErasure:
     markers_count: int = 0
     refusal: str | None = None
     error: str | None = None
+    needs_recovery: bool = False
     not_known: str | None = None
 
     @property
@@ -77,6 +79,10 @@ class ErasureReport(ChangeReport):
     @property
     def left_count(self) -> int:
         return sum(bool(partition.refusal or partition.error) for partition in self.partitions)
+
+    @property
+    def to_recover(self) -> Sequence[str]:
+        return [partition.name for partition in self.partitions if partition.needs_recovery]
 
     def tables(self) -> list[Table]:
         erased = Table(

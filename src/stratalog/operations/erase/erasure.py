@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from stratalog.clock import Clock, system_clock
+from stratalog.directory.kind import check_place
 from stratalog.directory.known_topics import KnownTopics, TopicSources
 from stratalog.directory.locking import Locks, MakeLock
 from stratalog.directory.session import Unclean, unique_paths
@@ -79,6 +80,8 @@ class Erasure:
                 f"{CLUSTER_METADATA}: records of the cluster's metadata are not erased; the controllers need "
                 "every one of them."
             )
+        for place in self.quarantines:
+            check_place(self.disk, place, self.directories, option="--quarantine")
         now = self.clock()
         fixed = replace(self, clock=lambda: now)
         opening = Opening(
