@@ -227,5 +227,5 @@ def test_erase_does_not_lock_a_partition_as_its_quarantine(
 def test_open_log_does_not_keep_its_cuts_among_the_segments(tmp_path: Path) -> None:
     open_log(tmp_path / "orders-0", create=True).close()
 
-    with pytest.raises(UsageError, match="quarantine .*: this is the directory of a partition"):
+    with pytest.raises(UsageError, match=r"quarantine .*: this is the directory of a partition"):
         open_log(tmp_path / "orders-0", quarantine=tmp_path / "orders-0")
