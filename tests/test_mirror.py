@@ -50,6 +50,7 @@ SCENARIOS = {
     "cli/test_recover_salvage.py": "`recover --salvage` on many planted damages",
     "cli/test_unreadable.py": "a partition that cannot be read, before each command",
     "jobs/reading/test_damage.py": "damaged logs, through the plan and what its tasks read",
+    "jobs/reading/test_omitted.py": "what damage and loss leave out, through the plan and its tasks",
     "jobs/writing/test_crashes.py": "power cuts at every step of a write, and who finishes it",
     "jobs/writing/test_together.py": "several writes to one directory at once",
     "manager/test_flush_crashes.py": "power cuts before the first checkpoint of a manager",

@@ -140,6 +140,7 @@ class ColumnReader:
         self.schema = arrow_schema(columns)
         self.stop = WalkStop.END
         self.next_position = 0
+        self.rows_start = self.rows_end = INT64_MIN  # the first offset of the last batch of rows, and its end
         self._reads_count = 0
         self._offsets = (start_offset, end_offset - 1)
         self._include_control = include_control
@@ -223,6 +224,7 @@ class ColumnReader:
             )
             if count:
                 rows = self._rows[:count]
+                self.rows_start, self.rows_end = int(rows["offset"][0]), int(rows["offset"][-1]) + 1
                 chunk = RowChunk(run.data, rows, run.batches, both=self._wants_both)
                 arrays = [make(chunk) for make in self._makers]
                 yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from stratalog.jobs.reading.omissions import Omission, joined_up
 from stratalog.jobs.reading.options import ReadOptions
 from stratalog.jobs.reading.plan import plan_read
 from stratalog.jobs.reading.read import read_task
@@ -49,6 +50,20 @@ def rows_of(tasks: Iterable[ReadTask], columns: Sequence[str] = COLUMNS) -> list
 
 def read(path: Path, *, columns: Sequence[str] = COLUMNS, **options: str) -> list[dict[str, Any]]:
     return rows_of(plan_read(ReadOptions.parse({"path": str(path)} | options), cores=2), columns)
+
+
+def read_omitting(path: Path, **options: str) -> tuple[list[int], list[Omission]]:
+    """The offsets that a read gives, and what it says that it left out."""
+    omitted: list[Omission] = []
+    asked = ReadOptions.parse({"path": str(path)} | options)
+    tasks = plan_read(asked, cores=2, on_omission=omitted.append)
+    return offsets_of(tasks, omitted), joined_up(omitted)
+
+
+def offsets_of(tasks: Iterable[ReadTask], omitted: list[Omission]) -> list[int]:
+    """The offsets that tasks read; what they leave out is added to the list."""
+    batches = (batch for task in tasks for batch in read_task(task, ("offset",), on_omission=omitted.append))
+    return [offset for batch in batches for offset in batch.column(0).to_pylist()]
 
 
 def batches_of(log: Path) -> Iterator[tuple[bytes, int, int]]:

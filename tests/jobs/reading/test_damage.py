@@ -14,36 +14,8 @@ from stratalog.errors import CorruptRecordError
 from stratalog.records.kernels.crc32c import crc32c
 from stratalog.records.kernels.memory import byte_array
 from tests.fixtures.catalog import Partition, partitions
+from tests.jobs.reading.damaging import damaged, flip, zero
 from tests.jobs.reading.making import Made, batches_of, kafka_rows, read
-
-
-def flip(log: Path, position: int) -> None:
-    data = bytearray(log.read_bytes())
-    data[position] ^= 0xFF
-    log.write_bytes(data)
-
-
-def zero(log: Path, zeros: range) -> list[int]:
-    """Zeros over some bytes of a log; returns the offsets of the batches that they hit."""
-    offsets, position = [], 0
-    for batch, base_offset, last_offset in batches_of(log):
-        if position < zeros.stop and position + len(batch) > zeros.start:
-            offsets += range(base_offset, last_offset + 1)
-        position += len(batch)
-    data = bytearray(log.read_bytes())
-    data[zeros.start : zeros.stop] = bytes(len(zeros))
-    log.write_bytes(data)
-    return offsets
-
-
-def damaged(own_log: Made, at_byte_of_batch: int) -> tuple[Path, int, list[int]]:
-    """A byte of the seventh batch of the second segment flipped: (file, where it starts, its offsets)."""
-    log = sorted(own_log.path.glob("*.log"))[1]
-    batches = list(batches_of(log))
-    position = sum(len(batch) for batch, _, _ in batches[:6])
-    flip(log, position + at_byte_of_batch)
-    _, base_offset, last_offset = batches[6]
-    return log, position, list(range(base_offset, last_offset + 1))
 
 
 @pytest.mark.parametrize("partitions_count", ["1", "20"])

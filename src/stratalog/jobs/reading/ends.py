@@ -39,20 +39,17 @@ def ends_of(
     read_committed: bool,
     passes_open: bool = False,
     on_corruption: OnCorruption = OnCorruption.SKIP,
-    on_omission: OnOmission = ignore_omission,
 ) -> Ends:
     """The marks of a log at this moment.
 
-    A cleanly closed log has no bytes past its last batch: if it has, CorruptRecordError is raised, or if
-    damage is to be skipped, `on_omission` is told. With `passes_open` committed records are read up to the
-    end of the log, without the records of an open transaction: a coordinator loads its topic in this way.
+    A cleanly closed log has no bytes past its last batch: if it has, CorruptRecordError is raised unless
+    damage is to be skipped. With `passes_open` committed records are read up to the end of the log, without
+    the records of an open transaction: a coordinator loads its topic in this way.
     """
     start = view.log_start_offset
     if view.left.was_closed and on_corruption is OnCorruption.FAIL:
         _check_tail(view)
     valid = view.valid_end()
-    if valid.was_closed and valid.hides_something:
-        on_omission(_tail_of(view, valid))
     end = valid.offset
     aborted: tuple[AbortedRange, ...] = ()
     if read_committed:
@@ -75,7 +72,8 @@ def range_of(
 ) -> tuple[int, int]:
     """[start, end) of one partition by the options.
 
-    Offsets that it does not have are an OffsetOutOfRangeError, or reported if data loss is to be forgiven.
+    Offsets that it does not have are an OffsetOutOfRangeError, or reported if data loss is to be forgiven. So
+    is damage at the end of the log, if the range reaches to that end.
     """
     partition = view.topic_partition
     start = _offset(view, ends, options.starting, if_no_match=None)
@@ -88,10 +86,13 @@ def range_of(
         start = ends.end_offset
     end = _offset(view, ends, options.ending, if_no_match=ends.end_offset)
     assert end is not None
-    return (
-        _within(start, view, ends, options, options.starting.option, on_omission),
-        _within(end, view, ends, options, options.ending.option, on_omission),
+    found = (
+        _within(start, view, ends, options, options.starting.option),
+        _within(end, view, ends, options, options.ending.option),
     )
+    for omission in _omitted(view, ends, (start, end), options):
+        on_omission(omission)
+    return found
 
 
 def check_complete(bound: ReadBound, partitions: list[TopicPartition]) -> None:
@@ -141,9 +142,7 @@ def _damage_in_words(view: LogView, what: str, remedy: str) -> Iterator[None]:
         ) from error
 
 
-def _within(
-    offset: int, view: LogView, ends: Ends, options: ReadOptions, option: str, on_omission: OnOmission
-) -> int:
+def _within(offset: int, view: LogView, ends: Ends, options: ReadOptions, option: str) -> int:
     start, end = ends.start_offset, ends.end_offset
     if start <= offset <= end:
         return offset
@@ -155,18 +154,31 @@ def _within(
             valid=(start, end),
         )
     logger.warning("%s: %s has no offset %d, only %d to %d", option, view.topic_partition, offset, start, end)
-    nearest = min(max(offset, start), end)
-    on_omission(
-        Omission(
+    return min(max(offset, start), end)
+
+
+def _omitted(view: LogView, ends: Ends, asked: tuple[int, int], options: ReadOptions) -> Iterator[Omission]:
+    """The offsets that were asked for and do not exist, and damage that hides the end of the log."""
+    start, end = asked
+    first, last = ends.start_offset, ends.end_offset
+    spans: list[tuple[str, int, int | None]] = []
+    if start < first:
+        spans.append((options.starting.option, start, max(start, min(end, first))))
+    if end > last:
+        spans.append((options.ending.option, max(start, last), end))
+    elif start > last:
+        spans.append((options.starting.option, start, None))
+    for option, lost_start, lost_end in spans:
+        yield Omission(
             topic=view.topic_partition.topic,
             partition=view.topic_partition.partition,
             kind=OmissionKind.LOSS,
-            first_offset=min(offset, nearest),
-            end_offset=max(offset, nearest),
-            why=f"{option} asks for offset {offset}, and the log has {start} to {end}.",
+            first_offset=lost_start,
+            end_offset=lost_end,
+            why=f"{option} asks for them, and the log has the offsets {first} to {last}.",
         )
-    )
-    return nearest
+    if ends.valid.was_closed and ends.valid.hides_something and end >= last:
+        yield _tail_of(view, ends.valid)
 
 
 def _tail_of(view: LogView, valid: LogEnd) -> Omission:

@@ -135,23 +135,33 @@ class Gaps:
     def skipped(
         self, error: CorruptRecordError, first_offset: int, size: int, *, end_offset: int | None = None
     ) -> None:
-        """Damage of `size` bytes was skipped; without `end_offset` the gap goes up to the next batch."""
-        self.seen(first_offset)  # damage after damage: only the last place is known to end
-        found = Omission(
-            topic=self._partition.topic,
-            partition=self._partition.partition,
-            kind=OmissionKind.DAMAGE,
-            first_offset=first_offset,
-            end_offset=end_offset,
-            size=size,
-            why=error.reason,
-            path=str(error.path or ""),
-            position=error.position,
-        )
-        if end_offset is None:
-            self._open = found
+        """Damage of `size` bytes was skipped; without `end_offset` the gap goes up to the next batch.
+
+        Damage that follows damage, without a batch between them, is one place.
+        """
+        path, before = str(error.path or ""), self._open
+        if before is not None and (before.path, before.position + before.size) == (path, error.position):
+            self._open = replace(before, size=before.size + size)
         else:
-            self._tell(found, end_offset)
+            self.seen(first_offset)
+            self._open = Omission(
+                topic=self._partition.topic,
+                partition=self._partition.partition,
+                kind=OmissionKind.DAMAGE,
+                first_offset=first_offset,
+                end_offset=None,
+                size=size,
+                why=error.reason,
+                path=path,
+                position=error.position,
+            )
+        if end_offset is not None:
+            self.seen(end_offset)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether damage was skipped, and nothing was read since."""
+        return self._open is not None
 
     def lost(self, first_offset: int, end_offset: int, why: str) -> None:
         """Offsets that were planned are gone."""
@@ -179,6 +189,8 @@ class Gaps:
 
     def _tell(self, found: Omission, end_offset: int) -> None:
         start, end = self._bounds
+        if end_offset < start or found.first_offset >= end > start:
+            return  # nobody asked for these offsets
         first = min(max(found.first_offset, start), end)
         self._on_omission(replace(found, first_offset=first, end_offset=min(max(end_offset, first), end)))
 
@@ -187,7 +199,7 @@ def _offsets(found: Omission) -> str:
     if found.end_offset is None:
         return f"the offsets from {found.first_offset} on"
     if found.end_offset == found.first_offset:
-        return f"no offset before {found.first_offset}"
+        return f"no offset is missing before {found.first_offset}"
     last = found.end_offset - 1
     return f"offset {last}" if last == found.first_offset else f"offsets {found.first_offset} to {last}"
 

@@ -90,7 +90,6 @@ def _plan_partition(
         read_committed=options.read_committed,
         passes_open=options.table is not None,
         on_corruption=options.on_corruption,
-        on_omission=on_omission,
     )
     return list(plan_range(disk, view, ends, *range_of(view, ends, options, on_omission)))
 

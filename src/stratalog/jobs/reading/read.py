@@ -32,6 +32,7 @@ from stratalog.jobs.reading.split import (
     ReadTask,
     Split,
     is_proven,
+    is_wrapper,
     locate,
     topic_id_of,
     torn,
@@ -40,6 +41,7 @@ from stratalog.log.api.view import LogView
 from stratalog.log.reading import check_passed_over
 from stratalog.records.batch import LOG_OVERHEAD
 from stratalog.records.columns import ColumnReader
+from stratalog.records.reader import BatchRow
 from stratalog.records.walk import walk_batches
 from stratalog.segment.resuming import end_of_batch, next_batch
 from stratalog.segment.segment_reader import SegmentReader
@@ -249,6 +251,8 @@ class _SplitReader:
             at, self._seen.path, self._seen.position = 0, file.path, position
             try:
                 for batch in reader.read(memory.buffer, end=filled):
+                    if self._gaps.is_open:
+                        self._gaps.seen(reader.rows_start)
                     yield placed(batch, self._columns, position)
                 at = reader.next_position
             except CorruptRecordError as error:
@@ -275,13 +279,14 @@ class _SplitReader:
     def _lost_offsets(self, data: NDArray[np.uint8], at: int) -> tuple[int, int | None]:
         """The offsets [first, end) that cannot be read; the end is None if only the next batch tells it.
 
-        If the checksum matches, the batch's header names them; otherwise they follow the last offset that was
-        read."""
+        If the checksum matches, the batch's header names them, but the first of its records may have been
+        read; otherwise they follow the last offset that was read."""
         walk = walk_batches(data, start=at, max_size=1)
-        if len(walk.headers) and walk.headers[0]["valid"]:
-            header = walk.headers[0]
-            return max(self._split.start_offset, int(header["base_offset"])), int(header["last_offset"]) + 1
-        return self._seen.next_offset, None
+        if not len(walk.headers) or not walk.headers[0]["valid"]:
+            return self._seen.next_offset, None
+        header, start = BatchRow._make(walk.headers[0].item()), self._split.start_offset
+        begin = start if is_wrapper(header) else header.base_offset
+        return max(start, begin, self._reader.rows_end), header.last_offset + 1
 
     def _damaged(self, error: CorruptRecordError, first_offset: int) -> None:
         if self._task.on_corruption is OnCorruption.FAIL:

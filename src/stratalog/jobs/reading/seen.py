@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from stratalog.errors import CorruptRecordError
 from stratalog.jobs.reading.omissions import Gaps
 from stratalog.jobs.reading.options import OnCorruption
-from stratalog.jobs.reading.split import AbortedRange, Split
+from stratalog.jobs.reading.split import AbortedRange, Split, is_wrapper
 from stratalog.records.batch import Attributes
 from stratalog.records.kernels.walk import BatchTable
+from stratalog.records.reader import BatchRow
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +38,9 @@ class SeenBatches:
         """Which batches to decode; None for all."""
         if not len(headers):
             return None
-        self._gaps.seen(int(headers["base_offset"][0]))
+        first = BatchRow._make(headers[0].item())
+        if not is_wrapper(first):  # where a wrapper begins is known once it is decoded
+            self._gaps.seen(first.base_offset)
         keep = self._committed(headers) if self._ranges else None
         ends = np.concatenate([[self.last_in_file], headers["last_offset"]])
         wrong = np.flatnonzero(headers["base_offset"] <= ends[:-1])
