@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from stratalog.files.disk import Disk
+from stratalog.log.log import Log
 from stratalog.log.offsets import OffsetMetadata
 from stratalog.log.origin import AppendOrigin
 from stratalog.log.producers.entry import CompletedTxn, ProducerStateEntry, last_sequence_of
 from stratalog.log.producers.manager import ProducerStateManager
 from stratalog.records.control import ControlType, EndTxnMarker
-
-NOW = 1_700_000_000_000
+from tests.log.model import NOW, Machine
 
 
 class Producers:
@@ -91,3 +91,13 @@ class Producers:
     @property
     def snapshot_names(self) -> list[str]:
         return sorted(path.name for path in self.directory.iterdir())
+
+
+def snapshots(machine: Machine) -> list[int]:
+    return [int(name.split(".")[0]) for name in machine.files(".snapshot")]
+
+
+def last_sequence(log: Log, producer_id: int = 1) -> int:
+    entry = log.producers.last_entry(producer_id)
+    assert entry is not None
+    return entry.last_sequence

@@ -6,7 +6,9 @@ import errno
 
 import pytest
 
-from stratalog.errors import DiskError, LogMovedError
+from stratalog.errors import DiskError, LogClosedError, LogMovedError
+from stratalog.files.simulated import SimulatedDisk
+from stratalog.log.log import Log
 from tests.log.model import DIRECTORY, Machine, batch
 from tests.log.watched import watched
 
@@ -83,3 +85,78 @@ def test_letting_go_writes_nothing() -> None:
     log._closer.close_handlers()
 
     assert (disk.done, Machine(disk).files(".snapshot")) == ([], [])
+
+
+def history(log: Log) -> None:
+    """An append, a roll, a truncation and another append: every kind of change."""
+    log.append_as_leader(batch(b"a", b"b"), leader_epoch=0)
+    log.append_as_leader(batch(b"c"), leader_epoch=0)
+    log.roll()
+    log.append_as_leader(batch(b"d"), leader_epoch=0)
+    log.truncate_to(2)
+    log.append_as_leader(batch(b"e"), leader_epoch=0)
+
+
+def steps_of_history() -> int:
+    machine = Machine()
+    log = machine.open()
+    assert isinstance(machine.disk, SimulatedDisk)
+    before = machine.disk.steps
+    history(log)
+    return machine.disk.steps - before
+
+
+@pytest.mark.parametrize("step", range(steps_of_history()))
+def test_a_log_that_failed_does_not_close_as_if_it_had_not(step: int) -> None:
+    machine = Machine()
+    log = machine.open()
+    assert isinstance(machine.disk, SimulatedDisk)
+    machine.disk.fail_at(machine.disk.steps + step + 1, errno.EIO)
+    with pytest.raises(DiskError):
+        history(log)
+
+    with pytest.raises(DiskError):
+        log.close()
+    assert log.failure is not None
+
+
+def test_closing_twice_is_closing_once() -> None:
+    log = Machine().open()
+    log.append_as_leader(batch(b"a"), leader_epoch=0)
+
+    log.close()
+    log.close()
+
+    with pytest.raises(LogClosedError):
+        log.append_as_leader(batch(b"b"), leader_epoch=0)
+    with pytest.raises(LogClosedError):
+        log.read(0, 100)
+
+
+def test_letting_go_of_a_log_writes_nothing() -> None:
+    machine = Machine()
+    log = machine.open()
+    log.append_as_leader(batch(b"a"), leader_epoch=0)
+    disk = machine.disk
+    assert isinstance(disk, SimulatedDisk)
+    before = disk.contents()
+
+    log.close_handlers()
+    log.close_handlers()
+
+    assert disk.contents() == before
+    with pytest.raises(LogClosedError):
+        log.roll()
+
+
+def test_a_task_that_runs_after_closing_does_nothing() -> None:
+    machine = Machine()
+    log = machine.open()
+    log.append_as_leader(batch(b"a"), leader_epoch=0)
+    log.roll()
+    log.close()
+    assert isinstance(machine.disk, SimulatedDisk)
+    steps = machine.disk.steps
+
+    assert "flush-log" in machine.scheduler.run_due()
+    assert machine.disk.steps == steps

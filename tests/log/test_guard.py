@@ -7,8 +7,9 @@ import errno
 import pytest
 
 from stratalog.errors import DiskError, LogClosedError, LogMovedError
+from stratalog.log.appender import Appender
 from stratalog.log.guard import LogGuard
-from tests.log.model import DIRECTORY, Machine
+from tests.log.model import DIRECTORY, Machine, batch
 
 
 @pytest.fixture
@@ -94,3 +95,19 @@ def test_a_child_process_does_not_wait_for_locks_of_threads_that_are_not_there(g
     assert guard.lock is not before[0]
     assert guard.flush_lock is not before[1]
     assert not guard.is_changeable
+
+
+def test_an_append_that_is_interrupted_fails_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Machine().open()
+    log.append_as_leader(batch(b"a"), leader_epoch=0)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Appender, "_take_over", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        log.append_as_leader(batch(b"b"), leader_epoch=0)
+    monkeypatch.undo()
+
+    with pytest.raises(DiskError, match="KeyboardInterrupt"):
+        log.append_as_leader(batch(b"c"), leader_epoch=0)

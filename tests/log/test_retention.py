@@ -9,42 +9,10 @@ from hypothesis import strategies as st
 from stratalog.config import LogConfig
 from stratalog.errors import LogClosedError
 from stratalog.log.cleaning.clean import CleanedSegment
-from stratalog.log.cleaning.offset_map import OffsetMap
-from stratalog.log.log import Log
 from stratalog.log.retention import KeepReason, Marks, Rule, SegmentFacts, decide, facts_of
-from stratalog.records.build import BatchOptions, Record, build_batch
 from stratalog.records.control import ControlType
-from tests.log.model import NOW, Machine, append_marker, batch, produced, read_all
-
-SET_SIZE = len(batch(b"0000"))
-
-
-def machine(**settings: int | str) -> Machine:
-    """Five records to a segment, of one size."""
-    limits: dict[str, int | str] = {"retention_ms": -1, **settings}
-    return Machine(
-        internal_segment_bytes=5 * SET_SIZE,
-        segment_index_bytes=1000,
-        file_delete_delay_ms=1000,
-        **limits,
-    )
-
-
-def fill(log: Log, count: int = 15, *, timestamp: int = NOW) -> Log:
-    for number in range(count):
-        log.append_as_leader(batch(b"%04d" % number, timestamp=timestamp), leader_epoch=0)
-    return log
-
-
-def bases(log: Log) -> list[int]:
-    return list(log.segments.base_offsets)
-
-
-def rules(log: Log) -> list[Rule | None]:
-    return [found.rule for found in log.delete_old_segments()]
-
-
-# The three rules
+from tests.log.model import NOW, append_marker, batch, produced, read_all
+from tests.log.segmented import SET_SIZE, bases, fill, machine, rules
 
 
 def test_a_segment_that_a_cleaning_would_write_is_judged_as_one_that_is_there() -> None:
@@ -173,9 +141,6 @@ def test_old_timestamps_make_records_go_at_once() -> None:
     assert rules(log) == [Rule.TIME] * 3
 
 
-# What holds a segment
-
-
 @pytest.mark.parametrize("high_watermark", range(16))
 def test_nothing_at_or_above_the_high_watermark_goes(high_watermark: int) -> None:
     log = fill(machine(retention_ms=0).open(embedded=False), timestamp=10)
@@ -206,67 +171,6 @@ def test_deleting_all_segments_leaves_the_end_where_it_was(count: int) -> None:
 
     log = own.reopen(log)
     assert log.append_as_leader(batch(b"next"), leader_epoch=0).first_offset == count
-
-
-# What goes with a segment
-
-
-def test_files_are_renamed_and_deleted_after_their_delay() -> None:
-    own = machine(retention_ms=0)
-    log = fill(own.open(), 12, timestamp=10)
-
-    log.delete_old_segments()
-    assert len(own.files(".log.deleted")) == 3
-    own.clock.sleep(999)
-    own.scheduler.run_due()
-    assert own.files(".log.deleted")
-
-    own.clock.sleep(1)
-    own.scheduler.run_due()
-
-    assert own.files(".deleted") == []
-    assert own.files(".log") == [f"{12:020d}.log"]
-
-
-def test_snapshots_go_with_their_segments() -> None:
-    own = machine(retention_ms=0)
-    log = own.open()
-    for number in range(11):
-        log.append_as_leader(produced(1, number, b"%04d" % number, timestamp=10), leader_epoch=0)
-    assert own.files(".snapshot") == [f"{base:020d}.snapshot" for base in (5, 10)]
-
-    log.delete_old_segments()
-    own.clock.sleep(1000)
-    own.scheduler.run_due()
-
-    assert own.files(".snapshot") == [f"{11:020d}.snapshot"]
-    assert list(log.producers.producers) == [1]
-
-
-def test_snapshots_below_a_start_that_moved_go_with_their_segments() -> None:
-    own = machine()
-    log = own.open()
-    for number in range(11):
-        log.append_as_leader(produced(1, number, b"%04d" % number), leader_epoch=0)
-    log.delete_records(7)
-
-    assert rules(log) == [Rule.LOG_START]
-    log.delete_records(10)
-    log.delete_old_segments()
-    own.clock.sleep(1000)
-    own.scheduler.run_due()
-
-    assert own.files(".snapshot") == [f"{10:020d}.snapshot"]
-
-
-def test_epochs_of_deleted_segments_are_forgotten() -> None:
-    log = machine(retention_bytes=5 * SET_SIZE).open()
-    for number in range(15):
-        log.append_as_leader(batch(b"%04d" % number), leader_epoch=number // 5)
-
-    log.delete_old_segments()
-
-    assert [(entry.epoch, entry.start_offset) for entry in log.epochs.entries] == [(2, 10)]
 
 
 def test_an_epoch_that_began_in_a_deleted_segment_begins_at_the_new_start() -> None:
@@ -313,50 +217,6 @@ def test_a_closed_log_deletes_nothing() -> None:
         log.delete_old_segments()
 
     assert own.files(".deleted") == []
-
-
-def with_a_producer(own: Machine) -> Log:
-    """Many segments with records of one producer, and a snapshot at each base but the first."""
-    log = own.open()
-    options = [BatchOptions(producer_id=1, producer_epoch=0, base_sequence=number) for number in range(16)]
-    for each in options:
-        log.append_as_leader(
-            build_batch([Record(0, NOW, b"k", b"%04d" % each.base_sequence)], each), leader_epoch=0
-        )
-    assert len(own.files(".snapshot")) == len(log.segments) - 1
-    return log
-
-
-def test_compaction_keeps_the_snapshot_at_the_base_of_a_segment_that_it_writes() -> None:
-    own = machine()
-    log = with_a_producer(own)
-    before = len(log.segments)
-
-    pair = {"internal.segment.bytes": 2 * log.segments.first.size}  # two become one
-    log.config = log.config.with_overrides(pair)
-    log.clean(0, log.segments.active.base_offset, OffsetMap(10_000))
-    own.clock.sleep(1000)
-    own.scheduler.run_due()
-
-    bases = [segment.base_offset for segment in log.segments]
-    assert 2 < len(bases) < before
-    assert own.files(".snapshot") == [f"{base:020d}.snapshot" for base in bases[1:]]
-
-
-def test_compaction_keeps_the_snapshots_of_segments_that_are_there() -> None:
-    own = machine()
-    log = with_a_producer(own)
-
-    log.config = log.config.with_overrides({"internal.segment.bytes": 10_000})  # all fits into one now
-    log.clean(0, log.segments.active.base_offset, OffsetMap(10_000))
-    own.clock.sleep(1000)
-    own.scheduler.run_due()
-
-    assert own.files(".snapshot") == [f"{log.segments.active.base_offset:020d}.snapshot"]
-    assert len(log.segments) == 2
-
-
-# Why it is still here, and when it goes
 
 
 FIRST, SECOND, THIRD = (SegmentFacts(base, 100, NOW) for base in (0, 10, 20))

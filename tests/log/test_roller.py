@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from stratalog.errors import UsageError
+from stratalog.errors import DiskError, UsageError
 from stratalog.log.folder import LogFolder
 from stratalog.log.offsets import OffsetMetadata
 from stratalog.segment.segment import LogSegment
-from tests.log.model import DIRECTORY, Machine, batch, produced
+from tests.log.model import DIRECTORY, NOW, Machine, batch, produced, read_all
+from tests.log.segmented import filled
 from tests.log.watched import watched
 
 LOG, SECOND = "00000000000000000000.log", "00000000000000000001.log"
@@ -94,3 +95,92 @@ def test_a_roll_that_is_interrupted_is_done_to_its_end(monkeypatch: pytest.Monke
 
     assert (log.segments.base_offsets, log.failure, calls) == ((0, 1), None, [1, 1])
     assert machine.disk.exists(f"{DIRECTORY}/{SECOND}")
+
+
+def test_a_roll_that_is_interrupted_while_it_is_finished_fails_the_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its new file is there, and no segment in memory: the next roll would stumble over it."""
+    log = Machine().open()
+    log.append_as_leader(batch(b"a"), leader_epoch=0)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(log.segments, "add", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        log.roll()
+    monkeypatch.undo()
+
+    with pytest.raises(DiskError, match="KeyboardInterrupt"):
+        log.roll()
+
+
+def test_a_roll_that_is_refused_does_not_fail_the_log() -> None:
+    log = Machine().open()
+    log.append_as_leader(batch(b"a"), leader_epoch=0)
+    log.roll(5)
+
+    with pytest.raises(UsageError):
+        log.roll(3)
+
+    log.append_as_follower(batch(b"b", base_offset=5), leader_epoch=0)
+
+
+def test_the_only_copy_keeps_an_empty_segment_when_it_is_rolled(machine: Machine) -> None:
+    log = machine.open()
+    active = log.segments.active
+
+    assert log.roll() is active
+    assert not machine.files(".deleted")
+
+
+def test_rolling_an_empty_segment_makes_it_anew(machine: Machine) -> None:
+    log = machine.open(embedded=False)
+    old = log.segments.active
+
+    new = log.roll()
+
+    assert old is not new
+    assert log.segments.base_offsets == (0,)
+    assert f"{0:020d}.log.deleted" in machine.files()
+    machine.clock.sleep(1000)
+    machine.scheduler.run_due()
+    log.append_as_leader(batch(b"x"), leader_epoch=0)
+    assert [record.offset for record in read_all(log)] == [0]
+
+
+def test_a_segment_can_be_rolled_to_a_base_above_the_end(machine: Machine) -> None:
+    log = filled(machine, 2)
+
+    assert log.roll().base_offset == 2
+    assert log.roll(5).base_offset == 5
+    assert log.log_end_offset == 2
+
+
+def test_a_roll_below_the_active_segment_is_refused(machine: Machine) -> None:
+    log = filled(machine, 2)
+    log.roll(10)
+
+    with pytest.raises(UsageError, match="before the active"):
+        log.roll()
+
+
+def test_a_roll_leaves_a_trimmed_segment_with_its_last_time_entry(machine: Machine) -> None:
+    log = filled(machine, 3)
+
+    log.roll()
+
+    segment = log.segments.first
+    assert machine.disk.size(segment.reader.offset_index.path) == 2 * 8
+    assert tuple(segment.reader.time_index.last_entry) == (NOW + 20, 2)
+    assert not machine.disk.exists(log.segments.active.reader.offset_index.path)
+
+
+def test_what_a_roll_left_is_flushed_in_the_background(machine: Machine) -> None:
+    log = filled(machine, 7)
+    assert log.recovery_point == 0
+
+    assert "flush-log" in machine.scheduler.run_due()
+
+    assert log.recovery_point == 5

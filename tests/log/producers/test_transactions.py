@@ -1,4 +1,4 @@
-"""Transactions: where they begin and end, and what a reader of committed records may see."""
+"""Transactions: where they begin and end, on their own and in a log, and what is stable."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from stratalog.errors import UsageError
+from stratalog.errors import DiskError, UsageError
 from stratalog.log.offsets import OffsetMetadata
 from stratalog.log.origin import AppendOrigin
 from stratalog.log.producers.entry import CompletedTxn, TxnMetadata
+from tests.log.model import Machine, append_marker, batch, produced
 from tests.log.producing import NOW, Producers
+from tests.log.transacting import ABORT, COMMIT, COMMITTED, Script, disk_of
 
 
 @pytest.fixture
@@ -186,3 +188,108 @@ def test_truncation_back_to_a_snapshot_opens_the_transaction_again(producers: Pr
     assert producers.first_unstable == 0
     producers.state.truncate_and_reload(0, 1, NOW)
     assert producers.first_unstable is None
+
+
+def test_without_transactions_everything_below_the_high_watermark_is_stable() -> None:
+    log = Machine().open(embedded=False)
+    log.append_as_leader(produced(1, 0, b"a"), leader_epoch=0)
+    log.update_high_watermark(1)
+
+    assert log.producers.first_unstable_offset is None
+    assert log.last_stable_offset == 1
+
+
+def test_a_transaction_is_stable_when_its_marker_is_below_the_high_watermark() -> None:
+    log = Machine().open(embedded=False)
+    script = Script(log)
+    script.transact(1, 3)
+    log.update_high_watermark(3)
+    assert log.last_stable_offset == 0
+
+    append_marker(log, 1, COMMIT)
+    assert log.last_stable_offset == 0
+    log.update_high_watermark(4)
+
+    assert log.last_stable_offset == 4
+
+
+def test_the_last_stable_offset_waits_for_the_first_open_transaction() -> None:
+    log = Machine().open()
+    script = Script(log)
+    script.transact(1, 2)
+    script.plain(1)
+    script.transact(2, 2)
+    assert log.last_stable_offset == 0
+
+    append_marker(log, 1, ABORT)
+    assert log.last_stable_offset == 3
+    append_marker(log, 2, COMMIT)
+
+    assert log.last_stable_offset == log.log_end_offset == 7
+
+
+def test_aborted_transactions_are_indexed_as_in_kafka() -> None:
+    log = Machine().open()
+    Script(log).worked_example()
+
+    entries, _ = log.segments.active.reader.collect_aborted(0, 1000)
+
+    assert [entry[:4] for entry in entries] == [(1, 0, 29, 8), (2, 8, 74, 36)]
+
+
+@pytest.mark.parametrize("embedded", [True, False])
+def test_a_follower_gets_the_same_index_from_the_same_batches(embedded: bool) -> None:
+    leader = Machine().open()
+    Script(leader).worked_example()
+    follower = Machine().open(embedded=embedded)
+
+    follower.append_as_follower(leader.read(0, 1 << 20).records, leader_epoch=0)
+
+    entries, _ = follower.segments.active.reader.collect_aborted(0, 1000)
+    assert [entry[:4] for entry in entries] == [(1, 0, 29, 8), (2, 8, 74, 36)]
+    assert follower.last_stable_offset == (90 if embedded else 0)
+
+
+def test_open_transactions_survive_a_restart_and_a_truncation_to_the_end() -> None:
+    machine = Machine()
+    log = machine.open()
+    script = Script(log)
+    script.plain(1)
+    script.transact(1, 2)
+    log.truncate_to(log.log_end_offset)
+
+    log = machine.reopen(log)
+
+    assert log.last_stable_offset == 1
+    append_marker(log, 1, COMMIT)
+    assert log.last_stable_offset == 4
+
+
+def test_a_failing_transaction_index_stops_the_log_with_its_data_in_place() -> None:
+    rehearsal, log = (Machine().open() for _ in range(2))
+    for each in (rehearsal, log):
+        Script(each).transact(1, 2)
+    started = disk_of(rehearsal).steps
+    append_marker(rehearsal, 1, ABORT)
+    steps = disk_of(rehearsal).steps - started  # the last one writes the index
+    disk_of(log).fail_at(disk_of(log).steps + steps)
+
+    with pytest.raises(DiskError):
+        append_marker(log, 1, ABORT)
+
+    assert log.log_end_offset == 3
+    assert log.last_stable_offset == 0
+    with pytest.raises(DiskError, match="has failed before"):
+        log.read(0, 100)
+
+
+def test_the_last_stable_offset_is_not_above_the_high_watermark_though_a_transaction_began_there() -> None:
+    log = Machine().open(embedded=False)
+    for value in (b"a", b"b", b"c"):
+        log.append_as_leader(batch(value), leader_epoch=0)
+    log.append_as_leader(produced(1, 0, b"open", transactional=True), leader_epoch=0)
+
+    log.update_high_watermark(1)
+
+    assert log.last_stable_offset == 1
+    assert b"b" not in log.read(0, 1000, isolation=COMMITTED).records
