@@ -11,8 +11,18 @@ from stratalog.log.offsets import OffsetMetadata
 from stratalog.log.origin import AppendOrigin
 from stratalog.log.producers.entry import CompletedTxn, ProducerStateEntry, last_sequence_of
 from stratalog.log.producers.manager import ProducerStateManager
+from stratalog.records.build import BatchOptions, Record, build_batch
+from stratalog.records.compression import Codec
 from stratalog.records.control import ControlType, EndTxnMarker
 from tests.log.model import NOW, Machine
+
+CLIENT, COORDINATOR, REPLICATION = AppendOrigin.CLIENT, AppendOrigin.COORDINATOR, AppendOrigin.REPLICATION
+# What Kafka 4.3.1 wrote: of no producer, of two, of three.
+EMPTY = bytes.fromhex("000148674bc700000000")
+TWO = bytes.fromhex(
+    "0001a5178d17000000020000000000000001000000000005000000000000000a0000000200000000000003e8ffffffffffffffff"
+    "ffffffff0000000000000049000dffffffffffffffffffffffff0000000000000000000007d00000015b000000000000002a"
+)
 
 
 class Producers:
@@ -101,3 +111,13 @@ def last_sequence(log: Log, producer_id: int = 1) -> int:
     entry = log.producers.last_entry(producer_id)
     assert entry is not None
     return entry.last_sequence
+
+
+def marker(
+    offset: int, *, producer_id: int, epoch: int = 0, abort: bool = False, codec: Codec = Codec.NONE
+) -> bytes:
+    end = EndTxnMarker(ControlType.ABORT if abort else ControlType.COMMIT, 0)
+    options = BatchOptions(
+        codec=codec, producer_id=producer_id, producer_epoch=epoch, is_transactional=True, is_control=True
+    )
+    return build_batch([Record(offset, NOW + offset, end.key_bytes(), end.value_bytes())], options)

@@ -8,7 +8,6 @@ from stratalog.errors import CorruptRecordError
 from stratalog.files.names import FileKind, FileState, parse_segment_file
 from stratalog.log.cleaning import OffsetMap, clean_log
 from stratalog.records.batch import RECORD_BATCH_OVERHEAD
-from stratalog.records.compression import Codec
 from tests.log.cleaning.dirty import NOW, Dirty
 
 
@@ -22,44 +21,6 @@ def test_of_each_key_the_last_record_stays_at_its_offset() -> None:
     dirty.clean()
 
     assert dirty.pairs == [(3, b"a", b"2"), (4, b"b", b"2"), (5, b"c", b"2")]
-
-
-@pytest.mark.parametrize("codec", list(Codec))
-def test_a_batch_that_loses_records_keeps_its_codec_and_offsets(codec: Codec) -> None:
-    dirty = Dirty()
-    dirty.put((b"a", b"1"), (b"b", b"1"), (b"c", b"1"), codec=codec)
-    dirty.put((b"a", b"2"), (b"c", b"2"), codec=codec)
-    dirty.roll()
-
-    dirty.clean()
-
-    first = dirty.headers()[0]
-    assert (first.codec, first.base_offset, first.last_offset, first.records_count) == (codec, 0, 2, 1)
-    assert dirty.pairs == [(1, b"b", b"1"), (3, b"a", b"2"), (4, b"c", b"2")]
-
-
-def test_a_batch_that_keeps_its_records_is_the_same_bytes() -> None:
-    dirty = Dirty()
-    dirty.put((b"a", b"1"), codec=Codec.ZSTD)
-    dirty.roll()
-    before = dirty.log.segments.first.reader.read_bytes(0, 10_000)
-
-    dirty.clean()
-
-    assert dirty.log.segments.first.reader.read_bytes(0, 10_000) == before
-
-
-def test_records_without_a_key_go_and_are_counted() -> None:
-    dirty = Dirty()
-    dirty.put((None, b"x"), (b"a", b"1"))
-    dirty.put((None, b"y"))
-    dirty.put((b"b", b"1"))
-    dirty.roll()
-
-    result = dirty.clean()
-
-    assert result.stats.records_without_key == 2
-    assert dirty.offsets == [1, 3]
 
 
 def test_statistics_are_those_of_what_was_read_and_written() -> None:
@@ -183,70 +144,6 @@ class TestMapThatIsTooSmall:
         assert small.pairs == large.pairs
 
 
-class TestTombstones:
-    def test_they_stay_for_the_time_promised_and_go_at_the_horizon(self) -> None:
-        """KAFKA-8522, KAFKA-4529: the horizon is set by the first cleaning, and stands in the batch."""
-        dirty = Dirty(delete_retention_ms=1000)
-        dirty.put((b"a", b"1"))
-        dirty.put((b"a", None))
-        dirty.put((b"z", b"1"))
-        dirty.roll()
-        dirty.wait(50_000)  # however old it is
-        dirty.clean()
-        assert dirty.headers()[0].delete_horizon_ms == NOW + 51_000
-
-        found = []
-        for ms in (999, 1):
-            dirty.wait(ms)
-            dirty.checkpoint = 0
-            dirty.clean()
-            found.append(dirty.offsets)
-
-        assert found == [[1, 2], [2]]
-
-    def test_with_the_largest_delete_retention_they_stay_for_ever(self) -> None:
-        dirty = Dirty(delete_retention_ms=2**63 - 1)
-        dirty.put((b"a", b"1"))
-        dirty.put((b"a", None))
-        dirty.put((b"z", b"1"))
-        dirty.roll()
-
-        for _ in range(3):
-            dirty.checkpoint = 0
-            dirty.clean()
-            dirty.wait(10**12)
-
-        assert dirty.offsets == [1, 2]
-        assert dirty.headers()[0].delete_horizon_ms is None
-
-    def test_a_horizon_is_kept_when_the_batch_is_written_again(self) -> None:
-        dirty = Dirty(delete_retention_ms=1000)
-        dirty.put((b"a", None), (b"b", b"1"), (b"c", b"1"))
-        dirty.roll()
-        dirty.clean()
-        dirty.wait(500)
-        dirty.put((b"b", b"2"))
-        dirty.roll()
-
-        dirty.clean()
-
-        assert dirty.headers()[0].delete_horizon_ms == NOW + 1000
-        assert [record[0] for record in dirty.pairs] == [0, 2, 3]
-
-    def test_timestamps_stay_when_they_count_from_the_horizon(self) -> None:
-        dirty = Dirty()
-        dirty.put((b"a", None), (b"b", b"1"), timestamp=-1)
-        dirty.put((b"c", None), timestamp=NOW + 10**9)
-        dirty.roll()
-
-        dirty.clean()
-
-        assert [(each.max_timestamp, each.delete_horizon_ms) for each in dirty.headers()] == [
-            (-1, NOW + 86_400_000),
-            (NOW + 10**9, NOW + 86_400_000),
-        ]
-
-
 class TestEndOfTheLog:
     def test_the_last_batch_stays_empty_so_that_the_end_is_known(self) -> None:
         """KAFKA-17076"""
@@ -346,31 +243,6 @@ def test_a_throttle_is_told_of_all_that_is_read_and_written() -> None:
     assert 0 < dirty.log.size < before
 
 
-def test_a_batch_larger_than_any_buffer_is_cleaned() -> None:
-    """KAFKA-6834, KAFKA-6854, KAFKA-5316: buffers follow the batch, whatever max.message.bytes is now."""
-    dirty = Dirty(max_message_bytes=1000)
-    dirty.put((b"a", bytes(3 << 20)), (b"b", bytes(1 << 20)))
-    dirty.put((b"a", b"2"))
-    dirty.roll()
-
-    dirty.clean()
-
-    assert dirty.offsets == [1, 2]
-
-
-def test_a_batch_that_grows_when_it_is_written_anew_is_written() -> None:
-    """KAFKA-5316: timestamps that count from the delete horizon take more bytes than the batch had."""
-    dirty = Dirty()
-    dirty.put(*((b"%d" % number, None) for number in range(2000)))
-    dirty.roll()
-    before = dirty.headers()[0].size
-
-    dirty.clean()
-
-    assert dirty.offsets == [*range(2000)]
-    assert dirty.headers()[0].size > before
-
-
 def test_a_preallocated_segment_is_trimmed() -> None:
     """KAFKA-5431: zeros behind the last batch of a cleaned file."""
     dirty = Dirty(preallocate="true", internal_segment_bytes=4096)
@@ -410,15 +282,3 @@ def test_left_overs_of_a_cleaning_that_failed_are_written_anew() -> None:
     found = [parse_segment_file(name) for name in dirty.machine.files()]
     assert not [file for file in found if file and file.state is FileState.CLEANED]
     assert [file.offset for file in found if file and file[1:] == (FileKind.LOG, FileState.LIVE)] == [0, 1]
-
-
-def test_a_log_that_is_told_to_clean_itself_knows_its_producers() -> None:
-    dirty = Dirty()
-    dirty.produce(7, (b"a", b"1"))
-    dirty.put((b"a", b"2"))
-    dirty.roll()
-
-    dirty.log.clean(0, dirty.log.segments.active.base_offset, OffsetMap(24 * 100))
-
-    # The last batch of a producer stays as a header, from which its sequence is known.
-    assert [(header.producer_id, header.records_count) for header in dirty.headers()] == [(7, 0), (-1, 1)]

@@ -6,35 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from stratalog.errors import InvalidProducerEpochError, InvalidRecordError, InvalidTxnStateError
+from stratalog.errors import InvalidProducerEpochError, InvalidTxnStateError
 from stratalog.files.disk import Disk
 from stratalog.log.append import analyze
 from stratalog.log.offsets import OffsetMetadata
 from stratalog.log.origin import AppendOrigin
-from stratalog.log.producers.analysis import (
-    ProducerChanges,
-    analyze_producers,
-    apply_changes,
-    replay_batches,
-)
+from stratalog.log.producers.analysis import ProducerChanges, analyze_producers, apply_changes
 from stratalog.log.producers.entry import CompletedTxn
 from stratalog.log.producers.manager import ProducerStateManager
-from stratalog.log.producers.markers import read_marker
 from stratalog.log.producers.verification import NO_GUARD, VerificationGuard
 from stratalog.records.batch import BatchHeader, set_base_offset, write_crc
 from stratalog.records.build import BatchOptions, Record, build_batch
-from stratalog.records.compression import Codec
-from stratalog.records.control import ControlType, EndTxnMarker
 from stratalog.segment.producers import BatchMetadata
-from tests.log.producing import NOW
-from tests.records.golden import COMMIT_MARKER, EMPTY_BATCH
-
-CLIENT, COORDINATOR, REPLICATION = AppendOrigin.CLIENT, AppendOrigin.COORDINATOR, AppendOrigin.REPLICATION
-
-
-@pytest.fixture
-def state(tmp_path: Path) -> ProducerStateManager:
-    return ProducerStateManager(Disk(), tmp_path, clock=lambda: NOW)
+from tests.log.model import NOW
+from tests.log.producing import CLIENT, COORDINATOR, REPLICATION, marker
+from tests.records.golden import EMPTY_BATCH
 
 
 def batch(
@@ -57,16 +43,6 @@ def batch(
     built = bytearray(build_batch([Record(i, NOW + offset + i, b"k", b"v") for i in range(count)], options))
     set_base_offset(built, offset)
     return bytes(built)
-
-
-def marker(
-    offset: int, *, producer_id: int, epoch: int = 0, abort: bool = False, codec: Codec = Codec.NONE
-) -> bytes:
-    end = EndTxnMarker(ControlType.ABORT if abort else ControlType.COMMIT, 0)
-    options = BatchOptions(
-        codec=codec, producer_id=producer_id, producer_epoch=epoch, is_transactional=True, is_control=True
-    )
-    return build_batch([Record(offset, NOW + offset, end.key_bytes(), end.value_bytes())], options)
 
 
 def analyzed(
@@ -224,22 +200,6 @@ def test_a_long_set_of_two_epochs_is_looked_at_as_a_whole(state: ProducerStateMa
     assert [kept.last_offset for kept in state.producers[1].batches] == [9, 10, 11]
 
 
-def test_kafkas_marker_is_read(state: ProducerStateManager) -> None:
-    info = analyze(COMMIT_MARKER, origin=REPLICATION, max_message_bytes=None, leader_epoch=29)
-
-    assert read_marker(info.data, info.batches) == (EndTxnMarker(ControlType.COMMIT, 347), 1000)
-    replay_batches(state, info.data, info.batches)
-    entry = state.producers[73]
-    assert (entry.producer_epoch, entry.coordinator_epoch, entry.last_timestamp) == (13, 347, 1000)
-
-
-def test_a_compressed_marker_is_read_as_well() -> None:
-    data = marker(5, producer_id=1, abort=True, codec=Codec.GZIP)
-    info = analyze(data, origin=REPLICATION, max_message_bytes=None, leader_epoch=0)
-
-    assert read_marker(info.data, info.batches) == (EndTxnMarker(ControlType.ABORT, 0), NOW + 5)
-
-
 def test_a_control_batch_that_compaction_emptied_changes_nothing(state: ProducerStateManager) -> None:
     append(state, batch(0, producer_id=7, sequence=0, transactional=True))
     empty = bytearray(EMPTY_BATCH)
@@ -250,16 +210,6 @@ def test_a_control_batch_that_compaction_emptied_changes_nothing(state: Producer
 
     assert changes.completed == []
     assert state.producers[7].current_txn_first_offset == 0
-
-
-def test_a_marker_that_is_none_is_an_invalid_record(state: ProducerStateManager) -> None:
-    damaged = bytearray(COMMIT_MARKER)
-    damaged[61] = 0x7E
-    write_crc(damaged, 0, len(damaged))
-    info = analyze(damaged, origin=REPLICATION, max_message_bytes=None, leader_epoch=29)
-
-    with pytest.raises(InvalidRecordError):
-        replay_batches(state, info.data, info.batches)
 
 
 def test_a_stale_producer_cannot_begin_a_transaction(state: ProducerStateManager) -> None:

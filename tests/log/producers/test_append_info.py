@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from stratalog.errors import (
@@ -12,11 +14,14 @@ from stratalog.errors import (
     UsageError,
 )
 from stratalog.log.origin import AppendOrigin
+from stratalog.log.producers.entry import CompletedTxn
 from tests.log.model import NOW, Machine, append_marker, marker, produced
-from tests.log.producing import last_sequence
+from tests.log.producing import Producers, last_sequence
 from tests.log.transacting import ABORT, COMMIT, Script
 
 DAY_MS = 86_400_000
+LAST = 2**31 - 1
+REPLICATION, COORDINATOR = AppendOrigin.REPLICATION, AppendOrigin.COORDINATOR
 
 
 def test_a_gap_in_the_sequence_is_refused() -> None:
@@ -159,3 +164,161 @@ def test_a_plain_batch_of_a_producer_with_an_open_transaction_is_refused() -> No
 
     with pytest.raises(InvalidTxnStateError):
         log.append_as_leader(produced(1, 1, b"b"), leader_epoch=0)
+
+
+def test_sequences_of_a_producer_follow_each_other(producers: Producers) -> None:
+    producers.append(1, 0, 0)
+    entry = producers.append(1, 1, 1)
+
+    assert entry.last_sequence == 1
+    with pytest.raises(OutOfOrderSequenceError) as caught:
+        producers.append(1, 1, 2)
+    assert (caught.value.producer_id, caught.value.sequence) == (1, 1)
+    with pytest.raises(OutOfOrderSequenceError):
+        producers.append(1, 5, 2)
+
+
+def test_a_new_epoch_starts_at_sequence_zero_and_fences_the_old_one(producers: Producers) -> None:
+    producers.append(1, 0, 0)
+    with pytest.raises(OutOfOrderSequenceError, match="has to start at 0"):
+        producers.append(1, 1, 1, epoch=1)
+    entry = producers.append(1, 0, 1, epoch=1)
+
+    assert [batch.last_offset for batch in entry.batches] == [1]
+    with pytest.raises(InvalidProducerEpochError) as caught:
+        producers.append(1, 1, 2, epoch=0)
+    assert (caught.value.producer_epoch, caught.value.current_epoch) == (0, 1)
+
+
+def test_an_unknown_producer_may_go_on_anywhere(producers: Producers) -> None:
+    assert producers.append(1, 99, 0, epoch=5).last_sequence == 99
+
+
+def test_sequences_wrap_after_the_largest_int(producers: Producers) -> None:
+    producers.append(1, LAST, 0)
+    entry = producers.append(1, 0, 1)
+
+    assert entry.last_sequence == 0
+
+
+def test_after_the_largest_int_comes_zero_and_not_one(producers: Producers) -> None:
+    producers.append(1, LAST, 0)
+
+    with pytest.raises(OutOfOrderSequenceError):
+        producers.append(1, 1, 1)
+
+
+def test_what_is_replicated_may_start_anywhere_and_have_gaps(producers: Producers) -> None:
+    producers.append(1, 17, 0, epoch=2, origin=REPLICATION)
+    with pytest.raises(OutOfOrderSequenceError):
+        producers.append(1, 30, 1, epoch=2)
+    entry = producers.append(1, 30, 1, epoch=2, origin=REPLICATION)
+
+    assert entry.last_sequence == 30
+
+
+def test_an_old_epoch_that_is_replicated_is_only_warned_of(
+    producers: Producers, caplog: pytest.LogCaptureFixture
+) -> None:
+    producers.append(1, 0, 0, epoch=5, origin=REPLICATION)
+    with caplog.at_level(logging.WARNING, "stratalog"):
+        entry = producers.append(1, 0, 1, epoch=4, origin=REPLICATION)
+
+    assert entry.producer_epoch == 4
+    assert "comes with epoch 4" in caplog.text
+
+
+def test_a_coordinator_is_held_to_epochs_but_not_to_sequences(producers: Producers) -> None:
+    producers.append(1, -1, 99, epoch=2, transactional=True, origin=COORDINATOR)
+    entry = producers.append(1, -1, 100, epoch=2, transactional=True, origin=COORDINATOR)
+
+    assert entry.last_sequence == -1
+    with pytest.raises(InvalidProducerEpochError):
+        producers.append(1, -1, 101, epoch=1, transactional=True, origin=COORDINATOR)
+
+
+def test_a_marker_alone_makes_an_entry_and_fences(producers: Producers) -> None:
+    producers.end(1, 27, epoch=2, abort=True)
+
+    entry = producers.state.producers[1]
+    assert (entry.producer_epoch, entry.is_empty, entry.last_data_offset) == (2, True, -1)
+    with pytest.raises(InvalidProducerEpochError):
+        producers.append(1, 0, 28, epoch=1)
+    with pytest.raises(OutOfOrderSequenceError):
+        producers.append(1, 17, 28, epoch=2)
+    assert producers.append(1, 0, 28, epoch=2).last_sequence == 0
+
+
+def test_a_marker_of_a_higher_epoch_forgets_the_batches(producers: Producers) -> None:
+    producers.append(1, 0, 0)
+    producers.end(1, 1, epoch=1)
+
+    entry = producers.state.producers[1]
+    assert (entry.producer_epoch, entry.batches, entry.last_sequence) == (1, [], -1)
+    with pytest.raises(OutOfOrderSequenceError):
+        producers.append(1, 1, 2, epoch=1)
+    assert producers.append(1, 0, 2, epoch=1).last_sequence == 0
+
+
+def test_a_marker_of_the_same_epoch_keeps_the_sequence(producers: Producers) -> None:
+    producers.append(1, 0, 0, transactional=True)
+    producers.end(1, 1)
+
+    assert producers.append(1, 1, 2).last_sequence == 1
+
+
+def test_a_marker_of_an_old_epoch_is_refused(producers: Producers) -> None:
+    producers.append(1, 0, 0, epoch=5, transactional=True)
+
+    with pytest.raises(InvalidProducerEpochError):
+        producers.end(1, 1, epoch=4)
+
+
+def test_a_coordinator_of_an_old_epoch_is_fenced(producers: Producers) -> None:
+    producers.append(1, 0, 0, transactional=True)
+    producers.end(1, 1, coordinator_epoch=1)
+
+    assert producers.state.producers[1].coordinator_epoch == 1
+    with pytest.raises(TransactionCoordinatorFencedError) as caught:
+        producers.end(1, 2, coordinator_epoch=0)
+    assert (caught.value.coordinator_epoch, caught.value.current_epoch) == (0, 1)
+    assert producers.end(1, 2, coordinator_epoch=0, origin=REPLICATION) is None
+
+
+def test_with_transaction_version_2_a_marker_needs_a_higher_epoch(producers: Producers) -> None:
+    producers.append(1, 0, 0, transactional=True)
+    with pytest.raises(InvalidProducerEpochError):
+        producers.end(1, 1, epoch=0, version=2)
+
+    assert producers.end(1, 1, epoch=1, version=2) == CompletedTxn(1, 0, 1, is_aborted=False)
+
+
+def test_a_repeated_marker_of_version_2_is_taken_again_but_ends_nothing(producers: Producers) -> None:
+    producers.append(1, 0, 0, transactional=True)
+    producers.end(1, 1, epoch=1, version=2)
+
+    assert producers.end(1, 2, epoch=1, version=2) is None
+    with pytest.raises(InvalidProducerEpochError):
+        producers.end(1, 3, epoch=0, version=2)
+
+
+def test_an_epoch_that_cannot_rise_further_is_taken_as_it_is(producers: Producers) -> None:
+    producers.append(1, 0, 0, epoch=32767, transactional=True)
+
+    assert producers.end(1, 1, epoch=32767, version=2) is not None
+
+
+def test_only_a_replicated_marker_may_leave_its_transaction_version_open(producers: Producers) -> None:
+    producers.append(1, 0, 0, transactional=True)
+    with pytest.raises(UsageError, match="transaction version"):
+        producers.end(1, 1, version=-1)
+
+    assert producers.end(1, 1, version=-1, origin=REPLICATION) is not None
+
+
+def test_a_write_outside_the_open_transaction_is_refused(producers: Producers) -> None:
+    producers.append(1, 0, 0, transactional=True)
+
+    with pytest.raises(InvalidTxnStateError) as caught:
+        producers.append(1, 1, 1)
+    assert caught.value.producer_id == 1

@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
+from stratalog.files.disk import Disk
+from stratalog.log.append import analyze
+from stratalog.log.origin import AppendOrigin
+from stratalog.log.producers.analysis import replay_batches
+from stratalog.log.producers.entry import ProducerStateEntry
+from stratalog.log.producers.manager import ProducerStateManager
+from stratalog.log.producers.snapshot import build_snapshot, parse_snapshot
 from stratalog.records.build import BatchOptions, Record, build_batch, encode_batch
 from stratalog.records.reader import read_batches
+from tests.fixtures.catalog import Partition, partitions
 from tests.log.model import NOW, Machine, batch, produced, read_all
 from tests.log.producing import last_sequence
+
+WRITTEN_AFTER = 1_750_000_000_000  # the clocks of the brokers that wrote the fixtures were past this
+# Where compaction or deletion has taken batches away, a replay cannot find what the snapshot still knows.
+REPLAYABLE = [
+    partition
+    for partition in partitions(state="clean")
+    if not re.search("compacted|trimmed|short|__", partition.name)
+]
 
 
 def compacted(sequence: int, offsets: list[int], kept: list[int]) -> bytes:
@@ -71,3 +90,37 @@ def test_a_restart_goes_on_where_each_producer_was() -> None:
 
     assert log.append_as_leader(sent[2], leader_epoch=0).first_offset == 2
     assert log.append_as_leader(produced(1, 3, b"b"), leader_epoch=0).first_offset == 3
+
+
+@pytest.mark.parametrize("partition", REPLAYABLE, ids=str)
+def test_replaying_a_brokers_log_gives_the_snapshot_it_left(partition: Partition, tmp_path: Path) -> None:
+    state = ProducerStateManager(Disk(), tmp_path, clock=lambda: NOW)
+    for log in partition.logs:
+        info = analyze(
+            log.read_bytes(), origin=AppendOrigin.REPLICATION, max_message_bytes=None, leader_epoch=2**31 - 1
+        )
+        base_offset = int(log.stem)
+        snapshot = partition.path / f"{base_offset:020d}.snapshot"
+        if snapshot.exists():
+            assert _stored(state, snapshot) == _by_id(snapshot)
+        replay_batches(state, info.data, info.batches)
+    last = max(partition.path.glob("*.snapshot"))
+
+    assert _stored(state, last) == _by_id(last)
+
+
+def _stored(state: ProducerStateManager, theirs: Path) -> dict[int, ProducerStateEntry]:
+    """The state as a snapshot keeps it, without those that the broker had forgotten when it wrote its own.
+
+    Some records of the fixtures carry timestamps of years ago, and a broker forgets a producer after a day.
+    """
+    kept = _by_id(theirs)
+    return {
+        entry.producer_id: entry
+        for entry in parse_snapshot(build_snapshot(state.producers.values()))
+        if entry.producer_id in kept or entry.last_timestamp > WRITTEN_AFTER
+    }
+
+
+def _by_id(path: Path) -> dict[int, ProducerStateEntry]:
+    return {entry.producer_id: entry for entry in parse_snapshot(path.read_bytes())}

@@ -10,14 +10,9 @@ from stratalog.errors import DiskError, UsageError
 from stratalog.log.offsets import OffsetMetadata
 from stratalog.log.origin import AppendOrigin
 from stratalog.log.producers.entry import CompletedTxn, TxnMetadata
-from tests.log.model import Machine, append_marker, batch, produced
-from tests.log.producing import NOW, Producers
+from tests.log.model import NOW, Machine, append_marker, batch, produced
+from tests.log.producing import Producers
 from tests.log.transacting import ABORT, COMMIT, COMMITTED, Script, disk_of
-
-
-@pytest.fixture
-def producers(tmp_path: Path) -> Producers:
-    return Producers(tmp_path)
 
 
 def test_a_transaction_is_open_from_its_first_batch_to_its_marker(producers: Producers) -> None:

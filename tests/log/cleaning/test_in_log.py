@@ -1,4 +1,4 @@
-"""A log that is truncated, or loses old segments, while it is being compacted: nothing of that comes back."""
+"""A log that is open while it is compacted: nothing that is cut meanwhile comes back."""
 
 from __future__ import annotations
 
@@ -9,11 +9,24 @@ import pytest
 from stratalog.errors import LogChangedError
 from stratalog.log.cleaning.offset_map import OffsetMap
 from stratalog.log.log import Log
+from tests.log.cleaning.dirty import Dirty
 from tests.log.model import NOW, Machine, batch, read_all
 
 COUNT, CUT = 41, 12
 SET_SIZE = len(batch(b"old 0000", key=b"k"))
 DELAY_MS = 1000
+
+
+def test_a_log_that_is_told_to_clean_itself_knows_its_producers() -> None:
+    dirty = Dirty()
+    dirty.produce(7, (b"a", b"1"))
+    dirty.put((b"a", b"2"))
+    dirty.roll()
+
+    dirty.log.clean(0, dirty.log.segments.active.base_offset, OffsetMap(24 * 100))
+
+    # The last batch of a producer stays as a header, from which its sequence is known.
+    assert [(header.producer_id, header.records_count) for header in dirty.headers()] == [(7, 0), (-1, 1)]
 
 
 def machine() -> Machine:
