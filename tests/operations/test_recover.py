@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -26,6 +27,7 @@ from tests.directory.recovery.recovering import (
     RECOVERY_POINTS,
     SERVER,
     copy_of,
+    damage,
     files_of,
     marker,
 )
@@ -404,3 +406,74 @@ def test_a_quarantine_on_another_disk_has_to_hold_all_cuts(
     for dry_run in (True, False):
         found = recover([str(killed)], replace(options, dry_run=dry_run), disk=SmallDisk(free, elsewhere))
         assert found.may_start == fits
+
+
+def tear_end(data: Path) -> None:
+    with (data / "rolled-0" / "00000000000000000088.log").open("ab") as file:
+        file.write(bytes(8) + b"\0\0\1\0" + b"half")
+
+
+def zeros_at_end(data: Path) -> None:
+    with (data / "rolled-0" / "00000000000000000088.log").open("ab") as file:
+        file.write(bytes(1 << 20))
+
+
+def damage_first(data: Path) -> None:
+    damage(data / "rolled-0" / "00000000000000000000.log")
+    (data / RECOVERY_POINTS).unlink()  # so that the segments after the damage go too
+
+
+def no_change(data: Path) -> None:
+    pass
+
+
+def known(report: RecoverReport) -> object:
+    """What a program reads in the JSON about epochs and quarantine, and what decides the exit status."""
+    document = report.to_document()
+    directories = cast("list[dict[str, Any]]", document["directories"])
+    return (
+        report.status,
+        document["notes"],
+        [each["broker_epoch"] for each in directories],
+        [
+            (partition["partition"], cut["file"], cut["position"], cut["kept_as"])
+            for each in directories
+            for partition in each["partitions"]
+            for cut in partition["cuts"]
+        ],
+    )
+
+
+@pytest.mark.parametrize("change", [no_change, tear_end, zeros_at_end, damage_first])
+@pytest.mark.parametrize("options", [{}, {"process_crash": True}, {"scan_all": True}, {"keeps_cuts": False}])
+@pytest.mark.parametrize("state", ["killed", "clean"])
+def test_the_json_of_a_dry_run_had_no_epoch_and_no_place_of_a_cut(
+    tmp_path: Path, state: str, options: dict[str, object], change: Callable[[Path], None]
+) -> None:
+    data = copy_of(state, tmp_path / "data")
+    if state == "killed" or options == {"scan_all": True}:
+        change(data)
+
+    plan, report = both(data, **options)
+
+    assert known(plan) == known(report)
+    assert all(found.broker_epoch is not None for found in plan.result.directories)
+    assert all(cut.kept_as is not None for cut in plan.cuts) == (
+        options != {"keeps_cuts": False} or not plan.cuts
+    )
+
+
+def test_a_dry_run_names_the_same_quarantine_as_the_run(killed: Path, tmp_path: Path) -> None:
+    """Elsewhere, and in a place that has kept a cut of this name before."""
+    elsewhere = tmp_path / "kept"
+    elsewhere.mkdir()
+    for _ in range(2):
+        (killed / MARKER).unlink(missing_ok=True)
+        tear_end(killed)
+        with (killed / "rolled-0" / "00000000000000000088.log").open("ab") as file:
+            file.write(os.urandom(8))
+
+        plan, report = both(killed, quarantine=str(elsewhere))
+
+        assert known(plan) == known(report)
+    assert len({cut.kept_as for cut in (*plan.cuts, *report.cuts)}) == 1

@@ -6,7 +6,7 @@ as at the start of a broker. A running broker writes them there every few second
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -208,6 +208,18 @@ def waiting_files(disk: DiskReader, directory: str, delay_ms: int) -> list[Waiti
         for entry in disk.list_directory(directory)
         if _is_waiting(entry)
     ]
+
+
+def files_to_wait(disk: DiskReader, directory: str, bases: Iterable[int], due_ms: int) -> list[WaitingFile]:
+    """The files of a partition that will wait for their deletion once the segments at `bases` are deleted."""
+    wanted = {*bases}
+    found = []
+    for entry in disk.list_directory(directory) if wanted else []:
+        file = parse_segment_file(entry.name) if entry.kind is EntryKind.FILE else None
+        if file is not None and file.state is FileState.LIVE and file.offset in wanted:
+            path = join_path(directory, file._replace(state=FileState.DELETED).name)
+            found.append(WaitingFile(path=path, size=entry.size, due_ms=due_ms))
+    return found
 
 
 def _is_waiting(entry: DirectoryEntry) -> bool:

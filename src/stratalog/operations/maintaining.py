@@ -42,7 +42,9 @@ from stratalog.operations.looking import (
     LookedAt,
     Partition,
     UnreadablePartition,
+    WaitingFile,
     check_names,
+    files_to_wait,
     is_named,
     waiting_files,
 )
@@ -189,11 +191,14 @@ class Maintenance:
                     planned = work.plan(partition, now, on_read)
                 if planned.changes_log and (left := self._why_not_opened(disk, directory, partition, each)):
                     return left
-                files = waiting_files(disk, path, partition.config.file_delete_delay_ms)
+                delay_ms = partition.config.file_delete_delay_ms
+                files = waiting_files(disk, path, delay_ms)
+                bases = [gone.segment.base_offset for gone in planned.deleted]
+                coming = files_to_wait(disk, path, bases, now + delay_ms)
             return replace(
                 planned,
                 removed=tuple(file for file in files if file.due_ms <= now),
-                waiting=tuple(file for file in files if file.due_ms > now),
+                waiting=tuple(sorted((*(file for file in files if file.due_ms > now), *coming), key=_path)),
             )
 
         engine = ThreadEngine(1, disk=opened.disk)
@@ -261,6 +266,10 @@ class Maintenance:
             error = str(failure)
             planned[max(index, 0) :] = [_not_done(each, error) for each in planned[max(index, 0) :]]
         return DirectoryWork(directory=directory.path, partitions=tuple(planned), error=error)
+
+
+def _path(file: WaitingFile) -> str:
+    return file.path
 
 
 def _not_begun(path: str, error: StratalogError) -> DirectoryWork:

@@ -57,11 +57,10 @@ def _directories(report: RecoveryReport) -> Table:
 def _marker(report: DirectoryReport) -> str:
     if report.outcome is Outcome.CLEAN:
         return "as it was"
-    if report.outcome is Outcome.PLANNED:
-        return "to be written"
     if report.broker_epoch is None:
         return "none"
-    return "without epoch" if report.broker_epoch < 0 else f"epoch {report.broker_epoch}"
+    epoch = "without epoch" if report.broker_epoch < 0 else f"epoch {report.broker_epoch}"
+    return f"to be written, {epoch}" if report.outcome is Outcome.PLANNED else epoch
 
 
 def _cuts(report: RecoveryReport, is_dry_run: bool) -> Table:

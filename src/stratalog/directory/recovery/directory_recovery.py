@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from stratalog.directory.checkpoint_table import (
     HIGH_WATERMARKS,
@@ -185,6 +186,9 @@ class DirectoryRecovery:
 
     def note_cut(self) -> None:
         """Record that more than a torn tail is cut off; this may be the first change here."""
+        if self._dry_run:
+            self.state.note = replace(self.state.note, has_cut=True)  # in memory alone
+            return
         self.locks.check()
         self.state.note_cut()
 
@@ -196,23 +200,23 @@ class DirectoryRecovery:
         # Backwards by name, so that the marks of a log replace those of its future copy in the same
         # directory.
         ends = {found.topic_partition: found for _, found in sorted(self.partitions.items(), reverse=True)}
-        is_short = self._find_short_logs(ends)
+        if self._find_short_logs(ends) or self._checkpoints.why_lost(HIGH_WATERMARKS):
+            self.note_cut()  # before the change of the checkpoint that shows it
         if self._dry_run:
             if self.room is not None:
                 self.room.write(1)  # checkpoints and the clean-shutdown file are small
             return
         self.locks.check()
-        if is_short or self._checkpoints.why_lost(HIGH_WATERMARKS):
-            self.state.note_cut()  # before the change of the checkpoint that shows it
         self._topic_ids.write(quarantines)
         self._checkpoints.write_closed([*self._marks(ends, is_tiered)], are_all=True)
         for files in self._lone:
             files.hand_over()
 
     def end(self, content: CleanShutdown) -> None:
-        """Write the clean-shutdown file."""
-        self.locks.check()
-        self.state.put_back(content)
+        """Write the clean-shutdown file, or in a dry run only remember what it would say."""
+        if not self._dry_run:
+            self.locks.check()
+            self.state.put_back(content)
         self.written = content
 
     def own_promise(self) -> CleanShutdown:
@@ -224,10 +228,11 @@ class DirectoryRecovery:
 
     @property
     def _epoch(self) -> int | None:
-        """For the report: -1 for a clean-shutdown file without an epoch, None if none was written."""
-        if self.written is None:
+        """For the report: -1 for a clean-shutdown file without an epoch, None if there will be none."""
+        content = self.state.note.said if self.is_left_alone else self.written
+        if content is None:
             return None
-        epoch = self.written.broker_epoch
+        epoch = content.broker_epoch
         return UNKNOWN_EPOCH if epoch is None else epoch
 
     @property

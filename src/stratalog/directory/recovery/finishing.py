@@ -21,8 +21,8 @@ from stratalog.files.disk import Disk
 from stratalog.log.recovery.facts import Cut
 from stratalog.log.recovery.plan import RecoveryPlan
 from stratalog.log.recovery.quarantine import FileRange, Quarantine
-from stratalog.log.recovery.run import apply_plan, plan_scanned, sync_accepted
-from stratalog.log.recovery.steps import ranges_to_keep
+from stratalog.log.recovery.run import apply_plan, plan_scanned, sync_accepted, with_names
+from stratalog.log.recovery.steps import names_in_quarantine, ranges_to_keep
 from stratalog.log.recovery.survey import Survey
 from stratalog.log.recovery.task import ScanResult, ScanTask
 
@@ -118,29 +118,37 @@ class Finisher:
 
     def _finish(self, work: PartitionRecovery) -> None:
         plan = plan_scanned(self._disk, work.survey, work.take_results())
+        # In a directory that was shut down cleanly, not even a torn tail is expected.
+        if plan.cuts and (work.directory.state.note.was_clean or not plan.is_only_torn_tail):
+            work.directory.note_cut()
         if not self._dry_run:
             plan = self._apply(work, plan)
         else:
-            keeps_here = self._check_room(work.directory, plan)
+            place = self._find_room(work.directory, plan)
             if work.directory.room is not None:
+                keeps_here = place is not None and self._is_here(plan, place)
                 work.directory.room.take(plan.steps, keeps_here=keeps_here)
+            if place is not None:
+                names = names_in_quarantine(self._disk, plan.directory, plan.steps, place)
+                plan = self._with_places(with_names(plan, names), [place], work.directory.path)
             if self._on_plan is not None:
                 self._on_plan(plan)
         work.directory.partitions[work.entry.name] = _report(work, plan)
         work.is_finished = True
 
-    def _check_room(self, directory: DirectoryRecovery, plan: RecoveryPlan) -> bool:
-        """QuarantineFullError if a run would have no room to keep what this plan cuts off.
+    def _find_room(self, directory: DirectoryRecovery, plan: RecoveryPlan) -> Quarantine | None:
+        """The quarantine in which a run would keep what this plan cuts off; QuarantineFullError if none has
+        room. None if there is nothing to keep.
 
-        Returns whether it is kept on the device of the log directory. There the cut frees the room again
-        right after the copy; on another device the copies add up.
+        On the device of the log directory the cut frees the room again right after the copy; on another
+        device the copies add up.
         """
         places = self._quarantines_of(directory)
         for number, place in enumerate(places, 1):
             ranges = ranges_to_keep(self._disk, plan.directory, plan.steps, place)
             if ranges is None:
-                return False
-            is_elsewhere = not self._disk.is_same_device(plan.directory, place.directory)
+                return None
+            is_elsewhere = not self._is_here(plan, place)
             before = self._planned.setdefault(place.directory, []) if is_elsewhere else []
             try:
                 place.require_writable()
@@ -150,15 +158,15 @@ class Finisher:
                     raise
             else:
                 before += ranges
-                return not is_elsewhere
-        return False
+                return place
+        return None
+
+    def _is_here(self, plan: RecoveryPlan, place: Quarantine) -> bool:
+        return self._disk.is_same_device(plan.directory, place.directory)
 
     def _apply(self, work: PartitionRecovery, plan: RecoveryPlan) -> RecoveryPlan:
         """Apply the plan; returns it with the places where cuts are kept."""
         directory = work.directory
-        # In a directory that was shut down cleanly, not even a torn tail is expected.
-        if plan.cuts and (directory.state.note.was_clean or not plan.is_only_torn_tail):
-            directory.note_cut()
         quarantines = [*self._quarantines_of(directory)] if plan.cuts else []
         full: list[Quarantine] = []
         while True:
@@ -175,8 +183,10 @@ class Finisher:
         sync_accepted(self._disk, done)
         if quarantine is None:
             return done
-        places = [quarantine, *full]
-        return replace(done, cuts=tuple(self._with_place(cut, places, directory.path) for cut in done.cuts))
+        return self._with_places(done, [quarantine, *full], directory.path)
+
+    def _with_places(self, plan: RecoveryPlan, places: Sequence[Quarantine], directory: str) -> RecoveryPlan:
+        return replace(plan, cuts=tuple(self._with_place(cut, places, directory) for cut in plan.cuts))
 
     def _with_place(self, cut: Cut, places: Sequence[Quarantine], directory: str) -> Cut:
         """A cut with the place where it is kept: a name in the log directory, a path elsewhere."""

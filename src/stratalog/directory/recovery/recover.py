@@ -336,8 +336,6 @@ class _Recovery:
         for directory in self._alive():
             self._guarded(directory, directory.complete, self._is_tiered, self._quarantines_of(directory))
             self._guarded(directory, self._settle, directory)
-        if self._options.dry_run:
-            return
         promise = NO_PROMISE
         if self._options.process_crash:
             promise, why_not = promise_of_the_killed_run(

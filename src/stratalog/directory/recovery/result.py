@@ -50,7 +50,8 @@ class PartitionReport:
 class DirectoryReport:
     """One log directory.
 
-    `broker_epoch` is that of the clean-shutdown file: -1 if it has none, None if no such file was written.
+    `broker_epoch` is that of the clean-shutdown file, or in a dry run the one that a run would write: -1 if
+    it has none, None if there is no such file because the directory failed.
     `topic_ids` are those that were written, or would be, by the name of the partition's directory.
     """
 

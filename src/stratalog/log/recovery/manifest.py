@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 from dataclasses import asdict, dataclass
 
 from stratalog.files.paths import last_name
 
 MANIFEST = "stratalog-quarantine.jsonl"
 PREFIX = "stratalog-quarantine-"
+_LONGEST_NAME = 255  # bytes, on common file systems
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,3 +86,16 @@ def _is_sound(part: KeptPart) -> bool:
     return (
         is_ours and isinstance(part.at, int) and isinstance(part.size, int) and min(part.at, part.size) >= 0
     )
+
+
+def kept_name(partition: str, file: str, suffix: str) -> str:
+    """The name in quarantine. One that is too long is cut, and told from others by a hash."""
+    name = f"{PREFIX}{partition}-{file}-{suffix}"
+    if len(os.fsencode(name)) <= _LONGEST_NAME:
+        return name
+    return f"{PREFIX}{short_name(partition)}-{file}-{suffix}"
+
+
+def short_name(partition: str) -> str:
+    """What stands for a name that is too long."""
+    return hashlib.sha256(os.fsencode(partition)).hexdigest()[:32]

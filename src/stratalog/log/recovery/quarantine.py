@@ -41,12 +41,13 @@ from stratalog.log.recovery.manifest import (
     ManifestEntry,
     format_line,
     is_same_range,
+    kept_name,
     parse_line,
+    short_name,
 )
 from stratalog.log.recovery.zero_runs import runs_of_range
 
 _CHUNK_SIZE = 1 << 20
-_LONGEST_NAME = 255  # bytes, on common file systems
 _LARGEST_MANIFEST = 256 << 20  # a line for each of a million things that were kept
 
 
@@ -119,11 +120,9 @@ class Quarantine:
         with self._lock:
             parts, digest = runs_of_range(self._disk, source, position, size)
             directory = log_directory_of(parent_path(source))
-            wanted = (directory, partition, file, position, size, digest)
-            for kept in self._lines_of(directory, partition, file):
-                same = (kept.directory, kept.partition, kept.file, kept.position, kept.size, kept.sha256)
-                if same == wanted and self._has_files(kept):
-                    return kept
+            before = self._kept_before(directory, partition, file, position, size, digest)
+            if before is not None:
+                return before
             name = self._free_name(partition, file, position)
             needed = sum(length for length, is_zero in parts if not is_zero)
             if needed:
@@ -143,6 +142,41 @@ class Quarantine:
             )
             self._write_line(kept)
             return kept
+
+    def names_of_range(
+        self, source: Path, *, partition: str, file: str, position: int, size: int
+    ) -> tuple[str, ...]:
+        """The files in which `keep_range` would keep these bytes; none if they are zeros."""
+        with self._lock:
+            parts, digest = runs_of_range(self._disk, source, position, size)
+            directory = log_directory_of(parent_path(source))
+            before = self._kept_before(directory, partition, file, position, size, digest)
+            if before is not None:
+                return before.files
+            is_copied = any(length and not is_zero for length, is_zero in parts)
+            return (self._free_name(partition, file, position),) if is_copied else ()
+
+    def _kept_before(
+        self, directory: str, partition: str, file: str, position: int, size: int, digest: str
+    ) -> ManifestEntry | None:
+        wanted = (directory, partition, file, position, size, digest)
+        for kept in self._lines_of(directory, partition, file):
+            same = (kept.directory, kept.partition, kept.file, kept.position, kept.size, kept.sha256)
+            if same == wanted and self._has_files(kept):
+                return kept
+        return None
+
+    def names_of_file(self, source: Path, *, partition: str, file: str) -> tuple[str, ...]:
+        """The name that `keep_file` would give the file in here, on the same device."""
+        with self._lock:
+            status = self._disk.status(source)
+            directory = log_directory_of(parent_path(source))
+            if status is not None:
+                before = self.moved(directory, partition, file, status.id, status.size)
+                there = None if before is None else self._disk.status(self.path(*before.files))
+                if before is not None and (there is None or there.id == status.id):
+                    return before.files
+            return (self._free_name(partition, file, 0),)
 
     def keep_file(self, source: Path, *, partition: str, file: str, reason: str) -> ManifestEntry:
         """Move a whole file here; returns when it is safe, and gone from where it was."""
@@ -273,7 +307,7 @@ class Quarantine:
         """
         with self._lock:
             known = {name for kept in self._read() if self._has_files(kept) for name in kept.files}
-            start, short = f"{PREFIX}{partition}-", f"{PREFIX}{_short(partition)}-"
+            start, short = f"{PREFIX}{partition}-", f"{PREFIX}{short_name(partition)}-"
             return [
                 entry.name
                 for entry in self._listing()
@@ -296,10 +330,10 @@ class Quarantine:
     def _free_name(self, partition: str, file: str, position: int) -> str:
         """A name that no line has. A file that has it all the same is the copy of a killed run."""
         self._read()
-        name, number = _file_name(partition, file, f"{position}"), 1
+        name, number = kept_name(partition, file, f"{position}"), 1
         while name in self._taken:
             number += 1
-            name = _file_name(partition, file, f"{position}-{number}")
+            name = kept_name(partition, file, f"{position}-{number}")
         return name
 
     def _copy(
@@ -414,15 +448,3 @@ def _kept_parts(runs: list[tuple[int, bool]], name: str) -> tuple[KeptPart, ...]
         parts.append(KeptPart(file=None if is_zero else name, at=0 if is_zero else at, size=size))
         at += 0 if is_zero else size
     return tuple(parts)
-
-
-def _file_name(partition: str, file: str, suffix: str) -> str:
-    """The name in quarantine. One that is too long is cut, and told from others by a hash."""
-    name = f"{PREFIX}{partition}-{file}-{suffix}"
-    if len(os.fsencode(name)) <= _LONGEST_NAME:
-        return name
-    return f"{PREFIX}{_short(partition)}-{file}-{suffix}"
-
-
-def _short(partition: str) -> str:
-    return hashlib.sha256(os.fsencode(partition)).hexdigest()[:32]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ from stratalog.log.recovery.plan import RecoveryPlan, plan_recovery
 from stratalog.log.recovery.quarantine import Quarantine
 from stratalog.log.recovery.salvage_search import Search
 from stratalog.log.recovery.salvaging import salvage_results
-from stratalog.log.recovery.steps import KeepRange, Step, apply_steps
+from stratalog.log.recovery.steps import Keeping, KeepRange, Step, apply_steps
 from stratalog.log.recovery.survey import Survey, SurveyOptions, survey_partition
 from stratalog.log.recovery.task import ScanResult, run_scan
 from stratalog.records.kernels.memory import Bytes
@@ -133,9 +133,14 @@ def apply_plan(
         on_step=on_step,
     )
     disk.release(plan.directory)
+    return with_names(plan, [(step, one.file, one.files) for step, one in kept])
+
+
+def with_names(plan: RecoveryPlan, kept: Iterable[tuple[Keeping, str, Sequence[str]]]) -> RecoveryPlan:
+    """The plan whose cuts say where they are kept: by step, the live name of the log, names in quarantine."""
     places = {
-        (one.file, step.position if isinstance(step, KeepRange) else 0): ", ".join(one.files)
-        for step, one in kept
+        (file, step.position if isinstance(step, KeepRange) else 0): ", ".join(names)
+        for step, file, names in kept
     }
     cuts = tuple(replace(cut, kept_as=places.get((cut.file, cut.position))) for cut in plan.cuts)
     return replace(plan, cuts=cuts)

@@ -167,6 +167,29 @@ def ranges_to_keep(
     return ranges
 
 
+def names_in_quarantine(
+    disk: DiskReader, directory: Path, steps: Iterable[Step], quarantine: Quarantine
+) -> list[tuple[Keeping, str, tuple[str, ...]]]:
+    """The names in quarantine that the steps would get there: by step, with the live name of its file."""
+    can_move = disk.is_same_device(directory, quarantine.directory)
+    partition = last_name(os.path.normpath(directory))
+    found: list[tuple[Keeping, str, tuple[str, ...]]] = []
+    for step in steps:
+        if not isinstance(step, KeepRange | KeepFile):
+            continue
+        file, path = _live_name(step.file.name), join_path(directory, step.file.name)
+        if isinstance(step, KeepFile) and can_move:
+            names = quarantine.names_of_file(path, partition=partition, file=file)
+        else:
+            whole = (0, step.file.size)
+            position, size = (step.position, step.size) if isinstance(step, KeepRange) else whole
+            names = quarantine.names_of_range(
+                path, partition=partition, file=file, position=position, size=size
+            )
+        found.append((step, file, names))
+    return found
+
+
 class _Run:
     """What one application of a plan remembers: the files as its own steps left them."""
 
