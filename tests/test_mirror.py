@@ -24,6 +24,7 @@ MIRRORED = (
     "jobs/writing",
     "manager",
     "operations",
+    "operations/audit",
     "operations/erase",
     "records",
     "records/codecs",

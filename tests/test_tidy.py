@@ -67,6 +67,7 @@ BENCH = "cli/startup/"  # the rival of `stratalog bench startup` makes directori
 INTERNAL_TOPIC = re.compile(r"__(consumer|transaction_s|share_g|cluster_m)\S*|__")
 # These name the clean-shutdown file, and write nothing by that name.
 NAME_CLEAN_SHUTDOWN_FILES = {
+    "directory/lone_files.py",  # what it leaves beside a log
     "cli/dumping/names.py",  # what `dump` calls it
     "directory/clean_shutdown.py",  # reads it
     "directory/kind.py",  # a sign of a log directory

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from stratalog.log.api.partition_log import PartitionLog
     from stratalog.log.new_records import NewRecord
     from stratalog.manager.manager import LogManager
+    from stratalog.operations.audit.audit import audit
     from stratalog.operations.recover import RecoverOptions, recover
     from stratalog.records.build import BatchOptions, Record, build_batch, build_batches
     from stratalog.records.columns import read_columns
@@ -59,6 +60,7 @@ __all__ = [
     "ThreadEngine",
     "TopicPartition",
     "__version__",
+    "audit",
     "build_batch",
     "build_batches",
     "by_topic",
@@ -86,6 +88,7 @@ _LAZY = {
     "RecoverOptions": "stratalog.operations.recover",
     "ThreadEngine": "stratalog.engine.threads",
     "TopicPartition": "stratalog.files.names",
+    "audit": "stratalog.operations.audit.audit",
     "build_batch": "stratalog.records.build",
     "build_batches": "stratalog.records.build",
     "by_topic": "stratalog.jobs.walk",

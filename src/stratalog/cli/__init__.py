@@ -1,5 +1,6 @@
 """The command line: one command a file. Nothing imports this package.
 
+audit          `stratalog audit`
 bench          `stratalog bench startup`: how long loading takes, strategy by strategy
 broker         what the command line and a server.properties say about a broker
 compact        `stratalog compact`

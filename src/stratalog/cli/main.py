@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import click
 
+from stratalog.cli.audit import audit
 from stratalog.cli.bench import bench
 from stratalog.cli.compact import compact
 from stratalog.cli.demo import demo
@@ -37,6 +38,7 @@ def cli() -> None:
     """
 
 
+cli.add_command(audit)
 cli.add_command(bench)
 cli.add_command(compact)
 cli.add_command(demo)

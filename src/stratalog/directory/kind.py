@@ -27,6 +27,7 @@ from enum import Enum
 
 from stratalog.directory import clean_state, pending_move
 from stratalog.directory.checkpoint_table import CHECKPOINTS
+from stratalog.directory.cluster_metadata import BOOTSTRAP_CHECKPOINT
 from stratalog.directory.write_journal import JOURNAL, STAGED_PREFIX
 from stratalog.errors import DiskError, InvalidNameError, NotALogDirectoryError, UsageError
 from stratalog.files.entries import DirectoryEntry, EntryKind, Path
@@ -44,6 +45,8 @@ from stratalog.files.names import (
 )
 from stratalog.files.paths import absolute_path, join_path, parent_path
 from stratalog.files.reading import DiskReader
+from stratalog.log.recovery.manifest import MANIFEST as QUARANTINE_MANIFEST
+from stratalog.log.recovery.manifest import PREFIX as QUARANTINE_PREFIX
 from stratalog.records.internal_topics import CLUSTER_METADATA
 
 LOST_AND_FOUND = "lost+found"
@@ -55,6 +58,13 @@ _PARTITION_FILES = (PARTITION_METADATA, LEADER_EPOCH_CHECKPOINT)
 _SEGMENT_FILE = re.compile(r"\d{20}\.(log|index|timeindex|txnindex|snapshot)(\.\w+)?", re.ASCII)
 _MOST_LOOKED_INTO = 20  # entries of a sub-directory that are checked, to see whether it is a log directory
 _MOST_NAMES = 5  # in a message
+
+
+def is_of_log_directory(name: str) -> bool:
+    """Whether a broker or Stratalog keeps a file of this name in a log directory, beside the partitions."""
+    plain = name.removesuffix(TEMPORARY_SUFFIX)
+    is_kept = plain in (LOCK, BOOTSTRAP_CHECKPOINT, QUARANTINE_MANIFEST) or name.startswith(QUARANTINE_PREFIX)
+    return is_kept or _is_ours(name)
 
 
 class Kind(Enum):

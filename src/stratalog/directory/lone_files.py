@@ -19,14 +19,16 @@ from __future__ import annotations
 import logging
 
 from stratalog.directory.clean_shutdown import NO_PROMISE
-from stratalog.directory.clean_state import CleanState
+from stratalog.directory.clean_state import NOTE, CleanState
 from stratalog.errors import CorruptCheckpointError
 from stratalog.files.disk import Disk
-from stratalog.files.names import LOCK, LOG_START_OFFSET_CHECKPOINT, TopicPartition
+from stratalog.files.names import CLEAN_SHUTDOWN, LOCK, LOG_START_OFFSET_CHECKPOINT, TopicPartition
 from stratalog.files.paths import join_path
 from stratalog.log.checkpoint_file import OffsetCheckpointFile
 
 logger = logging.getLogger(__name__)
+
+LONE_NAMES = (LOCK, CLEAN_SHUTDOWN, LOG_START_OFFSET_CHECKPOINT, NOTE)
 
 
 class LoneFiles:

@@ -1,5 +1,6 @@
 """Operations on the directories of a stopped broker. Each operation looks, plans, applies and reports.
 
+audit/           every byte checked, nothing changed; a broker may run
 compact          compaction, whatever min.cleanable.dirty.ratio says
 erase/           erasing records
 estimate         what compaction would free, by topic, key and prefix

@@ -29,3 +29,8 @@ def time_text(timestamp_ms: int) -> str:
 def counted(count: int, word: str) -> str:
     """`1 log`, `2 logs`."""
     return f"{count} {word}{'' if count == 1 else 's'}"
+
+
+def sentence(reason: str) -> str:
+    """The reason of an error as a sentence of a report: a capital letter first, a full stop last."""
+    return f"{reason[:1].upper()}{reason[1:].rstrip('.')}."

@@ -72,7 +72,7 @@ def next_batch(segment: SegmentReader, position: int, end: int, *, last_offset: 
     stop = end if indexed is None else min(indexed.position, end)
     below = segment.base_offset + _MOST_OFFSETS if indexed is None else indexed.base_offset
     above = max(last_offset, segment.base_offset - 1)
-    found = _search(segment, position + 1, stop, above=above, below=below)
+    found = search_batch(segment.read_into, position + 1, stop, above=above, below=below)
     return stop if found is None else found
 
 
@@ -96,13 +96,13 @@ def _next_indexed(segment: SegmentReader, position: int) -> BatchRow | None:
     return None
 
 
-def _search(segment: SegmentReader, position: int, end: int, *, above: int, below: int) -> int | None:
+def search_batch(read_into: ReadInto, position: int, end: int, *, above: int, below: int) -> int | None:
     """Where in [position, end) the first v2 batch starts with offsets between two and a right checksum."""
     last = np.array([above, _NO_EPOCH], np.int64)
     buffer = aligned_buffer(_CHUNK_SIZE)
     while end - position >= resync.HEADER_SIZE:
         wanted = min(len(buffer), end - position)
-        filled = segment.read_into(buffer[:wanted], position)
+        filled = read_into(buffer[:wanted], position)
         at, outcome = resync.find_start(buffer, 0, filled, end - position, last, below)
         if outcome == resync.FOUND:
             return position + at

@@ -1,0 +1,58 @@
+"""`stratalog audit`: every byte of every file checked, nothing changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from stratalog.cli.options import FILE, Request, directory_options
+from stratalog.cli.output import ExitCode, Output, output_options
+
+
+@click.command()
+@directory_options
+@click.option("--deep", "is_deep", is_flag=True, help="Also unpack and decode every record.")
+@click.option(
+    "--baseline",
+    type=FILE,
+    metavar="REPORT",
+    help="The --json report of an earlier audit: read only what is new since then.",
+)
+@output_options
+@click.pass_obj
+def audit(
+    output: Output,
+    *,
+    directories: tuple[str, ...],
+    names: tuple[str, ...],
+    config: Path | None,
+    topic_settings: Path | None,
+    now: int | None,
+    is_deep: bool,
+    baseline: Path | None,
+) -> ExitCode:
+    """Check every byte of every file, and say what is wrong, what follows from it and what to do.
+
+    DIR are log directories, of one broker or of several; or --config names them. Nothing is locked or
+    changed; a broker may run. Logs are checked batch by batch, indexes entry by entry, and snapshots,
+    leader epochs, checkpoints and topic ids against the logs.
+
+    Exit status: 0 healthy, 1 something was found, 2 wrong usage, 3 something could not be read.
+    """
+    from stratalog.operations.audit.audit import AuditRequest
+    from stratalog.operations.audit.baseline import Baseline
+
+    request = Request.of(directories, config, topic_settings, now)
+    before = None if baseline is None else Baseline.parse(baseline.read_text("utf-8"), str(baseline))
+    asked = AuditRequest(
+        directories=request.directories,
+        names=names,
+        sources=request.sources,
+        is_deep=is_deep,
+        baseline=before,
+        clock=request.clock,
+    )
+    with output.progress() as on_progress:
+        report = asked.run(on_progress)
+    return output.report(report)

@@ -1,0 +1,416 @@
+"""Audits log directories: checks every byte of every file, and changes nothing. A broker may run meanwhile.
+
+Tasks list partitions, then read segments, on threads or on Spark. The small results are put together here.
+
+Beside a broker that runs, a file may be replaced between two readings: the index of a segment is then that of
+its cleaned successor, say. So in a directory without a clean-shutdown file, a partition in which something
+was found is looked at once more, and only what is still found is reported.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from stratalog.clock import Clock, system_clock
+from stratalog.config import LogConfig
+from stratalog.directory.kind import check_log_directory
+from stratalog.directory.known_topics import KnownTopics, TopicSources
+from stratalog.directory.meta_properties import read_meta_properties
+from stratalog.directory.node import Node, find_node
+from stratalog.directory.session import unique_paths
+from stratalog.directory.startup_refusals import startup_refusals
+from stratalog.engine.engine import Engine
+from stratalog.engine.progress import OnProgress
+from stratalog.engine.threads import ThreadEngine
+from stratalog.errors import CorruptCheckpointError, DiskError, StratalogError
+from stratalog.files.reading import DiskReader
+from stratalog.operations.audit.audit_report import AuditReport, AuditTotals
+from stratalog.operations.audit.audited_directory import (
+    AuditedDirectory,
+    look_at_directory,
+    refusal_finding,
+)
+from stratalog.operations.audit.baseline import Baseline
+from stratalog.operations.audit.coordinated import open_transactions
+from stratalog.operations.audit.finding import AuditFinding
+from stratalog.operations.audit.kinds import AuditKind, Severity
+from stratalog.operations.audit.partition import AuditedPartition, check_partition
+from stratalog.operations.audit.partition_task import PartitionFacts, PartitionTask, look_at_partition
+from stratalog.operations.audit.segment_task import AuditedSegment, AuditTask, audit_segment
+from stratalog.operations.audit.spots import Spot
+from stratalog.operations.looking import check_names
+from stratalog.records.internal_topics import CLUSTER_METADATA
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditRequest:
+    """A request: which log directories, of any nodes, and which topics or partitions in them (none: all).
+
+    `is_deep` also unpacks and decodes every record. `baseline` is an earlier audit: what that one has read is
+    not read again.
+    """
+
+    directories: Sequence[str]
+    names: Sequence[str] = ()
+    sources: TopicSources = field(default_factory=TopicSources)
+    is_deep: bool = False
+    baseline: Baseline | None = None
+    engine: Engine | None = None
+    disk: DiskReader = field(default_factory=DiskReader)
+    clock: Clock = system_clock
+
+    def run(self, on_progress: OnProgress | None = None) -> AuditReport:
+        """Audit everything that was asked for.
+
+        UsageError if no topic or partition has a given name, NotALogDirectoryError if a path is not a log
+        directory. What cannot be read is a finding, and the rest is audited all the same.
+        """
+        paths = unique_paths(self.directories)
+        for path in paths:
+            with suppress(DiskError):  # an unreadable disk is a finding
+                check_log_directory(self.disk, path)
+        if self.names:
+            check_names(self.disk, paths, self.names)
+        return _Run(self, on_progress).report(paths)
+
+
+def audit(
+    directories: Sequence[str | os.PathLike[str]],
+    *,
+    topics: Sequence[str] = (),
+    deep: bool = False,
+    baseline: Baseline | None = None,
+    engine: Engine | None = None,
+    on_progress: OnProgress | None = None,
+) -> AuditReport:
+    """Check every byte of these log directories, or of some topics or partitions in them; change nothing.
+
+    `engine` runs the tasks: threads unless it says otherwise. `baseline` is the `audited` of an earlier
+    report. Raises what `AuditRequest.run` raises.
+    """
+    asked = AuditRequest(
+        directories=[os.fspath(directory) for directory in directories],
+        names=topics,
+        is_deep=deep,
+        baseline=baseline,
+        engine=engine,
+    )
+    return asked.run(on_progress)
+
+
+class _Partition:
+    """A partition while it is audited."""
+
+    def __init__(self, directory: AuditedDirectory, task: PartitionTask) -> None:
+        self.directory, self.task = directory, task
+        self.facts: PartitionFacts | None = None
+        self.segments: dict[int, tuple[str, AuditedSegment]] = {}
+        self.spots: list[Spot] = []
+        self.error: str | None = None
+
+    @property
+    def ordered(self) -> list[AuditedSegment]:
+        listed = () if self.facts is None else self.facts.segments
+        return [self.segments[each.base_offset][1] for each in listed if each.base_offset in self.segments]
+
+    @property
+    def is_complete(self) -> bool:
+        return self.facts is not None and len(self.ordered) == len(self.facts.segments)
+
+    def fail(self, file: str, error: StratalogError) -> None:
+        self.error = str(error)
+        self.spots.append(Spot(AuditKind.UNREADABLE, file, str(error)))
+
+
+class _Run:
+    def __init__(self, request: AuditRequest, on_progress: OnProgress | None) -> None:
+        self._request, self._on_progress = request, on_progress
+        self._disk, self._now = request.disk, request.clock()
+        self._engine = request.engine or ThreadEngine(disk=request.disk)
+        self._findings: list[AuditFinding] = []
+        self._read_size = 0
+        self._coordinated: frozenset[int] = frozenset()
+
+    def report(self, paths: Sequence[str]) -> AuditReport:
+        directories = [found for path in paths if (found := self._look_at(path)) is not None]
+        partitions = [
+            _Partition(directory, task)
+            for directory in directories
+            for task in directory.tasks
+            if self._is_wanted(task)
+        ]
+        self._list(partitions)
+        nodes = self._nodes(directories)
+        self._read(partitions)
+        for directory in directories:
+            self._findings += directory.findings
+        self._check(partitions, nodes)
+        self._look_again(partitions, nodes)
+        for partition in partitions:
+            self._findings += _findings(partition)
+        return AuditReport(
+            findings=tuple(sorted(self._findings, key=_order)),
+            totals_=self._totals(directories, partitions),
+            now=self._now,
+            notes=tuple(note for node, known in nodes.values() for note in (*node.notes, *known.notes)),
+            audited=Baseline.of(
+                (partition.task.path, each.base_offset, *partition.segments[each.base_offset])
+                for partition in partitions
+                for each in partition.ordered
+            ),
+            is_partial=self._request.baseline is not None,
+        )
+
+    def _look_at(self, path: str) -> AuditedDirectory | None:
+        try:
+            return look_at_directory(self._disk, path)
+        except DiskError as error:
+            words = str(error)
+            self._findings.append(AuditFinding(kind=AuditKind.UNREADABLE, directory=path, words=words))
+            return None
+
+    def _is_wanted(self, task: PartitionTask) -> bool:
+        names = self._request.names
+        if not names:
+            return True
+        key = task.topic_partition
+        return key.topic in names or str(key) in names or task.name in names
+
+    def _list(self, partitions: Sequence[_Partition]) -> None:
+        tasks = [partition.task for partition in partitions]
+        paths = [task.path for task in tasks]
+        for outcome in self._engine.run(look_at_partition, tasks, paths=paths):
+            partition = partitions[outcome.number]
+            if outcome.error is not None:
+                partition.fail("", outcome.error)
+            else:
+                partition.facts = outcome.result
+                partition.spots = list(outcome.result.spots)
+
+    def _nodes(self, directories: Sequence[AuditedDirectory]) -> dict[str, tuple[Node, KnownTopics]]:
+        """The node of each directory, and the settings of its topics. A node may have several directories."""
+        groups: dict[object, list[str]] = {}
+        for directory in directories:
+            groups.setdefault(self._owner(directory.path), []).append(directory.path)
+        found = {}
+        sources = self._request.sources
+        for paths in groups.values():
+            known = KnownTopics(self._disk, paths, sources)
+            node = find_node(
+                self._disk,
+                paths,
+                server=sources.server,
+                metadata_directory=sources.metadata_directory,
+                is_damaged=True,
+            )
+            found.update(dict.fromkeys(paths, (node, known)))
+            refusals = startup_refusals(
+                self._disk, paths, metadata_directory=sources.metadata_directory, node_id=sources.node_id
+            )
+            self._findings += [each for refusal in refusals if (each := refusal_finding(refusal)) is not None]
+        return found
+
+    def _owner(self, path: str) -> object:
+        with suppress(CorruptCheckpointError, DiskError):
+            meta = read_meta_properties(self._disk, path)
+            if meta is not None:
+                return meta.node_id, meta.cluster_id
+        return path
+
+    def _read(self, partitions: Sequence[_Partition]) -> None:
+        """Audit all segments that are not yet audited."""
+        owners: list[_Partition] = []
+        tasks: list[AuditTask] = []
+        for partition in partitions:
+            for task in self._tasks_of(partition):
+                owners.append(partition)
+                tasks.append(task)
+        sizes = [task.size - task.start_position for task in tasks]
+        outcomes = self._engine.run(
+            audit_segment,
+            tasks,
+            sizes=sizes,
+            paths=[task.path for task in tasks],
+            on_progress=self._on_progress,
+        )
+        for outcome in outcomes:
+            owner, task = owners[outcome.number], outcome.task
+            if outcome.error is not None:
+                owner.fail(task.path.rpartition("/")[2], outcome.error)
+                continue
+            stamps = (
+                {} if owner.facts is None else {each.base_offset: each.stamp for each in owner.facts.segments}
+            )
+            owner.segments[task.base_offset] = (stamps.get(task.base_offset, ""), outcome.result)
+            self._read_size += outcome.result.read_size
+
+    def _tasks_of(self, partition: _Partition) -> Iterable[AuditTask]:
+        if partition.facts is None:
+            return
+        listed = partition.facts.segments
+        following = [each.base_offset for each in listed[1:]]
+        for segment, next_base in zip(listed, [*following, None], strict=True):
+            known = partition.segments.get(segment.base_offset)
+            if known is not None and known[0] == segment.stamp and next_base is not None:
+                continue
+            task = AuditTask(
+                directory=partition.task.path,
+                topic=partition.task.topic_partition.topic,
+                base_offset=segment.base_offset,
+                size=segment.size,
+                next_base=next_base,
+                was_closed=partition.directory.was_closed,
+                now_ms=self._now,
+                is_deep=self._request.is_deep,
+            )
+            baseline = self._request.baseline
+            before = None if baseline is None else baseline.find(task, segment.stamp)
+            if before is not None:
+                if before.end == segment.size:
+                    partition.segments[segment.base_offset] = (segment.stamp, before.as_audited(task))
+                    continue
+                task = before.continued(task)
+            yield task
+
+    def _check(self, partitions: Iterable[_Partition], nodes: dict[str, tuple[Node, KnownTopics]]) -> None:
+        """Put segments together; what is found is added to the partition's places."""
+        partitions = list(partitions)
+        newest: dict[str, int] = {}
+        open_producers = open_transactions(
+            txn
+            for partition in sorted(partitions, key=lambda each: each.task.topic_partition)
+            for segment in partition.ordered
+            for txn in segment.coordinated
+        )
+        self._coordinated = self._coordinated | open_producers
+        for partition in partitions:
+            path = partition.directory.path
+            stamps = [each.scan.max_timestamp for each in partition.ordered]
+            newest[path] = max([newest.get(path, 0), *(stamp for stamp in stamps if stamp <= self._now)])
+        for partition in partitions:
+            for segment in partition.ordered:
+                partition.spots += segment.spots
+            if not partition.is_complete:
+                continue
+            node, known = nodes[partition.directory.path]
+            partition.spots += self._check_one(partition, known, newest[partition.directory.path])
+            partition.spots += _check_topic_id(partition, node)
+
+    def _check_one(self, partition: _Partition, known: KnownTopics, newest_ms: int) -> list[Spot]:
+        assert partition.facts is not None
+        key = partition.task.topic_partition
+        config = LogConfig() if key.topic == CLUSTER_METADATA else known.of(key.topic)
+        segments = partition.ordered
+        if config.preallocate and segments and not partition.directory.was_closed:
+            partition.spots = [spot for spot in partition.spots if spot.kind is not AuditKind.ZEROS]
+        return check_partition(
+            AuditedPartition(
+                topic_partition=key,
+                facts=partition.facts,
+                segments=segments,
+                marks=partition.directory.marks_of(key),
+                is_compacted=config.compact,
+                newest_ms=newest_ms,
+                coordinated=self._coordinated,
+                is_whole=self._request.baseline is None,
+            )
+        )
+
+    def _look_again(
+        self, partitions: Sequence[_Partition], nodes: dict[str, tuple[Node, KnownTopics]]
+    ) -> None:
+        """Keep only what is still there, where a broker may have changed files meanwhile."""
+        doubtful = [
+            partition
+            for partition in partitions
+            if not partition.directory.was_closed
+            and any(spot.kind.rule.severity is not Severity.NOTE for spot in partition.spots)
+        ]
+        if not doubtful:
+            return
+        again = []
+        for partition in doubtful:
+            once_more = _Partition(partition.directory, partition.task)
+            damaged = {spot.file for spot in partition.spots}
+            once_more.segments = {
+                base: found
+                for base, found in partition.segments.items()
+                if not found[1].spots and f"{base:020d}.log" not in damaged
+            }
+            again.append(once_more)
+        quiet = replace(self._request, baseline=None)
+        second = _Run(quiet, self._on_progress)
+        second._coordinated = self._coordinated
+        second._list(again)
+        second._read(again)
+        second._check(again, nodes)
+        for partition, once_more in zip(doubtful, again, strict=True):
+            still = {_place(spot) for spot in once_more.spots}
+            is_gone = once_more.facts is None
+            partition.spots = [] if is_gone else [spot for spot in partition.spots if _place(spot) in still]
+
+    def _totals(
+        self, directories: Sequence[AuditedDirectory], partitions: Sequence[_Partition]
+    ) -> AuditTotals:
+        segments = [segment for partition in partitions for segment in partition.ordered]
+        return AuditTotals(
+            directories=len(directories),
+            partitions=len(partitions),
+            segments=len(segments),
+            batches=sum(segment.scan.batches_count for segment in segments),
+            records=sum(segment.records_count for segment in segments),
+            bytes=sum(segment.size for segment in segments),
+            bytes_read=self._read_size,
+        )
+
+
+def _place(spot: Spot) -> tuple[object, ...]:
+    return spot.kind, spot.file, spot.position, spot.offset
+
+
+def _findings(partition: _Partition) -> list[AuditFinding]:
+    return [
+        AuditFinding(
+            kind=spot.kind,
+            directory=partition.task.log_directory,
+            partition=partition.task.name,
+            file=spot.file,
+            words=spot.words,
+            position=spot.position,
+            size=spot.size,
+            offset=spot.offset,
+            count=spot.times,
+        )
+        for spot in partition.spots
+    ]
+
+
+def _check_topic_id(partition: _Partition, node: Node) -> list[Spot]:
+    """The topic id of a partition against the cluster's metadata."""
+    key, facts = partition.task.topic_partition, partition.facts
+    is_live = str(key) == partition.task.name
+    if facts is None or key.topic == CLUSTER_METADATA or not is_live:
+        return []
+    known = node.topic_id(key.topic)
+    if known is not None and facts.topic_id is not None and known != facts.topic_id:
+        words = f"The file says {facts.topic_id}; the topic {key.topic} of the cluster has the id {known}."
+        return [Spot(AuditKind.WRONG_TOPIC_ID, "partition.metadata", words)]
+    reason = node.stray_reason(key, facts.topic_id)
+    return [] if reason is None else [Spot(AuditKind.UNKNOWN_PARTITION, "", f"For this broker {reason}.")]
+
+
+_SEVERITIES = [*Severity]
+
+
+def _order(finding: AuditFinding) -> tuple[object, ...]:
+    return (
+        _SEVERITIES.index(finding.severity),
+        finding.directory,
+        finding.partition,
+        finding.file,
+        -1 if finding.position is None else finding.position,
+        -1 if finding.offset is None else finding.offset,
+    )

@@ -1,0 +1,58 @@
+"""`AuditFinding`: one row of an audit, with where it is and what was found there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from stratalog.operations.audit.kinds import AuditKind, Severity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditFinding:
+    """One thing that was found.
+
+    `file` is a name in the partition's directory, or in the log directory if `partition` is empty. `position`
+    is a byte of the file and `size` how many bytes are concerned; `offset` is the first offset concerned.
+    What is not known is None. `count` is how many times it was found, if only the first place is named.
+    """
+
+    kind: AuditKind
+    directory: str
+    words: str
+    partition: str = ""
+    file: str = ""
+    position: int | None = None
+    size: int | None = None
+    offset: int | None = None
+    count: int = 1
+    consequence_words: str = ""
+    remedy_words: str = ""
+
+    @property
+    def severity(self) -> Severity:
+        return self.kind.rule.severity
+
+    @property
+    def consequence(self) -> str:
+        return self.consequence_words or self.kind.rule.consequence
+
+    @property
+    def remedy(self) -> str:
+        return self.remedy_words or self.kind.rule.remedy.replace("{directory}", self.directory)
+
+    @property
+    def place(self) -> tuple[object, ...]:
+        """What tells this finding from others, whatever its words."""
+        return self.kind, self.directory, self.partition, self.file, self.position, self.offset
+
+    def to_document(self) -> dict[str, object]:
+        """The finding in values that JSON and Arrow have."""
+        own = {field.name: getattr(self, field.name) for field in fields(self)}
+        del own["consequence_words"], own["remedy_words"]
+        return {
+            **own,
+            "kind": self.kind.value,
+            "severity": self.severity.value,
+            "consequence": self.consequence,
+            "remedy": self.remedy,
+        }

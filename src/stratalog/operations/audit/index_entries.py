@@ -1,0 +1,157 @@
+"""Compares the entries of a segment's offset and time index with its batches, as these are read.
+
+An entry of the offset index must point at the first byte of a batch, whose offsets begin after those of all
+batches before that byte. Its own offset is that of a batch: since 3.9.1 and 4.0.1 the last offset of the
+batch it points at; before, the last offset of the append that this batch began; before 2.0 the first one.
+
+An entry of the time index has the largest timestamp up to its offset: no batch before that offset is later,
+and the batch that holds the offset has this timestamp.
+
+Kafka: LogSegment.append, OffsetIndex, TimeIndex
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratalog.operations.audit.kinds import AuditKind
+from stratalog.operations.audit.spots import Spot, Spots
+from stratalog.operations.words import time_text
+from stratalog.records.kernels.walk import BatchTable
+from stratalog.segment.offset_index import ENTRY_SIZE as OFFSET_ENTRY_SIZE
+from stratalog.segment.time_index import ENTRY_SIZE as TIME_ENTRY_SIZE
+from stratalog.segment.time_index import NO_TIMESTAMP
+
+_V2 = 2
+
+
+class OffsetEntries:
+    """The entries of an .index, each compared when its batch is read. Offsets are absolute here."""
+
+    def __init__(
+        self, file: str, offsets: NDArray[np.int64], positions: NDArray[np.int64], spots: Spots
+    ) -> None:
+        self._file, self._offsets, self._positions, self._spots = file, offsets, positions, spots
+        self._next = 0
+        self._named: list[int] = []  # entries that found their batch, but not yet the batch of their offset
+
+    def add(self, rows: BatchTable, position: int, last_before: int) -> None:
+        """The next batches; `last_before` is the last offset of those before them."""
+        if not len(rows):
+            return
+        starts = rows["position"] + position
+        reach = int(np.searchsorted(self._positions, starts[-1], side="right"))
+        if reach > self._next:
+            numbers = np.arange(self._next, reach)
+            at = np.searchsorted(starts, self._positions[self._next : reach])
+            hits = starts[np.minimum(at, len(starts) - 1)] == self._positions[self._next : reach]
+            for number in numbers[~hits].tolist():
+                self._say(number, "It points into the middle of a batch.")
+            before = np.maximum.accumulate(np.concatenate(([last_before], rows["last_offset"][:-1])))
+            too_low = hits & (self._offsets[self._next : reach] <= before[np.minimum(at, len(starts) - 1)])
+            for number in numbers[too_low].tolist():
+                self._say(number, "Batches before the byte it points at have this offset or a later one.")
+            self._named += numbers[hits & ~too_low].tolist()
+            self._next = reach
+        self._settle(rows)
+
+    def _settle(self, rows: BatchTable) -> None:
+        """Find the batches of the offsets of entries; one may be in a later run."""
+        if not self._named:
+            return
+        last, base = rows["last_offset"], rows["base_offset"]
+        named = np.array(self._named)
+        offsets = self._offsets[named]
+        within = offsets <= last[-1]
+        at = np.minimum(np.searchsorted(last, offsets), len(last) - 1)
+        is_known = (last[at] == offsets) | (base[at] == offsets)
+        for number in named[within & ~is_known].tolist():
+            self._say(number, "No batch ends with this offset.")
+        self._named = named[~within].tolist()
+
+    def skip_to(self, position: int) -> None:
+        """Damage up to this byte: entries that point into it are not judged."""
+        self._next = max(self._next, int(np.searchsorted(self._positions, position)))
+        self._named.clear()
+
+    def end(self, size: int) -> None:
+        """The log ends at this byte."""
+        for number in range(self._next, len(self._positions)):
+            self._say(number, f"It points past the last batch, which ends at byte {size}.")
+        for number in self._named:
+            self._say(number, "The log ends before this offset.")
+
+    def _say(self, number: int, words: str) -> None:
+        offset, position = int(self._offsets[number]), int(self._positions[number])
+        self._spots.add(
+            Spot(
+                AuditKind.INDEX_ENTRY,
+                self._file,
+                f"Entry {number} leads from offset {offset} to byte {position}. {words}",
+                position=number * OFFSET_ENTRY_SIZE,
+                size=OFFSET_ENTRY_SIZE,
+                offset=offset,
+            )
+        )
+
+
+class TimeEntries:
+    """The entries of a .timeindex, each compared when the batch of its offset is read."""
+
+    def __init__(
+        self, file: str, timestamps: NDArray[np.int64], offsets: NDArray[np.int64], spots: Spots
+    ) -> None:
+        self._file, self._timestamps, self._offsets, self._spots = file, timestamps, offsets, spots
+        self._next = 0
+        self._reached = NO_TIMESTAMP
+
+    def add(self, rows: BatchTable) -> None:
+        if not len(rows):
+            return
+        last, times = rows["last_offset"], rows["max_timestamp"]
+        before = np.maximum.accumulate(np.concatenate(([self._reached], times[:-1])))
+        reach = int(np.searchsorted(self._offsets, last[-1], side="right"))
+        if reach > self._next:
+            offsets, stamps = self._offsets[self._next : reach], self._timestamps[self._next : reach]
+            at = np.minimum(np.searchsorted(last, offsets), len(last) - 1)
+            numbers = np.arange(self._next, reach)
+            too_early = before[at] > stamps
+            for number, found in zip(
+                numbers[too_early].tolist(), before[at][too_early].tolist(), strict=True
+            ):
+                self._say(number, f"A batch before it has {time_text(found)}.")
+            holds = (rows["base_offset"][at] <= offsets) & (rows["magic"][at] == _V2)
+            differs = holds & ~too_early & (times[at] != stamps)
+            for number, found in zip(numbers[differs].tolist(), times[at][differs].tolist(), strict=True):
+                self._say(number, f"The batch of that offset has {time_text(found)}.")
+            self._next = reach
+        self._reached = max(self._reached, int(times.max()))
+
+    def skip_damage(self) -> None:
+        """A batch could not be read: which timestamp the next entries should have is not known."""
+        self._next = len(self._offsets)
+
+    def end(self, last_offset: int, *, is_closed: bool) -> None:
+        """The log ends with this offset; `is_closed`: no more is appended, so the last entry is there."""
+        if self._next < len(self._offsets) and int(self._offsets[-1]) > last_offset:
+            self._say(len(self._offsets) - 1, f"The log ends with offset {last_offset}.")
+        last = int(self._timestamps[-1]) if len(self._timestamps) else NO_TIMESTAMP
+        if is_closed and last < self._reached:
+            words = (
+                f"Its last entry has {time_text(last)}, the newest record is from {time_text(self._reached)}."
+            )
+            self._spots.add(Spot(AuditKind.TIME_INDEX_END, self._file, words))
+
+    def _say(self, number: int, words: str) -> None:
+        offset, stamp = int(self._offsets[number]), int(self._timestamps[number])
+        self._spots.add(
+            Spot(
+                AuditKind.TIME_INDEX_ENTRY,
+                self._file,
+                f"Entry {number} has {time_text(stamp)} for offset {offset}. {words}",
+                position=number * TIME_ENTRY_SIZE,
+                size=TIME_ENTRY_SIZE,
+                offset=offset,
+            )
+        )

@@ -1,0 +1,249 @@
+"""Puts the audited segments of one partition together, and compares them with each other and its small files.
+
+Nothing here touches a disk. Segments are laid in order: gaps between them, transactions that span them,
+producers and leader epochs as they grow. The state that comes out is compared with the .txnindex files, the
+snapshots, leader-epoch-checkpoint and the checkpoints of the log directory.
+
+A rule reports only what cannot be explained otherwise. Compaction, deletion and expired producers remove
+facts from a log that its small files still have, so what a small file says beyond the log is believed; what
+the log says and a small file denies is a finding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from stratalog.files.names import FileKind, TopicPartition, segment_file_name
+from stratalog.log.epochs import EpochEntry, EpochStitch
+from stratalog.log.producers.entry import ProducerStateEntry
+from stratalog.log.recovery.stitch import ProducerStitch, SnapshotSet
+from stratalog.operations.audit.kinds import AuditKind
+from stratalog.operations.audit.partition_task import PartitionFacts, SnapshotProducer
+from stratalog.operations.audit.segment_task import AuditedSegment
+from stratalog.operations.audit.spots import MOST_PLACES, Spot
+from stratalog.operations.words import counted, time_text
+from stratalog.segment.producers import TxnEventKind
+from stratalog.segment.txn_index import AbortedTxn
+
+LEADER_EPOCHS = "leader-epoch-checkpoint"
+# The longest transaction that a broker allows by default. Kafka: transaction.max.timeout.ms
+HANGING_MS = 900_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionMarks:
+    """What the log directory keeps for a partition; None where a checkpoint has no line for it."""
+
+    log_start_offset: int | None = None
+    recovery_point: int | None = None
+    high_watermark: int | None = None
+    cleaner_offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditedPartition:
+    """A partition and its audited segments, in order.
+
+    `is_compacted`: its cleanup.policy says so now; None if the topic's settings are not known. `newest_ms` is
+    the newest timestamp of its log directory, which tells how long a transaction has been open.
+    """
+
+    topic_partition: TopicPartition
+    facts: PartitionFacts
+    segments: Sequence[AuditedSegment]
+    marks: PartitionMarks
+    is_compacted: bool | None
+    newest_ms: int
+    coordinated: frozenset[int] = frozenset()  # producers whose open transaction a coordinator knows
+    is_whole: bool = True  # every segment was read from its first byte, and none was unreadable
+
+
+def check_partition(partition: AuditedPartition) -> list[Spot]:
+    """What the segments and small files of a partition say against each other."""
+    found = [*_gaps(partition)]
+    if partition.segments:
+        found += _checkpoints(partition)
+    if partition.is_whole:
+        found += _producers(partition)
+    if not any(segment.has_damage for segment in partition.segments):
+        found += _epochs(partition)
+    return found
+
+
+def _gaps(partition: AuditedPartition) -> Iterator[Spot]:
+    """Offsets that no batch has, and why."""
+    start = partition.marks.log_start_offset or 0
+    was_cleaned = (
+        partition.is_compacted
+        or partition.marks.cleaner_offset is not None
+        or any(segment.is_compacted for segment in partition.segments)
+    )
+    explained = 0
+    before: AuditedSegment | None = None
+    for segment in partition.segments:
+        gaps = list(segment.gaps)
+        if before is not None and before.last_offset + 1 < segment.base_offset:
+            gaps.insert(0, (before.last_offset + 1, segment.base_offset - 1))
+        name = segment_file_name(segment.base_offset, FileKind.LOG)
+        has_damage = segment.has_damage or (before is not None and before.has_damage)
+        for first, last in gaps:
+            if last < start or was_cleaned or has_damage:
+                explained += 1  # deleted, compacted, or reported as damage
+                continue
+            words = f"Offsets {first} to {last} are missing, {counted(last - first + 1, 'record')}."
+            yield Spot(AuditKind.LOST_OFFSETS, name, words, offset=first)
+        explained += segment.gaps_count - len(segment.gaps)
+        before = segment
+    if explained and partition.is_compacted is False and not any(s.has_damage for s in partition.segments):
+        words = f"{counted(explained, 'range')} of offsets are missing, as after compaction or deletion."
+        yield Spot(AuditKind.GAP, "", words)
+
+
+def _checkpoints(partition: AuditedPartition) -> Iterator[Spot]:
+    end, marks = partition.segments[-1].last_offset + 1, partition.marks
+    if marks.log_start_offset is not None and marks.log_start_offset > end:
+        words = f"The log starts at {marks.log_start_offset}, but ends at {end}."
+        yield Spot(AuditKind.START_PAST_END, "", words, offset=marks.log_start_offset)
+    for name, offset in (
+        ("recovery-point-offset-checkpoint", marks.recovery_point),
+        ("replication-offset-checkpoint", marks.high_watermark),
+        ("cleaner-offset-checkpoint", marks.cleaner_offset),
+    ):
+        if offset is not None and offset > end:
+            words = f"{name} says {offset}, but the log ends at {end}."
+            yield Spot(AuditKind.CHECKPOINT_PAST_END, name, words, offset=offset)
+
+
+def _producers(partition: AuditedPartition) -> Iterator[Spot]:
+    """Aborted transactions, snapshots, and transactions that do not end."""
+    snapshots = SnapshotSet((), lambda _: None)
+    state = ProducerStitch(snapshots, now_ms=0, producer_id_expiration_ms=1)
+    waiting = dict(partition.facts.snapshots)
+    was_cleaned = bool(partition.is_compacted) or any(each.is_compacted for each in partition.segments)
+    for segment in partition.segments:
+        if segment.base_offset in waiting:
+            at = segment.base_offset
+            yield from _compare_snapshot(at, waiting.pop(at), state.producers, was_cleaned)
+        expected = state.add(segment.scan)
+        if segment.aborted is not None and not segment.has_damage:
+            yield from _compare_aborts(segment, expected, was_cleaned)
+    end = partition.segments[-1].last_offset + 1 if partition.segments else 0
+    if end in waiting:
+        yield from _compare_snapshot(end, waiting.pop(end), state.producers, was_cleaned)
+    for offset in state.contradictions[:MOST_PLACES]:
+        words = f"The batch at offset {offset} is not transactional, but its producer's transaction is open."
+        yield Spot(AuditKind.TXN_CONTRADICTION, _file_of(partition, offset), words, offset=offset)
+    for entry in state.producers.values():
+        since = entry.current_txn_first_offset
+        is_known = entry.producer_id in partition.coordinated
+        if since is not None and not is_known and partition.newest_ms - entry.last_timestamp > HANGING_MS:
+            words = (
+                f"A transaction of producer {entry.producer_id} (epoch {entry.producer_epoch}) is open since "
+                f"offset {since}; its last batch is from {time_text(entry.last_timestamp)}."
+            )
+            yield Spot(AuditKind.HANGING_TRANSACTION, _file_of(partition, since), words, offset=since)
+
+
+def _compare_aborts(
+    segment: AuditedSegment, expected: Sequence[AbortedTxn], was_cleaned: bool
+) -> Iterator[Spot]:
+    """The .txnindex of a segment against the aborts in its log."""
+    assert segment.aborted is not None
+    name = segment_file_name(segment.base_offset, FileKind.TXN_INDEX)
+    listed = {(each.producer_id, each.last_offset): each for each in segment.aborted}
+    for each in expected:
+        key = each.producer_id, each.last_offset
+        first_offset = each.first_offset
+        entry = listed.get(key)
+        if entry is None:
+            words = (
+                f"There is no entry for the transaction of producer {key[0]} that offsets {first_offset} to "
+                f"{key[1]} have aborted."
+            )
+            yield Spot(AuditKind.MISSING_ABORT, name, words, offset=first_offset)
+        elif entry.first_offset > first_offset:
+            words = (
+                f"The entry of producer {key[0]} begins at offset {entry.first_offset}, its transaction at "
+                f"{first_offset}."
+            )
+            yield Spot(AuditKind.TXN_INDEX_ENTRY, name, words, offset=first_offset)
+    if was_cleaned:
+        return  # compaction removes markers, and keeps entries
+    markers = {
+        (event.producer_id, event.offset)
+        for event in segment.scan.transactions
+        if event.kind is TxnEventKind.ABORTED
+    }
+    for key, entry in listed.items():
+        if key not in markers and segment.first_offset is not None:
+            words = f"Offset {key[1]} is not an abort of producer {key[0]}, as an entry says."
+            yield Spot(AuditKind.TXN_INDEX_ENTRY, name, words, offset=entry.last_offset)
+
+
+def _compare_snapshot(
+    offset: int,
+    listed: Sequence[SnapshotProducer],
+    producers: dict[int, ProducerStateEntry],
+    was_cleaned: bool,
+) -> Iterator[Spot]:
+    """A snapshot against the producers of the log below its offset."""
+    name = segment_file_name(offset, FileKind.PRODUCER_SNAPSHOT)
+    for found in listed:
+        known = producers.get(found.producer_id)
+        if known is None or not known.batches:
+            continue  # its batches are deleted or compacted
+        last = known.batches[-1]
+        if found.producer_epoch < known.producer_epoch:
+            words = (
+                f"Producer {found.producer_id} has epoch {found.producer_epoch} there, and epoch "
+                f"{known.producer_epoch} in the log below offset {offset}."
+            )
+        elif found.producer_epoch > known.producer_epoch or was_cleaned:
+            continue  # a marker brought the new epoch; or compaction took the last batch
+        elif found.last_offset >= 0 and (found.last_offset, found.last_sequence) != (
+            last.last_offset,
+            last.last_sequence,
+        ):
+            words = (
+                f"The last batch of producer {found.producer_id} ends with sequence {found.last_sequence} at "
+                f"offset {found.last_offset} there, in the log with {last.last_sequence} at offset "
+                f"{last.last_offset}."
+            )
+        elif found.txn_first_offset is None and known.current_txn_first_offset is not None:
+            words = (
+                f"Producer {found.producer_id} has no open transaction there, but one since offset "
+                f"{known.current_txn_first_offset} in the log below offset {offset}."
+            )
+        else:
+            continue
+        yield Spot(AuditKind.WRONG_SNAPSHOT, name, words, offset=offset)
+
+
+def _epochs(partition: AuditedPartition) -> Iterator[Spot]:
+    """leader-epoch-checkpoint against the epochs in the batches."""
+    listed = partition.facts.epochs
+    if listed is None:
+        return  # it cannot be read, which keeps a broker from starting and is reported as that
+    start = max(partition.marks.log_start_offset or 0, listed[0].start_offset if listed else 0)
+    stitch = EpochStitch()
+    for segment in partition.segments:
+        stitch.add(segment.scan.epoch_starts)
+    for epoch, offset in stitch.entries:
+        if offset < start and listed:
+            continue  # the file forgets epochs below the log's start
+        known = _epoch_at(listed, offset)
+        if known != epoch:
+            says = "no epoch" if known is None else f"epoch {known}"
+            words = f"The batch at offset {offset} has leader epoch {epoch}; the file has {says} there."
+            yield Spot(AuditKind.WRONG_LEADER_EPOCH, LEADER_EPOCHS, words, offset=offset)
+
+
+def _epoch_at(entries: Sequence[EpochEntry], offset: int) -> int | None:
+    found = [entry.epoch for entry in entries if entry.start_offset <= offset]
+    return found[-1] if found else None
+
+
+def _file_of(partition: AuditedPartition, offset: int) -> str:
+    bases = [segment.base_offset for segment in partition.segments if segment.base_offset <= offset]
+    return segment_file_name(bases[-1], FileKind.LOG) if bases else ""

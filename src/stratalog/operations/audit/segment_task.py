@@ -1,0 +1,352 @@
+"""Audits one segment in one reading: its bytes, its batches against each other, its indexes against them.
+
+A task needs only the files of its segment, so the segments of one log can be audited side by side, on threads
+or on executors. What depends on earlier segments is returned in a form that can be combined afterwards
+(`partition.py`). The indexes are read before the log: a broker that appends meanwhile adds to the log first,
+so that no entry points past the end that is seen.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from stratalog.errors import CorruptIndexError, InvalidRecordError
+from stratalog.files.names import FileKind, segment_file_name
+from stratalog.files.paths import join_path
+from stratalog.files.reading import DiskReader
+from stratalog.limits import INT32_MAX, INT64_MAX
+from stratalog.log.log_end import only_zeros
+from stratalog.operations.audit.coordinated import CoordinatedTxn, TransactionStates
+from stratalog.operations.audit.deep import check_records
+from stratalog.operations.audit.index_entries import OffsetEntries, TimeEntries
+from stratalog.operations.audit.kinds import AuditKind
+from stratalog.operations.audit.rows import RowChecks
+from stratalog.operations.audit.spots import Spot, Spots
+from stratalog.operations.words import sentence
+from stratalog.records.columns import wrong_crc
+from stratalog.records.internal_topics import TRANSACTION_STATE
+from stratalog.records.kernels import scan as gathering
+from stratalog.records.kernels.memory import Bytes
+from stratalog.records.kernels.walk import BatchTable
+from stratalog.records.walk import WalkStop, explain_stop
+from stratalog.segment.headers import Part, ReadInto, walk_file
+from stratalog.segment.offset_index import OffsetIndex
+from stratalog.segment.producers import ProducerScan
+from stratalog.segment.resuming import search_batch
+from stratalog.segment.scan import ScanStop, SegmentScan
+from stratalog.segment.time_index import TimeIndex
+from stratalog.segment.txn_index import AbortedTxn, TransactionIndex
+
+_KINDS = {
+    WalkStop.TORN_TAIL: AuditKind.TORN_TAIL,
+    WalkStop.BAD_LENGTH: AuditKind.BAD_LENGTH,
+    WalkStop.BAD_MAGIC: AuditKind.BAD_MAGIC,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditTask:
+    """One segment. `next_base` is None for the last one, which may still grow unless `was_closed`.
+
+    `start_position`, `start_offset` and `start_digest` are where an earlier audit ended, for one that only
+    looks at what is new.
+    """
+
+    directory: str
+    topic: str
+    base_offset: int
+    size: int
+    next_base: int | None
+    was_closed: bool
+    now_ms: int
+    is_deep: bool = False
+    start_position: int = 0
+    start_offset: int | None = None
+    start_digest: int = 0
+
+    @property
+    def path(self) -> str:
+        return join_path(self.directory, segment_file_name(self.base_offset, FileKind.LOG))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditedSegment:
+    """What one reading of a segment says.
+
+    `scan` has its producers, transactions and epochs. `aborted` are the entries of its .txnindex, None if
+    that cannot be read. `coordinated` is what a segment of __transaction_state says. `good_end` is the byte
+    up to which all is well, and `digest` a checksum of the checksums up to there.
+    """
+
+    base_offset: int
+    size: int
+    read_size: int
+    good_end: int
+    digest: int
+    records_count: int
+    first_offset: int | None
+    last_offset: int
+    gaps: tuple[tuple[int, int], ...]
+    gaps_count: int
+    is_compacted: bool
+    has_damage: bool
+    scan: SegmentScan
+    aborted: tuple[AbortedTxn, ...] | None
+    spots: tuple[Spot, ...]
+    coordinated: tuple[CoordinatedTxn, ...] = ()
+
+
+def audit_segment(disk: DiskReader, task: AuditTask) -> AuditedSegment:
+    """Read a segment and its indexes. DiskError if the log cannot be read."""
+    spots = Spots()
+    indexes = _Indexes(disk, task, spots)
+    with disk.open_read(task.path) as file:
+        size = disk.size(file)
+        look = _Look(task, indexes, spots, size)
+        look.read(partial(disk.read_into, file))
+    return look.result()
+
+
+class _Indexes:
+    """The indexes of a segment as they were before its log was read."""
+
+    def __init__(self, disk: DiskReader, task: AuditTask, spots: Spots) -> None:
+        self._disk, self._task, self._spots = disk, task, spots
+        self.offsets = self._offset_entries()
+        self.times = self._time_entries()
+        self.aborted = self._aborted()
+
+    def _offset_entries(self) -> OffsetEntries | None:
+        name = segment_file_name(self._task.base_offset, FileKind.OFFSET_INDEX)
+        index = OffsetIndex(
+            self._disk, join_path(self._task.directory, name), self._task.base_offset, max_size=0
+        )
+        try:
+            if not index.exists:
+                self._missing(AuditKind.MISSING_INDEX, name)
+                return None
+            index.sanity_check(INT32_MAX)
+            entries = index.entries()
+            offsets, positions = (column[: entries.count].astype(np.int64) for column in entries.columns)
+            first = int(np.searchsorted(positions, self._task.start_position))
+            return OffsetEntries(
+                name, offsets[first:] + self._task.base_offset, positions[first:], self._spots
+            )
+        except CorruptIndexError as error:
+            self._spots.add(Spot(AuditKind.UNREADABLE_INDEX, name, sentence(error.reason)))
+            return None
+        finally:
+            index.forget()
+
+    def _time_entries(self) -> TimeEntries | None:
+        name = segment_file_name(self._task.base_offset, FileKind.TIME_INDEX)
+        index = TimeIndex(
+            self._disk, join_path(self._task.directory, name), self._task.base_offset, max_size=0
+        )
+        try:
+            if not index.exists:
+                self._missing(AuditKind.MISSING_TIME_INDEX, name)
+                return None
+            index.sanity_check(INT64_MAX)
+            entries = index.entries()
+            stamps, offsets = (column[: entries.count].astype(np.int64) for column in entries.columns)
+            return TimeEntries(name, stamps, offsets + self._task.base_offset, self._spots)
+        except CorruptIndexError as error:
+            self._spots.add(Spot(AuditKind.UNREADABLE_TIME_INDEX, name, sentence(error.reason)))
+            return None
+        finally:
+            index.forget()
+
+    def _aborted(self) -> tuple[AbortedTxn, ...] | None:
+        name = segment_file_name(self._task.base_offset, FileKind.TXN_INDEX)
+        index = TransactionIndex(self._disk, join_path(self._task.directory, name), self._task.base_offset)
+        try:
+            if not index.exists:
+                return ()
+            index.sanity_check()
+            return tuple(index.all_aborted())
+        except CorruptIndexError as error:
+            self._spots.add(Spot(AuditKind.UNREADABLE_TXN_INDEX, name, sentence(error.reason)))
+            return None
+        finally:
+            index.forget()
+
+    def _missing(self, kind: AuditKind, name: str) -> None:
+        if self._task.size:
+            self._spots.add(Spot(kind, name, "The file is missing."))
+
+
+class _Look:
+    """Reads a .log from front to back, past damage too."""
+
+    def __init__(self, task: AuditTask, indexes: _Indexes, spots: Spots, size: int) -> None:
+        self._task, self._indexes, self._spots, self._size = task, indexes, spots, size
+        self._file = segment_file_name(task.base_offset, FileKind.LOG)
+        self._rows = RowChecks(self._file, task.base_offset, task.next_base, task.now_ms, spots)
+        if task.start_offset is not None:
+            self._rows.last_offset = task.start_offset - 1
+        self._producers = ProducerScan()
+        self._states = TransactionStates() if task.topic == TRANSACTION_STATE else None
+        self._good_end, self._digest = task.start_position, task.start_digest
+        self._has_damage = False
+        self._bad: tuple[int, int, str, int] | None = None  # position, end, reason, offset of bad batches
+
+    def read(self, read_into: ReadInto) -> None:
+        position = self._task.start_position
+        while position < self._size:
+            stop = WalkStop.END
+            for part in walk_file(read_into, position, self._size):
+                self._take(part)
+                stop, end = part.walk.stop, part.position + part.walk.next_position
+                if part.is_last and stop is not WalkStop.END:
+                    position = self._pass_damage(read_into, part, end)
+            if stop is WalkStop.END:
+                position = self._size
+        self._end_bad()
+
+    def _take(self, part: Part) -> None:
+        headers = part.walk.headers
+        if not len(headers):
+            return
+        valid = headers["valid"]
+        good = headers if valid.all() else headers[valid]
+        for number in np.flatnonzero(~valid):
+            before = headers["last_offset"][:number][valid[:number]]
+            self._take_bad(part, headers[number], int(before[-1]) if len(before) else self._rows.last_offset)
+        if self._bad is not None and valid[-1]:
+            self._end_bad()
+        if not len(good):
+            return
+        last_before = self._rows.last_offset
+        self._rows.add(good, part.position)
+        if self._indexes.offsets is not None:
+            self._indexes.offsets.add(good, part.position, last_before)
+        if self._indexes.times is not None:
+            self._indexes.times.add(good)
+        self._gather(part.data, good, part.position)
+        if self._states is not None:
+            self._states.add(part.data, good)
+        if self._task.is_deep:
+            for spot in check_records(self._task.topic, self._file, part.data, good, part.position):
+                self._spots.add(spot)
+        if not self._has_damage:
+            self._good_end = part.position + part.walk.next_position
+            self._digest = zlib.crc32(good["crc"].tobytes(), self._digest)
+
+    def _take_bad(self, part: Part, row: np.void, last_before: int) -> None:
+        """A batch with a wrong checksum; neighbours are one damage. Its own offset may be wrong too."""
+        start = part.position + int(row["position"])
+        end = start + int(row["size"])
+        if self._bad is not None and self._bad[1] == start:
+            self._bad = (self._bad[0], end, *self._bad[2:])
+        else:
+            self._end_bad()
+            reason = sentence(wrong_crc(part.data, row).reason)
+            self._bad = (start, end, reason, last_before + 1)
+        self._damaged(end)
+
+    def _end_bad(self) -> None:
+        if self._bad is not None:
+            position, end, reason, offset = self._bad
+            self._say(AuditKind.WRONG_CRC, position, end - position, offset, reason)
+            self._bad = None
+
+    def _damaged(self, end: int) -> None:
+        self._has_damage = True
+        if self._indexes.offsets is not None:
+            self._indexes.offsets.skip_to(end)
+        if self._indexes.times is not None:
+            self._indexes.times.skip_damage()
+
+    def _pass_damage(self, read_into: ReadInto, part: Part, position: int) -> int:
+        """Report what is not a batch, and return where the next one starts."""
+        self._end_bad()
+        size, stop = self._size, part.walk.stop
+        kind = _KINDS[stop]
+        is_last = self._task.next_base is None
+        reason = explain_stop(part.data, part.walk.next_position, size - part.position, stop)
+        above = self._rows.last_offset
+        below = self._task.base_offset + 2**31 if self._task.next_base is None else self._task.next_base
+        found = search_batch(read_into, position + 1, size, above=above, below=below)
+        end = size if found is None else found
+        if found is None and kind is AuditKind.BAD_LENGTH and only_zeros(read_into, position, size):
+            kind = AuditKind.ZEROS
+        if kind is AuditKind.TORN_TAIL and (found is not None or not is_last):
+            kind = AuditKind.BAD_LENGTH  # only the end of a log can be torn
+        if kind is AuditKind.TORN_TAIL and not self._task.was_closed:
+            # A broker may be writing this batch. If none runs, recovery cuts it off.
+            self._has_damage = True
+            self._say(kind, position, end - position, above + 1, sentence(reason))
+            return end
+        self._damaged(end)
+        self._say(kind, position, end - position, above + 1, sentence(reason))
+        return end
+
+    def _gather(self, data: Bytes, rows: BatchTable, position: int) -> None:
+        start = 0
+        rows = np.ascontiguousarray(rows)
+        while start < len(rows):
+            start, reached = gathering.gather(data, rows, start, *self._producers.tables)
+            if reached == gathering.NEEDS_ROOM:
+                self._producers.make_room()
+            elif reached == gathering.MARKER:
+                row = rows[start]
+                try:
+                    self._producers.add_marker(data, row)
+                except InvalidRecordError as error:
+                    at, offset = position + int(row["position"]), int(row["base_offset"])
+                    reason = sentence(error.reason)
+                    self._say(AuditKind.INVALID_MARKER, at, int(row["size"]), offset, reason)
+                start += 1
+
+    def _say(self, kind: AuditKind, position: int, size: int, offset: int, words: str) -> None:
+        self._spots.add(Spot(kind, self._file, words, position=position, size=size, offset=offset))
+
+    def result(self) -> AuditedSegment:
+        rows, task = self._rows, self._task
+        is_closed = task.next_base is not None or task.was_closed
+        if self._indexes.offsets is not None and not self._has_damage:
+            self._indexes.offsets.end(self._good_end)
+        if self._indexes.times is not None and not self._has_damage and task.start_position == 0:
+            self._indexes.times.end(rows.last_offset, is_closed=is_closed)
+        scan = SegmentScan(
+            path=task.path,
+            base_offset=task.base_offset,
+            start_position=0,
+            file_size=self._size,
+            valid_size=self._good_end,
+            stop=ScanStop.END,
+            reason="",
+            batches_count=rows.batches_count,
+            next_offset=rows.last_offset + 1,
+            max_timestamp=rows.max_timestamp,
+            offset_of_max_timestamp=rows.last_offset,
+            offset_index=b"",
+            time_index=b"",
+            epoch_starts=self._producers.epoch_starts(),
+            producers=self._producers.producers(),
+            transactions=self._producers.events(),
+            emptied_markers=self._producers.emptied_markers(),
+        )
+        return AuditedSegment(
+            base_offset=task.base_offset,
+            size=self._size,
+            read_size=self._size - task.start_position,
+            good_end=self._good_end,
+            digest=self._digest,
+            records_count=rows.records_count,
+            first_offset=rows.first_offset,
+            last_offset=rows.last_offset,
+            gaps=tuple(rows.gaps),
+            gaps_count=rows.gaps_count,
+            is_compacted=rows.is_compacted,
+            has_damage=self._has_damage,
+            scan=scan,
+            aborted=self._indexes.aborted,
+            spots=self._spots.result(),
+            coordinated=() if self._states is None else self._states.result(),
+        )

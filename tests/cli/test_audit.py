@@ -1,0 +1,59 @@
+"""`stratalog audit`: what it prints, and its exit status."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from stratalog.cli import main
+from tests.manager.running import contents, fixture_copy
+from tests.operations.audit.planting import flip
+
+
+def test_a_healthy_directory_is_said_to_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root = fixture_copy("clean", tmp_path / "data")
+    before = contents(root)
+
+    assert main.run(["audit", str(root)]) == 0
+
+    assert capsys.readouterr().out.startswith("Healthy: nothing was found in 22 segments of 13 partitions")
+    assert contents(root) == before
+
+
+def test_a_finding_says_where_it_is_and_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = fixture_copy("clean", tmp_path / "data")
+    flip(root / "rolled-0" / "00000000000000000020.log", 100)
+
+    assert main.run(["audit", str(root), "--plain"]) == 1
+
+    out = capsys.readouterr().out
+    assert "error\twrong-crc\trolled-0\t00000000000000000020.log\t0\t20\t" in out
+    assert f"stratalog recover --all --salvage {root}" in out
+
+
+def test_a_report_is_the_baseline_of_the_next_audit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = fixture_copy("clean", tmp_path / "data")
+    assert main.run(["audit", str(root), "--json"]) == 0
+    report = tmp_path / "audit.json"
+    report.write_text(capsys.readouterr().out)
+
+    assert main.run(["audit", str(root), "--baseline", str(report), "--json"]) == 0
+
+    assert json.loads(capsys.readouterr().out)["totals"]["bytes_read"] == 0
+
+
+def test_a_baseline_that_is_not_a_report_is_wrong_usage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = fixture_copy("clean", tmp_path / "data")
+    (tmp_path / "x.json").write_text("{}")
+
+    assert main.run(["audit", str(root), "--baseline", str(tmp_path / "x.json")]) == 2
+
+    assert "is not the report of an audit" in capsys.readouterr().err

@@ -1,0 +1,148 @@
+"""An audit finds each of many planted damages, and nothing in what brokers left healthy."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from stratalog.engine.threads import ThreadEngine
+from stratalog.errors import DiskError, UsageError
+from stratalog.files.entries import DirectoryEntry, FileStatus
+from stratalog.files.reading import DiskReader
+from stratalog.operations.audit import audit as audit_module
+from stratalog.operations.audit.audit import AuditRequest, audit
+from stratalog.operations.audit.finding import AuditFinding
+from stratalog.operations.audit.kinds import Severity
+from stratalog.operations.audit.segment_task import AuditedSegment, AuditTask
+from tests.fixtures.catalog import log_dirs
+from tests.manager.running import contents, fixture_copy
+from tests.operations.audit.planting import DAMAGES, PlantedDamage, batches, flip
+
+HEALTHY = [(release, state) for release in ("2.8.2", "4.3.1") for state in ("clean", "killed")]
+
+
+def serious(findings: tuple[AuditFinding, ...]) -> list[AuditFinding]:
+    return [finding for finding in findings if finding.severity is not Severity.NOTE]
+
+
+@pytest.mark.parametrize("is_deep", [False, True], ids=["headers", "deep"])
+@pytest.mark.parametrize(("release", "state"), HEALTHY)
+def test_nothing_is_found_in_what_a_broker_left(release: str, state: str, is_deep: bool) -> None:
+    (directory,) = log_dirs(release, state)
+
+    report = AuditRequest(directories=[str(directory)], is_deep=is_deep).run()
+
+    assert [finding.words for finding in serious(report.findings)] == []
+    assert report.status == 0
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.name)
+def test_a_planted_damage_is_found(damage: PlantedDamage, tmp_path: Path) -> None:
+    root = fixture_copy("clean", tmp_path / "data")
+    damage.plant(root)
+    before = contents(root)
+
+    report = AuditRequest(directories=[str(root)], is_deep=damage.deep).run()
+
+    found = {(each.kind.value, each.partition, each.file) for each in report.findings}
+    if damage.file or damage.partition:
+        assert (damage.kind, damage.partition, damage.file) in found
+    else:
+        assert damage.kind in {kind for kind, _, _ in found}
+    assert contents(root) == before
+
+
+def test_a_file_that_is_replaced_between_two_readings_is_no_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cleaner at work: the first look pairs a new index with an old log, the second one does not."""
+    root = fixture_copy("killed", tmp_path / "data")
+    index = root / "rolled-0" / "00000000000000000020.index"
+    right = index.read_bytes()
+    index.write_bytes(b"\0\0\0\6" + right[4:])
+    real = audit_module.audit_segment
+
+    def read_then_mend(disk: DiskReader, task: AuditTask) -> AuditedSegment:
+        found = real(disk, task)
+        if task.base_offset == 20 and "rolled" in task.path:
+            index.write_bytes(right)
+        return found
+
+    monkeypatch.setattr(audit_module, "audit_segment", read_then_mend)
+
+    report = AuditRequest(directories=[str(root)], engine=ThreadEngine(1)).run()
+
+    assert serious(report.findings) == []
+
+
+def test_damage_in_an_unclean_directory_is_still_there_at_the_second_look(tmp_path: Path) -> None:
+    root = fixture_copy("killed", tmp_path / "data")
+    flip(root / "rolled-0" / "00000000000000000020.log", 100)
+
+    found = serious(AuditRequest(directories=[str(root)]).run().findings)
+
+    assert [(each.kind.value, each.file, each.position) for each in found] == [
+        ("wrong-crc", "00000000000000000020.log", 0)
+    ]
+
+
+def test_one_disk_that_cannot_be_read_does_not_end_the_audit_of_the_others(tmp_path: Path) -> None:
+    root = fixture_copy("clean", tmp_path / "data")
+    flip(root / "rolled-0" / "00000000000000000020.log", 100)
+
+    report = AuditRequest(
+        directories=[str(root), str(tmp_path / "gone")], disk=_Unlistable(tmp_path / "gone")
+    ).run()
+
+    assert {each.kind.value for each in serious(report.findings)} == {"wrong-crc", "unreadable"}
+    assert report.status == 3
+    assert "gone" in report.verdict
+
+
+class _Unlistable(DiskReader):
+    """A reader for which one directory has EIO."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._bad = str(path)
+
+    def list_directory(self, path: str | os.PathLike[str]) -> list[DirectoryEntry]:
+        if os.fspath(path).startswith(self._bad):
+            raise DiskError(path, "input/output error", 5)
+        return super().list_directory(path)
+
+    def status(self, path: str | os.PathLike[str]) -> FileStatus | None:
+        if os.fspath(path).startswith(self._bad):
+            raise DiskError(path, "input/output error", 5)
+        return super().status(path)
+
+
+def test_topics_are_named_or_refused(tmp_path: Path) -> None:
+    root = fixture_copy("clean", tmp_path / "data")
+
+    report = audit([root], topics=["rolled"])
+
+    assert (report.totals()["partitions"], report.totals()["segments"]) == (1, 5)
+    with pytest.raises(UsageError, match="rolle: there is no such topic"):
+        audit([root], topics=["rolle"])
+
+
+def test_an_audit_after_another_reads_only_what_is_new(tmp_path: Path) -> None:
+    root = fixture_copy("clean", tmp_path / "data")
+    (root / ".kafka_cleanshutdown").unlink()
+    log = root / "rolled-0" / "00000000000000000072.log"
+    log.with_suffix(".timeindex").write_bytes(b"")
+    whole = log.read_bytes()
+    last = [*batches(whole)][-1]
+    log.write_bytes(whole[: last[0]])
+    first = audit([root], topics=["rolled"])
+    log.write_bytes(whole)
+    flip(log, last[0] + 70)
+
+    second = audit([root], topics=["rolled"], baseline=first.audited)
+
+    assert second.totals()["bytes_read"] == last[1]
+    assert "wrong-crc" in {each.kind.value for each in serious(second.findings)}
+    assert "was not read again" in second.verdict
