@@ -88,7 +88,7 @@ class Checkpoint:
         )
 
     def update(self, change: Callable[[dict[TopicPartition, int]], dict[TopicPartition, int]]) -> bool:
-        """Replace the file by what `change` makes of it, unless that is the same; True if it was written."""
+        """Replace the file by the result of `change`, unless that is the same; True if it was written."""
         return self._file.update(change, read=self.read)
 
     def write_closed(self, logs: Iterable[CheckpointMarks], *, are_all: bool) -> bool:

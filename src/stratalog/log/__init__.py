@@ -1,8 +1,8 @@
 """One partition: append, read, roll, truncate, retain, load.
 
 api/                the public face: PartitionLog, views, consuming
-append              the first look at a set of batches, before the lock
-appender            `Appender`: judges a set, and writes it
+append              the first checks of a set of batches, before the lock
+appender            `Appender`: checks a set of batches and writes it
 checkpoint_file     checkpoint files: offsets by partition, leader epochs
 cleaning/           compaction and erasing
 closer              `Closer`: the end of a log's use, clean or after a failure
@@ -12,12 +12,12 @@ epochs              leader epochs, in memory and in leader-epoch-checkpoint
 flusher             `Flusher`: the recovery point
 folder              `LogFolder`: a log's directory, and which names are on the device
 guard               `LogGuard`: who may touch a log
-kept_marks          lowers a log's checkpoints before its files change
+kept_marks          updates a log's checkpoints before its files change
 loader              opens a log that was shut down cleanly
-log                 `Log`: the lock, and the order in which the parts are asked
+log                 `Log`: the lock, and the order in which the parts are called
 log_end             where a log ends, why there, and how its last writer left it
 marks               `LogMarks`: start, end, high watermark, last stable offset
-new_records         what a caller hands in to be appended
+new_records         converts the caller's records and times
 offsets             an offset with the place where it is
 origin              who asks for an append
 partition_metadata  partition.metadata: the topic id
@@ -27,7 +27,7 @@ reader              `LogReader`: reads of an open log, without a lock
 reading             which bytes of which segment a read returns
 rebuild             decoded records encoded as one v2 batch
 recovery/           recovery of one partition
-retention           which segments go, by which rule, and why the others stay
+retention           which segments are deleted, by which rule, and why the others stay
 roll                when a segment is full
 roller              `Roller`: begins segments
 scheduler           work for later: flushes, deletions

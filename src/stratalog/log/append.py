@@ -1,4 +1,4 @@
-"""The first look at a set of batches that is to be appended, before the log's lock is taken.
+"""The first checks of a set of batches before an append, before the log's lock is taken.
 
 A set is the data of one append call: one batch from a producer, or many from a leader. Every header is read
 and every CRC checked; nothing is decompressed. The leader's next step is in `validation.py`, the rules for
@@ -39,7 +39,7 @@ _LENGTH = struct.Struct(">i")
 _CODECS = tuple(Codec)
 # a lookup of an Enum's member is slower than that of a name
 _CLIENT, _, _REPLICATION, _RAFT_LEADER = AppendOrigin
-_MOST_ROWS = 4096  # to begin with; more are made where a set has more
+_MOST_ROWS = 4096  # at first; a set with more batches gets a larger table
 
 
 class AppendInfo(NamedTuple):
@@ -67,7 +67,7 @@ class AppendInfo(NamedTuple):
 
     @property
     def first_known_offset(self) -> int:
-        """The first offset, or where that is unknown the last one of the first batch."""
+        """The first offset; if that is unknown, the last offset of the first batch."""
         return self.first_offset if self.first_offset >= 0 else self.last_offset_of_first_batch
 
     @property
@@ -78,7 +78,7 @@ class AppendInfo(NamedTuple):
 
 
 def analyze(
-    data: Any,  # whatever offers the buffer protocol
+    data: Any,  # any object with the buffer protocol
     *,
     origin: AppendOrigin,
     max_message_bytes: int | None,

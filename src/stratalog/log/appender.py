@@ -225,6 +225,6 @@ class Appender:
 
     def _roll_for(self, info: AppendInfo) -> LogSegment:
         """Begin the segment that this set goes into."""
-        # A v0 or v1 set does not tell its first offset; this base is as low as its last one allows.
+        # A v0 or v1 set does not state its first offset; this base is the lowest that its last offset allows.
         first_offset = info.first_offset if info.first_offset >= 0 else info.last_offset - INT32_MAX
         return self._roller.roll(max(first_offset, 0))

@@ -5,8 +5,9 @@
 topic 0 17            topic, partition, offset; in leader-epoch-checkpoint: epoch, start offset
 other 3 5             each line ends with a newline, the last one too
 
-An offset checkpoint has its lines in any order. Written beside the file, synced and renamed, so that a crash
-leaves the old one or the new one. Kafka: CheckpointFile, OffsetCheckpointFile, LeaderEpochCheckpointFile.
+An offset checkpoint has its lines in any order. A new version is written beside the file, synced and renamed,
+so that a crash leaves the old one or the new one. Kafka: CheckpointFile, OffsetCheckpointFile,
+LeaderEpochCheckpointFile.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def write_checkpoint(disk: Disk, path: Path, lines: Iterable[str]) -> None:
 
 
 def format_checkpoint(lines: Iterable[str]) -> bytes:
-    """The bytes of a checkpoint. Without any line it is not empty: it says that there are none."""
+    """The bytes of a checkpoint. Without entries the file is not empty: it says that there are 0."""
     body = list(lines)
     return "".join(f"{line}\n" for line in [str(VERSION), str(len(body)), *body]).encode()
 
@@ -124,7 +125,7 @@ def _number_field(text: str, lowest: int, highest: int) -> int:
 
 
 class OffsetCheckpointFile:
-    """One of the offset checkpoints of a log directory; safe from several threads."""
+    """One of the offset checkpoints of a log directory; thread-safe."""
 
     def __init__(self, disk: DiskReader, path: Path) -> None:
         self.path = path
@@ -144,7 +145,7 @@ class OffsetCheckpointFile:
             write_checkpoint(changing(self._disk), self.path, lines)
 
     def write_latest(self, make: Callable[[], Mapping[TopicPartition, int]]) -> None:
-        """As `write`, with offsets that are taken when nobody else writes: older ones never replace newer."""
+        """As `write`, but reads the offsets while nobody else writes: older ones never replace newer."""
         with self._lock:
             self.write(make())
 
@@ -154,7 +155,7 @@ class OffsetCheckpointFile:
         *,
         read: Callable[[], PartitionOffsets] | None = None,
     ) -> bool:
-        """Replace the file by what `change` makes of it, unless that is the same; True if it was written.
+        """Replace the file by the result of `change`, unless that is the same; True if it was written.
 
         Nobody else writes meanwhile. The argument `read` replaces the method `read`, for a caller that
         accepts a damaged file.
@@ -168,7 +169,7 @@ class OffsetCheckpointFile:
             return True
 
     def write_if_directory_exists(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """As `write`, but a directory that was removed meanwhile is no error."""
+        """As `write`, but a directory that was removed meanwhile is not an error."""
         try:
             self.write(offsets)
         except DiskError:
@@ -188,7 +189,7 @@ def parse_offsets(data: bytes, path: Path) -> dict[TopicPartition, int]:
 
 
 def directory_exists(disk: DiskReader, path: Path) -> bool:
-    """Whether the directory that the file is, or would be, in is there."""
+    """Whether the directory of the file exists."""
     return disk.exists(parent_path(os.fspath(path)) or ".")
 
 

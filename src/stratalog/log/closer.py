@@ -1,4 +1,4 @@
-"""How a log is closed: cleanly, or saved as far as it can be after a failure. Kafka: UnifiedLog.close"""
+"""Closes a log: cleanly, or saving what can be saved after a failure. Kafka: UnifiedLog.close"""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Closer:
 
     @property
     def is_saved(self) -> bool:
-        """Whether every record that was appended is on the device, though the log may have failed since."""
+        """Whether every appended record is on the device, although the log may have failed since."""
         return self._has_saved or self._flusher.recovery_point >= self._parts.marks.end.offset
 
     def close(self) -> None:
-        """Close cleanly, or without a write if that is impossible: a failure is raised, a refusal is not."""
+        """Close cleanly, or without writing if that is impossible. A failure is raised, a refusal is not."""
         guard = self._parts.guard
         if guard.is_closed:
             return
@@ -58,19 +58,19 @@ class Closer:
     def _close(self) -> None:
         parts, folder = self._parts, self._parts.folder
         with parts.guard.failing():
-            # One more than all records: an empty active segment's files too.
+            # One more than the end, so that the files of an empty active segment are synced too.
             self._flusher.flush_up_to(parts.marks.end.offset + 1)
             parts.epochs.flush()
             parts.producers.take_snapshot()
             for segment in parts.segments:
                 segment.close()
-            # A checkpoint that is written afterwards vouches for the names in the directory too.
+            # A checkpoint that is written afterwards also promises that the names are on the device.
             folder.disk.sync_directory(folder.path)
         parts.guard.is_closed = True
         folder.disk.release(folder.path)
 
     def _save_records(self) -> None:
-        """After a failure: bring all appended records to the device, if no sync has failed before.
+        """After a failure: sync all appended records, if no sync has failed before.
 
         A sync that succeeds after one has failed proves nothing: the system has dropped the pages that it
         could not write.

@@ -19,14 +19,15 @@ from stratalog.segment.segment import LogSegment
 
 
 class Cutter:
-    """Gives up records so that a crash in between leaves a log that is whole.
+    """Removes records so that a crash in between leaves a consistent log.
 
-    No mark on the device vouches for a record that goes: the start is written down before the files below it
-    are renamed, the recovery point is lowered before a file above it is changed. At the end of a log the last
-    segment goes first, and each is gone on the device before the next one goes, so that no hole is left.
+    No mark on the device covers a removed record: the start is stored before the files below it are renamed,
+    and the recovery point is lowered before a file above it is changed. At the end of a log, the last segment
+    is removed first, and each removal is on the device before the next one, so that no hole is left.
 
     `cuts_count` grows with each cut: a thread that read the log meanwhile may have seen removed records.
-    Truncation needs both locks of the log; retention takes them itself, as it waits for the device between.
+    Truncation needs both locks of the log; retention takes them itself, because it waits for the device in
+    between.
     """
 
     __slots__ = (
@@ -56,12 +57,12 @@ class Cutter:
 
     @property
     def start_to_keep(self) -> int | None:
-        """Where the log starts, if the names of the segments on the device do not say so."""
+        """The start of the log, if it is not the base of the first segment on the device; else None."""
         start = self._marks.log_start_offset
         return start if start > self._folder.first_named else None
 
     def keep_start(self) -> None:
-        """Bring the start of the log to the device. That of a tiered topic is kept elsewhere."""
+        """Store the start of the log on the device. The start of a tiered topic is stored elsewhere."""
         if self._kept_marks is not None and not self._folder.config.remote_storage_enable:
             with self._guard.failing():
                 self._kept_marks.keep_start(lambda: self.start_to_keep)
@@ -80,19 +81,19 @@ class Cutter:
         return True
 
     def retention(self) -> tuple[Decision, ...]:
-        """What would become of each segment if old ones were deleted now, and why. Under the log's lock."""
+        """What retention would do with each segment now, and why. Called under the log's lock."""
         marks = self._marks
         offsets = Marks(marks.log_start_offset, marks.high_watermark.offset, marks.end.offset)
         return decide(facts_of(self._segments.readers), offsets, self._folder.config, self._clock())
 
     def delete_old_segments(self) -> tuple[Decision, ...]:
-        """Delete the segments that the topic's limits do not keep; returns them, with the rule of each.
+        """Delete the segments past the topic's limits; returns them, with the rule for each.
 
-        The start goes first. A reader that comes now is told that these offsets are gone; and after a power
-        cut, which may leave any of the old names, nothing below the start counts.
+        The start is moved first. A reader that comes now learns that these offsets are gone; and after a
+        power cut, which may leave any of the old names, nothing below the start counts.
         """
         guard = self._guard
-        with guard.flush_lock:  # no other segment goes meanwhile
+        with guard.flush_lock:  # no other segment is removed meanwhile
             with guard.changing():
                 gone = [found for found in self.retention() if found.is_deleted]
                 if not gone:
@@ -141,12 +142,12 @@ class Cutter:
         return True
 
     def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
-        """Remove everything; the log goes on at an offset."""
+        """Remove everything; the log continues at an offset."""
         self._lower_marks(offset)
         with self._guard.writing():
             self._drop(tuple(self._segments), "the log is emptied")
             self._marks.log_start_offset = offset if log_start_offset is None else log_start_offset
-            # With no segment left the note alone says where the log goes on.
+            # Without a segment, only the stored start says where the log continues.
             self._folder.first_named = -1
             self.keep_start()
             segment = self._folder.create_segment(offset)
@@ -166,10 +167,10 @@ class Cutter:
             self._kept_marks.lower(offset)
 
     def _drop(self, segments: Sequence[LogSegment], reason: str) -> None:
-        """Give up segments at the end of the log, the last one first.
+        """Remove segments at the end of the log, the last one first.
 
-        Each is gone on the device before the next one goes: otherwise a later segment could survive it after
-        a crash, and the hole would look like a gap that compaction left.
+        Each removal is on the device before the next one: otherwise a later segment could survive an earlier
+        one after a crash, and the hole would look like a gap from compaction.
         """
         for segment in reversed(segments):
             self._folder.delete([segment], reason)
@@ -183,16 +184,16 @@ class Cutter:
             end_offset=end_offset,
             now_ms=self._clock(),
         )
-        # Replayed transactions count as unreplicated. Kafka leaves those below the high watermark so until it
-        # moves again, and has a last stable offset of before the truncation up to then.
+        # Replayed transactions count as unreplicated. In Kafka, those below the high watermark stay so until
+        # it moves again; until then its last stable offset is the one from before the truncation.
         self._producers.on_high_watermark_updated(self._marks.high_watermark.offset)
         self._marks.update_first_unstable()
 
     def _settle(self, offset: int) -> None:
-        """Bring the traces of a truncation to the device before a new record can replace an old one."""
+        """Sync a truncation to the device before a new record can replace an old one."""
         self._epochs.flush()
         self._folder.sync_names([self._segments.active])
         self._folder.first_named = self._segments.first.base_offset
         self.keep_start()
         if self._kept_marks is not None:
-            self._kept_marks.lower(offset)  # the high watermark may have been written down meanwhile
+            self._kept_marks.lower(offset)  # the high watermark may have been stored meanwhile

@@ -1,7 +1,7 @@
-"""Segments that are no longer part of a log: renamed at once, deleted after file.delete.delay.ms.
+"""Deletes segments that are no longer part of a log: renames them at once, deletes them after a delay.
 
-The delay is for readers that are still at work. If this process dies before the deletion, the next start
-deletes the files by their new name. Kafka: LocalLog.deleteSegmentFiles
+The delay, file.delete.delay.ms, is for readers that still use the files. If this process dies before the
+deletion, the next start deletes the files by their new name. Kafka: LocalLog.deleteSegmentFiles
 """
 
 from __future__ import annotations
@@ -27,8 +27,11 @@ def delete_segments(
     delay_ms: int,
     reason: str,
 ) -> None:
-    """Rename the files of these segments to .deleted, and delete them later; so too their snapshots, unless
-    `producers` is None, because a new segment at the same offset goes on with its snapshot."""
+    """Rename the files of these segments to .deleted, and delete them later.
+
+    The same is done with their snapshots, unless `producers` is None: a new segment at the same offset
+    continues with its snapshot.
+    """
     if not segments:
         return
     bases = ", ".join(str(segment.base_offset) for segment in segments)

@@ -1,9 +1,9 @@
 """Leader epochs: from which offset on each leader wrote, in memory and in `leader-epoch-checkpoint`.
 
-A follower that was away asks its new leader where the epoch ended in which it last wrote, and truncates to
-there. So an epoch must be in the file before the first byte of its data is in the log: assigning writes the
-file at once. Removing entries does not hurry: after a crash, loading a log removes again what its offsets
-contradict.
+A follower that was away asks its new leader for the end of the epoch in which it last wrote, and truncates to
+that offset. So an epoch must be in the file before the first byte of its data is in the log: assigning writes
+the file at once. Removing entries is not urgent: after a crash, loading a log again removes entries that its
+offsets contradict.
 
 Epochs and start offsets both ascend. The entries are one tuple that is replaced as a whole, so readers need
 no lock. Kafka: LeaderEpochFileCache.
@@ -43,9 +43,10 @@ class EpochEntry(NamedTuple):
 
 
 class EpochStitch:
-    """Leader epochs: those of the file and those that batches bring, less those past the log's ends.
+    """Leader epochs from the file and from batches, without those outside the log.
 
-    `has_grown` says that a batch brought one: then a broker has written the file, whatever is left of them.
+    `has_grown`: a batch has added an epoch, so a broker would have written the file, even if no entry is
+    left.
     """
 
     def __init__(self, entries: Iterable[EpochEntry] = ()) -> None:
@@ -53,7 +54,7 @@ class EpochStitch:
         self.has_grown = False
 
     def add(self, starts: Iterable[tuple[int, int]]) -> None:
-        """Let each epoch above the latest one start where its first batch is: (epoch, base offset).
+        """Add (epoch, base offset) of each batch that begins an epoch above the latest one.
 
         Kafka: LogSegment.recover
         """
@@ -69,7 +70,7 @@ class EpochStitch:
             self.entries.pop()
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Let the epoch that covers an offset start there, and forget those before it."""
+        """Move the start of the epoch that covers an offset to that offset, and forget earlier epochs."""
         removed = [entry for entry in self.entries if entry.start_offset <= start_offset]
         if removed:
             kept = self.entries[len(removed) :]
@@ -80,16 +81,17 @@ class EpochStitch:
 
 
 class EpochEndOffset(NamedTuple):
-    """Where an epoch ends (exclusive); -1 and -1 where that is not known."""
+    """Where an epoch ends (exclusive); -1 and -1 if that is not known."""
 
     epoch: int
     end_offset: int
 
 
 class LeaderEpochFileCache:
-    """The epochs of one log. `path` is the file, which is read now and written when there is something in it.
+    """The epochs of one log. `path` is the file, which is read at once and written when an entry changes.
 
-    `schedule` is given `flush` after a truncation, to call it soon; without it the caller flushes.
+    After a truncation, `flush` is passed to `schedule`, to be called soon; without `schedule` the caller
+    flushes.
     """
 
     def __init__(
@@ -116,7 +118,7 @@ class LeaderEpochFileCache:
 
     @property
     def entries(self) -> tuple[EpochEntry, ...]:
-        """All of them, oldest first, as they are now."""
+        """All entries as they are now, oldest first."""
         return self._entries
 
     @property
@@ -167,8 +169,8 @@ class LeaderEpochFileCache:
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEndOffset:
         """The largest epoch known up to the one asked for, and the offset at which that ends.
 
-        An epoch above all known ones gives (-1, -1): this log has never heard of it. One below all of them
-        gives itself and the start of the first.
+        An epoch above all known ones gives (-1, -1), because this log does not know it. An epoch below all of
+        them gives itself and the start of the first.
         """
         entries = self._entries
         at = bisect_right(entries, epoch, key=_epoch)  # the first entry with a higher epoch
@@ -181,15 +183,16 @@ class LeaderEpochFileCache:
         return EpochEndOffset(entries[at - 1].epoch if at else epoch, entries[at].start_offset)
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Let an epoch start at an offset; True if that changed the entries, which are then on the device.
+        """Record that an epoch starts at an offset; True if that changed the entries, which are then on the
+        device.
 
-        What is known of an epoch stays: only an earlier start changes it. Entries that the new one
-        contradicts, with its epoch or a higher one, or with its offset or a higher one, are removed.
+        A known epoch changes only to an earlier start. Entries that the new one contradicts are removed:
+        those with its epoch or a higher one, or with its offset or a higher one.
         """
         return self.assign_all([EpochEntry(epoch, start_offset)])
 
     def assign_all(self, entries: Iterable[EpochEntry]) -> bool:
-        """As `assign` for each, and one write of the file."""
+        """As `assign` for each entry, with a single write of the file."""
         wanted = list(entries)
         for epoch, start_offset in wanted:
             if epoch < 0 or start_offset < 0:
@@ -218,7 +221,7 @@ class LeaderEpochFileCache:
         self._flush_soon()
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Let the epoch that covers `start_offset` start there, and remove those before it.
+        """Move the start of the epoch that covers `start_offset` to that offset, and remove earlier epochs.
 
         The file follows at the next `flush`.
         """
@@ -256,7 +259,7 @@ class LeaderEpochFileCache:
                 raise
 
     def give_up(self) -> None:
-        """Do not write the file any more: the log was closed, and somebody else may have it open by now."""
+        """Stop writing the file: the log was closed, and another program may have it open by now."""
         self._is_given_up = True
 
     def _assign(self, entry: EpochEntry) -> None:
@@ -267,7 +270,7 @@ class LeaderEpochFileCache:
             entries, lambda old: old.epoch >= entry.epoch or old.start_offset >= entry.start_offset
         )
         removed = entries[len(kept) :]
-        # One removed entry with the same start is a leader that wrote nothing: no reason to worry anybody.
+        # A single removed entry with the same start is a leader that wrote nothing: that needs no warning.
         if len(removed) > 1 or (removed and removed[0].start_offset != entry.start_offset):
             logger.warning("%s: %s contradicts %s, which are removed", self._path, entry, list(removed))
         self._entries = (*kept, entry)
@@ -304,7 +307,7 @@ def _start_offset(entry: EpochEntry) -> int:
 
 
 def _in_order(entries: list[EpochEntry]) -> tuple[EpochEntry, ...]:
-    """By epoch; of two entries of one epoch the later one, as in Kafka's sorted map."""
+    """Sorted by epoch; the later of two entries of one epoch wins, as in Kafka's sorted map."""
     return tuple(sorted({entry.epoch: entry for entry in entries}.values()))
 
 

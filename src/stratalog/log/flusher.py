@@ -1,4 +1,4 @@
-"""Brings the records of a log to the device. Kafka: UnifiedLog.flush"""
+"""Flushes the records of a log to the device. Kafka: UnifiedLog.flush"""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from stratalog.log.parts import LogParts
 class Flusher:
     """Knows how far a log is on the device, and flushes it.
 
-    Below `recovery_point` everything is on the device, bytes and names, also of segments that lie below the
-    start of the log: a crash leaves that part as it is. Nothing but a flush moves the point forwards. (Kafka
-    lifts it with the start of the log, past what was never synced.) It is never above the end of the log:
-    `lower` is called before a record below it is cut off.
+    Everything below `recovery_point` is on the device, bytes and names, including segments below the start of
+    the log: a crash leaves that part unchanged. Only a flush moves the point forwards. (Kafka raises it with
+    the start of the log, past segments that were never synced.) It is never above the end of the log: `lower`
+    is called before a record below it is cut off.
 
     The point is changed under both locks. A flush holds the flush lock only while it waits for the device.
     """
@@ -37,7 +37,7 @@ class Flusher:
         self._segments, self._producers, self._clock = parts.segments, parts.producers, parts.clock
 
     def flush_up_to(self, offset: int) -> None:
-        """Under the flush lock, so that nothing is truncated meanwhile; appends go on."""
+        """Flush up to an offset, under the flush lock: nothing is truncated meanwhile, but appends go on."""
         recovery_point = min(offset, self._marks.end.offset)
         if offset <= self.recovery_point:
             return
@@ -48,7 +48,7 @@ class Flusher:
             try:
                 segment.flush()
             except DiskError as error:
-                # An empty one that was rolled again meanwhile has other names now, and nothing in it.
+                # An empty segment that was rolled again meanwhile has other names now, and no records.
                 with self._guard.lock:
                     is_there = self._segments.get(segment.base_offset) is segment
                 if is_there or segment.size or error.errno != errno.ENOENT:
@@ -60,11 +60,11 @@ class Flusher:
                 self.last_flushed_ms = self._clock()
 
     def flush_rolled(self, base_offset: int) -> None:
-        """In the background, after a roll: flush the rest of the old segment, and move the recovery point."""
+        """In the background, after a roll: flush the old segment, and move the recovery point."""
         with self._guard.flush_lock, self._guard.failing():
             if self._guard.is_changeable:
                 self.flush_up_to(base_offset)
 
     def lower(self, offset: int) -> None:
-        """Nothing from this offset on counts as flushed any more. Under both locks."""
+        """From now on nothing from this offset on counts as flushed. Called under both locks."""
         self.recovery_point = min(self.recovery_point, offset)

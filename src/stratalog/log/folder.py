@@ -1,4 +1,4 @@
-"""The directory of one log: where it is, what files get which names, which names are on the device."""
+"""The directory of one log: its path, the names of its files, and which names are on the device."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from stratalog.segment.segment import LogSegment, waiting_in
 
 
 class LogFolder:
-    """Where a log's files are, and how far the device knows their names.
+    """Knows where a log's files are, and which of their names are on the device.
 
-    A name is on the device when the directory was synced after it was given; `sync_names` knows which changes
-    are still to be synced. Segments and producer snapshots count the names of their own files.
+    A name is on the device once the directory was synced after the file got it; `sync_names` knows which
+    changes still have to be synced. Segments and producer snapshots count the names of their own files.
 
     `first_named` is the lowest base that a segment on the device may have: a segment that retention has
-    renamed is there until the directory is synced. It is -1 while no name says where the log starts.
+    renamed counts until the directory is synced. It is -1 while no name shows where the log starts.
 
-    The log's lock is held by whoever creates, deletes or renames; `sync_names` needs the flush lock or the
-    log's, and appends go on beside it.
+    Creating, deleting and renaming need the log's lock; `sync_names` needs the flush lock or the log's, and
+    appends go on meanwhile.
     """
 
     __slots__ = (
@@ -59,8 +59,7 @@ class LogFolder:
         self.config = config
         self.first_named = -1
         self._producers, self._scheduler, self._clock = producers, scheduler, clock
-        # How often names were changed here, and how many of these changes the last sync covers; -1: no sync
-        # yet.
+        # The number of name changes, and how many of them the last sync covers; -1: no sync yet.
         self._changes_count, self._synced_count = 0, -1
 
     def create_segment(self, base_offset: int) -> LogSegment:
@@ -90,14 +89,15 @@ class LogFolder:
             self.note_change()
 
     def note_change(self) -> None:
-        """A name was changed, or may have been: the next `sync_names` syncs the directory."""
+        """Record that a name was or may have been changed: the next `sync_names` syncs the directory."""
         self._changes_count += 1
 
     def sync_names(self, segments: Sequence[LogSegment]) -> None:
-        """Return when the names of these segments' files are on the device, and all that was renamed.
+        """Return when the names of these segments' files are on the device, and so are all renames.
 
-        A file without its name is lost, and one that gets its old name back may stand before others: a torn
-        one that retention had given up would end the log there. Appends go on, so each count is read first.
+        After a power cut, a file without its name is lost. A file that gets its old name back may come before
+        others: a torn segment that retention had deleted would end the log there. Appends go on, so each
+        count is read before the sync.
         """
         changes_count = self._changes_count + self._producers.snapshots.names_count
         counts = [segment.names_count for segment in segments]
@@ -112,9 +112,9 @@ class LogFolder:
             segment.names_synced_count = count
 
     def rename(self, path: str, segments: LogSegments[LogSegment], epochs: LeaderEpochFileCache) -> None:
-        """Give the directory another name, on the device when this returns; reads of its segments go on."""
+        """Rename the directory; on the device when this returns. Reads of its segments go on."""
         with ExitStack() as held:
-            # A reader that finds a file's name gone waits for its segment, and then looks under the new one.
+            # A reader that does not find a file waits for its segment, and then looks under the new name.
             all_segments = [*segments, *waiting_in(self.disk, self.path)]
             for segment in all_segments:
                 held.enter_context(segment.renaming)
@@ -125,4 +125,4 @@ class LogFolder:
             self._producers.snapshots.move(path)
             epochs.move_to(PurePath(path, LEADER_EPOCH_CHECKPOINT))
             self.disk.sync_directory(PurePath(path).parent)
-            epochs.flush()  # a write that came in between found no directory
+            epochs.flush()  # a write in between has found no directory

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 class LogGuard:
-    """The two locks of a log, and the reason why it is not to be used any more.
+    """The two locks of a log, and the reason why it must not be used any more.
 
-    `flush_lock` is taken before `lock` by whatever flushes or truncates: a flush counts only for what was
-    there all the time, and two of them never take each other's word for what is on the device. `lock` is held
-    for every change of memory; appends need no other.
+    A flush or a truncation takes `flush_lock` before `lock`: a flush covers only bytes that were there all
+    the time, and two flushes never rely on each other's syncs. `lock` is held for every change of memory;
+    appends need only this one.
 
     A log that has failed stays failed: memory and disk may differ, so nothing more is written. `refusal` says
     why a log can be read but not changed: it was moved, deleted, or inherited by a child process.
@@ -40,17 +40,17 @@ class LogGuard:
 
     @property
     def is_changeable(self) -> bool:
-        """Whether the log is open, well and this process's own."""
+        """Whether the log is open, has not failed and belongs to this process."""
         return self.failure is None and not self.is_closed and self.refusal is None
 
     def start_over_in_child(self) -> None:
-        """After a fork: this process may only read, and the threads that hold locks are not here."""
+        """After a fork: this process may only read, and gets new locks: no thread here releases the old."""
         self.refusal = partial(WrongProcessError, self._folder.path, self._opener.pid, os.getpid())
         self.flush_lock, self.lock = threading.RLock(), threading.RLock()
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """Hold the lock of a log that may be changed. A DiskError inside fails the log."""
+        """Hold the lock of a log that may be changed. A DiskError inside the block fails the log."""
         with self.lock:
             self.check_changeable()
             with self.failing():
@@ -58,17 +58,17 @@ class LogGuard:
 
     @contextmanager
     def failing(self) -> Iterator[None]:
-        """A DiskError inside fails the log."""
+        """A DiskError inside the block fails the log."""
         try:
             yield
         except DiskError as error:
-            if self.failure is None:  # the first one is the reason; later ones follow from it
+            if self.failure is None:  # the first error is the reason; later ones follow from it
                 self.failure = error
             raise
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Any early end inside fails the log, Ctrl-C too: its files may differ from memory."""
+        """Any exception inside the block, even Ctrl-C, fails the log: its files may differ from memory."""
         try:
             yield
         except DiskError:
@@ -83,7 +83,7 @@ class LogGuard:
         self.failure = DiskError(self._folder.path, reason)
 
     def check_usable(self) -> None:
-        """Raise why the log can be neither read nor changed, if so."""
+        """Raise the error of a log that can be neither read nor changed."""
         if self.failure is not None:
             raise DiskError(
                 self._folder.path, f"the log has failed before: {self.failure}", self.failure.errno

@@ -1,11 +1,13 @@
-"""The marks of one log in the checkpoints beside it: told before its files change, so that a crash in between
-never finds a mark that says more than the files hold.
+"""The marks of one log in the checkpoints beside it.
 
-log-start-offset-checkpoint        is written before the records below the start may go
+They are updated before the log's files change, so that after a crash in between no mark promises more than
+the files hold.
+
+log-start-offset-checkpoint        is written before records below the start are removed
 recovery-point-offset-checkpoint   is lowered before a record below it is cut off; so are the high watermark
                                    and the cleaner's offset
 
-Kafka writes all four by the clock only, and lowers the recovery point after a truncation.
+Kafka writes all four only periodically, and lowers the recovery point after a truncation.
 """
 
 from __future__ import annotations
@@ -34,9 +36,9 @@ class KeptMarks:
         self._ends = ends
 
     def keep_start(self, start: Callable[[], int | None]) -> None:
-        """Note where the log starts; None: the name of its first segment says so.
+        """Store where the log starts; None: at the base offset of its first segment.
 
-        It is asked when nobody else writes, so that an older answer never replaces a newer one.
+        `start` is called while nobody else writes, so that an older answer never replaces a newer one.
         """
 
         def kept(known: PartitionOffsets) -> PartitionOffsets:
@@ -47,7 +49,7 @@ class KeptMarks:
         self._starts.update(kept)
 
     def lower(self, offset: int) -> None:
-        """Let none of the marks that follow the end be above this offset."""
+        """Lower all marks that follow the end of the log to at most this offset."""
 
         def lowered(known: PartitionOffsets) -> PartitionOffsets:
             return {**known, self._key: min(known[self._key], offset)} if self._key in known else known

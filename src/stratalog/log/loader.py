@@ -1,10 +1,11 @@
-"""Opens a log that was closed cleanly: what the directory lists becomes segments, marks and producer state.
+"""Opens a log that was closed cleanly: the listing of its directory becomes segments, marks and producer
+state.
 
-Nothing is scanned. A listing says which segments there are and how long; the newest one's last batches say
-where the log ends; the snapshot at that offset is the producers' state (where a truncation inside a batch has
-left none there, the batches after the previous snapshot are replayed, as Kafka does). A file that does not
-fit (left over from an interrupted clean-up, or an index without its log) is a NeedsRecoveryError that names
-it, and nothing is changed. Kafka: LogLoader
+Nothing is scanned. The listing gives the segments and their sizes; the last batches of the newest one show
+where the log ends; the snapshot at that offset is the producers' state. (A truncation inside a batch leaves
+no snapshot there; then the batches after the previous snapshot are replayed, as Kafka does.) A file that does
+not fit (a leftover of an interrupted cleaning, or an index without its log) is a NeedsRecoveryError that
+names it, and nothing is changed. Kafka: LogLoader
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ _INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 class Listing(NamedTuple):
     """The files of a partition's directory: sizes of segments, which indexes each has, snapshots.
 
-    `others` are the files that are no live one of a segment.
+    `others` are all files that are not live files of a segment.
     """
 
     sizes: dict[int, int]
@@ -78,10 +79,10 @@ def load(
 ) -> Log:
     """The log in this directory, which was closed cleanly or is empty.
 
-    `before_change` is called when nothing speaks against opening it any more, and no file is changed yet.
-    Files that wait for their deletion are deleted, as no reader of theirs has outlived its process, unless
-    the caller `keeps_deleted` for some time. `kept_marks` is where the log's owner keeps its marks, which the
-    log changes before its files.
+    `before_change` is called after all checks, before the first change of a file. Files that wait for their
+    deletion are deleted, because their readers ended with their process; a caller may keep them with
+    `keeps_deleted`. `kept_marks` are the log's entries in its owner's checkpoints, which the log changes
+    before its files.
     """
     name = os.fspath(directory)
     disk.release(name)
@@ -90,21 +91,21 @@ def load(
     end_offset = clean_end(segments.active.reader) if len(segments) else log_start_offset
     epochs = _epochs_of(disk, scheduler, name)
     producers = _producers_of(disk, clock, name, config, listing.snapshots)
-    # From here on files are changed: every reason not to open the log has been found by now.
+    # All checks have passed. From here on files are changed.
     if before_change is not None:
         before_change()
     if not keeps_deleted:
         _delete_leftovers(disk, name, listing.others)
     if LEADER_EPOCH_CHECKPOINT not in listing.others:
-        disk.create(epochs.path)  # empty until a leader is known, but there from the start, as Kafka has it
+        disk.create(epochs.path)  # as in Kafka: created at once, empty until a leader is known
     folder = LogFolder(disk, name, config, producers=producers, scheduler=scheduler, clock=clock)
     if end_offset < log_start_offset:
-        # No record is left above the start: a truncation went into a batch, and the rest was deleted.
+        # No record is left above the start: after a truncation inside a batch, the rest was deleted.
         folder.delete(
             tuple(segments), f"the log ends at {end_offset}, before its start at {log_start_offset}"
         )
         _forget_all(segments, epochs, producers, log_start_offset)
-        disk.sync_directory(name)  # the new segment's name will say where the log starts, and no other
+        disk.sync_directory(name)  # only the new segment's name shows where the log starts
     if not len(segments):
         _sync_parent(disk, name)
         size = config.initial_file_size
@@ -151,9 +152,10 @@ def check_loadable(disk: DiskReader, directory: str, config: LogConfig) -> None:
 
 
 def damage_at_end_of(disk: DiskReader, directory: str) -> tuple[str, CorruptRecordError] | None:
-    """The newest .log of a partition, and what stops a broker there after a clean shutdown; None: nothing.
+    """The newest .log of a partition, and the damage that stops a broker after a clean shutdown; None: no
+    damage.
 
-    Where the offset index is missing a broker recovers the segment, and cuts it there.
+    If the offset index is missing, a broker recovers the segment, and cuts it there.
     """
     names = disk.list_sizes(directory, _LOG)
     bases = [name[:20] for name in names if name[20:] == _LOG and name[:20].isdecimal()]
@@ -170,12 +172,12 @@ def damage_at_end_of(disk: DiskReader, directory: str) -> tuple[str, CorruptReco
 
 
 def list_partition(files: Mapping[str, int], directory: str) -> Listing:
-    """Sort the files of a directory; one that only recovery can deal with is a NeedsRecoveryError."""
+    """Sort the files of a directory; NeedsRecoveryError for a file that only recovery can handle."""
     sizes: dict[int, int] = {}
     live: dict[str, list[int]] = {kind.value: [] for kind in FileKind}
     others: list[str] = []
     for name, size in files.items():
-        # As `parse_segment_file` does it, without a call and an object for each of a hundred thousand files.
+        # Like `parse_segment_file`, without a call and an object for each of a hundred thousand files.
         digits, found = name[:20], live.get(name[20:])
         if found is not None and digits.isdecimal() and digits.isascii() and digits <= LAST_DIGITS:
             found.append(int(digits))
@@ -223,7 +225,7 @@ def _open_segments(
 
 
 def _segments_in(listing: Listing) -> Iterator[tuple[int, int, tuple[bool, bool, bool]]]:
-    """Base offset and size of each segment, and whether it has an index, a time index and one of aborts."""
+    """Base offset and size of each segment, and whether it has an .index, a .timeindex and a .txnindex."""
     indexed, timed, aborted = (listing.indexes[kind] for kind in _INDEXES)
     for base, size in listing.sizes.items():
         yield base, size, (base in indexed, base in timed, base in aborted)
@@ -262,12 +264,12 @@ def _forget_all(
 
 
 def _sync_parent(disk: Disk, directory: str) -> None:
-    """Sync the parent: the process that made a new log's directory may have died before it did so."""
+    """Sync the parent: the process that created the log's directory may have died before it did so."""
     disk.sync_directory(parent_path(absolute_path(directory)))
 
 
 def _delete_leftovers(disk: Disk, directory: str, names: Iterable[str]) -> None:
-    """Files that were to be deleted after their delay, when their process ended."""
+    """Delete files whose process ended before their delay was over."""
     for name in names:
         if name.endswith(_DELETED) and parse_kraft_snapshot_file(name) is None:
             disk.delete(join_path(directory, name))
@@ -288,6 +290,6 @@ def _load_producers(
 
 
 def _remove_strays(producers: ProducerStateManager, segments: LogSegments[LogSegment]) -> None:
-    """Snapshots that belong to no segment, but for the newest; the directory is only listed if there are."""
+    """Delete snapshots without a segment, except the newest; lists the directory only if there are any."""
     if not {*producers.snapshots.offsets[:-1]} <= {*segments.base_offsets}:
         producers.snapshots.remove_strays(segments.base_offsets)

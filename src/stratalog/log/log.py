@@ -1,11 +1,11 @@
-"""One partition's log: a pile of segments with marks on it.
+"""One partition's log: a sequence of segments, with marks.
 
     log_start_offset <= last_stable_offset <= high_watermark <= log_end_offset
     recovery_point <= log_end_offset
 
-A log has parts (`parts.py`, and those made below), each with its own state and what holds of it in its
-docstring. `Log` is the face: it takes the locks of `guard.py` and asks the parts in order. An error of the
-disk fails the log: nothing more is written, since memory and disk may differ from then on.
+A log has parts (`parts.py`, and those created below). Each has its own state, and its docstring says what
+always holds. `Log` is the interface: it takes the locks of `guard.py` and calls the parts in order. A disk
+error fails the log: nothing more is written, because memory and disk may differ from then on.
 
 Kafka: UnifiedLog, LocalLog
 """
@@ -47,7 +47,7 @@ EXPIRATION_CHECK_MS = 600_000  # Kafka: producer.id.expiration.check.interval.ms
 
 
 class Log:
-    """One partition. Made by `loader.load`, which brings the parts; closed by `close`, once.
+    """One partition. `loader.load` creates it with its parts; `close` closes it, once.
 
     `high_watermark_follows_end` is for a log without replicas: what is appended can be read at once.
     """
@@ -57,7 +57,7 @@ class Log:
     ) -> None:
         self.topic_partition = parts.topic_partition
         self.segments, self.epochs, self.producers = parts.segments, parts.epochs, parts.producers
-        self.kept_alive: object = None  # as long as this log is: whatever releases its lock when collected
+        self.kept_alive: object = None  # lives as long as this log, then releases its lock
         self._parts = parts
         self._guard, self._folder, self._marks = parts.guard, parts.folder, parts.marks
         self._flusher = Flusher(parts, recovery_point=recovery_point)
@@ -69,11 +69,11 @@ class Log:
         tell_in_child(self)
         if config.flush_ms < INT64_MAX:
             self._repeat("flush by flush.ms", config.flush_ms, self.flush)
-        if parts.marks.follows_end:  # else its manager does it, for all logs at once
+        if parts.marks.follows_end:  # otherwise its manager does it for all logs
             self._repeat("producer expiration", EXPIRATION_CHECK_MS, self.remove_expired_producers)
 
     def _repeat(self, name: str, every_ms: int, task: Callable[[], object]) -> None:
-        """Run a task every so often, for as long as the log is open and well."""
+        """Run a task periodically, as long as the log is open and has not failed."""
 
         def run() -> None:
             if self._guard.is_changeable:
@@ -83,7 +83,7 @@ class Log:
         self._parts.scheduler.schedule(name, run, every_ms)
 
     def start_over_in_child(self) -> None:
-        """After a fork: this process may only read, and the threads that hold locks are not here."""
+        """After a fork: this process may only read, and gets new locks."""
         self._guard.start_over_in_child()
         for segment in self.segments:
             segment.start_over_in_child()
@@ -92,7 +92,7 @@ class Log:
 
     @property
     def config(self) -> LogConfig:
-        """The topic's settings; new ones count from the next operation on."""
+        """The topic's settings; new ones apply from the next operation on."""
         return self._appender.config
 
     @config.setter
@@ -126,7 +126,7 @@ class Log:
 
     @property
     def log_start_offset(self) -> int:
-        """Below it every record is given up."""
+        """Every record below it is deleted."""
         return self._marks.log_start_offset
 
     @property
@@ -136,17 +136,17 @@ class Log:
 
     @property
     def high_watermark(self) -> int:
-        """Below it every record is known to all replicas that count."""
+        """Every record below it is on all in-sync replicas."""
         return self._marks.high_watermark.offset
 
     @property
     def last_stable_offset(self) -> int:
-        """Below it every transaction is decided."""
+        """Every transaction below it is decided."""
         return self._marks.last_stable.offset
 
     @property
     def recovery_point(self) -> int:
-        """Below it everything is on the device."""
+        """Everything below it is on the device."""
         return self._flusher.recovery_point
 
     @property
@@ -155,12 +155,12 @@ class Log:
         return self._flusher.last_flushed_ms
 
     def offset_snapshot(self) -> OffsetSnapshot:
-        """All marks of one moment, with their places."""
+        """All marks at one moment, with their places."""
         with self._guard.lock:
             return self._marks.snapshot()
 
     def update_high_watermark(self, offset: int) -> int:
-        """Set it, within the log, forwards or backwards; returns what it is now."""
+        """Set it, within the log, forwards or backwards; returns its new value."""
         with self._guard.lock:
             return self._marks.update_high_watermark(offset)
 
@@ -170,9 +170,10 @@ class Log:
             return self._marks.increment_high_watermark(offset)
 
     def take_lowest_end(self) -> int:
-        """The lowest offset that the log was truncated to since this was asked last, or a larger one.
+        """The lowest offset that the log was truncated to since the last call; INT64_MAX if it was not.
 
-        A copy that had more has records that the log has given up, though the log may be longer again.
+        A copy that reached further may have records that the log has removed, although the log may be longer
+        again.
         """
         with self._guard.lock:
             return self._marks.take_lowest_end()
@@ -181,17 +182,17 @@ class Log:
 
     def append_as_leader(
         self,
-        data: Any,  # whatever offers the buffer protocol
+        data: Any,  # any object with the buffer protocol
         *,
         leader_epoch: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         transaction_version: int = TV_UNKNOWN,
         guard: VerificationGuard = NO_GUARD,
     ) -> AppendInfo:
-        """Check one batch, give it the next offsets and write it; returns what was written, and where.
+        """Check one batch, assign it the next offsets and write it; returns what was written, and where.
 
-        A batch that its producer has sent before is not written again: the offsets returned are those of
-        then. With origin RAFT_LEADER the batches bring their offsets.
+        A batch that its producer has sent before is not written again: the result has the offsets of the
+        first time. With origin RAFT_LEADER the batches have their own offsets.
         """
         is_raft = origin is AppendOrigin.RAFT_LEADER
         info = analyze(
@@ -219,7 +220,7 @@ class Log:
         if not info.size:
             return info
         guard, appender = self._guard, self._appender
-        # What `changing` and `writing` do for others, spelt out: generators take as long as the write.
+        # The same as `changing` and `writing`, written out: the generators would take as long as the write.
         with guard.lock:
             if guard.failure is not None or guard.is_closed or guard.refusal is not None:
                 guard.check_changeable()
@@ -234,9 +235,9 @@ class Log:
             try:
                 self.flush()
             except LogMovedError:
-                pass  # moved in between: what took its place was flushed with this set in it
+                pass  # moved in between: the log that replaced it was flushed with this set in it
             except LogClosedError:
-                # Closed in between, which flushes; unless it was only let go of.
+                # Closed in between, which flushes, unless it was closed without writing.
                 if self.recovery_point <= info.last_offset:
                     raise
         return info
@@ -247,7 +248,7 @@ class Log:
             return self._roller.roll(expected_base)
 
     def advance_to(self, offset: int) -> None:
-        """Let the log go on at an offset above its end: of what was between, compaction has left nothing."""
+        """Continue the log at an offset above its end: compaction has removed everything in between."""
         with self._guard.changing():
             if offset > self._marks.end.offset:
                 self._roller.roll(offset)
@@ -255,14 +256,14 @@ class Log:
                 self._marks.follow_end()
 
     def assign_epoch_start_offset(self, epoch: int, start_offset: int) -> None:
-        """A leader's term begins: its epoch is known before its first record."""
+        """Record a new leader's epoch before its first record."""
         with self._guard.changing():
             self.epochs.assign(epoch, start_offset)
 
     # Flush, close
 
     def flush(self, *, force: bool = False) -> None:
-        """Return when all records are on the device; with `force` an empty active segment's files too."""
+        """Return when all records are on the device; with `force` also an empty active segment's files."""
         with self._guard.flush_lock, self._guard.failing():
             self._guard.check_changeable()
             end_offset = self._marks.end.offset
@@ -270,22 +271,22 @@ class Log:
 
     @property
     def is_saved(self) -> bool:
-        """Whether every record that was appended is on the device, though the log may have failed since."""
+        """Whether every appended record is on the device, although the log may have failed since."""
         return self._closer.is_saved
 
     def close(self) -> None:
         """Flush, write a snapshot at the end, trim the indexes, as a clean shutdown does.
 
         Calling it again has no effect.
-        A log that has failed brings its records to the device if it can (`is_saved` says whether) and is let
-        go of otherwise as it is; its failure is raised: it was not closed cleanly. One that was moved or
-        deleted, or that the parent of this process has open, is only let go of.
+        A log that has failed still syncs its records if it can (`is_saved` says whether), and its failure is
+        raised, because it was not closed cleanly. A log that was moved or deleted, or that the parent process
+        has open, is closed without writing.
         """
         with self._guard.flush_lock, self._guard.lock:
             self._closer.close()
 
     def close_handlers(self) -> None:
-        """Let go without writing anything: the disk has failed."""
+        """Close without writing anything: the disk has failed."""
         with self._guard.lock:
             self._closer.close_handlers()
 
@@ -299,7 +300,7 @@ class Log:
         isolation: Isolation = Isolation.HIGH_WATERMARK,
         min_one_message: bool = True,
     ) -> FetchedData:
-        """Whole batches from the one that holds start_offset on; max_size may cut the last of them."""
+        """Whole batches, from the one that contains start_offset on; max_size may cut the last one."""
         return self._reader.read(start_offset, max_size, isolation, min_one_message=min_one_message)
 
     def fetch_offset_by_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
@@ -307,7 +308,7 @@ class Log:
         return self._reader.find_offset(timestamp)
 
     def first_not_before(self, timestamp: int) -> TimestampAndOffset | None:
-        """The first record that is not before a time, also where Kafka answers that there is none."""
+        """The first record that is not before a time, even if Kafka would answer that there is none."""
         return self._reader.first_not_before(timestamp)
 
     def check_passed_over(self, offset: int, stop_base: int) -> None:
@@ -315,14 +316,14 @@ class Log:
         self._reader.check_passed_over(offset, stop_base)
 
     def look_again(self) -> None:
-        """Nothing to do, as a log knows what it does; this is for views (`view.py`)."""
+        """Does nothing: an open log knows its own changes. Views need it (`view.py`)."""
 
     # Give up records
 
     def increment_log_start_offset(self, offset: int) -> bool:
-        """Give up the records below an offset; their files go with retention. True if that was news.
+        """Delete the records below an offset; retention deletes their files. True if the start moved.
 
-        The start is on the device when this returns, where the log's owner keeps it.
+        The start is in its checkpoint, on the device, when this returns.
         """
         with self._guard.changing():
             is_news = self._cutter.raise_start(offset)
@@ -332,15 +333,15 @@ class Log:
 
     @property
     def start_to_keep(self) -> int | None:
-        """Where the log starts, if the names of the segments on the device do not say so."""
+        """The start of the log, if it is not the base of the first segment on the device; else None."""
         return self._cutter.start_to_keep
 
     def keep_start(self) -> None:
-        """Bring the start of the log to the device. That of a tiered topic is kept elsewhere."""
+        """Store the start of the log on the device. The start of a tiered topic is stored elsewhere."""
         self._cutter.keep_start()
 
     def delete_records(self, before_offset: int) -> int:
-        """Delete the records below an offset, -1 being the high watermark; returns where the log starts."""
+        """Delete the records below an offset (-1: the high watermark); returns where the log starts."""
         if self.config.compact and not self.config.delete:
             raise PolicyViolationError(
                 f"{self.topic_partition}: cleanup.policy is compact without delete; only compaction removes "
@@ -353,12 +354,12 @@ class Log:
         return self.log_start_offset
 
     def retention(self) -> tuple[Decision, ...]:
-        """What would become of each segment if old ones were deleted now, and why."""
+        """What retention would do with each segment now, and why."""
         with self._guard.lock:
             return self._cutter.retention()
 
     def delete_old_segments(self) -> tuple[Decision, ...]:
-        """Delete the segments that the topic's limits do not keep; returns them, with the rule of each.
+        """Delete the segments past the topic's limits; returns them, with the rule for each.
 
         The files are renamed, and deleted after file.delete.delay.ms. Kafka: UnifiedLog.deleteOldSegments
         """
@@ -367,8 +368,9 @@ class Log:
     def truncate_to(self, offset: int) -> bool:
         """Remove the record at an offset, the others of its batch and all after it; False if there is none.
 
-        They are gone for good when this returns. A crash meanwhile leaves a beginning of the log that has at
-        least all that stays: no mark vouches any more for what goes, and it goes from the end.
+        They are gone permanently when this returns. A crash meanwhile leaves a prefix of the log with at
+        least all records that stay: no mark covers the removed records any more, and they are removed from
+        the end.
         """
         offset = to_offset(offset)
         if offset < 0:
@@ -377,7 +379,7 @@ class Log:
             return self._cutter.truncate_to(offset)
 
     def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
-        """Remove everything; the log goes on at an offset. What is gone does not come back, as above."""
+        """Remove everything; the log continues at an offset. As above, removed records do not come back."""
         offset = to_offset(offset)
         with self._guard.flush_lock, self._guard.changing():
             self._cutter.truncate_fully_and_start_at(offset, log_start_offset)
@@ -394,8 +396,9 @@ class Log:
     ) -> CleanResult:
         """Compact the log once, as far as the map has room; appends and reads go on meanwhile.
 
-        `check_done` raises what is to stop it, `throttle` is told of bytes read and written, `on_read` of
-        those read. LogChangedError if the log is truncated meanwhile, or loses segments to retention.
+        `check_done` may raise an error to stop it; `throttle` is called with bytes read and written,
+        `on_read` with bytes read. LogChangedError if the log is truncated meanwhile, or loses segments to
+        retention.
         """
         from stratalog.log.cleaning.in_log import LogCompaction
 
@@ -413,30 +416,31 @@ class Log:
 
     @contextmanager
     def holding_changes(self) -> Iterator[None]:
-        """Let every other thread that would change the log wait meanwhile; reads go on."""
+        """Make every other thread that would change the log wait; reads go on."""
         with self._guard.flush_lock, self._guard.lock:
             self._guard.check_changeable()
             yield
 
     def retire(self, directory: str, refusal: Callable[[], LogClosedError]) -> None:
-        """Rename the directory, as the log is no longer its partition's; changes get `refusal` from now on.
+        """Rename the directory of a log that no longer serves its partition; from now on changes raise
+        `refusal`.
 
-        Reads go on until the files are removed. Appends that wait are refused, so no acknowledged record is
-        only in the old log. Kafka closes the old log of a move, or lets appends go on in it.
+        Reads go on until the files are removed. Waiting appends are refused, so that no acknowledged record
+        is only in the old log. Kafka closes the old log of a move, or lets appends go on in it.
         """
         with self._guard.flush_lock, self._guard.changing():
             self._guard.refusal = refusal
             self._folder.rename(directory, self.segments, self.epochs)
 
     def rename_directory(self, directory: str) -> None:
-        """Give the partition's directory another name, on the device when this returns; reads go on."""
+        """Rename the partition's directory; on the device when this returns. Reads go on."""
         with self._guard.flush_lock, self._guard.changing():
             self._folder.rename(directory, self.segments, self.epochs)
 
     # Producers
 
     def take_over_producers(self, other: Log) -> None:
-        """Know of the producers what another copy of the same records knows. Nobody may change that now."""
+        """Add the producer state of another copy of the same records, which must not change meanwhile."""
         with self._guard.changing(), self._guard.writing():
             self.producers.take_over(other.producers.producers)
             self._marks.update_first_unstable()

@@ -15,13 +15,13 @@ from stratalog.segment.segment import LogSegment
 
 
 class LogMarks:
-    """How far a log goes, and up to where its records count.
+    """How far a log reaches, and up to where its records count.
 
-    start <= last stable <= high watermark <= end, but for one case: a batch that the log's start lies in
-    begins before it, and a mark that is placed in that batch falls below the start, as in Kafka.
+    start <= last stable <= high watermark <= end, with one exception: if the log starts inside a batch, the
+    batch begins below the start, and so does a mark that is placed in that batch, as in Kafka.
 
-    The high watermark and the first unstable offset are published together: a reader of committed records
-    that saw a new one of the first and an old one of the second would read what is still open. With
+    The high watermark and the first unstable offset are published together: a read_committed reader that saw
+    a new high watermark with an old first unstable offset would read records of an open transaction. With
     `follows_end`, for a log without replicas, the high watermark is the end.
 
     A mark is changed under the log's lock; reading one takes no lock.
@@ -50,7 +50,7 @@ class LogMarks:
         self.end = end
         self.follows_end = follows_end
         self._segments, self._producers = segments.readers, producers
-        self._lowest_end = INT64_MAX  # that truncations have left since it was last asked for
+        self._lowest_end = INT64_MAX  # after truncations since the last `take_lowest_end`
         high_watermark = end if follows_end else OffsetMetadata(log_start_offset)
         self._published: tuple[OffsetMetadata, OffsetMetadata | None] = (high_watermark, None)
         self.update_first_unstable()
@@ -65,12 +65,12 @@ class LogMarks:
         return unstable if unstable is not None and unstable.offset < mark.offset else mark
 
     def snapshot(self) -> OffsetSnapshot:
-        """All marks of one moment, with their places."""
+        """All marks at one moment, with their places."""
         self.resolve_high_watermark()
         return OffsetSnapshot(self.log_start_offset, self.last_stable, self.high_watermark, self.end)
 
     def update_high_watermark(self, offset: int) -> int:
-        """Set it, within the log, forwards or backwards; returns what it is now."""
+        """Set it, within the log, forwards or backwards; returns its new value."""
         if offset < 0:
             raise UsageError(f"a high watermark of {offset}: it is not negative.")
         if offset >= self.end.offset:
@@ -90,7 +90,7 @@ class LogMarks:
         return True
 
     def take_lowest_end(self) -> int:
-        """The lowest offset that the log was truncated to since this was asked last, or a larger one."""
+        """The lowest offset that the log was truncated to since the last call; INT64_MAX if it was not."""
         lowest, self._lowest_end = self._lowest_end, INT64_MAX
         return lowest
 
@@ -102,7 +102,7 @@ class LogMarks:
             self.set_high_watermark(end)
 
     def follow_end(self) -> None:
-        """The end has moved forwards, and the producers know it: so may the high watermark."""
+        """Called when the end has moved forwards and the producers know it: the high watermark may follow."""
         mark = self._published[0]
         if self.follows_end:
             mark = self.end
@@ -110,7 +110,7 @@ class LogMarks:
         self._published = (mark, self._find_first_unstable())
 
     def place_end(self, base_offset: int) -> None:
-        """The end lies in a new segment now; its offset stays."""
+        """Called when the end is in a new segment; its offset is unchanged."""
         self.end = OffsetMetadata(self.end.offset, base_offset, 0)
         if self.high_watermark.offset >= self.end.offset:
             self.set_high_watermark(self.end)
@@ -120,12 +120,13 @@ class LogMarks:
         self._published = (mark, self._find_first_unstable())
 
     def resolve_high_watermark(self) -> None:
-        """Find its place in the log, once; it moves to the first offset of a batch, as in Kafka since 4.0."""
+        """Find the high watermark's place, once; it moves to a batch's first offset, as in Kafka since
+        4.0."""
         if not self.high_watermark.is_resolved:
             self.set_high_watermark(self._placed(self.high_watermark.offset))
 
     def update_first_unstable(self) -> None:
-        """The producers' transactions or the log's start have changed."""
+        """Called when the producers' transactions or the log's start have changed."""
         self._published = (self._published[0], self._find_first_unstable())
 
     def _find_first_unstable(self) -> OffsetMetadata | None:
@@ -135,7 +136,7 @@ class LogMarks:
         return unstable
 
     def _placed(self, offset: int) -> OffsetMetadata:
-        """The offset with its place: that of the batch that holds it, or of the first one after it."""
+        """The offset with its place: that of the batch that contains it, or of the first batch after it."""
         try:
             found = read(
                 self._segments,

@@ -1,4 +1,4 @@
-"""Turns the records and times that a caller passes in into those of the records layer."""
+"""Converts the caller's records and times to those of the records layer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class NewRecord(NamedTuple):
 
 
 class AppendableRecord(Protocol):
-    """Whatever has these four: a NewRecord, or a ConsumerRecord that came out of another log."""
+    """Any object with these four attributes: a NewRecord, or a ConsumerRecord from another log."""
 
     @property
     def value(self) -> bytes | None: ...
@@ -37,7 +37,7 @@ class AppendableRecord(Protocol):
 
 
 def to_record(offset: int, record: bytes | AppendableRecord, now: int) -> Record:
-    """The record to encode; UsageError for what a log cannot keep."""
+    """The record to encode; UsageError for content that a log cannot store."""
     if isinstance(record, bytes):
         return Record(offset, now, None, record)
     if isinstance(record, bytearray | memoryview):
@@ -76,7 +76,7 @@ def _headers(headers: Any) -> tuple[Header, ...]:
 
 
 def _is_unicode(name: str) -> bool:
-    """Whether it has no lone surrogates, by which Python stands in for bytes that are not text."""
+    """Whether it has no lone surrogates, which Python uses for bytes that are not text."""
     return not any("\ud800" <= character <= "\udfff" for character in name)
 
 
@@ -100,7 +100,7 @@ def _timestamp(time: datetime | int) -> int:
     if isinstance(time, datetime):
         if time.tzinfo is None:
             raise UsageError(f"{time} has no time zone, so the moment that it means depends on the machine.")
-        # In whole numbers: as a float of seconds one time in seventy comes out a millisecond early.
+        # In integers: with a float of seconds, one time in seventy comes out a millisecond early.
         return (time - _EPOCH) // timedelta(milliseconds=1)
     try:
         return operator.index(time)

@@ -1,4 +1,4 @@
-"""Marks on a log: an offset, and where in which segment it lies once somebody has looked."""
+"""Marks of a log: an offset, and its place in a segment once it was looked up."""
 
 from __future__ import annotations
 

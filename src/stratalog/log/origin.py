@@ -1,4 +1,4 @@
-"""Who asks for an append, which decides how much of it is checked."""
+"""Who requests an append; this decides how much of it is checked."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ class AppendOrigin(Enum):
 
     CLIENT = "client"  # a producer: everything is checked
     COORDINATOR = "coordinator"  # a transaction or group coordinator: its batches have no sequences
-    REPLICATION = "replication"  # a leader, who checked already: offsets and epochs are taken as given
+    REPLICATION = "replication"  # a leader, which has checked everything
     RAFT_LEADER = "raft leader"  # the metadata quorum: brings its own offsets
 
     def __init__(self, name: str) -> None:
-        # Whether the log gives offsets to what it appends; else the batches bring theirs.
+        # Whether the log assigns offsets to batches; otherwise the batches have their own.
         self.assigns_offsets = name in ("client", "coordinator")

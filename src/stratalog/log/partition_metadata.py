@@ -1,11 +1,11 @@
 """partition.metadata: the id of the topic that a partition directory belongs to.
 
 version: 0
-topic_id: CVmmc5E3Svq-PtfZ062cfg      no newline behind it
+topic_id: CVmmc5E3Svq-PtfZ062cfg      no newline after it
 
 The id is 16 bytes in base64 for URLs, 22 characters without padding. A topic that is deleted and created
-again has the same name and another id, so a directory left over from the first is not taken for the second's.
-Kafka: PartitionMetadataFile, Uuid.
+again has the same name and another id, so a directory left over from the first is not mistaken for the
+second's. Kafka: PartitionMetadataFile, Uuid.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def topic_id_to_text(topic_id: uuid.UUID) -> str:
 
 
 def topic_id_from_text(text: str) -> uuid.UUID:
-    """The id that Kafka reads in this text; ValueError if it reads none."""
+    """The id in this text, as Kafka reads it; ValueError if it is not an id."""
     if not _ID.fullmatch(text):
         raise ValueError(f"{quoted(text)} is not a topic id: 22 letters, digits, '-' and '_'")
     data = base64.urlsafe_b64decode(text[:_ID_LENGTH] + "==")
@@ -79,7 +79,7 @@ def _field(path: Path, lines: list[str], at: int, name: str) -> str:
 
 
 class PartitionMetadataFile:
-    """The file of one log. An id that is recorded is written by the next `flush`, before the first append."""
+    """The file of one log. The next `flush` writes a recorded id, before the first append."""
 
     def __init__(self, disk: DiskReader, path: Path) -> None:
         self.path = path
@@ -118,14 +118,14 @@ class PartitionMetadataFile:
             self._is_written = True
 
     def delete(self) -> bool:
-        """Delete the file; False where there was none."""
+        """Delete the file; False if there was none."""
         with self._lock:
             self._is_written = False
             return changing(self._disk).delete(self.path)
 
 
 def topic_id_of(disk: DiskReader, directory: str, *, wanted: uuid.UUID | None = None) -> uuid.UUID | None:
-    """The topic id that a partition's directory has; UsageError if it is not the one that is `wanted`.
+    """The topic id of a partition's directory; UsageError if it is not the `wanted` one.
 
     Kafka: InconsistentTopicIdException
     """

@@ -19,7 +19,7 @@ from stratalog.segment.segment import LogSegment
 class LogParts(NamedTuple):
     """The state of one log, as `loader.load` found it; it is changed only under a lock of the guard.
 
-    A tuple, as it takes a tenth of the time to make, and logs are opened by the hundred thousand.
+    A tuple, because creating one takes a tenth of the time, and a hundred thousand logs may be opened.
     """
 
     topic_partition: TopicPartition

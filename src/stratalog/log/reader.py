@@ -1,4 +1,4 @@
-"""Reads of an open log, beside whatever changes it. Which bytes a read gets is decided in `reading.py`."""
+"""Reads an open log while it is changed. `reading.py` decides which bytes a read gets."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _T = TypeVar("_T")
 
 
 class LogReader:
-    """Reads from the segments of one moment. They stay readable, whatever is done to the log.
+    """Reads from the segments of one moment. They stay readable, whatever happens to the log.
 
-    But only for file.delete.delay.ms: a read that was held up for longer starts again with the segments of
-    now. Takes no lock, but to find the place of a high watermark that nobody has looked for yet.
+    But only for file.delete.delay.ms: a read that was delayed for longer starts again with the present
+    segments. It takes no lock, except to find the place of a high watermark that was not looked up yet.
     """
 
     __slots__ = ("_epochs", "_guard", "_marks", "_segments")
@@ -32,7 +32,7 @@ class LogReader:
     def read(
         self, start_offset: int, max_size: int, isolation: Isolation, *, min_one_message: bool
     ) -> FetchedData:
-        """Whole batches from the one that holds start_offset on; max_size may cut the last of them."""
+        """Whole batches, from the one that contains start_offset on; max_size may cut the last one."""
         marks = self._marks
 
         def look(segments: SegmentReaders) -> FetchedData | None:
@@ -45,7 +45,7 @@ class LogReader:
                 self._resolve_high_watermark()
                 limit = marks.high_watermark if isolation is Isolation.HIGH_WATERMARK else marks.last_stable
             if not self._segments.is_as(segments):
-                return None  # the marks may have places in others
+                return None  # the marks may be in other segments
             return read(
                 segments,
                 start_offset,
@@ -71,7 +71,7 @@ class LogReader:
         )
 
     def first_not_before(self, timestamp: int) -> TimestampAndOffset | None:
-        """The first record that is not before a time, also where Kafka answers that there is none."""
+        """The first record that is not before a time, even if Kafka would answer that there is none."""
         marks = self._marks
         return self._looking(lambda segments: first_not_before(segments, timestamp, marks.log_start_offset))
 

@@ -1,8 +1,8 @@
-"""Reads of one log: which bytes of which segment, up to which mark, and what in them was aborted.
+"""Decides which bytes of which segment a read returns, up to which mark, and which transactions were aborted.
 
-Nothing here takes the log's lock. A read looks at the segments as they were when it began, of which the
-caller brings a snapshot, and never past the mark it was given, so it never sees half a batch. Which
-transactions were aborted it finds in the very segments that it has read. Kafka: LocalLog.read
+Nothing here takes the log's lock. A read uses the caller's snapshot of the segments, and never reads past the
+given mark, so it never sees half a batch. It finds aborted transactions in the same segments that it has
+read. Kafka: LocalLog.read
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class AbortedTransaction(NamedTuple):
 
 
 class FetchedData(NamedTuple):
-    """What a read found: whole batches as they stand, but for the last, which the size may cut.
+    """What a read found: whole batches as they are in the file, except the last one, which the size may cut.
 
-    `offset` tells the base offset of the first batch, which may be below the offset that was asked for.
+    `offset` is the base offset of the first batch, which may be below the requested offset.
     """
 
     offset: OffsetMetadata
@@ -58,9 +58,9 @@ def read(
     min_one_message: bool = False,
     include_aborted: bool = False,
 ) -> FetchedData:
-    """Batches from the one that holds start_offset on, below the mark `limit`.
+    """Batches from the one that contains start_offset on, below the mark `limit`.
 
-    That may be above `end` by what was appended after the latter was looked at.
+    `limit` may be above `end`, because of appends after `end` was read.
     """
     if not log_start_offset <= start_offset <= end.offset or segments.floor(start_offset) is None:
         raise out_of_range(start_offset, log_start_offset, end.offset)
@@ -68,7 +68,7 @@ def read(
     if start_offset == limit.offset:
         return FetchedData(limit, aborted_transactions=aborted)
     if start_offset > limit.offset:
-        # Nothing may be read as yet, but a follower's fetch is delayed by the place it waits at.
+        # Nothing may be read yet, but a follower's delayed fetch needs the place where it waits.
         place = read(segments, start_offset, 1, log_start_offset=log_start_offset, end=end, limit=end).offset
         return FetchedData(place, aborted_transactions=aborted)
     for segment in segments.from_floor(start_offset):
@@ -93,9 +93,9 @@ def read(
 
 
 def check_passed_over(segments: SegmentReaders, offset: int, stop_base: int) -> None:
-    """CorruptRecordError if a segment before stop_base breaks off, from the batch of this offset on.
+    """CorruptRecordError if a segment before stop_base ends early, after the batch with this offset.
 
-    Where a segment has nothing for an offset, `read` goes on with the next one, as Kafka does: compaction and
+    If a segment has nothing for an offset, `read` continues with the next one, as Kafka does: compaction and
     truncation leave such gaps. A damaged length looks like such a gap to `read`, and the batches after it
     would be skipped silently. A torn tail cannot be the reason, because it is always past a segment's size.
     """
@@ -132,7 +132,7 @@ def _broken_at(segment: SegmentReader, offset: int) -> int | None:
 
 
 def out_of_range(offset: int, start: int, end: int) -> OffsetOutOfRangeError:
-    """The error for an offset that the log does not have, or not as yet."""
+    """The error for an offset that the log does not have, or not yet."""
     return OffsetOutOfRangeError(
         f"offset {offset} is not within {start} and {end}.", offset=offset, valid=(start, end)
     )

@@ -25,7 +25,7 @@ _ROWS = 1024
 
 
 def decode_all(run: Run) -> RecordTable:
-    """A row for each record of the run. Memory follows what is really there, not what a header counts."""
+    """A row for each record of the run. Memory grows with the actual records, not with a header's count."""
     decode = decoding.decode_legacy if run.is_legacy else decoding.decode
     parts, at, outcome = [], (0, 0, 0), decoding.MORE
     while outcome == decoding.MORE:
@@ -50,7 +50,8 @@ def rebuild(
 ) -> bytes:
     """One batch of the records that `rows` finds in `data`, with the producer of the batch `first`.
 
-    InvalidBatchError if they cannot stand in a new batch, though they may in one that is kept as it came.
+    InvalidBatchError for records that a new batch cannot contain, although a batch that is kept unchanged
+    may.
     """
     if not len(rows):
         raise InvalidBatchError("a batch without records cannot be rewritten.")

@@ -1,17 +1,18 @@
-"""Which segments of a log go, by which rule, and why the others stay: a decision over values.
+"""Decides which segments of a log are deleted, by which rule, and why the others stay.
 
-Three rules, in Kafka's order; each takes segments from the oldest on and stops at the first it does not take:
+Three rules apply, in Kafka's order; each deletes segments from the oldest on, and stops at the first that it
+keeps:
 
 1. log start: the segment ends at or before log_start_offset
 2. size:      without it the log still has retention.bytes
 3. time:      its largest timestamp is more than retention.ms ago
 
-The last two only where cleanup.policy has delete. None takes a segment that ends above the high watermark,
-nor an active one that is empty. As only a prefix goes, one segment with a timestamp in the future keeps all
-segments after it: `blocked_by` names it.
+The last two apply only if cleanup.policy includes delete. No rule deletes a segment that ends above the high
+watermark, or an active segment that is empty. Because only a prefix is deleted, one segment with a timestamp
+in the future keeps all segments after it: `blocked_by` names it.
 
-A second question is when: `due_ms` is the first moment at which time alone lets a segment go, `growth` how
-many bytes the log has to grow by until its size does. Both suppose that nothing else changes.
+`due_ms` is the time when the time rule will delete a segment; `growth` is how many bytes the log must grow
+until the size rule deletes it. Both assume that nothing else changes.
 
 Kafka: UnifiedLog.deleteOldSegments, deletableSegments
 """
@@ -52,8 +53,8 @@ class KeepReason(Enum):
 class SegmentFacts(NamedTuple):
     """The facts of a segment that the decision depends on.
 
-    `largest_timestamp` is that of its records, or where they have none the time of its file's last change,
-    and `is_file_time` is set.
+    `largest_timestamp` is that of its records; if they have none, it is the file's modification time, and
+    `is_file_time` is set.
     """
 
     base_offset: int
@@ -63,7 +64,7 @@ class SegmentFacts(NamedTuple):
 
 
 class Marks(NamedTuple):
-    """The marks on a log that the decision depends on."""
+    """The marks of a log that the decision depends on."""
 
     log_start_offset: int
     high_watermark: int
@@ -72,10 +73,10 @@ class Marks(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What becomes of one segment: it goes by `rule`, or stays because of `kept`; one of them is None.
+    """The decision for one segment: it is deleted by `rule`, or stays because of `kept`; one of them is None.
 
-    `end_offset` is where it ends. `blocked_by` is the base offset of the segment whose timestamp holds this
-    one longer than its own does.
+    `end_offset` is where it ends. `blocked_by` is the base offset of an older segment whose timestamp keeps
+    this one for longer than its own.
     """
 
     segment: SegmentFacts
@@ -93,7 +94,7 @@ class Decision:
 
 
 class TimedSegment(Protocol):
-    """A segment that the decision can be made over: one that is there, or one that a cleaning would write."""
+    """A segment to decide about: one that exists, or one that a cleaning would write."""
 
     @property
     def base_offset(self) -> int: ...
@@ -114,7 +115,7 @@ def facts_of(segments: Iterable[TimedSegment]) -> tuple[SegmentFacts, ...]:
 
 
 def find_timestamps(segments: Sequence[SegmentReader]) -> None:
-    """Look into the records where a time index does not have the largest timestamp.
+    """Read the records of segments whose time index does not have the largest timestamp.
 
     That is the newest segment, whose index lags its records until it is closed, and one whose index is empty
     although its first batch has a timestamp.
@@ -132,7 +133,7 @@ def _has_timestamp(segment: SegmentReader) -> bool:
 def decide(
     segments: Sequence[SegmentFacts], marks: Marks, config: LogConfig, now: int
 ) -> tuple[Decision, ...]:
-    """What becomes of each segment if old ones are deleted now."""
+    """The decision for each segment, if old ones are deleted now."""
     ends = [segment.base_offset for segment in segments[1:]] + [marks.log_end_offset]
     # Whatever the rules say, segments stay from the high watermark or an empty active segment on.
     free_count = sum(end <= marks.high_watermark for end in ends)
@@ -164,7 +165,7 @@ def _count(
     config: LogConfig,
     now: int,
 ) -> int:
-    """How many segments one rule takes from those that the rules before it have left."""
+    """How many segments this rule deletes of those that the rules before it have left."""
     count = 0
     if rule is Rule.LOG_START:
         while count < len(segments) - 1 and ends[count] <= marks.log_start_offset:
@@ -181,7 +182,7 @@ def _count(
 
 
 class _Kept:
-    """Why the segments from `first` on stay; those from `free_count` on no rule can take."""
+    """Why the segments from `first` on stay; no rule can delete those from `free_count` on."""
 
     def __init__(
         self,

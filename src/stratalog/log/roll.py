@@ -1,4 +1,4 @@
-"""When a segment is full: a decision over values, read beforehand. Kafka: LogSegment.shouldRoll"""
+"""Decides when a segment is full, from values that were read before. Kafka: LogSegment.shouldRoll"""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stratalog.limits import INT32_MAX
 
 
 class RollReason(Enum):
-    """Why a new segment is begun; the value is how a message puts it."""
+    """Why a new segment is begun; the value is the text for messages."""
 
     SIZE = "the segment is full"
     AGE = "the segment is old enough"
@@ -20,7 +20,7 @@ class RollReason(Enum):
 
 
 class RollParams(NamedTuple):
-    """What the decision depends on, read from the segment and the set beforehand; made for every append."""
+    """What the decision depends on, read from the segment and the set before; created for every append."""
 
     base_offset: int
     segment_size: int
@@ -44,7 +44,7 @@ def roll_reason(params: RollParams, *, segment_bytes: int, segment_ms: int) -> R
 
 
 def random_jitter_ms(config: LogConfig) -> int:
-    """How much earlier a new segment is rolled, so that the logs of a broker do not roll all at once."""
+    """How much earlier a new segment is rolled, so that the logs of a broker do not all roll at once."""
     if config.segment_jitter_ms == 0:
         return 0
     return random.randrange(2**31) % min(config.segment_jitter_ms, config.segment_ms)

@@ -1,4 +1,4 @@
-"""Begins new segments: once the last one is closed, or may be lost without a hole. Kafka: UnifiedLog.roll"""
+"""Begins new segments. Kafka: UnifiedLog.roll"""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from stratalog.segment.segment import LogSegment
 class Roller:
     """Closes the active segment and begins the next one, under the log's lock.
 
-    File names and memory agree again when a roll ends, also where Ctrl-C has interrupted it: the roll is then
-    done to its end, and the interrupt raised afterwards. The producers' snapshot at the base of a segment is
-    written before the segment gets a record.
+    File names and memory agree when a roll ends, even if Ctrl-C has interrupted it: then the roll is finished
+    first, and the interrupt is raised afterwards. The producers' snapshot at the base of a segment is written
+    before the segment gets a record.
     """
 
     __slots__ = (
@@ -43,8 +43,8 @@ class Roller:
                 raise UsageError(f"{self._topic_partition}: segment {base_offset} has records in it.")
             if self._marks.follows_end and not previous.is_index_full:
                 # Nothing to do. Kafka creates the segment again; a power cut in between loses the name, and
-                # with it the log's end. Replicas know it, but the only copy would give the same offsets
-                # again.
+                # with it the log's end. Replicas know the end, but the only copy of a log would use the same
+                # offsets again.
                 return previous
         elif base_offset < previous.base_offset:
             raise UsageError(
@@ -60,7 +60,7 @@ class Roller:
 
     def _begin_segment(self, base_offset: int, previous: LogSegment) -> LogSegment:
         segment = self._segments.active
-        if segment is previous:  # else this was interrupted when the new one was there already
+        if segment is previous:  # otherwise it was interrupted after the new one was created
             if base_offset == previous.base_offset:
                 # An empty segment whose indexes count as full has to be created again.
                 if not previous.suffix:
@@ -80,18 +80,18 @@ class Roller:
     def _make_durable(self, previous: LogSegment) -> None:
         """For the only copy of a log: the closed segment is on the device before the next one is begun.
 
-        A power cut may take the end of a log, but a segment that outlived the end of the one before would
-        leave a hole: records are there that came after some that are not. With replicas, as in Kafka, the
-        flush in the background is enough.
+        A power cut may take the end of a log. If a segment survives although the end of the one before is
+        lost, there is a hole: later records without earlier ones. With replicas, as in Kafka, the flush in
+        the background is enough.
         """
         previous.sync_log()
         self._folder.sync_names([previous])
 
     def _finish(self, base_offset: int, previous: LogSegment, error: BaseException) -> None:
-        """Do to its end what Ctrl-C has interrupted, so that file names and memory agree again.
+        """Finish a roll that Ctrl-C has interrupted, so that file names and memory agree again.
 
-        How far it came is not known: each step is done again, with nothing believed of files that it has
-        changed. The old segment may have lost the room in its indexes already, so there is no way back.
+        It is not known how far the roll came: each step is repeated, and nothing that is cached about changed
+        files is used. There is no way back, because the indexes of the old segment may already be trimmed.
         """
         folder = self._folder
         try:

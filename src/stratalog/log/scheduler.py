@@ -52,7 +52,7 @@ class BackgroundScheduler:
             self._changed.notify()
 
     def close(self) -> None:
-        """Run what is due, drop what is not, and end the thread."""
+        """Run the tasks that are due, drop the others, and end the thread."""
         with self._changed:
             self._closed = True
             now = self._clock()
@@ -79,7 +79,7 @@ class BackgroundScheduler:
                 except StratalogError as error:
                     logger.error("%s failed: %s", name, error)
         finally:
-            # A mistake of ours in one task ends the thread, with its traceback; the next task gets another.
+            # A bug in a task ends the thread, with a traceback; the next task gets a new thread.
             with self._changed:
                 self._thread = None
 

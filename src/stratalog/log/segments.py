@@ -1,7 +1,7 @@
 """The segments of one log, by base offset.
 
-Readers take no lock: they get hold of a snapshot, two tuples that never change, and a change puts new
-ones in their place. Changes are rare (a roll, a truncation), look-ups are not. Kafka: LogSegments.java
+Readers take no lock: they use a snapshot, two tuples that never change; a change replaces the tuples. Changes
+are rare (a roll, a truncation), lookups are not. Kafka: LogSegments.java
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class _Snapshot(Generic[S]):
 
 
 class _Peaks:
-    """For each segment but the active one the largest timestamp up to its end, as far as somebody asked.
+    """The largest timestamp up to the end of each segment except the active one, as far as it was needed.
 
-    They ascend, so the first segment that reaches a time is found by bisection and not by asking each. A
-    closed segment does not change; the list is extended by replacing it with a longer one.
+    They ascend, so the first segment that reaches a time is found by bisection. A closed segment does not
+    change; the list is extended by replacing it with a longer one.
     """
 
     __slots__ = ("known",)
@@ -52,9 +52,9 @@ class _Peaks:
 
 
 class LogSegments(Generic[S]):
-    """An ordered map of base offset to segment; one thread changes it, any may read.
+    """An ordered map from base offset to segment; one thread changes it, any may read.
 
-    A log has log segments, and reads through their `readers`; a view has readers only.
+    A log has log segments, and reads through their `readers`; a view has only readers.
     """
 
     def __init__(self, segments: Iterable[S] = ()) -> None:
@@ -68,7 +68,7 @@ class LogSegments(Generic[S]):
 
     @property
     def readers(self: LogSegments[LogSegment]) -> SegmentReaders:
-        """What reads the segments; it follows every change. Asked for first by whoever opens the log."""
+        """The readers of the segments; they follow every change. First called when the log is opened."""
         if self._readers is None:
             self._readers = SegmentReaders()
             self._follow(self._readers)
@@ -112,7 +112,7 @@ class LogSegments(Generic[S]):
         return now.segments[index] if index < len(now.bases) and now.bases[index] == base_offset else None
 
     def floor(self, offset: int) -> S | None:
-        """The segment that would hold this offset: the last one whose base is not above it."""
+        """The segment for this offset: the last one whose base is not above it."""
         now = self._now
         index = bisect_right(now.bases, offset)
         return now.segments[index - 1] if index else None
@@ -123,7 +123,7 @@ class LogSegments(Generic[S]):
         return _from(now.segments, max(0, bisect_right(now.bases, offset) - 1))
 
     def range(self, start: int, end: int) -> tuple[S, ...]:
-        """From the floor of `start` to the last segment with a base below `end`."""
+        """The segments from the floor of `start` to the last one with a base below `end`."""
         now = self._now
         first = max(0, bisect_right(now.bases, start) - 1)
         return now.segments[first : max(first, bisect_left(now.bases, end))]
@@ -141,7 +141,7 @@ class LogSegments(Generic[S]):
                 yield segment
 
     def first_reaching(self, timestamp: int) -> S | None:
-        """The first of `reaching`, which is mostly all that is asked for; None if there is none."""
+        """The first of `reaching`, which is usually all that is needed; None if there is none."""
         now = self._now
         index = now.peaks.first_reaching(now.segments, timestamp)
         if index < len(now.segments) - 1:
@@ -149,14 +149,14 @@ class LogSegments(Generic[S]):
         return next(self.reaching(timestamp), None)
 
     def add(self, segment: S) -> None:
-        """Put it in its place, instead of another with the same base if there is one."""
+        """Add a segment; it replaces one with the same base."""
         now = self._now
         index = bisect_left(now.bases, segment.base_offset)
         behind = index + (index < len(now.bases) and now.bases[index] == segment.base_offset)
         self._set(
             (*now.bases[:index], segment.base_offset, *now.bases[behind:]),
             (*now.segments[:index], segment, *now.segments[behind:]),
-            now.peaks if index == len(now.bases) else _Peaks(),  # those before a new last one stay closed
+            now.peaks if index == len(now.bases) else _Peaks(),  # a new last one changes none before it
         )
 
     def remove(self, segments: Iterable[S]) -> None:
@@ -179,6 +179,6 @@ SegmentReaders = LogSegments[SegmentReader]
 
 
 def _from(segments: tuple[S, ...], first: int) -> Iterator[S]:
-    """Those from an index on. A slice would copy them all, and mostly the first of them is all it takes."""
+    """The segments from an index on, without a copy: usually only the first is needed."""
     for index in range(first, len(segments)):
         yield segments[index]

@@ -1,4 +1,4 @@
-"""Offsets by time, and by the special values that stand in a time's place.
+"""Offsets by time, and by Kafka's special values for a time.
 
 Kafka: UnifiedLog.fetchOffsetByTimestamp, ListOffsetsRequest
 """
@@ -18,7 +18,7 @@ NO_OFFSET = -1
 
 
 class SpecialTimestamp(IntEnum):
-    """What a client may ask for instead of a time."""
+    """The special values that a client may send instead of a time."""
 
     LATEST = -1
     EARLIEST = -2
@@ -35,9 +35,9 @@ def find_offset(
     log_start_offset: int,
     log_end_offset: int,
 ) -> TimestampAndOffset | None:
-    """The first record at or after a time, or what a special value stands for; None if there is none.
+    """The first record at or after a time, or the record for a special value; None if there is none.
 
-    `epochs` is called only where the answer has one that no batch tells.
+    `epochs` is called only if the answer needs a leader epoch that no batch has.
     """
     if timestamp >= 0:
         # Only the first segment that reaches the time is searched, as in Kafka.
@@ -53,7 +53,7 @@ def find_offset(
     if timestamp in (SpecialTimestamp.LATEST_TIERED, SpecialTimestamp.EARLIEST_PENDING_UPLOAD):
         return TimestampAndOffset(NO_TIMESTAMP, NO_OFFSET, -1)
     if timestamp == SpecialTimestamp.MAX_TIMESTAMP:
-        if not len(segments):  # a view of a directory without any
+        if not len(segments):  # a view of an empty directory
             return None
         newest = max(segments, key=lambda segment: segment.max_timestamp)  # the first of equals
         return newest.find_max_timestamp()
@@ -68,8 +68,9 @@ def first_not_before(
 ) -> TimestampAndOffset | None:
     """The first record at or after a time, whichever segment it is in.
 
-    `find_offset` ends with the first segment that reaches the time. That may be an empty one, by the time of
-    its file, or have such records below the log's start only: Kafka then answers that there is none.
+    `find_offset` ends with the first segment that reaches the time. That may be an empty segment with a late
+    file time, or one whose matching records are all below the log's start: Kafka then answers that there is
+    none.
     """
     for segment in segments.reaching(timestamp):
         found = segment.find_offset_by_timestamp(timestamp, log_start_offset)

@@ -1,9 +1,8 @@
 """Prepares a set for a leader's append: checks every record, and assigns offsets and timestamps.
 
-A batch is kept as it came wherever that is possible, and only fields of its header are set: base offset,
-leader epoch, timestamp type and largest timestamp. It is rewritten where the topic's `compression.type` asks
-for another codec, and where a set of the old formats has to become a v2 batch (`rebuild.py`). Kafka:
-LogValidator
+If possible, a batch is kept unchanged, and only fields of its header are set: base offset, leader epoch,
+timestamp type and largest timestamp. It is rewritten if the topic's `compression.type` requires another
+codec, or if a set of an old format has to become a v2 batch (`rebuild.py`). Kafka: LogValidator
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ from stratalog.records.walk import walk_batches
 
 _CODECS = {codec.kafka_name: codec for codec in Codec} | {"uncompressed": Codec.NONE}
 _CONTROL = int(Attributes.CONTROL)
-_PLAIN, _CLIENT = Codec.NONE, AppendOrigin.CLIENT  # a member of an Enum is found more slowly than a name
+_PLAIN, _CLIENT = Codec.NONE, AppendOrigin.CLIENT  # looking up an Enum's member is slower than a name
 _ROWS = 256
 
 
 class ValidatedSet(NamedTuple):
-    """A set as it is to be written, and its rows.
+    """A set as it will be written, and its rows.
 
-    `log_append_time` is the time of the append where the topic stamps it, else -1. `is_rebuilt` says that the
+    `log_append_time` is the time of the append if the topic uses it, else -1. `is_rebuilt` says that the
     records were rewritten, so sizes differ from what the producer sent.
     """
 
@@ -68,9 +67,9 @@ def validate_and_assign_offsets(
 ) -> ValidatedSet:
     """Check the set by the topic's rules and give it the offsets from `next_offset` on.
 
-    Writes into `info.data`, which is a copy, and into its row, and so uses `info` up. Records that break a
-    rule are all named: in an InvalidTimestampError if one of them is about a timestamp, otherwise in a
-    RecordValidationError.
+    It changes `info.data`, which is a copy, and its row, so `info` must not be used afterwards. The error
+    names all records that break a rule: in an InvalidTimestampError if one of them is about a timestamp,
+    otherwise in a RecordValidationError.
     """
     batches = info.batches
     target = _CODECS.get(config.compression_type, info.source_codec)
@@ -84,7 +83,7 @@ def validate_and_assign_offsets(
     )
     is_plain = info.source_codec is _PLAIN
     if is_plain and target is _PLAIN and len(batches) == 1 and info.first_offset >= 0:
-        return _check_plain(info, rules, next_offset, leader_epoch, origin)  # v2, and so nearly all there is
+        return _check_plain(info, rules, next_offset, leader_epoch, origin)  # v2: the usual case
     if not len(batches):
         raise InvalidRecordError("the bytes to append hold no batch.")
     first = BatchRow._make(batches.item(0))
@@ -125,7 +124,7 @@ def validate_and_assign_offsets(
 def _check_plain(
     info: AppendInfo, rules: kernels.RecordRules, next_offset: int, leader_epoch: int, origin: AppendOrigin
 ) -> ValidatedSet:
-    """Check the only batch, v2 and not compressed, and give it its place."""
+    """Check the only batch, v2 and not compressed, and set its offsets."""
     data, batches = info.data, info.batches
     problem, outcome, count, refused, max_timestamp, first_offset = kernels.check_and_stamp(
         data, batches, _thread.rows, rules[:], origin is _CLIENT, next_offset, leader_epoch
@@ -143,7 +142,7 @@ def _check_plain(
 def _check_compressed(
     info: AppendInfo, rules: kernels.RecordRules, next_offset: int, leader_epoch: int
 ) -> ValidatedSet:
-    """Check the records of the only batch, v2 and compressed as the topic wants it; give it its place."""
+    """Check the records of the only batch, v2 and compressed with the topic's codec; set its offsets."""
     run = _unpacked(info.data, info.batches)
     outcome, count, refused, max_timestamp, in_order = kernels.check_records(
         run.data, run.batches, _thread.rows, rules
@@ -153,7 +152,7 @@ def _check_compressed(
     if refused:
         raise _refused(run, decode_all(run), rules)
     if not in_order:
-        # Kafka finds this as well, and then fails over the keys and values that it has skipped.
+        # Kafka notices this too, but then fails because it has skipped keys and values.
         raise InvalidRecordError("the offsets of its records are not 0, 1, 2 and so on.")
     last_offset = next_offset + count - 1
     stamp = max_timestamp if rules.create_time else rules.now
@@ -166,7 +165,7 @@ def _check_compressed(
 def _in_place(
     info: AppendInfo, rules: kernels.RecordRules, first_offset: int, last_offset: int, max_timestamp: int
 ) -> ValidatedSet:
-    """The set as it came, but for fields of its header."""
+    """The set unchanged, except for fields of its header."""
     if rules.create_time:
         return ValidatedSet(
             info.data, info.batches, first_offset, last_offset, max_timestamp, NO_TIMESTAMP, False
@@ -175,7 +174,7 @@ def _in_place(
 
 
 def _check_batch(problem: int, batch: BatchRow) -> None:
-    """InvalidRecordError for what is wrong with a v2 batch as a whole, if something is."""
+    """InvalidRecordError if a v2 batch as a whole is wrong."""
     if problem == kernels.FINE:
         return
     if problem == kernels.WRONG_COUNT:
@@ -189,7 +188,7 @@ def _check_batch(problem: int, batch: BatchRow) -> None:
 
 
 def _check_to_rebuild(info: AppendInfo, rules: kernels.RecordRules) -> tuple[decoding.RecordTable, Bytes]:
-    """The records of a v2 batch that gets another codec, checked, and where they lie."""
+    """Check the records of a v2 batch that gets another codec; returns them, and the data they are in."""
     if info.batches["attributes"][0] & _CONTROL:
         raise InvalidRecordError("a compressed control batch cannot be given another codec.")
     run = _unpacked(info.data, info.batches)
@@ -200,10 +199,10 @@ def _check_to_rebuild(info: AppendInfo, rules: kernels.RecordRules) -> tuple[dec
 
 
 def _check_legacy(info: AppendInfo, rules: kernels.RecordRules) -> tuple[decoding.RecordTable, Bytes]:
-    """The records of a set of the old formats, checked, and where they lie.
+    """Check the records of a set of an old format; returns them, and the data they are in.
 
-    Each plain message is a batch of its own; of compressed ones there is one. Where messages of another magic
-    follow, those before them are checked first, as Kafka goes from batch to batch.
+    Each plain message is a separate batch; there is only one compressed message. If messages of another magic
+    follow, those before them are checked first, because Kafka goes from batch to batch.
     """
     magic = info.batches["magic"]
     others = np.flatnonzero(magic != magic[0])
@@ -222,7 +221,7 @@ def _check_legacy(info: AppendInfo, rules: kernels.RecordRules) -> tuple[decodin
 
 
 def _check_inner(run: Run, magic: int) -> int:
-    """The first inner message of another magic, or -1; a wrong CRC of one is a CorruptRecordError."""
+    """The index of the first inner message of another magic, or -1; CorruptRecordError for a wrong CRC."""
     (row,) = run.batches
     other_magic, wrong_crc = kernels.check_inner_messages(
         run.data, int(row["records_position"]), int(row["records_end"]), magic
@@ -236,7 +235,7 @@ def _check_inner(run: Run, magic: int) -> int:
 
 
 def _unpacked(data: Bytes, batches: BatchTable) -> Run:
-    """The batch with its records in one plain array; `batches` stays as it is."""
+    """The batch with its records decompressed in one array; `batches` is not changed."""
     run = next_run(data, batches.copy(), 0, _thread.scratch, DEFAULT_LIMIT)
     if run.problem is not None:
         raise run.problem
@@ -244,7 +243,7 @@ def _unpacked(data: Bytes, batches: BatchTable) -> Run:
 
 
 class _Thread(threading.local):
-    """Memory to decompress and to decode into, for each thread that appends: making it takes too long."""
+    """Memory to decompress and decode into, for each thread: creating it in every append takes too long."""
 
     def __init__(self) -> None:
         self.scratch = Scratch(64 << 10)
@@ -257,9 +256,9 @@ _thread = _Thread()
 def _refused(
     run: Run, rows: decoding.RecordTable, rules: kernels.RecordRules, other_magic: int = -1
 ) -> StratalogError:
-    """The error that names every record that is refused.
+    """The error that names every refused record.
 
-    Of plain v0 and v1 messages, each a batch of its own, it is the first, as record 0 of its batch.
+    Plain v0 and v1 messages are separate batches: the error names only the first, as record 0 of its batch.
     """
     append_time = run.batches["attributes"] & Attributes.LOG_APPEND_TIME != 0
     errors, about_time, batch = [], False, 0
@@ -293,7 +292,7 @@ def _reason(problem: int, timestamp: int, rules: kernels.RecordRules) -> str:
 
 
 def _level(codec: Codec, config: LogConfig) -> int | None:
-    """The level that the topic asks for; None is the codec's default."""
+    """The topic's compression level; None is the codec's default."""
     if config.compression_type == "producer":
         return None
     levels = {

@@ -1,13 +1,13 @@
 """The public face of a log: `PartitionLog`, views and consuming.
 
 consume        records as a consumer gets them: committed, without markers, nothing twice
-listing        which files make up a log while somebody else changes it
-looking        segments and end of a log that somebody else writes
+listing        which files make up a log while another process changes it
+looking        segments and end of a log that another process writes
 partition_log  `PartitionLog`: append, read, follow, close
-replay         producers of a log that somebody else writes
+replay         producers of a log that another process writes
 seen_epochs    leader epochs for a view, from the batches where their file is garbled
-tailing        following a log: its records as they come
-view           `LogView`: a log as far as it was written when last looked at
+tailing        follows a log: its records as they arrive
+view           `LogView`: a log as it was at the last look
 
 Not here: opening a log. `open_log` is in `directory/`, which knows locks and clean-shutdown files.
 """

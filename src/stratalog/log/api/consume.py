@@ -94,7 +94,7 @@ class Readable(Protocol):
 
 
 class Fetch(NamedTuple):
-    """Whole batches of one segment: which bytes of `data` a reader may see, and where it goes on.
+    """Whole batches of one segment: which bytes of `data` a reader may see, and where it continues.
 
     `offset` is where the reader is. The first batch begins there or below.
     """
@@ -187,7 +187,7 @@ def _decoded(
     isolation: Isolation,
     decode: Callable[[Fetch, int, int], Iterator[_T]],
 ) -> Iterator[_T]:
-    """Yields what `decode` makes of the ranges of each fetch, until `end` or the last visible record.
+    """Yields the result of `decode` for the ranges of each fetch, until `end` or the last visible record.
 
     A log may be truncated and appended to while it is read: a fetch can then hold half of one batch and half
     of another. So a batch with a wrong checksum is fetched again, and is an error only if its bytes are the
@@ -205,7 +205,7 @@ def _decoded(
             before, broken = broken, fetch.batch_at(error.position)
             if isinstance(error, _HAS_ITS_CHECKSUM) or broken == before:
                 raise error.at(position=fetch.position + error.position, path=fetch.path) from error
-            offset = max(offset, fetch.offset_at(error.position))  # all records before it were given out
+            offset = max(offset, fetch.offset_at(error.position))  # all records before it were returned
             log.look_again()
         else:
             offset = fetch.next_offset
@@ -236,7 +236,7 @@ def _fetch(log: Readable, offset: int, end: int, isolation: Isolation) -> Fetch 
             return Fetch(data, filter_.ranges, offset, found.offset.offset, next_offset, path, position)
         if stop in (WalkStop.END, WalkStop.TORN_TAIL):
             return None
-        # Batches before the damage are given out first; the next fetch then begins with it.
+        # Batches before the damage are returned first; the next fetch then begins with the damage.
         if found.records == broken:
             raise CorruptRecordError(explain_stop(data, 0, data.size, stop), position=position, path=path)
         broken = found.records

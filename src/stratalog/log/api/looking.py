@@ -110,7 +110,7 @@ class Looker:
 
     def _look_once(self, given_start: int) -> Seen:
         files = list_log(self._disk, self._directory)
-        # A descriptor that is kept open would go on showing a file that a broker has replaced.
+        # A descriptor that is kept open would still show a file that a broker has replaced.
         self._disk.release(self._directory)
         segments = SegmentReaders(self._segments_of(files))
         epochs = self.epochs_file.read()
@@ -134,7 +134,7 @@ class Looker:
         )
 
     def _segments_of(self, files: ListedFiles) -> list[SegmentReader]:
-        """A segment for each log that counts; the one from before where its files have not changed."""
+        """A segment for each log that counts; the known object if its files have not changed."""
         before, self._listed = self._listed, {}
         for base_offset in whole_swaps(files):
             log = SegmentFile(base_offset, FileKind.LOG, FileState.SWAP)

@@ -1,4 +1,4 @@
-"""A log that is open in this process: append, read, follow, close. `stratalog.open_log` makes it.
+"""A log that is open in this process: append, read, follow, close. `stratalog.open_log` creates it.
 
 with stratalog.open_log("data/orders-0", create=True) as log:
     log.append(b"hello")
@@ -45,7 +45,7 @@ _APPENDED_COLUMNS = ("key", "value", "timestamp", "headers")
 class Home(Protocol):
     """The place of a log as `open_log` found it (`directory/home.py`).
 
-    `write_clean_shutdown` comes last when the log is closed; `release` gives its locks back.
+    `write_clean_shutdown` is called last when the log is closed; `release` releases its locks.
     """
 
     def topic_id(self) -> UUID | None: ...
@@ -55,7 +55,7 @@ class Home(Protocol):
 
 
 class PartitionLog:
-    """One partition's log, open. Made by `open_log`; use it in a `with`, or call `close`.
+    """One partition's log, open. Created by `open_log`; use it in a `with`, or call `close`.
 
     Offsets count from `start_offset` to `end_offset` (exclusive). Any number of threads may use it at once.
     """
@@ -86,9 +86,9 @@ class PartitionLog:
         self.close()
 
     def __del__(self) -> None:
-        """Warn about a log that nobody can close any more, and let its thread end. Writes nothing.
+        """Warn about a log that was never closed, and end its thread. Writes nothing.
 
-        The lock goes with the last reference to the log below, which may still be in use.
+        The lock is released with the last reference to the underlying log, which may still be in use.
         """
         if getattr(self, "_is_closed", True) or not self._opener.is_here or isinstance(self._log, LogView):
             return
@@ -152,18 +152,18 @@ class PartitionLog:
 
     @property
     def high_watermark(self) -> int:
-        """Where a reader of uncommitted records ends; without replicas that is the end."""
+        """Where a read_uncommitted reader ends; without replicas that is the end of the log."""
         return self._log.high_watermark
 
     @property
     def last_stable_offset(self) -> int:
-        """Where a reader of committed records ends: the first record of an open transaction, or the end."""
+        """Where a read_committed reader ends: the first record of an open transaction, or the log's end."""
         # That record's batch may begin before the start of the log, and then so does the log's own mark.
         return max(self._log.last_stable_offset, self._log.log_start_offset)
 
     @property
     def log(self) -> Log:
-        """The log below, with all that a broker does to it: markers, epochs, rolls. Not for read_only."""
+        """The underlying `Log`, for what a broker does to it: markers, epochs, rolls. Not for read_only."""
         return self._not_a_view()
 
     def metrics(self) -> dict[str, int]:
@@ -198,8 +198,8 @@ class PartitionLog:
     def append_batch(self, data: bytes, *, keep_offsets: bool = False) -> tuple[int, int]:
         """Append one encoded batch, as a producer sends it; returns its offsets.
 
-        With `keep_offsets`, `data` is any number of batches copied from another log, markers too. Each keeps
-        its offset, and none may be below this log's end.
+        With `keep_offsets`, `data` is any number of batches copied from another log, including markers. Each
+        keeps its offset, and none may be below this log's end.
         """
         log = self._writable()
         check_whole(data)
@@ -212,7 +212,7 @@ class PartitionLog:
         """Append the rows of an Arrow table: `value`, and where present `key`, `timestamp`, `headers`.
 
         The rows go into batches of 16 KiB before compression, one append each. Returns the first and the last
-        offset; records of another thread may lie in between. If one append fails, the batches before it stay.
+        offset; records of another thread may be in between. If one append fails, the batches before it stay.
         """
         log = self._writable()
         options = BatchOptions(codec=self._codec if codec is None else codec_of(codec))
@@ -262,10 +262,11 @@ class PartitionLog:
         timeout_ms: int | None = None,
         stop: TailStop | None = None,
     ) -> Iterator[ConsumerRecord]:
-        """Records as they come: from the end of the log unless an offset or a time is given.
+        """Records as they arrive: from the end of the log unless an offset or a time is given.
 
-        Looks for new ones every `poll_ms`. Ends when `stop` is set, or when none came for `timeout_ms`; with
-        an OffsetOutOfRangeError when the log is truncated, or its records deleted, past where the tail is.
+        Looks for new ones every `poll_ms`. Ends when `stop` is set, or when no record came for `timeout_ms`.
+        It raises OffsetOutOfRangeError if its position is no longer in the log, after a truncation or a
+        deletion of records.
         """
         level = isolation_of(isolation)
         self._refresh()
@@ -291,7 +292,7 @@ class PartitionLog:
         until: datetime | int | None = None,
         isolation: str = "read_uncommitted",
     ) -> Iterator[pa.RecordBatch]:
-        """The same records as `records` gives, in Arrow batches of these columns."""
+        """The same records as `records` returns, in Arrow batches of these columns."""
         level = isolation_of(isolation)
         self._refresh()
         start, end = self._range(offset, end_offset, since, until, end_of(self._log, level))
@@ -314,7 +315,7 @@ class PartitionLog:
         return None if found is None else found.offset
 
     def offset_of_newest(self) -> int | None:
-        """The offset of the record with the largest timestamp; None where no record has one."""
+        """The offset of the record with the largest timestamp; None if no record has a timestamp."""
         self._check_open()
         found = self._log.fetch_offset_by_timestamp(SpecialTimestamp.MAX_TIMESTAMP)
         return None if found is None else found.offset
@@ -324,14 +325,14 @@ class PartitionLog:
     def truncate_to(self, offset: int) -> None:
         """Remove the batch that holds an offset, and all records after it.
 
-        The log ends at that offset then.
+        Then the log ends at that offset.
         """
         self._writable().truncate_to(offset)
 
     def delete_records(self, before_offset: int) -> int:
-        """Give up the records below an offset; returns where the log starts now. The files stay for now.
+        """Delete the records below an offset; returns where the log starts now. The files stay for now.
 
-        -1 stands for the end, as in Kafka: all records are given up.
+        -1 means the end, as in Kafka: all records are deleted.
         """
         return self._writable().delete_records(before_offset)
 
@@ -340,13 +341,13 @@ class PartitionLog:
         self._writable().flush()
 
     def close(self) -> None:
-        """Bring everything to the device, write the clean-shutdown file, release the lock.
+        """Flush everything to the device, write the clean-shutdown file, release the lock.
 
         Calling it again has no effect. A log that failed to write gets no clean-shutdown file, so it is
-        recovered when it is opened next. Its DiskError is raised only where the device may lack a record that
-        was appended. In a forked child this writes nothing, and the log stays open in its parent.
+        recovered when it is opened next. Its DiskError is raised only if an appended record may not be on the
+        device. In a forked child this writes nothing, and the log stays open in its parent.
         """
-        if not self._opener.is_here:  # the thread that may hold the lock is not in this process
+        if not self._opener.is_here:  # the thread that may hold the lock is in the parent
             self._is_closed = True
             self._log.close()
             return

@@ -36,7 +36,7 @@ class ReplayedProducers(ProducerStateManager):
 
     @property
     def undecided(self) -> list[AbortedTransaction]:
-        """The open transactions, which a reader that goes past them leaves out."""
+        """The open transactions; a reader that goes past them skips their records."""
         return [
             AbortedTransaction(txn.producer_id, txn.first_offset.offset) for txn in self._ongoing.ascending()
         ]

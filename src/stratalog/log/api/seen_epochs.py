@@ -1,8 +1,8 @@
 """The leader epochs of a log that is only read, even if their file is damaged.
 
-A garbled `leader-epoch-checkpoint` takes a broker's whole log directory offline. A reader needs it for hardly
-anything, so a view only warns about it, and rebuilds the epochs from the batches as recovery would: when
-somebody first asks for them, as that reads every header of the log. Kafka: LogSegment.recover
+A garbled `leader-epoch-checkpoint` takes a broker's whole log directory offline. A reader rarely needs it, so
+a view only warns about it. When somebody first asks for the epochs, it rebuilds them from the batches as
+recovery would, which reads every header of the log. Kafka: LogSegment.recover
 """
 
 from __future__ import annotations
@@ -59,6 +59,6 @@ def epochs_in_batches(segments: SegmentReaders, start_offset: int, end_offset: i
 
 
 def _starts(epochs: np.ndarray, offsets: np.ndarray) -> Iterator[tuple[int, int]]:
-    """(epoch, base offset) of each batch that has another epoch than the one before; -1 is no epoch."""
+    """(epoch, base offset) of each batch whose epoch differs from the one before; -1 is not an epoch."""
     changes = np.flatnonzero(np.diff(epochs, prepend=np.int32(-1)))
     return ((int(epochs[at]), int(offsets[at])) for at in changes if epochs[at] >= 0)

@@ -1,4 +1,4 @@
-"""Following a log: its records as they come."""
+"""Follows a log: its records as they arrive."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def follow(
     while not stop.wait(0):
         end = end_of(log, level)
         if position > log.log_end_offset:
-            # The log was truncated meanwhile: the next records would have offsets that were given out before.
+            # The log was truncated meanwhile: the next records would have offsets that were already returned.
             raise out_of_range(position, log.log_start_offset, log.log_end_offset)
         for record in consume(log, position, end, level):
             position = record.offset + 1
@@ -48,7 +48,7 @@ def follow(
         # After the last record there may be markers and gaps, which need not be read again.
         position = max(position, end)
         if isinstance(log, Log) and log.failure is not None:
-            raise log.failure  # no record will come any more
+            raise log.failure  # no more records will come
         if timeout_ms is not None and clock() - last_ms >= timeout_ms:
             return
         if stop.wait(poll_ms / 1000):

@@ -83,7 +83,7 @@ class LogView:
             self._seen = self._looker.look(self._given_start)
 
     def close(self) -> None:
-        """Give back memory and close the files that are kept open."""
+        """Release memory and close the files that are kept open."""
         for segment in self._seen.segments:
             segment.forget()
         self._disk.release(self._directory)
@@ -115,7 +115,7 @@ class LogView:
 
     @property
     def epochs(self) -> tuple[EpochEntry, ...]:
-        """The leader epochs, oldest first. Where their file is garbled this reads the headers of the log."""
+        """The leader epochs, oldest first. If their file is garbled, this reads the headers of the log."""
         return self._looking(Seen.all_epochs)
 
     @property
@@ -224,7 +224,7 @@ class LogView:
         return self._looking(lambda seen: [*self._producers(seen, up_to=up_to).aborted])
 
     def end(self) -> LogEnd:
-        """Where the log ends, and why there; the bytes past the end are read to find out.
+        """Where the log ends, and why; the bytes past the end are read to find out.
 
         Batches that a writer has appended since the last look do not count as hidden. So the view looks
         again: only bytes that are still not a batch are hidden.
@@ -236,17 +236,17 @@ class LogView:
                 return found
             before = found.path, found.position
             self.look_again()
-        return found.without_hidden()  # the writer is faster than these looks
+        return found.without_hidden()  # the writer is too fast for these looks
 
     def valid_end(self) -> LogEnd:
-        """Where a reader stops that does not trust bytes which a crash may have left (`log_end.py`)."""
+        """The end for a reader that does not trust bytes from a crash (`log_end.py`)."""
         return self._looking(lambda seen: valid_end(self._disk, _active(seen), seen.end, self.left))
 
     def _end(self, seen: Seen) -> LogEnd:
         return end_of(self._disk, _active(seen), seen.end, self.left)
 
     def undecided(self) -> list[AbortedTransaction]:
-        """The transactions that no marker has ended, which a reader that goes past them leaves out."""
+        """The transactions that no marker has ended; a reader that goes past them skips their records."""
         return self._looking(self._decided).undecided
 
     def fetch_offset_by_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
@@ -269,7 +269,7 @@ class LogView:
         return self._looking(look)
 
     def _first_in_newest(self, seen: Seen, timestamp: int) -> TimestampAndOffset | None:
-        """The same in the newest segment, whatever its time index says.
+        """The same in the newest segment, without trusting its time index.
 
         Its writer adds the largest timestamp to the index only with the next entry, or when the segment is
         closed. By the index alone, the records since the last entry would seem to be older than they are.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class DirtySegment(Protocol):
     """The fields of a segment that the choice needs.
 
-    Times only if a setting needs them, as they may cost a read.
+    Times are read only if a setting needs them, because that may read the file.
     """
 
     @property
@@ -92,7 +92,7 @@ class CleanableOffsets(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogToClean:
-    """A log and what there is to clean in it; `first_uncleanable` is where a segment begins."""
+    """A log and its part to clean; `first_uncleanable` is the base offset of a segment."""
 
     topic_partition: TopicPartition
     first_dirty: int
@@ -152,14 +152,14 @@ def compaction_delay_ms(log: LogFacts, first_dirty: int, now: int) -> int:
     """How much longer than max.compaction.lag.ms the oldest dirty record has waited; 0 if not longer."""
     clean_until = now - log.config.max_compaction_lag_ms
     if clean_until <= 0:
-        return 0  # no record can be that old, so no segment has to be asked
+        return 0  # no record can be that old, so no segment is read
     times = [segment.rolling_based_timestamp() for segment in _closed_from(log, first_dirty)]
     earliest = min((time for time in times if time is not None and time > 0), default=clean_until)
     return max(0, clean_until - earliest)
 
 
 def log_to_clean(log: LogFacts, checkpoint: int | None, now: int) -> LogToClean:
-    """What there is to clean in a log."""
+    """The part of a log to clean."""
     offsets = cleanable_offsets(log, checkpoint, now)
     behind = _closed_from(log, offsets.first_uncleanable_dirty)
     first_uncleanable = (behind[0] if behind else log.segments[-1]).base_offset

@@ -44,7 +44,7 @@ _COPIED, _REWRITTEN, _OLD_AND_EMPTY = 0, 1, 2
 
 
 class ErasedRun(NamedTuple):
-    """What is left of a run; `batches` are the rows of `data`. Holds until the next run is asked for."""
+    """What is left of a run; `batches` are the rows of `data`. Valid until the next run is requested."""
 
     data: Bytes
     batches: BatchTable

@@ -36,7 +36,7 @@ from stratalog.records.kernels.memory import Bytes
 
 
 class KeptBytes:
-    """The bytes that were kept as one range, to be read like a file."""
+    """The bytes that were kept as one range, readable like a file."""
 
     def __init__(self, disk: DiskReader, quarantine: Quarantine, kept: ManifestEntry) -> None:
         self.log_path = quarantine.path_of(kept)

@@ -1,7 +1,7 @@
 """Filters the batches of a segment for compaction, run by run: each is copied, rewritten or dropped.
 
-The decisions are made in `records/kernels/clean.py`. This module passes in the rules, and compresses batches
-again that lose records and have a codec. Kafka: Cleaner.cleanInto
+The decisions are made in `records/kernels/clean.py`. This module passes in the rules, and compresses a batch
+again if it loses records and has a codec. Kafka: Cleaner.cleanInto
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ class Rules:
     delete_retention_ms: int
     end_of_round: int
     keeps_old_tombstones: bool = True
-    """Those of formats 0 and 1, which have no delete horizon."""
+    """For tombstones of formats 0 and 1, which have no delete horizon."""
 
 
 class FilteredRun(NamedTuple):
     """What is left of a run; `batches` are the rows of `data`, in memory that is used again.
 
-    `keep` says of each record of the run whether it stays, `is_dropped` of each batch whether
-    all of its records go because their transaction was aborted.
+    `keep` says for each record of the run whether it stays, `is_dropped` for each batch whether all its
+    records are removed because their transaction was aborted.
     """
 
     data: Bytes
@@ -94,7 +94,7 @@ class RunFilter:
         self._written = new_table()
 
     def filter(self, run: DecodedRun, transactions: CleanedTransactions, rules: Rules) -> FilteredRun:
-        """The part of a run that stays; the run's keys were hashed by this filter's map."""
+        """The part of a run that stays; this filter's map has hashed the run's keys."""
         batches, rows = run.batches, run.rows
         self._make_room(run)
         verdicts = self._verdicts[: len(batches)]

@@ -23,10 +23,10 @@ class SegmentSizes(NamedTuple):
 def group_segments(
     segments: Sequence[SegmentSizes], *, max_size: int, max_index_size: int, first_uncleanable_offset: int
 ) -> list[range]:
-    """Runs of indexes into `segments`, in order; each becomes one segment, named by the first of it.
+    """Runs of indexes into `segments`, in order; each run becomes one segment with the base of its first.
 
-    A segment is taken to end right before the next one's base. Its last offset may be lower, but this way an
-    index that a crash left empty cannot mislead the grouping, and the file need not be read.
+    A segment is assumed to end right before the next one's base. Its last offset may be lower, but this way
+    an index that a crash left empty cannot mislead the grouping, and the file need not be read.
     """
     groups: list[range] = []
     start = 0

@@ -1,4 +1,5 @@
-"""Compacts an open log: `clean.py` decides and writes, here the log is flushed before and changed after.
+"""Compacts an open log: `clean.py` decides and writes; this module flushes the log before and changes it
+after.
 
 Kafka: Cleaner.doClean, UnifiedLog.replaceSegments
 """

@@ -30,7 +30,7 @@ NO_OFFSET = -1
 
 
 class OffsetMap:
-    """Key to last offset, in `memory_size` bytes that are not touched before they are needed.
+    """Maps keys to last offsets, in `memory_size` bytes that are not touched before they are needed.
 
     `latest_offset` is the last offset in the map: records after it are not looked up. `hash_key` is for
     tests.
@@ -66,7 +66,7 @@ class OffsetMap:
 
     @property
     def size(self) -> int:
-        """How many keys are in it."""
+        """The number of keys in the map."""
         return int(self._state[kernel.ENTRIES])
 
     @property
@@ -93,13 +93,13 @@ class OffsetMap:
         hashes: Hashes,
         start_offset: int,
     ) -> tuple[int, bool]:
-        """Note the records from start_offset on; (how many were seen, whether the map was full then)."""
+        """Store the records from start_offset on; returns (how many were seen, whether the map is full)."""
         return kernel.put_records(
             self._slots, self.capacity, self._state, batches, skipped, rows, hashes, start_offset
         )
 
     def put_keys(self, keys: Sequence[bytes]) -> None:
-        """Note keys alone, at offset 0, for a caller that only asks whether a key is one of these."""
+        """Store keys without offsets, for a caller that only asks whether a key is one of these."""
         data, rows = _rows_of(keys)
         hashes = np.empty((len(keys), 2), np.uint64)
         self.hash_rows(data, rows, hashes)
@@ -122,11 +122,11 @@ class OffsetMap:
         )
 
     def get_offsets(self, hashes: Hashes, found: NDArray[np.int64]) -> None:
-        """The last offset of each key with one of these hashes; -1 where there is none."""
+        """The last offset of each key with one of these hashes; -1 if it is not in the map."""
         kernel.get_offsets(self._slots, hashes, found)
 
     def get(self, key: bytes) -> int:
-        """The last offset of one key; -1 where there is none."""
+        """The last offset of one key; -1 if it is not in the map."""
         found = np.empty(1, np.int64)
         data, rows = _rows_of([key])
         hashes = np.empty((1, 2), np.uint64)

@@ -6,8 +6,8 @@
 3. The new files get their final names. The next start does this too, and removes old ones in their range.
 
 The directory is synced between the steps: a file system may otherwise make a later rename durable before an
-earlier one, and a new file that is still called `.cleaned` is thrown away while its originals are gone
-already. Kafka syncs once, at the end. Kafka: LocalLog.replaceSegments
+earlier one, and a new file that is still named `.cleaned` would be thrown away although its originals are
+already gone. Kafka syncs once, at the end. Kafka: LocalLog.replaceSegments
 """
 
 from __future__ import annotations

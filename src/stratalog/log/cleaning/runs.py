@@ -50,10 +50,10 @@ HashRows = Callable[[Bytes, RecordTable, Hashes], None]
 
 
 class DecodedRun(NamedTuple):
-    """Batches that lie in `original` as they are in the file, and their records in `data`.
+    """Batches: `original` has their bytes as in the file, and `data` their decompressed records.
 
     `rows` has a row for each record, in order, and `hashes` their keys' hashes if the reader makes them. All
-    arrays are valid until the next run is asked for.
+    arrays are valid until the next run is requested.
     """
 
     original: Bytes
@@ -66,11 +66,11 @@ class DecodedRun(NamedTuple):
 
 
 _Asked = SimpleQueue[Future[DecodedRun | None] | None]
-"""Places for runs that are asked for; None when there will be no more."""
+"""Memory for the runs that are requested; None when no more are wanted."""
 
 
 class RunReader:
-    """Reads segments, one at a time; holds the memory for the run at hand and the one that is prepared."""
+    """Reads segments, one at a time; holds the memory for the current run and the next one."""
 
     __slots__ = ("_hash_rows", "_memory", "_spare")
 
@@ -81,7 +81,7 @@ class RunReader:
     def read(self, segment: BatchFile, start_position: int = 0) -> Iterator[DecodedRun]:
         """All batches from a position on; CorruptRecordError if they do not reach the end of the file."""
         runs = self._read(segment, start_position)
-        # A segment that is read in one go leaves nothing to prepare.
+        # A segment that fits into one run leaves nothing to read ahead.
         return runs if segment.size - start_position <= CHUNK_SIZE else _ahead(runs)
 
     def _read(self, segment: BatchFile, start_position: int) -> Iterator[DecodedRun]:
@@ -126,7 +126,7 @@ class RunReader:
 
 
 def _ahead(runs: Iterator[DecodedRun]) -> Iterator[DecodedRun]:
-    """The same runs, each asked for when the one before it is given out.
+    """The same runs; each one is requested when the one before it is returned.
 
     The thread ends with the runs, or when the iterator is dropped or fails, so nothing reads a segment that
     its owner may then close. An executor is not used, because executors stop when the main thread ends, while
@@ -155,7 +155,7 @@ def _prepare(runs: Iterator[DecodedRun], asked: _Asked) -> None:
     while (coming := asked.get()) is not None:
         try:
             coming.set_result(next(runs, None))
-        except BaseException as error:  # raised again where the runs are taken
+        except BaseException as error:  # raised again in the consumer
             coming.set_exception(error)
 
 
@@ -190,7 +190,7 @@ class _Memory:
 
 
 def _check_end(part: Part, size: int, path: str) -> None:
-    """The last part must end with the file: a torn tail would be lost with the old file."""
+    """The last run must end where the file ends: a torn tail would be lost with the old file."""
     walk = part.walk
     if part.is_last and walk.stop not in (WalkStop.END, WalkStop.TABLE_FULL):
         at = walk.next_position

@@ -1,19 +1,19 @@
 """Estimates what a cleaning would free, from a sample of batches and one pass; with an error bound.
 
-Whether a record stays depends on all records after it, so every key has to be looked at. But only those of
-sampled batches are remembered, and nothing is written or compressed but what is left of these:
+Whether a record stays depends on all records after it, so every key has to be looked at. But only the keys of
+sampled batches are stored, and only what is left of these batches is written and compressed:
 
-1. The log's bytes are cut into as many equal stretches as batches are wanted, and in each a byte is drawn.
-   The batch that it lies in is sampled: a batch's chance is in proportion to its size.
-2. One pass over the log puts the keys of sampled batches into a map, and notes where they come again. A
-   record is only superseded by a later one, so one pass can draw batches and look for later versions of their
+1. The log's bytes are divided into as many equal parts as batches are wanted, and a byte is drawn from each
+   part. The batch that contains this byte is sampled, so a batch's chance is in proportion to its size.
+2. One pass over the log puts the keys of sampled batches into a map, and records where they occur again. Only
+   a later record replaces a record, so one pass can both draw batches and look for later versions of their
    keys.
-3. Each sampled batch is filtered as the cleaner would. What it frees of its size is a number between 0 and 1,
-   and the mean of these is the part of the log's bytes that is freed.
+3. Each sampled batch is filtered as the cleaner would. The part of its size that this frees is a number
+   between 0 and 1, and the mean of these numbers estimates the part of the log's bytes that is freed.
 
-The bound is twice the standard error, from the differences of neighbouring draws, and 3/n of the bytes on
-top: what n draws have not met once may be up to three in n (the rule of three). Keys with many versions do no
-harm, as batches are drawn and not keys.
+The bound is twice the standard error, from the differences of neighbouring draws, plus 3/n of the bytes:
+something that n draws have never hit may still have a share of up to 3/n (the rule of three). Keys with many
+versions do not distort the estimate, because batches are drawn, not keys.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from stratalog.records.kernels.walk import BatchTable
 from stratalog.segment.segment_reader import SegmentReader
 
 UNSEEN = 3  # of n draws: the rule of three
-FEWEST = 2  # draws: one tells nothing of the spread
-ENOUGH = 16  # draws of a key, to tell what it has give or take a half; of what came once, nothing is known
+FEWEST = 2  # draws: a single one shows no spread
+ENOUGH = 16  # draws of a key that are needed to estimate it within a half
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampled:
-    """What is freed of `size` bytes, about, and by how much that may be wrong: in 95 of 100 cases less.
+    """The estimate of the bytes freed of `size`, and a bound: the error is smaller in 95 of 100 cases.
 
-    `draws_count` are the bytes that were drawn; several may have hit one batch. `lost` is about the share of
-    `freed` that belongs to records without a key.
+    `draws_count` is the number of bytes drawn; several may have hit one batch. `lost` is the estimated share
+    of `freed` that belongs to records without a key.
     """
 
     size: int
@@ -59,7 +59,7 @@ class Sampled:
 
 
 class _Drawn(NamedTuple):
-    """A batch that was drawn, so many times; `can_discard` is what its transaction says."""
+    """A batch that was drawn `times` times; `can_discard` is the answer of its transaction."""
 
     segment: SegmentReader
     position: int
@@ -69,13 +69,14 @@ class _Drawn(NamedTuple):
 
 
 def estimate_freed(ratios: Sequence[float], size: int) -> Sampled:
-    """The estimate from the part of its batch that each draw frees, in the order of the log."""
+    """The estimate; `ratios` are the parts of their batches that the draws free, in the order of the log."""
     count = len(ratios)
     if not count:
         return Sampled(size=size, freed=0, bound=size, draws_count=0)
     given = np.asarray(ratios, np.float64)
     pairs = given[: count // 2 * 2].reshape(-1, 2)
-    # One draw a stretch: neighbours differ by their own spread, and by that of the log, so this is no less.
+    # One draw for each part: neighbours differ by their own spread and by the log's, so the error is not too
+    # small.
     error = math.sqrt(float(((pairs[:, 0] - pairs[:, 1]) ** 2).sum())) / count
     bound = min(1.0, 2 * error + UNSEEN / count)
     return Sampled(
@@ -125,7 +126,7 @@ def sample_log(
 
 
 def _draws(rng: np.random.Generator, count: int, size: int) -> NDArray[np.int64]:
-    """A byte of each of `count` equal stretches, ascending."""
+    """A random byte of each of `count` equal parts, ascending."""
     found = (np.arange(count) + rng.random(count)) * (size / count)
     return np.minimum(found.astype(np.int64), size - 1)
 
@@ -147,11 +148,11 @@ class _Sampling:
         self._filter = RunFilter(offset_map, log.last_records)
 
     def draw(self, draws: NDArray[np.int64]) -> list[_Drawn] | None:
-        """The batches at these bytes, and the map of their keys; None if it has no room for them."""
+        """The batches at these bytes, whose keys go into the map; None if the map has no room for them."""
         self._map.clear()
         transactions = CleanedTransactions()
         found: list[_Drawn] = []
-        position = 0  # among all bytes
+        position = 0  # in all segments together
         for index, segment in enumerate(self._segments):
             end = (
                 self._segments[index + 1].base_offset
@@ -209,7 +210,7 @@ class _Stretch:
 
 
 class _Remembered(CleanedTransactions):
-    """Returns the transaction state that was noted when a batch was drawn."""
+    """Returns the transaction state that was recorded when a batch was drawn."""
 
     __slots__ = ("_can_discard",)
 
@@ -219,7 +220,7 @@ class _Remembered(CleanedTransactions):
 
     def read_batches(
         self,
-        data: Bytes,  # noqa: ARG002 (as its base has it)
+        data: Bytes,  # noqa: ARG002 (as in its base)
         batches: BatchTable,  # noqa: ARG002
         rows: RecordTable,  # noqa: ARG002
         can_discard: NDArray[np.bool_],
@@ -228,7 +229,7 @@ class _Remembered(CleanedTransactions):
 
 
 def _add(tally: Tally, run: DecodedRun, kept: FilteredRun, batch: _Drawn, scale: float) -> None:
-    """Count what a drawn batch stands for: so many times what it has."""
+    """Count a drawn batch, scaled up to the part of the log that it represents."""
     chosen = np.flatnonzero(counted_rows(run, 0))
     rows = run.rows[chosen]
     amounts = np.zeros((len(rows), AMOUNTS), np.float64)

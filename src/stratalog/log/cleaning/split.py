@@ -58,7 +58,7 @@ def split_segment(disk: Disk, segment: SegmentReader, clock: Clock) -> list[LogS
 
 
 def discard(pieces: list[LogSegment]) -> None:
-    """Delete pieces that nobody needs; the next load deletes those that cannot be deleted now."""
+    """Delete pieces that are not needed; the next load deletes those that cannot be deleted now."""
     for piece in pieces:
         with suppress(DiskError):
             piece.delete()
@@ -89,7 +89,7 @@ def _end_of(part: Part) -> int:
 def _pieces_of(
     disk: Disk, segment: SegmentReader, pieces: list[LogSegment], data: Bytes, rows: BatchTable, clock: Clock
 ) -> Iterator[tuple[int, int]]:
-    """The rows that go to the last piece, then those that go to the next one, which is made for them."""
+    """The rows that still go to the last piece; then the rows of each new piece that is created for them."""
     last_offsets = rows["last_offset"]
     start = 0
     while start < len(rows):
@@ -103,7 +103,7 @@ def _pieces_of(
 
 
 def _first_offset(data: Bytes, row: np.void) -> int:
-    """The first offset of a batch; that of an old compressed message is inside it."""
+    """The first offset of a batch; an old compressed message has it inside."""
     if row["magic"] == 2 or not row["attributes"] & CODEC_MASK:
         return int(row["base_offset"])
     start = int(row["position"])
@@ -121,5 +121,5 @@ def _index_aborted(segment: SegmentReader, pieces: list[LogSegment]) -> None:
 def _create(disk: Disk, segment: SegmentReader, base_offset: int, clock: Clock) -> LogSegment:
     options = segment.directory, base_offset, segment.config, clock
     suffix = FileState.CLEANED.value
-    LogSegment.open(disk, *options, suffix=suffix, size=0).delete()  # left by another try
+    LogSegment.open(disk, *options, suffix=suffix, size=0).delete()  # left by an earlier attempt
     return LogSegment.create(disk, *options, suffix=suffix)

@@ -1,8 +1,9 @@
 """Tracks the transactions of a scan: whose records were aborted, and whose markers are still needed.
 
-A marker stays as long as a batch of its transaction does: without a commit a reader would take the
-transaction for open, without an abort for committed by the next one. The entry of an aborted transaction
-goes on into the cleaned segment's transaction index with its marker. Kafka: CleanedTransactionMetadata
+A marker stays as long as a batch of its transaction stays: without its commit marker, a reader would treat
+the transaction as open; without its abort marker, the next commit would commit it. The entry of an aborted
+transaction goes into the cleaned segment's transaction index together with its marker. Kafka:
+CleanedTransactionMetadata
 """
 
 from __future__ import annotations
@@ -30,19 +31,20 @@ class CleanedTransactions:
     def __init__(self) -> None:
         self._aborted: list[tuple[int, AbortedTxn]] = []  # a heap, by first offset
         self._ongoing: dict[int, AbortedTxn] = {}
-        self._is_seen: set[int] = set()  # of the ongoing aborted ones, those with a batch
+        self._is_seen: set[int] = set()  # ongoing aborted transactions that have a batch
         self._committed: set[int] = set()
         self.keep_aborted: Callable[[AbortedTxn], object] | None = None
 
     def add_aborted(self, transactions: Iterable[AbortedTxn]) -> None:
-        """Aborted transactions that lie ahead; one may come twice, for each segment that it reaches into."""
+        """Add aborted transactions that come later; one may be added again for each segment it reaches."""
         for transaction in transactions:
             heapq.heappush(self._aborted, (transaction.first_offset, transaction))
 
     def read_batches(
         self, data: Bytes, batches: BatchTable, rows: RecordTable, can_discard: NDArray[np.bool_]
     ) -> None:
-        """Pass over a run; `can_discard` becomes true for aborted data and for markers no longer needed.
+        """Process a run; `can_discard` becomes true for aborted data and for markers that are no longer
+        needed.
 
         Only batches of transactions are looked at one by one: all others cost nothing here.
         """
@@ -76,7 +78,7 @@ class CleanedTransactions:
 
     def _on_marker(self, kind: ControlType | int | None, producer_id: int) -> bool:
         if kind is None:
-            return True  # the batch was cleaned before, and is only there for its producer's epoch
+            return True  # an emptied batch, which only keeps its producer's epoch
         if kind == ControlType.ABORT:
             transaction = self._ongoing.pop(producer_id, None)
             if transaction is None or producer_id not in self._is_seen:

@@ -1,4 +1,4 @@
-"""A set of batches against the producer state, before it is written: what it changes, or what it repeats.
+"""Checks a set of batches against the producer state before it is written: what it changes, or repeats.
 
 Kafka: UnifiedLog.analyzeAndValidateProducerState, updateProducers
 """
@@ -41,7 +41,7 @@ NO_CHANGES = ProducerChanges({}, [])  # of a set in which no batch has a produce
 
 def analyze_producers(
     state: ProducerStateManager,
-    data: Any,  # whatever offers the buffer protocol
+    data: Any,  # any object with the buffer protocol
     batches: BatchTable,
     *,
     origin: AppendOrigin,
@@ -49,11 +49,11 @@ def analyze_producers(
     transaction_version: int = TV_UNKNOWN,
     guard: VerificationGuard = NO_GUARD,
 ) -> ProducerChanges:
-    """Check these batches, whose offsets are final, against the state; nothing is changed yet.
+    """Check these batches, whose offsets are final, against the state; changes nothing yet.
 
-    `start` is where the first of them will stand (the log's end): the last stable offset is then known by
-    its place, and no search is needed for it. With a `duplicate` the set was written before, and is not
-    written again.
+    `start` is the place of the first batch, the log's end: with it, the place of the last stable offset is
+    known without a search. If the result has a `duplicate`, the set was written before, and is not written
+    again.
     """
     changes = ProducerChanges({}, [])
     if _no_producers(batches):
@@ -84,16 +84,16 @@ def analyze_producers(
 
 
 def apply_changes(state: ProducerStateManager, changes: ProducerChanges) -> None:
-    """Take over what was found, now that it is in the log.
+    """Apply the changes of a set that is in the log now.
 
-    The completed transactions are left to `complete_txn`, after their place in the transaction index.
+    `complete_txn` handles the completed transactions, after they are in the transaction index.
     """
     for info in changes.updated.values():
         state.update(info)
 
 
 def replay_batches(state: ProducerStateManager, data: Any, batches: BatchTable) -> None:
-    """Take batches of the log itself as they are, which is how the state is rebuilt.
+    """Apply batches of the log itself without checks, to rebuild the state.
 
     Kafka: UnifiedLog.loadProducersFromRecords
     """
@@ -104,9 +104,9 @@ def replay_batches(state: ProducerStateManager, data: Any, batches: BatchTable) 
 
 
 def _that_matter(batches: BatchTable, origin: AppendOrigin) -> Iterable[int]:
-    """The rows to look at. What a leader sends is mostly one producer's: only its last batches are kept.
+    """The rows to look at. A leader mostly sends batches of one producer, and only its last batches matter.
 
-    The first is kept as well, as a transaction may begin with it.
+    The first one is kept too, because a transaction may begin with it.
     """
     count = len(batches)
     if origin is not AppendOrigin.REPLICATION or count <= BATCHES_TO_RETAIN + 1:
@@ -127,7 +127,7 @@ def _find_duplicate(state: ProducerStateManager, batch: BatchRow) -> BatchMetada
 
 
 def _check_transaction(state: ProducerStateManager, batch: BatchRow, guard: VerificationGuard) -> None:
-    """If a transaction begins or ends with this batch: is its producer's epoch current, is it verified?"""
+    """If a transaction begins or ends with this batch: check the producer's epoch and the verification."""
     if state.has_ongoing_transaction(batch.producer_id, batch.producer_epoch):
         return
     entry = state.last_entry(batch.producer_id)
@@ -178,7 +178,7 @@ def _stage_data(info: ProducerAppendInfo, batch: BatchRow, segment_base: int, po
 
 
 def _no_producers(batches: BatchTable) -> bool:
-    """Whether none of these batches has a producer id; quick, as that is most of what is replicated."""
+    """Whether none of these batches has a producer id; quick, because most replicated batches have none."""
     if len(batches) == 1:
         return int(batches["producer_id"][0]) <= NO_PRODUCER_ID
     return not len(batches) or int(batches["producer_id"].max()) <= NO_PRODUCER_ID

@@ -26,14 +26,14 @@ from stratalog.segment.producers import BatchMetadata
 
 logger = logging.getLogger(__name__)
 
-TV_UNKNOWN = -1  # transaction version of a marker that was read from a log: nothing in it tells
+TV_UNKNOWN = -1  # transaction version of a marker that was read from a log, which does not store it
 TV_2 = 2  # the producer's epoch is raised with each transaction, and the marker carries the new one
 
 
 class ProducerAppendInfo:
     """The staged state of one producer: `updated`, and the transactions that it `started`.
 
-    `is_transactional` once a batch of a transaction or a marker is in it.
+    `is_transactional` is set by the first transactional batch or marker.
     """
 
     __slots__ = (
@@ -100,9 +100,9 @@ class ProducerAppendInfo:
         timestamp: int,
         transaction_version: int = TV_UNKNOWN,
     ) -> CompletedTxn | None:
-        """Stage the end of a transaction; None if none was open, which then is no completed one either.
+        """Stage the end of a transaction; returns the completed transaction, or None if none was open.
 
-        Only what comes by replication may leave the transaction version open: its leader has checked.
+        Only a replicated marker may have an unknown transaction version: its leader has checked it.
         """
         if transaction_version == TV_UNKNOWN and self._origin is not AppendOrigin.REPLICATION:
             raise UsageError(
@@ -130,9 +130,9 @@ class ProducerAppendInfo:
             return
         if producer_epoch > current:
             return
-        # The same marker once more, because its answer was lost or a coordinator started again: the
-        # transaction has ended already, and the log takes it a second time. An epoch that cannot rise any
-        # further is also sent as it is.
+        # The same marker once more, because the response was lost or a coordinator started again: the
+        # transaction has already ended, and the log accepts the marker a second time. An epoch that cannot
+        # rise any further is also sent unchanged.
         ended = self.updated.current_txn_first_offset is None or producer_epoch == INT16_MAX
         if not (producer_epoch == current and ended):
             self._stale_epoch(producer_epoch, offset)
@@ -149,7 +149,8 @@ class ProducerAppendInfo:
                 raise self._out_of_order(sequence, offset, expected)
         updated = self.updated
         if producer_epoch != updated.producer_epoch:
-            # Nothing known of the producer (its records may have been deleted): it may go on anywhere.
+            # Nothing is known about the producer (its records may have been deleted): it may continue
+            # anywhere.
             if sequence != 0 and updated.producer_epoch != NO_PRODUCER_EPOCH:
                 expected = f"epoch {producer_epoch} follows {updated.producer_epoch}, so it has to start at 0"
                 raise self._out_of_order(sequence, offset, expected)

@@ -1,4 +1,4 @@
-"""What a log remembers of one producer: its epoch, its last batches, its open transaction.
+"""What a log remembers about one producer: its epoch, its last batches, its open transaction.
 
 Kafka: ProducerStateEntry, BatchMetadata, TxnMetadata, CompletedTxn
 """
@@ -13,8 +13,8 @@ from stratalog.log.offsets import OffsetMetadata
 from stratalog.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP
 from stratalog.segment.producers import BatchMetadata
 
-# A producer has at most five requests under way (max.in.flight.requests.per.connection with idempotence), so
-# an older batch than these cannot come again.
+# An idempotent producer has at most five requests in flight (max.in.flight.requests.per.connection), so a
+# batch older than these cannot be sent again.
 BATCHES_TO_RETAIN = 5
 NO_COORDINATOR_EPOCH = -1
 NO_OFFSET = -1
@@ -121,7 +121,7 @@ class ProducerStateEntry:
         return None
 
     def without_batches(self) -> ProducerStateEntry:
-        """A copy to stage updates in: its batches will be those of the update alone."""
+        """A copy to stage updates in, which starts without batches."""
         staged = self.copy()
         staged.batches.clear()
         return staged
@@ -139,7 +139,7 @@ class ProducerStateEntry:
         self.current_txn_first_offset = None
 
     def update(self, staged: ProducerStateEntry) -> None:
-        """Take over what was staged in a copy of this entry."""
+        """Apply what was staged in a copy of this entry."""
         self._take_epoch(staged.producer_epoch)
         for batch in staged.batches:
             self._retain(batch)
@@ -148,7 +148,7 @@ class ProducerStateEntry:
         self.current_txn_first_offset = staged.current_txn_first_offset
 
     def _take_epoch(self, producer_epoch: int) -> None:
-        # Sequences start again with each epoch, so what is known of the previous one is worth nothing.
+        # Sequences start again with each epoch, so the batches of the previous one are useless.
         if producer_epoch != self.producer_epoch:
             self.batches.clear()
             self.producer_epoch = producer_epoch

@@ -1,13 +1,13 @@
 """Producer state: which batch each producer wrote last, and which transactions are open.
 
-It is what makes a producer idempotent (a batch that comes twice is written once, a gap is refused), what
-fences off an old instance of a producer, and what the last stable offset follows from. A transaction is
-ongoing until its marker is in the log, then unreplicated until the high watermark has passed the marker;
-only then may a reader of committed records go on.
+This state makes a producer idempotent (a batch that is sent twice is written once, a gap is refused), fences
+off an old instance of a producer, and determines the last stable offset. A transaction is ongoing until its
+marker is in the log, then unreplicated until the high watermark has passed the marker; only then may a
+read_committed reader go on.
 
-All of it can be had from the log again, by replaying every batch. Snapshots (`snapshot.py`) spare
-that: `map_end_offset` says up to where the state in memory goes, and a snapshot is taken of it when a segment
-is rolled and when the log is closed.
+The whole state can be rebuilt from the log by replaying every batch. Snapshots (`snapshot.py`) avoid that:
+the state in memory covers the log up to `map_end_offset`, and a snapshot of it is written when a segment is
+rolled and when the log is closed.
 
 The state is changed under the lock of the log; `has_late_transaction` and `len(producers)` need no lock.
 `analysis.py` finds the changes of a set of batches. Kafka: ProducerStateManager
@@ -35,12 +35,12 @@ logger = logging.getLogger(__name__)
 
 DEFAULT_PRODUCER_ID_EXPIRATION_MS = 86_400_000
 DEFAULT_TRANSACTION_MAX_TIMEOUT_MS = 900_000
-# How long after the longest timeout of a transaction it counts as late: its coordinator needs time as well.
+# A transaction is late this long after the longest timeout: its coordinator needs time as well.
 LATE_TRANSACTION_BUFFER_MS = 5 * 60 * 1000
 
 
 class ProducerStateManager:
-    """The producers of one partition. `producers` is theirs by id; change it through the methods only."""
+    """The producers of one partition. `producers` has their entries by id; change it only by methods."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class ProducerStateManager:
         self._verifications: dict[int, VerificationEntry] = {}
         self._clock = clock
         self._late_after_ms = transaction_max_timeout_ms + LATE_TRANSACTION_BUFFER_MS
-        # Of the producer whose transaction is open longest: read without the lock, so kept as one number.
+        # Of the oldest open transaction: a single number, because it is read without the lock.
         self._oldest_txn_last_timestamp = -1
 
     @property
@@ -77,12 +77,12 @@ class ProducerStateManager:
     # Appending
 
     def prepare_update(self, producer_id: int, origin: AppendOrigin) -> ProducerAppendInfo:
-        """A staged copy of this producer's state, to append to and then to `update` with."""
+        """A staged copy of this producer's state, to append to and then to pass to `update`."""
         current = self.producers.get(producer_id) or ProducerStateEntry(producer_id)
         return ProducerAppendInfo(current, origin, self._verifications.get(producer_id))
 
     def update(self, info: ProducerAppendInfo) -> None:
-        """Take over the staged state of one producer."""
+        """Apply the staged state of one producer."""
         if info.producer_id == NO_PRODUCER_ID:
             raise UsageError("-1 stands for no producer id: there is no state to keep for it.")
         current = self.producers.get(info.producer_id)
@@ -93,19 +93,19 @@ class ProducerStateManager:
         for transaction in info.started:
             self._ongoing.put(transaction)
         if info.is_transactional:
-            # With a first record or a marker in the log there is nothing left to guard.
+            # Once a record or a marker is in the log, there is nothing left to guard.
             self.clear_verification(info.producer_id)
         self._note_oldest_txn()
 
     def update_map_end_offset(self, offset: int) -> None:
-        """Everything below `offset` is in the state now, with or without producers."""
+        """Record that the state now covers everything below `offset`."""
         self.map_end_offset = offset
 
     # Transactions
 
     @property
     def first_unstable_offset(self) -> OffsetMetadata | None:
-        """The first record whose fate is open, or decided above the high watermark."""
+        """The first record of a transaction that is open, or whose marker is above the high watermark."""
         undecided, unreplicated = self._ongoing.first, self._unreplicated.first
         if undecided is None or unreplicated is None:
             first = undecided or unreplicated
@@ -119,14 +119,14 @@ class ProducerStateManager:
         return None if first is None else first.first_offset.offset
 
     def last_stable_offset(self, completed: CompletedTxn) -> int:
-        """What the transaction index says of it: the last stable offset, as if this one were complete."""
+        """The last stable offset for the transaction index: as if this transaction were already complete."""
         for transaction in self._ongoing.ascending():
             if transaction.producer_id != completed.producer_id:
                 return transaction.first_offset.offset
         return completed.last_offset + 1
 
     def complete_txn(self, completed: CompletedTxn) -> None:
-        """Its marker is in the log, and in the transaction index if it was an abort."""
+        """Complete a transaction whose marker is in the log, and whose abort is in the transaction index."""
         transaction = self._ongoing.pop(completed.first_offset)
         if transaction is None:
             raise UsageError(f"{completed} was never started here, so it cannot be completed.")
@@ -134,11 +134,11 @@ class ProducerStateManager:
         self._note_oldest_txn()
 
     def on_high_watermark_updated(self, high_watermark: int) -> None:
-        """Transactions whose marker lies below it are through."""
+        """Drop transactions whose marker is below the new high watermark."""
         self._unreplicated.drop_ended_before(high_watermark)
 
     def on_log_start_offset_incremented(self, log_start_offset: int) -> None:
-        """Records were deleted; what is known of their producers stays."""
+        """Called when records were deleted; the state of their producers stays."""
         self._unreplicated.drop_ended_before(log_start_offset)
         self.map_end_offset = max(self.map_end_offset, log_start_offset)
         latest = self.snapshots.latest
@@ -154,7 +154,7 @@ class ProducerStateManager:
     def start_verification(
         self, producer_id: int, *, sequence: int, epoch: int, supports_epoch_bump: bool
     ) -> VerificationEntry:
-        """The verification under way for this producer, begun if need be."""
+        """The current verification of this producer; begins one if necessary."""
         entry = self._verifications.get(producer_id)
         if entry is None:
             entry = VerificationEntry(self._clock(), sequence, epoch, supports_epoch_bump=supports_epoch_bump)
@@ -190,7 +190,7 @@ class ProducerStateManager:
         }
 
     def load_producer_entry(self, entry: ProducerStateEntry) -> None:
-        """Put in an entry that was read from a snapshot."""
+        """Add an entry from a snapshot."""
         self.producers[entry.producer_id] = entry
         if entry.current_txn_first_offset is not None:
             first_offset = OffsetMetadata(entry.current_txn_first_offset)
@@ -220,7 +220,7 @@ class ProducerStateManager:
         self.map_end_offset = offset
 
     def take_snapshot(self, *, sync: bool = True) -> str | None:
-        """Write the state as it is at `map_end_offset`; None if a snapshot there exists.
+        """Write a snapshot of the state at `map_end_offset`; None if there is one already.
 
         Returns the path, for a caller that syncs the file later.
         """
@@ -233,7 +233,7 @@ class ProducerStateManager:
     def take_over(self, known: Mapping[int, ProducerStateEntry]) -> None:
         """Add the producer state of another copy of the same log, and write a snapshot if that adds anything.
 
-        Of a producer whose records were deleted, only that still tells a retry from something new.
+        For a producer whose records were deleted, only this state distinguishes a retry from a new batch.
         """
         if known == self.producers:
             return

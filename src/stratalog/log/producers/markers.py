@@ -19,7 +19,7 @@ from stratalog.records.unpack import invalid_record
 def read_marker(data: Any, rows: BatchTable) -> tuple[EndTxnMarker, int] | None:
     """The marker in the control batch that is the only row of `rows`, and its timestamp.
 
-    None for a batch that compaction has emptied. `data` is whatever offers the buffer protocol.
+    None for a batch that compaction has emptied. `data` is any object with the buffer protocol.
     """
     (row,) = rows
     if row["records_count"] == 0:

@@ -22,8 +22,8 @@ def rebuild_producer_state(
 ) -> None:
     """Bring the state to `end_offset`, and leave snapshots there and at the last two segments' bases.
 
-    After a clean shutdown without any snapshot the log was written by a Kafka that had none: nothing is
-    replayed, empty ones are written, and from then on there are some.
+    A cleanly closed log without any snapshot comes from a Kafka release that had no snapshots: nothing is
+    replayed, and empty snapshots are written.
     """
     snapshot_offsets = {*segments.base_offsets[-2:], end_offset}
     if after_clean_shutdown and producers.snapshots.latest is None:
@@ -47,7 +47,7 @@ def rebuild_producer_state(
 def replay_segment(
     producers: ProducerStateManager, segment: SegmentReader, start_offset: int, end_offset: int
 ) -> None:
-    """Take over what the batches of one segment, from one offset to another, say of producers."""
+    """Apply the batches of one segment, from one offset to another, to the state of producers."""
     start = segment.translate_offset(start_offset)
     if start is None:
         return

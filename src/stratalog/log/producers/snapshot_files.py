@@ -1,7 +1,7 @@
-"""The `.snapshot` files of one partition: which there are, and what becomes of them.
+"""The `.snapshot` files of one partition.
 
-The number in a name is where the state in it ends. Unlike the small text files they are written in place,
-as Kafka does: a torn one fails its CRC, and the one before it takes its place. Kafka: SnapshotFile
+The number in the name is the offset at which the state ends. Unlike the small text files, they are written in
+place, as in Kafka: a torn one fails its CRC, and the one before it is used. Kafka: SnapshotFile
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def snapshot_offsets(disk: DiskReader, directory: str | os.PathLike[str]) -> lis
 
 
 def read_snapshot(disk: DiskReader, path: str, size: int) -> bytes:
-    """The bytes of a snapshot, which has `size`; a CorruptSnapshotError if those are more than one has."""
+    """The `size` bytes of a snapshot; CorruptSnapshotError if that is more than a snapshot can have."""
     if size > LARGEST_SNAPSHOT:
         raise CorruptSnapshotError(f"it has {size} bytes; a snapshot has at most {LARGEST_SNAPSHOT}.")
     return disk.read_at(path, size, 0)
@@ -52,7 +52,7 @@ class SnapshotFiles:
         self._disk = disk
         self._directory = os.fspath(directory)
         self.offsets = snapshot_offsets(disk, directory) if offsets is None else sorted(offsets)
-        self.names_count = 0  # how often a name was changed here: the directory must be synced for that
+        self.names_count = 0  # the number of name changes, for which the directory must be synced
         self._unsynced: set[int] = set()
 
     @property
@@ -72,7 +72,7 @@ class SnapshotFiles:
         return str(PurePath(self._directory) / name)
 
     def read(self, offset: int) -> list[ProducerStateEntry]:
-        """The producers in it; a CorruptSnapshotError if it is torn or damaged."""
+        """The producers in a snapshot; CorruptSnapshotError if it is torn or damaged."""
         path = self.path(offset)
         try:
             return parse_snapshot(read_snapshot(self._disk, path, self._disk.size(path)))
@@ -80,10 +80,10 @@ class SnapshotFiles:
             raise CorruptSnapshotError(error.reason, path) from None
 
     def write(self, offset: int, entries: Iterable[ProducerStateEntry], *, sync: bool) -> str:
-        """Write one, over an older file of the same name if there is one; returns its path."""
+        """Write a snapshot, over an older file of the same name; returns its path."""
         path = self.path(offset)
         if self._disk.exists(path):
-            # Kafka writes over it without cutting it: the tail of a longer one would break the CRC.
+            # Truncated first; Kafka does not, and the tail of a longer file then breaks the CRC.
             changing(self._disk).truncate(path, 0)
         else:
             changing(self._disk).create(path)
@@ -98,7 +98,7 @@ class SnapshotFiles:
         return path
 
     def sync(self) -> None:
-        """Wait until all that were written are on the device; more may be written meanwhile."""
+        """Return when all snapshots written so far are on the device; more may be written meanwhile."""
         for offset in sorted(self._unsynced):
             path = self.path(offset)
             if offset in self and self._disk.exists(path):
@@ -106,14 +106,14 @@ class SnapshotFiles:
             self._unsynced.discard(offset)
 
     def delete(self, offset: int) -> None:
-        """Delete it; one that is gone already is no error."""
+        """Delete a snapshot; one that is already gone is not an error."""
         if offset in self:
             self.offsets.remove(offset)
             changing(self._disk).delete(self.path(offset))
             self.names_count += 1
 
     def mark_deleted(self, offset: int) -> str | None:
-        """Rename it to .deleted, to be removed later; its new path, or None if there was none."""
+        """Rename a snapshot to .deleted, to be removed later; returns its new path, or None if it is gone."""
         if offset not in self:
             return None
         self.offsets.remove(offset)
@@ -128,7 +128,7 @@ class SnapshotFiles:
         return path
 
     def remove_strays(self, segment_bases: Iterable[int]) -> None:
-        """Delete those that belong to no segment, but not the newest of all: a clean stop left it.
+        """Delete snapshots without a segment, except the newest of all, which a clean shutdown leaves.
 
         Lists the directory again. Kafka: ProducerStateManager.removeStraySnapshots
         """
@@ -141,5 +141,5 @@ class SnapshotFiles:
             self.delete(offset)
 
     def move(self, directory: str | os.PathLike[str]) -> None:
-        """The partition's directory has another name now."""
+        """Called when the partition's directory was renamed."""
         self._directory = os.fspath(directory)

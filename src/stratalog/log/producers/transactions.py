@@ -9,7 +9,7 @@ from stratalog.log.producers.entry import TxnMetadata
 
 
 class Transactions:
-    """By their first offset, ascending, which is not always the order in which they are put in."""
+    """Transactions sorted by first offset, which is not always the order in which they are added."""
 
     __slots__ = ("_by_offset", "_offsets")
 

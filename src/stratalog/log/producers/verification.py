@@ -1,7 +1,8 @@
-"""Guards against transactions that never end: a write is let in only if its transaction was verified before.
+"""Guards against transactions that never end: a write is accepted only if its transaction was verified
+before.
 
-Off unless asked for (`transaction.partition.verification.enable`): the question goes to a transaction
-coordinator, which a log without a cluster does not have. Kafka: VerificationGuard, VerificationStateEntry
+Off by default (`transaction.partition.verification.enable`): only a transaction coordinator can verify, and a
+log without a cluster does not have one. Kafka: VerificationGuard, VerificationStateEntry
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ NO_GUARD = VerificationGuard()
 
 
 class VerificationEntry:
-    """A verification under way for one producer.
+    """A verification of one producer that has not ended.
 
-    It keeps the lowest sequence that waits for it: were a later batch let in first, the earlier one could
-    never follow, and its producer would try in vain until it gives up.
+    It keeps the lowest sequence that waits for it: if a later batch were accepted first, the earlier one
+    could never follow, and its producer would retry until it gives up.
     """
 
     __slots__ = ("epoch", "guard", "lowest_sequence", "supports_epoch_bump", "timestamp")
@@ -36,7 +37,7 @@ class VerificationEntry:
         self.supports_epoch_bump = supports_epoch_bump
 
     def see(self, sequence: int, epoch: int) -> None:
-        """A batch that waits for this verification."""
+        """Record a batch that waits for this verification."""
         if epoch > self.epoch:
             self.epoch = epoch
             self.lowest_sequence = sequence

@@ -1,23 +1,23 @@
 """Recovery of one partition: survey, scan, plan, and only then change.
 
 facts                 the values that a plan and its report are made of
-findings              what the sequence brought to light, in words
-index_checks          whether the indexes of a segment that is not scanned can be its own
-inventory             the files as they will be once everything half-finished is finished
+findings              findings of the sequence, in words
+index_checks          whether the indexes of a segment that is not scanned match its log
+inventory             the files as they will be once every interrupted swap is finished
 manifest              the manifest of a quarantine
 plan                  the steps that lead to the state a clean shutdown leaves
 quarantine            keeps what recovery cuts off
 ranges                ranges of a file: joined, subtracted
-result_scans          results of scans in place of the disk, for the second pass through the sequence
-run                   all of it for one partition; what a torn tail may hide
+result_scans          results of scans instead of the disk, for the second pass through the sequence
+run                   the whole recovery of one partition; checks what a torn tail may hide
 salvage               which batches after damage may stay, and the rewriting
 salvage_search        the search for batches after damage
 salvage_transactions  transactions that were open at a gap
-salvaging             the second look at damaged segments
+salvaging             reads damaged segments a second time
 sequence              the order in which a broker recovers segments
-stale_tail            good batches after the log's last one that must not stay
-steps                 the steps as values, and the one place that does them
-stitch                scans become producer state and aborted transactions
+stale_tail            valid batches after the log's last one that must not stay
+steps                 the steps as values, and the code that does them
+stitch                combines scans to producer state and aborted transactions
 survey                which segments must be scanned, and why
 task                  one scan, as a value that travels to a thread or a Spark task
 zero_runs             a range as runs of zeros and of other bytes

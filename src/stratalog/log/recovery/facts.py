@@ -13,7 +13,7 @@ from stratalog.log.epochs import EpochEntry
 
 
 class FileFact(NamedTuple):
-    """A file as the survey found it, under the name it has on disk now (`….log.swap`, say).
+    """A file as the survey found it, under the name it has on disk now (for example `….log.swap`).
 
     It is the precondition of a step: any change of the file meanwhile changes one of these fields.
     """
@@ -28,9 +28,9 @@ class FileFact(NamedTuple):
 class Cut:
     """Bytes of a .log that the recovered partition no longer has.
 
-    `file` is its live name; a whole segment is cut from position 0 on, with `is_whole`. `first_offset` is
-    the first one lost, `last_offset` the last one where that is known. `kept_as` names the quarantine's
-    file, once it is known; it is None where nothing was to be kept.
+    `file` is its live name; a whole segment is cut from position 0 on, with `is_whole`. `first_offset` is the
+    first offset lost, `last_offset` the last one, if known. `kept_as` names the file in quarantine, once it
+    is known; it is None if nothing is kept.
     """
 
     file: str
@@ -70,9 +70,9 @@ class FindingKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """Something noticed: in which file, in words with numbers, and what follows from it.
+    """One finding: the file, a sentence with numbers, and the consequence.
 
-    `consequence` is what a broker would do, or what was done about it here.
+    `consequence` says what a broker would do, or what recovery does about it.
     """
 
     kind: FindingKind
@@ -82,7 +82,7 @@ class Finding:
 
 
 def missing_snapshot(log_end_offset: int) -> Finding:
-    """That a log which was closed cleanly has no usable snapshot at its end."""
+    """The finding that a cleanly closed log has no usable snapshot at its end."""
     return Finding(
         kind=FindingKind.MISSING_SNAPSHOT,
         file=segment_file_name(log_end_offset, FileKind.PRODUCER_SNAPSHOT),
@@ -121,9 +121,10 @@ def unknown_start(why: str, start: int, epochs: Sequence[EpochEntry]) -> list[Fi
 def stuck_readers(
     topic_partition: TopicPartition, open_transactions: Mapping[int, int], gap: int
 ) -> list[Finding]:
-    """That a transaction which began before a gap is still open where the log ends; none if none is.
+    """Findings for transactions that began before a gap and are still open at the end of the log.
 
-    Its marker may have stood in the gap: then the coordinator has ended it, and never writes another one.
+    A marker may be lost in the gap: then the coordinator has ended the transaction, and never writes another
+    marker.
     """
     stuck = min(open_transactions.items(), key=lambda item: item[1], default=None)
     if stuck is None or stuck[1] >= gap:

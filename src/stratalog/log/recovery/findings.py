@@ -12,7 +12,7 @@ from stratalog.segment.scan import ScanStop, SegmentScan
 
 
 def damage_that_stays(states: Iterable[SegmentState], scans: Mapping[int, SegmentScan]) -> Iterator[Finding]:
-    """Damage in segments that count as flushed; the scans by base offset."""
+    """Findings of damage in segments that count as flushed; `scans` are by base offset."""
     for state in states:
         scan = scans.get(state.base_offset)
         if scan is not None and state.is_protected and scan.stop is not ScanStop.END:
@@ -27,7 +27,7 @@ def damage_that_stays(states: Iterable[SegmentState], scans: Mapping[int, Segmen
 
 
 def findings_of(sequence: RecoverySequence, survey: Survey) -> Iterator[Finding]:
-    """Contradictions, a log that ends before its start, a snapshot that a clean stop would have left."""
+    """Findings: contradictions, a log that ends before its start, no snapshot after a clean shutdown."""
     for offset in sequence.contradictions:
         yield Finding(
             kind=FindingKind.PRODUCER_STATE,
@@ -43,6 +43,6 @@ def findings_of(sequence: RecoverySequence, survey: Survey) -> Iterator[Finding]
             consequence="The log is emptied and starts again at that offset.",
         )
     is_clean = survey.settings.had_clean_shutdown
-    is_told = survey.end_offset is not None  # by the survey, which knew where the log ends
+    is_told = survey.end_offset is not None  # the survey has reported it, because it knew the end of the log
     if is_clean and not is_told and sequence.log_end_offset in sequence.snapshots.written:
         yield missing_snapshot(sequence.log_end_offset)

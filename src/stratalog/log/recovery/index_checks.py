@@ -1,7 +1,7 @@
-"""Whether the indexes of a segment that is not scanned can be its own, found without reading the log.
+"""Checks whether the indexes of a segment that is not scanned match its log, without reading the log.
 
-A broker looks at none of this when it starts, and then goes by what a padded or foreign index says: it rolls
-at once, deletes by a largest timestamp of 0, or finds nothing by time (`docs/formats/offset-index.md`).
+A broker checks none of this when it starts, and then trusts a padded or foreign index: it rolls at once,
+deletes because of a largest timestamp of 0, or finds nothing by time (`docs/formats/offset-index.md`).
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class IndexState(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexCheck:
-    """The state of a segment's three indexes; where it is not GOOD, `findings` say why.
+    """The state of a segment's three indexes; if one is not GOOD, `findings` say why.
 
-    `is_log_broken` is set where the end of a log, closed cleanly as it was, cannot be read.
+    `is_log_broken` is set if the end of a cleanly closed log cannot be read.
     """
 
     index: IndexState = IndexState.GOOD
@@ -49,13 +49,13 @@ class IndexCheck:
 
     @property
     def needs_load_pass(self) -> bool:
-        """Whether a broker recovers the segment, wherever the recovery point is."""
+        """Whether a broker recovers the segment even below the recovery point."""
         is_unusable = self.index is IndexState.MISSING or self.txn_index is IndexState.CORRUPT
         return is_unusable or self.is_log_broken
 
     @property
     def needs_scan(self) -> bool:
-        """Whether an index must be rebuilt. Of a padded time index, the last entry may be missing."""
+        """Whether an index must be rebuilt. A padded time index may lack its last entry."""
         return (
             self.needs_load_pass or self.index is IndexState.CORRUPT or self.time_index is not IndexState.GOOD
         )
@@ -69,7 +69,7 @@ def check_indexes(
     next_base: int = INT64_MAX,
     is_rebuilt: bool = False,
 ) -> IndexCheck:
-    """Look at the indexes; of one that `is_rebuilt` anyway, only at what makes a broker recover it first."""
+    """Check the indexes; with `is_rebuilt`, only for what makes a broker recover the segment first."""
     findings: list[Finding] = []
     txn_index = _check_txn_index(disk, directory, files, findings)
     if files.index is None:
@@ -100,7 +100,7 @@ def check_indexes(
 def _check_offset_index(
     disk: DiskReader, directory: str, files: FoundSegment, findings: list[Finding]
 ) -> tuple[IndexState, int]:
-    """Its state, and how many bytes of it are entries."""
+    """The state of the index, and how many of its bytes are entries."""
     assert files.index is not None
     path, log_path = _path(directory, files.index), _path(directory, files.log)
     index = OffsetIndex(disk, path, files.base_offset, max_size=0, exists=True)

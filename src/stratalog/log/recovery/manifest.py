@@ -1,4 +1,4 @@
-"""The manifest of a quarantine: a line of JSON for each thing that was kept."""
+"""The manifest of a quarantine: a line of JSON for each range or file that was kept."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LONGEST_NAME = 255  # bytes, on common file systems
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptPart:
-    """A piece of what was kept: bytes of a file in quarantine, or, without one, zeros."""
+    """A piece of a kept range: bytes of a file in quarantine, or zeros, which have no file."""
 
     file: str | None
     at: int
@@ -25,11 +25,11 @@ class KeptPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestEntry:
-    """A line of the manifest: what was cut off, from where, why, and in which files it is.
+    """A line of the manifest: what was cut off, from where, why, and in which files it is kept.
 
-    `directory` is the absolute path of the log directory: one place may keep the cuts of several, in which
-    replicas have the same names. `is_whole` is a file that was moved here as it was. `sha256` is of the
-    bytes, in hexadecimal; a file that was renamed has none, and is known by its inode.
+    `directory` is the absolute path of the log directory: one quarantine may serve several, and their
+    partitions may have the same names. `is_whole`: a whole file was moved here. `sha256` is that of the
+    bytes, in hexadecimal; a file that was renamed has none, and is identified by its inode.
     """
 
     directory: str
@@ -46,12 +46,12 @@ class ManifestEntry:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files in quarantine that hold it; none where it was all zeros."""
+        """The files in quarantine that hold the bytes; none if they were all zeros."""
         return tuple(sorted({part.file for part in self.parts if part.file is not None}))
 
 
 def is_same_range(kept: ManifestEntry, other: ManifestEntry) -> bool:
-    """Whether two lines tell of the same bytes of the same file."""
+    """Whether two lines describe the same bytes of the same file."""
     one, two = (
         (each.directory, each.partition, each.file, each.position, each.size, each.sha256)
         for each in (kept, other)
@@ -60,12 +60,12 @@ def is_same_range(kept: ManifestEntry, other: ManifestEntry) -> bool:
 
 
 def format_line(kept: ManifestEntry) -> bytes:
-    """The line that tells of it."""
+    """The entry as a line of JSON."""
     return json.dumps(asdict(kept)).encode("ascii") + b"\n"
 
 
 def parse_line(line: bytes) -> ManifestEntry | None:
-    """A line of the manifest; None where it is torn, or not ours."""
+    """The entry of a line; None if the line is torn, or not ours."""
     try:
         fields = json.loads(line.strip(b"\0"))
         parts = tuple(KeptPart(**part) for part in fields.pop("parts"))
@@ -79,7 +79,7 @@ def parse_line(line: bytes) -> ManifestEntry | None:
 
 
 def _is_sound(part: KeptPart) -> bool:
-    """Whether a part is one that was written here. A name with a path in it would lead somewhere else."""
+    """Whether a part is valid. A file name that contains a path would lead out of the quarantine."""
     is_ours = part.file is None or (
         isinstance(part.file, str) and part.file.startswith(PREFIX) and last_name(part.file) == part.file
     )

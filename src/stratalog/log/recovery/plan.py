@@ -1,10 +1,10 @@
-"""From a survey and its scans to the steps that leave a partition as a clean shutdown would.
+"""Turns a survey and its scans into the steps that leave a partition as a clean shutdown would.
 
-Nothing here touches a disk. The sequence (`sequence.py`) says what a broker would come to; the plan writes
-down how the files differ from that. Steps are in an order in which a run that is killed, and planned again
-from what it left, comes to the same end: segments after a cut are removed before the cut is made, from the
-last one down, because once the damage is gone nothing shows any more that they must go. Whatever is cut off
-is kept first.
+Nothing here touches a disk. The sequence (`sequence.py`) computes the state that a broker would reach; the
+plan lists how the files differ from it. The order of steps is such that a killed run, planned again from what
+it left, has the same result: segments after a cut are removed before the cut, from the last one down, because
+once the damage is gone nothing shows any more that they must be removed. Everything that is cut off is kept
+first.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ _EMPTY = IndexBytes(0, b"")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryPlan:
-    """How one partition is recovered, and what it is then.
+    """How one partition is recovered, and its state afterwards.
 
-    `accepted` are the files that no step writes as a whole, those that are right as they are included: of
-    what a killed process wrote nothing may be on the device, so they must be synced before anyone vouches for
-    them. `is_only_torn_tail` says that nothing was cut but an incomplete last batch of the last segment.
+    `accepted` are the files that no step writes as a whole, including those that are correct as they are.
+    What a killed process wrote may not be on the device, so they must be synced before the clean-shutdown
+    file is written. `is_only_torn_tail`: only an incomplete last batch of the last segment was cut.
     """
 
     topic_partition: TopicPartition
@@ -78,7 +78,7 @@ class RecoveryPlan:
 
 
 def plan_recovery(survey: Survey, results: Mapping[str, ScanResult]) -> RecoveryPlan:
-    """The steps for a partition, by the results of its scans, which are found by the segment's live name.
+    """The plan for a partition; `results` are those of its scans, by the segment's live name.
 
     DiskError if a directory, link or device has the name of a file that must be written.
     """
@@ -87,7 +87,7 @@ def plan_recovery(survey: Survey, results: Mapping[str, ScanResult]) -> Recovery
 
 @dataclass(slots=True)
 class _Split:
-    """A segment whose offsets are too wide, and the segments that it becomes."""
+    """A segment whose offsets are too far apart, and the segments that it becomes."""
 
     files: FoundSegment
     states: list[SegmentState]
@@ -121,12 +121,12 @@ class _Planner:
         self._report(sequence, states)
         self._steps += survey.inventory.steps
         self._remove(sequence)
-        # From the last one down here too: once the first damage is gone, nothing shows any more that a
+        # Also from the last one down: once the first damage is gone, nothing shows any more that a
         # transaction is in doubt in the segments after it.
         for state in reversed(sequence.segments):
             base_offset = state.base_offset
             if base_offset == sequence.created_base:
-                continue  # new, even where one with this base was removed
+                continue  # new, even if a segment with this base was removed
             if base_offset in self._files and not self._is_split(base_offset):
                 self._cut(state)
         for split in self._splits:
@@ -134,7 +134,7 @@ class _Planner:
         self._write_indexes(sequence)
         self._write_snapshots(snapshots)
         self._write_epochs(sequence.epochs, is_cleared=sequence.is_below_start)
-        # Where the log goes on after it, a cut is a gap.
+        # A cut is a gap if the log continues after it.
         gaps = [cut.first_offset for cut in self._cuts if cut.first_offset < sequence.log_end_offset]
         if gaps:
             self._findings += stuck_readers(survey.topic_partition, sequence.open_transactions, min(gaps))
@@ -156,7 +156,7 @@ class _Planner:
         )
 
     def _split_states(self, snapshots: SnapshotSet) -> list[SegmentState]:
-        """The segments to begin with: one that must be split is its pieces already."""
+        """The segments at the start; one that must be split is already replaced by its pieces."""
         states = []
         found = self._survey.segment_states()
         for number, state in enumerate(found):
@@ -175,8 +175,8 @@ class _Planner:
     def _split(self, state: SegmentState, result: ScanResult, snapshots: SnapshotSet) -> list[SegmentState]:
         files = self._files[state.base_offset]
         first, *others = result.pieces
-        # The first keeps the segment's base, though Kafka gives it its first batch's: so that all that is
-        # replaced lies between the pieces, which is what the names say after a crash.
+        # The first piece keeps the segment's base; Kafka gives it the offset of its first batch. So
+        # everything that is replaced lies between the pieces, and after a crash the names show that.
         scans = [replace(first, base_offset=state.base_offset), *others]
         pieces = [
             SegmentState(scan.base_offset, scan.valid_size, is_protected=state.is_protected) for scan in scans
@@ -185,7 +185,8 @@ class _Planner:
         self._scans.by_base.update((scan.base_offset, scan) for scan in scans)
         self._splits.append(_Split(files, pieces, scans))
         if state.needs_load_pass:
-            # A broker notices while it recovers the segment, and has gone back to its base for that.
+            # A broker notices this while it recovers the segment, and has then gone back to the segment's
+            # base.
             snapshots.keep_between(self._survey.settings.log_start_offset, state.base_offset)
         snapshots.delete(state.base_offset)
         return pieces
@@ -194,7 +195,7 @@ class _Planner:
         return any(split.files.base_offset == base_offset for split in self._splits)
 
     def _epochs_before(self) -> Iterable[EpochEntry]:
-        """Those of the file; where that is damaged, those of all segments, which were scanned for it."""
+        """The epochs of the file; if it is damaged, those of all segments, which were scanned for that."""
         if self._survey.epochs is not None:
             return self._survey.epochs
         epochs = EpochStitch()
@@ -306,7 +307,7 @@ class _Planner:
         )
 
     def _write_split(self, split: _Split) -> None:
-        """The pieces as .cleaned, then .swap from the last one down, then in the place of the segment."""
+        """Write the pieces as .cleaned, rename them to .swap, last one first, then replace the segment."""
         log = split.files.log
         why = f"{split.files.log_name} is split: its offsets are too wide"
         names = []
@@ -373,7 +374,7 @@ class _Planner:
             self._write_txn_index(state, files.txn_index, self._survey.txn_indexes.get(base_offset))
 
     def _has_unseen_aborts(self, state: SegmentState, check: IndexCheck) -> bool:
-        """After damage that stays, the index may know of aborts that no scan can see."""
+        """After damage that stays, the index may have aborted transactions that no scan can see."""
         stop = self._scans.by_base[state.base_offset].stop
         return state.is_protected and stop is not ScanStop.END and check.txn_index is IndexState.GOOD
 
@@ -381,7 +382,7 @@ class _Planner:
         self, base_offset: int, kind: FileKind, fact: FileFact | None, wanted: IndexBytes
     ) -> None:
         if wanted.data is None or (fact is not None and not wanted.size):
-            # The file begins as it should.
+            # The file already begins with the right entries.
             if fact is not None:
                 if fact.size != wanted.size:
                     why = f"cut to its {wanted.size} bytes of entries"
@@ -417,7 +418,8 @@ class _Planner:
         if fact is not None and survey.epochs is not None and [*survey.epochs] == entries:
             return
         lines = [f"{entry.epoch} {entry.start_offset}" for entry in entries]
-        # A log that never had a leader has the file, and nothing in it; one that had says that there is none.
+        # If a log never had a leader, the file is empty; if it had one, the file says that there are 0
+        # entries.
         had_leader = fact is not None or is_cleared or epochs.has_grown
         data = format_checkpoint(lines) if lines or had_leader else b""
         self._write_file(LEADER_EPOCH_CHECKPOINT, data, fact, "the leader epochs of the batches in the log")
@@ -427,7 +429,7 @@ class _Planner:
 
     def _write_file(self, name: str, data: bytes, fact: FileFact | None, why: str) -> None:
         if name in self._survey.inventory.others:
-            # Kafka gives up the whole log for that. It is found before anything was changed.
+            # Kafka fails the whole log in this case. Here it is noticed before the first change.
             reason = (
                 "recovery must write a file of this name, but it is a directory, a link or a device. Move it "
                 "away."
@@ -444,5 +446,5 @@ class _Planner:
 
 
 def _made(name: str) -> FileFact:
-    """A file that a step before has made: it is known by its name only."""
+    """A file that an earlier step creates: only its name is known."""
     return FileFact(name, -1, NO_FILE, -1)

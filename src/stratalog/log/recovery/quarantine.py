@@ -1,16 +1,17 @@
 """Keeps the bytes that recovery cuts off: files at the root of the log directory, and a manifest.
 
     <log.dir>/
-      stratalog-quarantine.jsonl                               a line for each thing kept
+      stratalog-quarantine.jsonl                               a line for each range or file
       stratalog-quarantine-orders-0-00000000000000000042.log-8192   the bytes of that file from byte 8192 on
 
-Blocks of zeros, which a preallocated or half-written file is full of, are only counted. The log is cut after
-everything here is on the device. Whatever order of power cuts, the bytes are in the log or in quarantine:
+Blocks of zeros, as in a preallocated or half-written file, are only counted. The log is cut after everything
+here is on the device. A power cut at any moment leaves the bytes in the log or in quarantine:
 
-- A range is copied and synced, then its line is written and synced. A copy without a line is from a run that
-  was killed, and is made again. A line whose bytes are there already, by their hash, is not written twice.
-- A whole file is renamed. Its line comes first: a renamed file without one could be taken for a worthless
-  copy. A line without its file is from a run that was killed, and the next run moves the file.
+- A range is copied and synced, then its line is written and synced. A copy without a line is from a killed
+  run, and is made again. If the manifest already has a line for the same bytes, by their hash, it gets no
+  second one.
+- A whole file is renamed. Its line is written first: a renamed file without a line could be mistaken for a
+  worthless copy. A line without its file is from a killed run, and the next run moves the file.
 - A line that a crash has torn does not count. What follows begins on a new line.
 
 Why: docs/decisions/0015-quarantine.md.
@@ -48,7 +49,7 @@ from stratalog.log.recovery.manifest import (
 from stratalog.log.recovery.zero_runs import runs_of_range
 
 _CHUNK_SIZE = 1 << 20
-_LARGEST_MANIFEST = 256 << 20  # a line for each of a million things that were kept
+_LARGEST_MANIFEST = 256 << 20  # about a million lines
 
 
 _ADVICE = "name a directory on another disk with --quarantine, or give up these bytes with --no-quarantine."
@@ -64,23 +65,23 @@ class Quarantine:
         self, disk: Disk, directory: Path, *, clock: Clock = system_clock, advice: str = _ADVICE
     ) -> None:
         self.directory = os.fspath(directory)
-        self._advice = advice  # what the user can do if nothing can be kept
+        self._advice = advice  # for the user, if nothing can be kept
         self._disk = disk
         self._clock = clock
         self._lock = threading.Lock()
         self._lines: list[ManifestEntry] | None = None
-        # The same by where it came from, and all names: a log of 16,000 segments may come here as a whole.
+        # The same by origin, and all names: a whole log of 16,000 segments may be moved here.
         self._by_source: dict[tuple[str, str, str], list[ManifestEntry]] = {}
         self._taken: set[str] = set()
 
     def entries(self) -> tuple[ManifestEntry, ...]:
-        """Everything that is kept here, oldest first; a line whose files are not (yet) there is left out."""
+        """Everything that is kept here, oldest first; a line whose files are missing is left out."""
         with self._lock:
             self._lines = None  # another process may have written since
             return tuple(kept for kept in self._read() if self._has_files(kept))
 
     def require_writable(self) -> None:
-        """QuarantineError unless something can be kept in here."""
+        """QuarantineError if this user cannot create files here."""
         if not self._disk.may_create_in(self.directory):
             raise QuarantineError(
                 self.directory,
@@ -89,12 +90,12 @@ class Quarantine:
             )
 
     def require_room(self, ranges: Iterable[FileRange]) -> None:
-        """QuarantineFullError unless these ranges (path, position, size) fit in here, their zeros apart."""
+        """QuarantineFullError unless these ranges (path, position, size) fit, without blocks of zeros."""
         wanted = list(ranges)
         free = self._disk.free_size(self.directory)
         if sum(size for _, _, size in wanted) <= free:
             return
-        # Only now is it worth a look into them: a preallocated tail is all zeros.
+        # Only now are the ranges read: a preallocated tail is all zeros.
         needed = 0
         for path, position, size in wanted:
             parts, _ = runs_of_range(self._disk, path, position, size)
@@ -113,9 +114,10 @@ class Quarantine:
         reason: str,
         is_whole: bool = False,
     ) -> ManifestEntry:
-        """Keep bytes of `source`, the .log of `partition` whose live name is `file`; returns when it is safe.
+        """Keep bytes of `source`, the .log of `partition` whose live name is `file`; on the device when this
+        returns.
 
-        QuarantineFullError, with nothing changed, where they do not fit.
+        QuarantineFullError, without a change, if they do not fit.
         """
         with self._lock:
             parts, digest = runs_of_range(self._disk, source, position, size)
@@ -179,7 +181,7 @@ class Quarantine:
             return (self._free_name(partition, file, 0),)
 
     def keep_file(self, source: Path, *, partition: str, file: str, reason: str) -> ManifestEntry:
-        """Move a whole file here; returns when it is safe, and gone from where it was."""
+        """Move a whole file here; the move is on the device when this returns."""
         if not self._disk.is_same_device(parent_path(source), self.directory):
             return self._move_by_copy(source, partition, file, reason)
         with self._lock:
@@ -211,7 +213,7 @@ class Quarantine:
             if there is None:
                 self._disk.rename(source, self.path(*kept.files))
             else:
-                # A crash has left the file both names, and then a rename does nothing.
+                # A crash has left the file with both names, and then a rename does nothing.
                 self._disk.delete(source)
             # The new name first: a file with two is found twice, a file with none is lost.
             self._disk.sync_directory(self.directory)
@@ -221,7 +223,7 @@ class Quarantine:
     def moved(
         self, directory: str, partition: str, file: str, file_id: FileId, size: int
     ) -> ManifestEntry | None:
-        """The line of a file that was, or was about to be, moved here from a log directory."""
+        """The entry of a file that was moved here, or was about to be, from a log directory."""
         wanted = (directory, partition, file, inode_of(file_id), size)
         for kept in self._lines_of(directory, partition, file):
             if (kept.directory, kept.partition, kept.file, kept.inode, kept.size) == wanted:
@@ -229,7 +231,7 @@ class Quarantine:
         return None
 
     def restore(self, kept: ManifestEntry, target: Path) -> None:
-        """Write what was kept to a new file, bit for bit; it stays in quarantine too."""
+        """Write kept bytes to a new file, bit for bit; they also stay in quarantine."""
         digest = hashlib.sha256()
         self._disk.create(target)
         buffer = aligned_buffer(_CHUNK_SIZE)
@@ -273,10 +275,10 @@ class Quarantine:
         reason: str,
         check: Callable[[ManifestEntry], object] | None = None,
     ) -> None:
-        """Replace kept bytes by others, or, without pieces, by none; a new line records it.
+        """Replace kept bytes by others, or delete them if `pieces` is None; a new line records it.
 
-        `check` is called when they are written and may refuse them. The old bytes are deleted last, when the
-        new ones and their line are on the device.
+        `check` is called after the new bytes are written, and may refuse them. The old bytes are deleted
+        last, when the new ones and their line are on the device.
         """
         with self._lock:
             name = self._free_name(kept.partition, kept.file, kept.position)
@@ -293,7 +295,7 @@ class Quarantine:
             if check is not None:
                 check(changed)
             if any(is_same_range(changed, line) and self._has_files(line) for line in self._read()):
-                self._disk.delete(self.path(name))  # a run that was killed here has come as far
+                self._disk.delete(self.path(name))  # left by a run that was killed here
             else:
                 self._write_line(changed)
             for file in kept.files:
@@ -301,9 +303,9 @@ class Quarantine:
             self._disk.sync_directory(self.directory)
 
     def unknown_files(self, partition: str) -> list[str]:
-        """Copies that no line tells of: of a run that was killed, when the log still had those bytes.
+        """Copies without a line: a run was killed, and the log still had these bytes then.
 
-        So is one that is shorter than its line says, which `entries` leave out.
+        A copy that is shorter than its line says counts too; `entries` leaves it out.
         """
         with self._lock:
             known = {name for kept in self._read() if self._has_files(kept) for name in kept.files}
@@ -315,20 +317,20 @@ class Quarantine:
             ]
 
     def delete_unknown(self, name: str) -> None:
-        """Delete one of those."""
+        """Delete a copy without a line."""
         self._disk.delete(self.path(name))
         self._disk.sync_directory(self.directory)
 
     def path_of(self, kept: ManifestEntry) -> str:
-        """The file that holds what was kept, or, without one, the manifest."""
+        """The first file that holds the kept bytes; if they were all zeros, the manifest."""
         return self.path(kept.files[0] if kept.files else MANIFEST)
 
     def path(self, name: str) -> str:
-        """Where a file of the quarantine is."""
+        """The path of a file in the quarantine."""
         return join_path(self.directory, name)
 
     def _free_name(self, partition: str, file: str, position: int) -> str:
-        """A name that no line has. A file that has it all the same is the copy of a killed run."""
+        """A name that no line uses. If a file has that name, it is the copy of a killed run."""
         self._read()
         name, number = kept_name(partition, file, f"{position}"), 1
         while name in self._taken:
@@ -438,7 +440,7 @@ class Quarantine:
 
 
 def log_directory_of(partition_directory: Path) -> str:
-    """The log directory that a partition's directory is in, as the manifest names it."""
+    """The log directory of a partition, as the manifest names it."""
     return parent_path(absolute_path(partition_directory))
 
 

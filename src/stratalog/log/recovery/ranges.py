@@ -1,4 +1,4 @@
-"""Ranges of a file, as lists in the file's order: joined, and taken from each other."""
+"""Ranges of a file, as lists in the file's order: joining and subtracting."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Numbers = NDArray[np.int64]
 
 
 def merged(positions: Numbers, sizes: Numbers) -> list[ByteRange]:
-    """Ranges, those without a gap between them as one."""
+    """The ranges; neighbours without a gap become one."""
     if not len(positions):
         return []
     ends = positions + sizes
@@ -21,7 +21,7 @@ def merged(positions: Numbers, sizes: Numbers) -> list[ByteRange]:
 
 
 def without(ranges: list[ByteRange], dropped: list[ByteRange]) -> tuple[ByteRange, ...]:
-    """The ranges less what is dropped; both in the order of the file."""
+    """The ranges without the dropped ones; both in the order of the file."""
     kept: list[ByteRange] = []
     waiting = iter([*dropped, None])
     drop = next(waiting)

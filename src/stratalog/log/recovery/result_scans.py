@@ -1,4 +1,4 @@
-"""Scan results that replace the disk when the sequence of loading is gone through a second time."""
+"""Scan results that replace the disk in the second pass through the recovery sequence."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from stratalog.segment.scan import SegmentScan
 
 
 class ResultScans:
-    """The results as a sequence asks for them. Kafka's reading, without reading."""
+    """Answers a sequence from scan results, where Kafka reads the log."""
 
     def __init__(self, end_offset: int | None) -> None:
         self.by_base: dict[int, SegmentScan] = {}
@@ -31,9 +31,10 @@ class ResultScans:
 
 
 def _tells_from(scan: SegmentScan, offset: int) -> bool:
-    """Whether a producer's batch begins from an offset on, though the last batch is a stale one below it.
+    """Whether a producer's batch begins at or after an offset, although the last batch is a stale one below
+    it.
 
-    As a broker looks for the offset, it goes by first offsets too (`stale_tail.py`).
+    A broker that searches for the offset also compares first offsets (`stale_tail.py`).
     """
     return any(event.offset >= offset for event in scan.transactions) or any(
         batch.last_offset - batch.offset_delta >= offset

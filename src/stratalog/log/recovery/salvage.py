@@ -40,8 +40,8 @@ OPEN_TRANSACTION = "a transaction that was open where bytes are lost"
 class LeftOut:
     """Bytes of the old file that the new one does not have.
 
-    What they held lies from `first_offset` to `last_offset`, as the batches before and after them tell; None
-    where nothing follows.
+    The lost offsets are from `first_offset` to `last_offset`, as the batches before and after show; None if
+    nothing follows.
     """
 
     position: int
@@ -56,8 +56,8 @@ class Salvage:
     """How a segment is rewritten: the ranges of the file that stay, in order, and those that do not.
 
     `batches_count` counts the batches kept after the damage. `in_doubt` has the producers whose transaction
-    was open at a gap, here or before, and that no marker has ended by the end of the segment; True where some
-    of it stays in earlier segments.
+    was open at a gap, here or before, and not ended by a marker in this segment; True if a part of it stays
+    in earlier segments.
     """
 
     kept: tuple[ByteRange, ...]
@@ -67,7 +67,7 @@ class Salvage:
 
     @property
     def is_rewritten(self) -> bool:
-        """Or it is left as it is, or cut at the damage as usual."""
+        """Whether the segment is rewritten; otherwise it stays as it is, or is cut at the damage as usual."""
         return self.batches_count > 0 or any(left.reason == OPEN_TRANSACTION for left in self.left_out)
 
 
@@ -87,13 +87,14 @@ def find_readable(
 ) -> Salvage:
     """What can be kept of bytes [start, end) of a .log, whose first `start` bytes are good batches.
 
-    The batch before them ends with `last_offset` and has `last_epoch`, be it in an earlier segment.
-    `next_base` is the next segment's base offset, and not above the segment's own by more than 2^31.
-    `open_before` are the transactions that are open where the segment begins, by producer, doubtful ones
-    among them if there is a gap before; `open_at_start` are the producers that have one open at `start`.
-    `is_followed`: segments behind this one stay, so that damage at its end is a gap too. With `start` at the
-    end nothing is damaged, and only what is in doubt goes.
-    Memory is a chunk of the file, or its largest batch, and what the result holds.
+    The batch before them, perhaps in an earlier segment, ends with `last_offset` and has `last_epoch`.
+    `next_base` is the next segment's base offset, at most 2^31 above this segment's. `open_before` are the
+    transactions that are open at the start of the segment, by producer; after an earlier gap some may be in
+    doubt. `open_at_start` are the producers with an open transaction at `start`. `is_followed`: segments
+    after this one stay, so damage at its end is a gap too. If `start` is the end, nothing is damaged, and
+    only batches in doubt are removed.
+
+    Memory holds a chunk of the file, or its largest batch, and the result.
     """
     open_before = open_before or {}
     transactions = None if keep_open_transactions else GapTransactions(open_before)
@@ -117,7 +118,7 @@ def find_readable(
         if batches_count or is_followed:
             dropped = found
         else:
-            search.kept = []  # nothing is gained: the log ends here, without what was in doubt before
+            search.kept = []  # nothing can be salvaged: the log ends here, without the batches in doubt
         kept = without([(0, start), *search.kept], dropped)
         left_out = _left_out(
             read_into, kept, dropped, end, last_offset + 1, next_base - 1 if is_followed else None
@@ -131,12 +132,12 @@ def find_readable(
 
 
 def rewrite_steps(files: FoundSegment, salvage: Salvage) -> tuple[Step, ...]:
-    """The steps that make the segment what was salvaged of it; its indexes are written after them."""
+    """The steps that rewrite the segment with the salvaged batches; its indexes are written afterwards."""
     why = "readable batches after damage are kept"
     log = SegmentFile(files.base_offset, FileKind.LOG)
     cleaned, swap = (log._replace(state=state).name for state in (FileState.CLEANED, FileState.SWAP))
     size = sum(size for _, size in salvage.kept)
-    # Not there yet: the run that writes it knows it from then on.
+    # This file does not exist yet: the run that writes it then knows its facts.
     new = FileFact(cleaned, size, NO_FILE, files.log.mtime_ms)
     return (
         *(
@@ -153,7 +154,7 @@ def rewrite_steps(files: FoundSegment, salvage: Salvage) -> tuple[Step, ...]:
 
 
 def kept_reader(disk: DiskReader, file: ReadFile, ranges: Iterable[ByteRange]) -> tuple[ReadInto, int]:
-    """The file as it will be with these ranges alone: a function that reads it, and its size."""
+    """The file as it will be with only these ranges: a function that reads it, and its size."""
     pieces = tuple(ranges)
     ends = list(accumulate(size for _, size in pieces))
 
@@ -180,9 +181,10 @@ def _left_out(
     first_offset: int,
     last_offset: int | None,
 ) -> tuple[LeftOut, ...]:
-    """Everything that is in none of the ranges, and why.
+    """Everything outside of the ranges, and why.
 
-    `first_offset` is where the damage begins if no batch stands before it, `last_offset` where the file ends.
+    `first_offset` is the first lost offset if no batch comes before the damage, `last_offset` the last one if
+    none follows.
     """
     holes = without([(0, end)], list(kept))
     damaged = dict(without(list(holes), dropped))

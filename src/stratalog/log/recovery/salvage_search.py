@@ -17,10 +17,12 @@ from stratalog.segment.headers import CHUNK_SIZE, ReadInto
 
 
 class Search:
-    """Goes through a file from the damage on. `kept` are the ranges of batches that may stay, and `kept_end`
-    is where the last one ends.
+    """Searches a file from the damage on.
 
-    The last batch before has `last_offset` and `last_epoch`. Without `transactions` those are not looked at.
+    `kept` are the ranges of batches that may stay, and `kept_end` is the end of the last one.
+
+    The last batch before the damage has `last_offset` and `last_epoch`. If `transactions` is None,
+    transactions are ignored.
     """
 
     def __init__(
@@ -43,12 +45,12 @@ class Search:
         self._table = new_table()
         self._keep = np.zeros(len(self._table), np.bool_)
         self._buffer = aligned_buffer(CHUNK_SIZE)
-        self._position = self._filled = 0  # what of the file is in the buffer: where it begins, and how much
+        self._position = self._filled = 0  # the part of the file in the buffer: position and size
 
     def run(self, start: int) -> None:
-        """Look at everything from `start` on, once."""
+        """Search everything from `start` on, once."""
         self.kept_end = start
-        position, is_in_step = start, True  # a batch that only its offset condemned still leads to the next
+        position, is_in_step = start, True  # a batch with only a wrong offset still leads to the next one
         while self._end - position >= resync.HEADER_SIZE:
             if is_in_step:
                 position, is_in_step = self._walk(position)
@@ -56,7 +58,7 @@ class Search:
                 position, is_in_step = self._find(position)
 
     def _find(self, position: int) -> tuple[int, bool]:
-        """Search from a position on; returns where to go on, and whether a batch starts there."""
+        """Search from a position on; returns where to continue, and whether a batch starts there."""
         at = self._load(position, resync.HEADER_SIZE)
         end = self._end - self._position
         at, outcome = resync.find_start(self._buffer, at, self._filled, end, self._last, self._next_base)
@@ -68,7 +70,7 @@ class Search:
         return position, outcome == resync.FOUND
 
     def _walk(self, position: int) -> tuple[int, bool]:
-        """Take in whole batches from a position on; returns where to go on, and whether in step."""
+        """Process whole batches from here on; returns where to go on, and whether a batch starts there."""
         at = self._load(position, resync.HEADER_SIZE)
         walk = walk_batches(self._buffer, start=at, end=self._filled, table=self._table)
         broken = self._take(walk.headers)
@@ -78,7 +80,7 @@ class Search:
         if walk.stop is WalkStop.TABLE_FULL or position >= self._end:
             return position, True
         if walk.stop in (WalkStop.END, WalkStop.TORN_TAIL) and self._position + self._filled < self._end:
-            # The next one reaches past the buffer; past the file too, if its length is damaged.
+            # The next batch reaches past the buffer; if its length is damaged, also past the file.
             at = self._load(position, resync.HEADER_SIZE)
             size = self._size_at(at)
             if LOG_OVERHEAD < size <= self._end - position:
@@ -87,7 +89,7 @@ class Search:
         return position + 1, False
 
     def _take(self, headers: BatchTable) -> int | None:
-        """Decide on these batches; returns where in the buffer one starts whose checksum does not hold."""
+        """Decide about these batches; returns the place in the buffer of the first wrong checksum."""
         row, passes_marker = 0, False
         while row < len(headers):
             done, outcome = resync.accept(
@@ -103,7 +105,7 @@ class Search:
                     marker_in(self._buffer, headers[row])
                     passes_marker = True
                 except CorruptRecordError:
-                    row += 1  # no broker gets past it: at its next recovery it would cut the log here
+                    row += 1  # a broker would cut the log here at its next recovery
         return None
 
     def _add(self, headers: BatchTable, keep: NDArray[np.bool_]) -> None:
@@ -112,7 +114,8 @@ class Search:
         if self._transactions is None or not len(kept):
             self._add_ranges(kept)
             return
-        # Plain batches in one go, from one that matters to transactions, or follows a gap, to the next.
+        # Plain batches are handled together, up to the next one that matters to transactions or follows a
+        # gap.
         starts = kept["position"] + self._position
         ends = starts + kept["size"]
         is_behind_gap = starts != np.concatenate([[self.kept_end], ends[:-1]])
@@ -136,7 +139,7 @@ class Search:
         return int.from_bytes(self._buffer[at + 8 : at + 12].tobytes(), "big", signed=True) + LOG_OVERHEAD
 
     def _load(self, position: int, size: int) -> int:
-        """Have `size` bytes from a position on in the buffer; returns where they start in it."""
+        """Load `size` bytes from a position on into the buffer; returns where they start in it."""
         if not self._position <= position <= position + size <= self._position + self._filled:
             if size > len(self._buffer):
                 self._buffer = aligned_buffer(size)
@@ -144,5 +147,5 @@ class Search:
             self._filled = self._read_into(self._buffer[:wanted], position)
             self._position = position
             if self._filled < wanted:
-                self._end = position + self._filled  # the file became shorter meanwhile: it ends there
+                self._end = position + self._filled  # the file became shorter meanwhile
         return position - self._position

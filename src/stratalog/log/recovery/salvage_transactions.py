@@ -1,12 +1,13 @@
-"""Transactions at a gap: which were open there, and what is left out because of that.
+"""Transactions that were open at a gap, and which of their batches are left out.
 
-At a gap it is unknown what of a transaction that was open there is lost. Were it the marker of an abort, the
-producer's next commit would commit what was aborted. So such a transaction is left out as a whole: its
-batches in this segment, before and after the gap, up to its producer's next marker. The marker itself stays;
-it then ends nothing. But where the transaction began in an earlier segment, which is not rewritten, a commit
-would still reach that part: then the marker is left out too, and the next one decides. An abort always stays:
-whatever it ends was not to be seen. All of that holds in the segments after the gap as well, until the
-transaction is ended, be they damaged or not.
+Nobody knows which part of an open transaction is lost in a gap. If it was an abort marker, the producer's
+next commit would commit the aborted records. So such a transaction is left out as a whole: its batches in
+this segment, before and after the gap, up to its producer's next marker. That marker stays, and ends nothing.
+
+But if the transaction began in an earlier segment, which is not rewritten, a commit marker would commit that
+part: then the marker is left out too, and the next one decides. An abort marker always stays, because the
+records that it ends must stay hidden. The same applies in all segments after the gap, damaged or not, until
+the transaction is ended.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ from stratalog.segment.headers import ReadInto, walk_file
 
 @dataclass(slots=True)
 class OpenTransaction:
-    """A transaction without its marker, and its batches in this segment.
+    """A transaction without a marker, and its batches in this segment.
 
-    `began_before`: segments before this one hold some of it, and will.
+    `began_before`: earlier segments have batches of it, which stay.
     """
 
     began_before: bool = False
@@ -40,7 +41,7 @@ class OpenTransaction:
 
 
 class GapTransactions:
-    """Which transactions are open at a gap, and what is left out because of that."""
+    """Tracks the transactions that are open at a gap, and collects the batches to leave out."""
 
     def __init__(self, open_before: Mapping[int, OpenTransaction]) -> None:
         self._open = dict(open_before)
@@ -51,9 +52,9 @@ class GapTransactions:
             txn.is_doubtful = True
 
     def take(self, batch: np.record, data: Bytes, position: int) -> None:
-        """Take in a batch of a producer; `data` holds the file from `position` on.
+        """Process a batch of a producer; `data` holds the file from `position` on.
 
-        CorruptRecordError if it is a control batch, and no marker.
+        CorruptRecordError if it is a control batch but not a marker.
         """
         producer_id = int(batch["producer_id"])
         piece = position + int(batch["position"]), int(batch["size"])
@@ -74,31 +75,31 @@ class GapTransactions:
             self._open[producer_id] = OpenTransaction(began_before=True, is_doubtful=True)
 
     def left_out(self) -> list[ByteRange]:
-        """In the order of the file, with the batches of those that no marker has ended."""
+        """The ranges to leave out, in the order of the file; transactions without a marker are included."""
         unended = [piece for txn in self._open.values() if txn.is_doubtful for piece in txn.pieces]
         return sorted(self._left_out + unended)
 
     def in_doubt(self) -> dict[int, bool]:
-        """The producers whose transaction is, and whether some of it stays in earlier segments."""
+        """The producers whose transaction is in doubt, and whether a part of it stays in earlier segments."""
         return {producer: txn.began_before for producer, txn in self._open.items() if txn.is_doubtful}
 
 
 def follow_good(
     read_into: ReadInto, end: int, transactions: GapTransactions, producers: Collection[int]
 ) -> None:
-    """Take in what these producers have in the good batches before `end`."""
+    """Process the batches of these producers before `end`, which are good."""
     if not producers:
         return
     ids = np.array(sorted(producers), np.int64)
     for part in walk_file(read_into, 0, end, check_crc=False):
         headers = part.walk.headers
         for batch in headers[np.isin(headers["producer_id"], ids)]:
-            with suppress(CorruptRecordError):  # not a marker; a scan ends after it
+            with suppress(CorruptRecordError):  # not a marker
                 transactions.take(batch, part.data, part.position)
 
 
 def marker_in(data: Bytes, batch: np.record) -> ControlType | None:
-    """What a control batch of a producer says; None if compaction has emptied it.
+    """The marker in a control batch of a producer; None if compaction has emptied it.
 
     CorruptRecordError if it is not a transaction marker.
     """

@@ -1,9 +1,8 @@
-"""A second look at damaged segments of a log without another copy: what can be kept after the damage.
+"""Reads damaged segments of a log without another copy again, to find what can be kept after the damage.
 
 It comes between the scans and the plan, because the scans of earlier segments say which transactions are open
 at a gap. These are in doubt in every following segment too, up to their producer's next marker, so an
-undamaged segment may be rewritten as well. Results come back as if the segments were what will be left of
-them.
+undamaged segment may be rewritten as well. The new results describe the segments as they will be.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from stratalog.log.recovery.survey import Survey
 from stratalog.log.recovery.task import ScanResult, ScanTask, result_of
 from stratalog.segment.scan import ScanStop, SegmentScan, scan_reader
 
-WIDEST = 2**31  # no offset of a segment is so far from its base
+WIDEST = 2**31  # every offset of a segment is closer to its base
 
 
 def salvage_results(
     disk: DiskReader, survey: Survey, results: Mapping[str, ScanResult]
 ) -> dict[str, ScanResult]:
-    """The results, those of damaged segments replaced by what can be kept of them.
+    """The results; those of damaged segments are replaced by results for the part that can be kept.
 
     Only segments that may be cut are looked at: segments that count as flushed are left alone.
     """
@@ -43,7 +42,7 @@ class _Salvaging:
         self._results = dict(results)
         self._tasks = {task.name: task for task in survey.scans}
         self._states = survey.segment_states()
-        self._doubtful: dict[int, bool] = {}  # as Salvage.in_doubt of the segment before
+        self._doubtful: dict[int, bool] = {}  # `Salvage.in_doubt` of the segment before
         self._epochs = EpochStitch(survey.epochs or ())
 
     def run(self) -> dict[str, ScanResult]:
@@ -64,7 +63,8 @@ class _Salvaging:
         scan = result.scan
         is_damaged = scan.stop is not ScanStop.END
         if result.pieces:
-            # A split copies it as it is: whatever is in doubt stays, and later commits must not reach it.
+            # A split copies the segment unchanged: batches in doubt stay, and later commits must not commit
+            # them.
             self._doubtful = dict.fromkeys(self._doubtful, True)
             return result
         open_before = {
@@ -105,7 +105,7 @@ class _Salvaging:
         return result_of(self._disk, task, replace(kept, reason=scan.reason), salvage=salvage)
 
     def _open_at(self, number: int) -> dict[int, int]:
-        """The transactions open where the segment begins, by the newest snapshot and the scans after it."""
+        """The transactions open at the start of the segment, from the newest snapshot and later scans."""
         survey = self._survey
         scans = ResultScans(survey.end_offset)
         for files in survey.inventory.segments[:number]:

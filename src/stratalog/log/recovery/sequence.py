@@ -1,17 +1,17 @@
-"""The order in which a broker recovers the segments of a log, gone through with scans instead of readings.
+"""The order in which a broker recovers the segments of a log, computed from scans instead of reading the log.
 
-1. Load pass, from the first segment up: one without its offset index, or with a transaction index that
-   cannot be its own, is recovered. Where it is damaged it is cut, and what follows stays.
-2. Unless the log was closed cleanly: the segment that holds the recovery point, and all after it, are
-   recovered. When one is cut, all after it are removed.
+1. Load pass, from the first segment up: a segment without its offset index, or with a transaction index that
+   does not match it, is recovered. If it is damaged, it is cut there, and the segments after it stay.
+2. Unless the log was closed cleanly: the segment that contains the recovery point, and all after it, are
+   recovered. If one is cut, all after it are removed.
 3. A log that ends before its start is emptied and starts again there.
-4. Epochs are cut to the log's ends, stray snapshots removed, and the producers brought to its end.
+4. Epochs outside the log and stray snapshots are removed, and the producer state is brought to the log's end.
 
-To recover a segment is to load the newest snapshot up to its base, replay what lies between, lay the segment
-itself behind, and take a snapshot. Which snapshots there are in the end depends on all of that.
+To recover a segment means: load the newest snapshot up to its base, replay the batches in between, add the
+segment itself, and write a snapshot. Which snapshots exist in the end depends on all of that.
 
-The survey goes through the same motions with scans that say nothing, to learn which ones will be needed.
-Kafka: LogLoader, UnifiedLog.rebuildProducerState
+The survey runs the same sequence with empty scans, to learn which scans will be needed. Kafka: LogLoader,
+UnifiedLog.rebuildProducerState
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from stratalog.segment.txn_index import AbortedTxn
 
 @dataclass(slots=True)
 class SegmentState:
-    """A segment on its way through the sequence.
+    """The state of a segment in the sequence.
 
-    `is_protected` says that it counts as flushed: its log is not cut, whatever is in it. `size` is what is
-    left of the log; `aborted` is there once it was recovered, and is its transaction index.
+    `is_protected`: it counts as flushed, so its log is never cut. `size` is the remaining size of the log.
+    `aborted` is its transaction index, set when it is recovered.
     """
 
     base_offset: int
@@ -44,14 +44,14 @@ class SegmentState:
 
 
 class Scans(Protocol):
-    """Where scans come from: the results of a recovery, or, for its survey, guesses that are noted."""
+    """The source of scans: the results of a recovery, or for its survey recorded guesses."""
 
     def whole(self, segment: SegmentState) -> SegmentScan:
         """The scan of a segment that is recovered."""
         ...
 
     def behind(self, segment: SegmentState, offset: int) -> SegmentScan | None:
-        """The scan of a segment from the batch with this offset on; None if it ends before."""
+        """The scan of a segment from the batch with this offset on; None if the segment ends before it."""
         ...
 
     def next_offset(self, segment: SegmentState) -> int:
@@ -69,17 +69,17 @@ class SequenceSettings:
     now_ms: int
     producer_id_expiration_ms: int
     keeps_following: bool = False
-    """Segments after a cut stay: a broker removes them, but without another copy they are wanted."""
+    """Segments after a cut stay. A broker removes them, but without another copy they are needed."""
     unknown_start: str = ""
     """Why `log_start_offset` is not known."""
 
 
 class RecoverySequence:
-    """The log while it is recovered, and what came of it.
+    """The log during its recovery, and the result.
 
-    `segments` are those that stay, `removed` those after a cut, or all where the log ended before its start.
-    `created_base` is the base of a new, empty segment where none was left. `open_transactions` are those at
-    the log's end: their first offsets, by producer.
+    `segments` stay; `removed` are those after a cut, or all if the log ended before its start. `created_base`
+    is the base of a new, empty segment, if none was left. `open_transactions` are those at the log's end:
+    their first offsets, by producer.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class RecoverySequence:
         self._settings = settings
 
     def run(self) -> None:
-        """Go through all of it."""
+        """Run the whole sequence."""
         for number, segment in enumerate(self.segments):
             if segment.needs_load_pass:
                 self._recover(segment, self.segments[:number])
@@ -115,7 +115,7 @@ class RecoverySequence:
         self._finish(state)
 
     def open_transactions_at(self, number: int) -> dict[int, int]:
-        """The first offsets of the transactions that are open where a segment begins, by producer."""
+        """The first offsets of the transactions that are open at the start of a segment, by producer."""
         state = self._new_state()
         start = self._settings.log_start_offset
         self._rebuild(state, self.segments[:number], self.segments[number].base_offset, start)
@@ -141,7 +141,7 @@ class RecoverySequence:
         scan = self._scans.whole(segment)
         self.epochs.add(scan.epoch_starts)
         if scan.stop is ScanStop.INVALID_OFFSET and not segment.is_protected:
-            # Kafka gives the whole segment up: it does not know where its offsets went wrong.
+            # Kafka removes the whole segment: it does not know where its offsets went wrong.
             segment.is_emptied, segment.size, segment.aborted = True, 0, []
             return
         segment.aborted = state.add(scan)
@@ -189,7 +189,7 @@ class RecoverySequence:
         *,
         after_clean_shutdown: bool = False,
     ) -> None:
-        """Bring the state to an offset, by the newest snapshot and the batches after it.
+        """Bring the state to an offset, from the newest snapshot and the batches after it.
 
         `log/producers/rebuild.py` does the same with the batches themselves.
         """
@@ -234,5 +234,5 @@ def _open_transactions(state: ProducerStitch) -> dict[int, int]:
 
 
 def floor_segment(segments: Sequence[SegmentState], offset: int) -> int:
-    """The number of the segment that holds an offset; the first if all begin after it."""
+    """The index of the segment that contains an offset; 0 if all begin after it."""
     return max(0, bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1)

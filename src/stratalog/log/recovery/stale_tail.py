@@ -1,11 +1,11 @@
-"""Finds batches after the last one of a log, with lower offsets, that hide the log's end from a broker.
+"""Finds stale batches after the last batch of a log: their lower offsets hide the log's end from a broker.
 
-After a power cut a file system may bring back blocks of another time. A whole batch in them is as good as any
-to a recovery that checks offsets only where an index entry is due. But a broker finds the end of its log by
-looking, from the last entry of the index on, for the batch that holds the entry's offset, and since 4.1
-(KAFKA-18989) it goes by first offsets: up to one that is higher, then back to the batch before. Where all
-that follow are stale no first offset is higher, the last batch does not hold the offset, nothing is found,
-and the log ends where its last segment begins, every time that it is opened.
+After a power cut a file system may bring back old blocks. Recovery accepts a whole batch in them, because it
+checks offsets only where an index entry is due. But when a broker looks for the end of its log, it searches
+from the last index entry on for the batch that contains the entry's offset. Since 4.1 (KAFKA-18989) it
+compares first offsets: it reads up to a batch with a higher one, and then takes the batch before. If only
+stale batches follow, no first offset is higher, and the last batch does not contain the offset. So nothing is
+found, and whenever the log is opened, it ends where its last segment begins.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ class StaleTail(NamedTuple):
 def find_stale_tail(
     disk: DiskReader, path: str, base_offset: int, *, index: bytes, next_offset: int, end: int
 ) -> StaleTail | None:
-    """What hides the end of a log whose last segment is this one; None if a broker finds it.
+    """The stale batches that hide the end of a log whose last segment is this one; None if a broker finds the
+    end.
 
-    `index` is the offset index of its good batches, which reach to byte `end`, and `next_offset` the one
-    after the last of them.
+    `index` is the offset index of its good batches, which end at byte `end`; `next_offset` is the offset
+    after them.
     """
     entry = index[-ENTRY_SIZE:]
     last_indexed = base_offset + int.from_bytes(entry[:4], "big")
@@ -49,6 +50,6 @@ def find_stale_tail(
         if position == start:
             position += int(chunk.headers[0]["size"])
     if position == start:
-        return None  # the file has become shorter meanwhile, which a step will notice
+        return None  # the file became shorter meanwhile; a step will notice that
     reason = f"offset {next_offset - 1} follows offset {last_indexed}, which hides the end of the log."
     return StaleTail(position, reason)

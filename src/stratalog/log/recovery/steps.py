@@ -1,12 +1,12 @@
-"""The steps of a plan, as values, and the one place that does them.
+"""The steps of a plan, as values, and the code that does them.
 
-A step names a file by what the survey found (`FileFact`): size, id and time are compared just before it
-is done, and the first one that differs stops everything with a PreconditionError. A file that an earlier step
-of the same run has changed or renamed is expected as that step left it; so a plan is written down with what
-was listed, whatever it does to a file on the way.
+A step names a file as the survey found it (`FileFact`): size, id and time are compared just before the step,
+and the first difference stops everything with a PreconditionError. If an earlier step of the same run has
+changed or renamed the file, it is expected as that step left it. So all steps of a plan refer to the files as
+they were listed.
 
-After a killed run, a new plan is made from a new listing, which shows what is done already. A step of the
-same plan that finds its own outcome counts as done.
+After a killed run, a new plan is made from a new listing, which shows what is already done. A step that finds
+its own result counts as done.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _CHUNK_SIZE = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delete:
-    """Delete a file whose bytes are worthless, or stand in another one."""
+    """Delete a file whose bytes are worthless, or are in another file too."""
 
     file: FileFact
     why: str
@@ -39,7 +39,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rename:
-    """Give a file another name; `over` is the file that has it now, and goes. None: there must be none."""
+    """Rename a file; `over` is the file with the new name, which is replaced. None: there must be none."""
 
     file: FileFact
     to: str
@@ -49,7 +49,7 @@ class Rename:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truncate:
-    """Cut a file to `size` bytes. What is cut off has been kept by a step before this one."""
+    """Cut a file to `size` bytes. An earlier step has kept what is cut off."""
 
     file: FileFact
     size: int
@@ -58,7 +58,7 @@ class Truncate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteFile:
-    """Make `data` the whole of a file, all at once. `file` is what has its name now; None: nothing has."""
+    """Replace a file by `data`, atomically. `file` is the file that has the name now; None: there is none."""
 
     name: str
     data: bytes
@@ -68,9 +68,10 @@ class WriteFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyRanges:
-    """Write ranges (position, size) of a file to `to`, whose name ends in .cleaned, with the time it has.
+    """Copy ranges (position, size) of a file to `to`, whose name ends in .cleaned; the modification time
+    stays.
 
-    A file of that name is worthless by that name, and is deleted first.
+    An existing file of that name is worthless, as its name says, and is deleted first.
     """
 
     file: FileFact
@@ -99,7 +100,7 @@ class KeepFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sync:
-    """Wait until the bytes of a file, by the name it has then, are on the device."""
+    """Wait until the bytes of a file, under its name at that time, are on the device."""
 
     name: str
     why: str = ""
@@ -128,9 +129,9 @@ def apply_steps(
 ) -> tuple[tuple[Keeping, ManifestEntry], ...]:
     """Do the steps in this partition's directory; returns what went into quarantine, by step.
 
-    Without a quarantine, what was to be kept is given up. Those that were `full` may have got some of it in
-    an attempt before this one. `before_change` is called once, before the first step, after it was made sure
-    that there is room in quarantine; with no steps it is not called.
+    Without a quarantine, nothing is kept. The quarantines in `full` may have received some of it in an
+    earlier attempt. `before_change` is called once, before the first step, after the check that there is room
+    in quarantine; without steps it is not called.
     """
     todo = tuple(steps)
     if not todo:
@@ -191,7 +192,7 @@ def names_in_quarantine(
 
 
 class _Run:
-    """What one application of a plan remembers: the files as its own steps left them."""
+    """One application of a plan; it remembers the files as its own steps left them."""
 
     def __init__(
         self, disk: Disk, directory: str, quarantine: Quarantine | None, full: Sequence[Quarantine]
@@ -268,7 +269,7 @@ class _Run:
         found = self._found(step.name)
         size = len(step.data)
         if found is not None and found.size == size and self._disk.read_at(path, size, 0) == step.data:
-            self._disk.sync(path)  # perhaps of a run whose power was cut before it was on the device
+            self._disk.sync(path)  # a power cut may have come before it was on the device
             return
         if step.file is not None:
             self._require(step.file)
@@ -330,7 +331,7 @@ class _Run:
             self.kept.append((step, kept))
 
     def _now(self, name: str) -> str:
-        """The name that a file has by now, after the renames of this run."""
+        """The present name of a file, after the renames of this run."""
         while name in self._renamed:
             name = self._renamed[name]
         return name
@@ -347,7 +348,7 @@ class _Run:
         return FileFact(name, status.size, status.id, status.mtime_ms)
 
     def _require(self, file: FileFact) -> FileFact:
-        """The file as it is now; PreconditionError unless that is as listed, or as this run left it."""
+        """The file as it is now; PreconditionError unless it is as listed, or as this run left it."""
         name = self._now(file.name)
         found = self._found(name)
         expected = self._left.get(name, file)

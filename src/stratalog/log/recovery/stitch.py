@@ -1,12 +1,12 @@
-"""Producers and aborted transactions, put together from the scans of single segments.
+"""Combines the scans of single segments to producer state and aborted transactions.
 
-A scan knows its own segment only: a transaction that it sees ended may have begun before it. Here scans are
-laid behind each other, beginning with a snapshot, and what comes out is what replaying every batch through a
-ProducerStateManager would give, though a segment costs no more than its producers and transactions.
+A scan knows only its own segment: a transaction that ends in it may have begun before. Here scans are added
+one after the other, starting from a snapshot. The result is the same as replaying every batch through a
+ProducerStateManager, but a segment costs no more than its producers and transactions.
 
-Snapshots are deleted, loaded and taken on the way exactly when a broker does it, in a set that stands for the
-directory's: which of them exist in the end, and whose silence has lasted too long at which of them, depends
-on that. Kafka: ProducerStateManager, LogSegment.recover
+Snapshots are deleted, loaded and written exactly when a broker does it, in a set that replaces the directory:
+which ones exist in the end, and which producers have expired in each, depends on that. Kafka:
+ProducerStateManager, LogSegment.recover
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ ReadSnapshot = Callable[[int], list[ProducerStateEntry] | None]
 
 
 class SnapshotSet:
-    """The snapshots of a partition as they would be: those found, less those deleted, and those written.
+    """The snapshots of a partition as they would be: those found, without those deleted, plus those written.
 
-    `written` has the bytes of the last ones.
+    `written` has the bytes of those written.
     """
 
     def __init__(self, found: Iterable[int], read: ReadSnapshot) -> None:
@@ -40,9 +40,9 @@ class SnapshotSet:
         return self.offsets[-1] if self.offsets else None
 
     def load(self, offset: int) -> list[ProducerStateEntry] | None:
-        """The producers in it; None, and it is deleted, if it is torn or damaged.
+        """The producers in a snapshot; None if it is torn or damaged, and then it is deleted.
 
-        They are the caller's to change: the next who loads it gets what is in the file again.
+        The caller may change them: the next load reads the file again.
         """
         written = self.written.get(offset)
         entries = self._read(offset) if written is None else parse_snapshot(written)
@@ -63,7 +63,7 @@ class SnapshotSet:
             del self.offsets[place]
 
     def keep_between(self, log_start_offset: int, end_offset: int) -> None:
-        """Delete those at or below the log's start, and those above an offset."""
+        """Delete snapshots at or below the log's start, and those above an offset."""
         first, end = bisect_right(self.offsets, log_start_offset), bisect_right(self.offsets, end_offset)
         for offset in (*self.offsets[:first], *self.offsets[end:]):
             self.delete(offset)
@@ -128,7 +128,7 @@ class ProducerStitch:
         self.map_end_offset = offset
 
     def take_snapshot(self) -> None:
-        """Write the state as it is at `map_end_offset`, unless the newest snapshot is as new."""
+        """Write a snapshot of the state at `map_end_offset`, unless the newest snapshot is as new."""
         if self.map_end_offset > self._last_snapshot_offset:
             self._snapshots.write(self.map_end_offset, self.producers.values())
             self._last_snapshot_offset = self.map_end_offset
@@ -144,14 +144,14 @@ class ProducerStitch:
         for found in scan.producers:
             self._merge(found, open_since.get(found.producer_id))
         for producer_id in scan.emptied_markers:
-            # A marker that compaction has emptied says nothing, but that there is such a producer.
+            # A marker that compaction has emptied only shows that the producer exists.
             self.producers.setdefault(producer_id, ProducerStateEntry(producer_id))
         if scan.batches_count:
             self.map_end_offset = scan.next_offset
         return aborted
 
     def _follow_transactions(self, scan: SegmentScan, open_since: dict[int, int]) -> list[AbortedTxn]:
-        """Bring `open_since`, the first offset of each open transaction, to the end of the scan."""
+        """Update `open_since`, the first offset of each open transaction, to the end of the scan."""
         aborted = []
         for kind, producer_id, _, offset, _, _ in scan.transactions:
             if kind is TxnEventKind.STARTED:

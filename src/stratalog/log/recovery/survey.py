@@ -1,9 +1,9 @@
 """Finds which segments of a partition must be scanned to recover it, without reading a log.
 
-Segments from the one that holds the recovery point on are scanned whatever their indexes say. Those before it
-count as flushed: they are scanned only where an index is missing or cannot be its log's, or where no snapshot
-tells of their producers. Which those are is found by going through the recovery with scans that say nothing
-(`sequence.py`). A segment is scanned once, for all that is wanted of it.
+The segment that contains the recovery point, and all after it, are always scanned. Those before it count as
+flushed: they are scanned only if an index is missing or does not match its log, or if no snapshot covers
+their producers. To find these, the survey runs the recovery sequence with empty scans (`sequence.py`). A
+segment is scanned at most once, for all purposes.
 """
 
 from __future__ import annotations
@@ -44,9 +44,8 @@ _DAMAGED = b"damaged"
 class SurveyOptions:
     """How a partition is to be recovered.
 
-    `had_clean_shutdown` trusts the logs as a broker does that finds its clean-shutdown file. `scan_all` reads
-    every segment and reports what is wrong with it; below the recovery point its log is not touched all the
-    same.
+    `had_clean_shutdown` trusts the logs, as a broker with a clean-shutdown file does. `scan_all` reads every
+    segment and reports what is wrong; logs below the recovery point are still not changed.
     """
 
     had_clean_shutdown: bool = False
@@ -57,12 +56,12 @@ class SurveyOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """Everything but the scans that a plan needs. `scans` are the tasks to run, in the order of the log.
+    """Everything that a plan needs, except the results of scans; `scans` are the tasks to run, in order.
 
-    `checks` says of each segment, by its base, which of its indexes cannot stay. `snapshots` are those that
-    were read, None for a damaged one; of those that recovery rebuilds the digests are known, and of recovered
-    segments the bytes of the transaction indexes. `epochs` are None where the file is damaged. `end_offset`
-    is there if no scan tells where the log ends.
+    `checks` says for each segment, by its base, which of its indexes cannot stay. `snapshots` are those that
+    were read, None for a damaged one. `snapshot_digests` are those of snapshots that recovery rebuilds,
+    `txn_indexes` the bytes of the transaction indexes of recovered segments. `epochs` is None if the file is
+    damaged. `end_offset` is set if no scan will find the end of the log.
     """
 
     topic_partition: TopicPartition
@@ -84,7 +83,7 @@ class Survey:
         return self.inventory.directory
 
     def segment_states(self) -> list[SegmentState]:
-        """The segments as a sequence begins with them."""
+        """The segments at the start of a sequence."""
         return _segment_states(self.inventory, self.checks, self.settings)
 
 
@@ -100,7 +99,7 @@ def survey_partition(
     now_ms: int,
     options: SurveyOptions | None = None,
 ) -> Survey:
-    """Look at a partition's files; nothing is changed. DiskError if one cannot be read.
+    """Survey a partition's files; changes nothing. DiskError if one cannot be read.
 
     `unknown_start` says why it is not known where the log starts, and is empty if that is known.
     """
@@ -158,7 +157,7 @@ class _Surveyor:
         )
         sequence.run()
         if end_offset is not None and sequence.log_end_offset in sequence.snapshots.written:
-            # Told here, as a directory that was closed cleanly may be surveyed and left alone.
+            # Reported here, because a directory that was shut down cleanly may be surveyed and left alone.
             self._findings.append(missing_snapshot(sequence.log_end_offset))
         recovered = guesses.recovered
         tasks = [
@@ -182,7 +181,7 @@ class _Surveyor:
         )
 
     def _check_segments(self) -> dict[int, IndexCheck]:
-        """The state of each segment's indexes; those that are recovered anyway are hardly looked at."""
+        """The state of each segment's indexes; segments that are recovered anyway need few checks."""
         segments = self._inventory.segments
         bases = [files.base_offset for files in segments]
         states = [SegmentState(base, 0) for base in bases]
@@ -219,7 +218,7 @@ class _Surveyor:
             return None
 
     def _find_end(self, checks: dict[int, IndexCheck]) -> int | None:
-        """Where a log ends that counts as closed cleanly; None where a scan will tell."""
+        """The end of a log that counts as closed cleanly; None if a scan will find it."""
         if not self._settings.had_clean_shutdown or not self._inventory.segments:
             return None
         files = self._inventory.segments[-1]
@@ -256,7 +255,7 @@ class _Surveyor:
         return files.base_offset if last is None else last.last_offset + 1
 
     def _last_indexed_position(self, files: FoundSegment, check: IndexCheck) -> int:
-        """Where to look for the end of a log from, as a broker does: an active segment may be large."""
+        """Where the search for the end of a log starts, as in a broker: an active segment may be large."""
         if files.index is None or check.index not in (IndexState.GOOD, IndexState.PADDED):
             return 0
         index = OffsetIndex(self._disk, self._path(files.index.name), files.base_offset, max_size=0)
@@ -284,7 +283,7 @@ class _Surveyor:
         return entries
 
     def _digests(self, first_offset: int) -> dict[int, bytes]:
-        """Digests of the snapshots from an offset on, to tell which of the rebuilt ones are the same."""
+        """Digests of the snapshots from an offset on, to see which rebuilt ones are the same."""
         return {
             offset: self._digest(fact)
             for offset, fact in self._inventory.snapshots.items()
@@ -300,7 +299,7 @@ class _Surveyor:
     def _read_txn_indexes(self, recovered: set[int]) -> dict[int, bytes]:
         facts = {base: self._files[base].txn_index for base in recovered}
         return {
-            # One that is too large is not as it should be, whatever is in it.
+            # A file that is too large is wrong, whatever is in it.
             base: self._disk.read_at(self._path(fact.name), fact.size, 0)
             if fact.size <= LARGEST_INDEX
             else _DAMAGED
@@ -343,7 +342,7 @@ class _Surveyor:
         )
 
     def _start_of_replay(self, files: FoundSegment, offset: int | None) -> int | None:
-        """Where the batch with this offset starts; None if there is none to replay."""
+        """The position of the batch with this offset; None if there is nothing to replay."""
         if offset is None or offset <= files.base_offset:
             return None if offset is None else 0
         path = self._path(files.log.name)
@@ -369,10 +368,10 @@ class _Surveyor:
 
 
 class _Guesses:
-    """Scans for a sequence before there are any: each segment ends where the next begins.
+    """Guessed scans for a survey: each segment ends where the next one begins.
 
-    What it is asked for is what will be needed. That a segment ends earlier, or is damaged, only makes less
-    of it necessary.
+    The scans that the sequence requests are those that will be needed. If a segment ends earlier, or is
+    damaged, fewer scans are needed.
     """
 
     def __init__(self, segments: Iterable[FoundSegment], end_offset: int | None) -> None:
@@ -412,7 +411,7 @@ class _Guesses:
 
 
 def snapshot_digest(data: bytes) -> bytes:
-    """A number for the entries of a snapshot, in whatever order; that of a damaged one is its own."""
+    """A digest of the entries of a snapshot in any order; damaged ones have a special value."""
     try:
         parse_snapshot(data)
     except CorruptSnapshotError:
@@ -428,7 +427,7 @@ def _segment_states(
         SegmentState(files.base_offset, files.log.size, checks[files.base_offset].needs_load_pass)
         for files in inventory.segments
     ]
-    # What a clean close vouches for is flushed; the tail of the last segment is cut by a broker all the same.
+    # After a clean close everything counts as flushed, but a broker still cuts the tail of the last segment.
     point = INT64_MAX if settings.had_clean_shutdown else settings.recovery_point
     for state in states[: floor_segment(states, point)]:
         state.is_protected = True

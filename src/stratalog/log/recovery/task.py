@@ -1,7 +1,7 @@
-"""One scan of a recovery, as a value: it travels to a thread or a Spark task, and its result comes back.
+"""One scan of a recovery, as a value that can be sent to a thread or a Spark task.
 
-What comes back is small: an index that is on disk already is told by its size alone, so that the scans of a
-whole log directory can be held at once.
+The result is small: for an index that is already on disk it has only the size, so that the scans of a whole
+log directory fit into memory.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from stratalog.segment.scan import ScanStop, SegmentScan, scan_segment
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanTask:
-    """What to read: `path` is where the bytes of the live file `name` are now.
+    """What to scan: `path` is the file that now has the bytes of the live file `name`.
 
-    `start_position` is above 0 where only producers are asked for, and a snapshot knows those before it.
-    `index_path` and `time_index_path` are the files to compare with; None: there are none, or they are not
-    asked for. The log ends in a recovered segment that `is_last`; where `cut_ends_log`, it ends in this one
-    if that is cut, as a broker removes all after it.
+    `start_position` is above 0 if only producers are needed, and a snapshot covers the batches before it.
+    `index_path` and `time_index_path` are the files to compare with; None if they are missing or not needed.
+    `is_last`: the log ends in this segment, which is recovered. `cut_ends_log`: the log ends in this segment
+    if it is cut, because a broker removes all after it.
     """
 
     name: str
@@ -45,7 +45,7 @@ class ScanTask:
 
 
 class IndexBytes(NamedTuple):
-    """An index as it should be: its size, and its bytes unless the file on disk begins with them."""
+    """The correct content of an index: its size, and its bytes, unless the file on disk begins with them."""
 
     size: int
     data: bytes | None
@@ -53,9 +53,11 @@ class IndexBytes(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanResult:
-    """What a task found. `pieces` are the segments that a segment with too wide offsets is to be split into,
-    the first of them included; else there is none. With `salvage`,
-    the scan and the indexes are those of what it keeps."""
+    """The result of a task.
+
+    `pieces` are the segments into which a segment is split whose offsets are too far apart, including the
+    first; otherwise empty. With `salvage`, scan and indexes describe the part that is kept.
+    """
 
     name: str
     scan: SegmentScan
@@ -67,7 +69,7 @@ class ScanResult:
 
 
 def run_scan(disk: DiskReader, task: ScanTask, *, buffer: Bytes | None = None) -> ScanResult:
-    """Scan a segment; DiskError if it cannot be read, and then nothing of it may be cut.
+    """Scan a segment; DiskError if it cannot be read, and then it must not be cut.
 
     `buffer` is memory to read into, reused by a caller that scans many.
     """
@@ -88,7 +90,7 @@ def result_of(
     pieces: tuple[SegmentScan, ...] = (),
     salvage: Salvage | None = None,
 ) -> ScanResult:
-    """The result of a task whose scan is this one, its indexes compared with those on disk."""
+    """The result of a task with this scan; its indexes are compared with those on disk."""
     index = time = IndexBytes(0, b"")
     if task.wants_indexes:
         index = _compared(disk, task.index_path, _bounded_index(scan, task.max_index_size))
@@ -121,9 +123,9 @@ def _scan(
 def _without_stale_tail(
     disk: DiskReader, task: ScanTask, scan: SegmentScan, buffer: Bytes | None
 ) -> SegmentScan:
-    """The scan up to what hides the log's end from a broker, by reading again: that is rare."""
+    """The scan up to the stale batches that hide the log's end, by reading again, which is rare."""
     if scan.stop is ScanStop.INVALID_OFFSET:
-        return scan  # nothing of it stays
+        return scan  # the segment is emptied
     stale = find_stale_tail(
         disk,
         task.path,
@@ -141,10 +143,10 @@ def _without_stale_tail(
 def _pieces_behind(
     disk: DiskReader, task: ScanTask, first: SegmentScan, buffer: Bytes | None
 ) -> tuple[SegmentScan, ...]:
-    """The pieces of a segment whose offsets are too wide; none if they are not wide but wrong.
+    """The pieces of a segment whose offsets are too far apart; empty if the offsets are damaged.
 
-    Offsets have no checksum. One that is below its base, or that is followed by such, is damage: a broker
-    that tried to split there would not start.
+    No checksum covers offsets. An offset below its base, or below the one before, is damage: a broker that
+    tried to split there would not start.
     """
     pieces = [first]
     while pieces[-1].stop is ScanStop.OFFSET_OVERFLOW:
@@ -160,7 +162,7 @@ def _pieces_behind(
 
 
 def _first_offset(disk: DiskReader, task: ScanTask, position: int) -> int | None:
-    """The first offset of the batch that starts here; that of an old compressed message is inside it."""
+    """The first offset of the batch that starts here; an old compressed message has it inside."""
     header = disk.read_at(task.path, RECORD_BATCH_OVERHEAD, position)
     size = int.from_bytes(header[8:12], "big") + 12
     try:
@@ -173,12 +175,12 @@ def _first_offset(disk: DiskReader, task: ScanTask, position: int) -> int | None
 
 
 def _bounded_index(scan: SegmentScan, max_size: int) -> bytes:
-    """No more entries than the index may have: a broker refuses to start if there are more."""
+    """At most as many entries as the index may have: a broker refuses to start if there are more."""
     return scan.offset_index[: max_size // offset_index.ENTRY_SIZE * offset_index.ENTRY_SIZE]
 
 
 def _bounded_times(scan: SegmentScan, max_size: int) -> bytes:
-    """The same for times, of which the last is the largest, and stays."""
+    """The same for times; the last one, which is the largest, stays."""
     size, data = time_index.ENTRY_SIZE, scan.time_index
     room = max_size // size * size
     return data if len(data) <= room else data[: room - size] + data[-size:]

@@ -1,4 +1,4 @@
-"""A range of a file as runs of zeros and of other bytes: quarantine keeps these, and counts the zeros."""
+"""A range of a file as runs of zeros and of other bytes: quarantine counts the zeros, and keeps the rest."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_PARTS = 4096  # a line of the manifest stays readable
 def runs_of_range(
     disk: DiskReader, path: Path, position: int, size: int
 ) -> tuple[list[tuple[int, bool]], str]:
-    """The range as runs of (size, whether it is zeros), and the SHA-256 of all of it."""
+    """The range as runs of (size, whether it is zeros), and the SHA-256 of the whole range."""
     digest = hashlib.sha256()
     runs: list[tuple[int, bool]] = []
     buffer = aligned_buffer(_CHUNK_SIZE)
