@@ -1,6 +1,7 @@
-"""Records of Kafka's internal topics, decoded by their schemas.
+"""Records of Kafka's internal topics, decoded and encoded by their schemas.
 
 dump_text  the text that Kafka's dump tool prints
+encode     the writer of Kafka's messages, and of the records that hold them
 json_text  the JSON that Kafka's tools print
 schema     the reader of Kafka's message schemas
 topics     which message a key and a value hold
@@ -10,6 +11,12 @@ Not here: what the records mean together. Cluster metadata is in `directory/clus
 """
 
 from stratalog.records.internal.dump_text import Contents, control_contents, record_contents
+from stratalog.records.internal.encode import (
+    encode_control,
+    encode_coordinator,
+    encode_message,
+    encode_metadata,
+)
 from stratalog.records.internal.json_text import to_json
 from stratalog.records.internal.schema import Schema, decode_message, find_schema, schema_named
 from stratalog.records.internal.topics import InternalRecord, decode_control, decode_internal
@@ -23,6 +30,10 @@ __all__ = [
     "decode_control",
     "decode_internal",
     "decode_message",
+    "encode_control",
+    "encode_coordinator",
+    "encode_message",
+    "encode_metadata",
     "find_schema",
     "is_internal",
     "record_contents",

@@ -27,7 +27,7 @@ from stratalog.records.internal_topics import CLUSTER_METADATA, COORDINATOR_TOPI
 UNKNOWN = "unknown"
 _CONTROL = "control"
 _KEY_VERSION = 0  # the type is in the version's place, so messages in keys have only one version
-_METADATA_FRAME_VERSION = 1
+METADATA_FRAME_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +132,7 @@ def _decode_metadata(key: Buffer | None, value: Buffer | None) -> InternalRecord
     frame_version, position = wire.read_unsigned_varint(value, 0)
     kind = UNKNOWN
     record_type = version = decoded = None
-    if frame_version == _METADATA_FRAME_VERSION:
+    if frame_version == METADATA_FRAME_VERSION:
         record_type, position = wire.read_unsigned_varint(value, position)
         version, position = wire.read_unsigned_varint(value, position)
         schema = find_schema(CLUSTER_METADATA, "value", record_type)

@@ -1,4 +1,7 @@
-"""The primitive types of Kafka's messages: buffer and position in, value and next position out.
+"""The primitive types of Kafka's messages.
+
+A reader takes a buffer and a position, and returns the value and the next position. A writer appends a value
+to a bytearray.
 
 type                    plain form                       compact form (flexible versions)
 bool int8 .. float64    big endian, 1 to 8 bytes         the same
@@ -9,8 +12,8 @@ array                   int32 count, elements            unsigned varint of coun
 
 A null string, bytes or array has length -1, which is the varint 0 in the compact form.
 
-Every length is checked against the remaining bytes before it is used, so nothing here allocates more than the
-size of its buffer. For any bytes, the only error is InvalidRecordError.
+Every length is checked against the remaining bytes before it is used, so no reader allocates more than the
+size of its buffer. For any bytes, and for any value of the right type, the only error is InvalidRecordError.
 
 Kafka: ByteBufferAccessor.java, ByteUtils.java
 """
@@ -30,9 +33,11 @@ from stratalog.records.utf8 import decode_text
 # What a message holds: int, float, bool, str, bytes, None, and lists and dicts of these.
 FieldValue = Any
 Reader = Callable[[Buffer, int], tuple[FieldValue, int]]
+Writer = Callable[[bytearray, FieldValue], None]
 
 STRING_MAX = INT16_MAX
 NULL = -1
+_UUID_SIZE = 16
 
 
 def _fixed(layout: struct.Struct, name: str) -> Reader:
@@ -94,7 +99,7 @@ def string_reader(*, compact: bool, nullable: bool) -> Reader:
     def read(buffer: Buffer, position: int) -> tuple[str | None, int]:
         size, start = read_length(buffer, position)
         if size < 0:
-            _check_nullable("string", position, nullable)
+            _check_nullable("a string", nullable, position)
             return None, start
         if size > STRING_MAX:
             raise InvalidRecordError(
@@ -112,7 +117,7 @@ def bytes_reader(*, compact: bool, nullable: bool) -> Reader:
     def read(buffer: Buffer, position: int) -> tuple[bytes | None, int]:
         size, start = read_length(buffer, position)
         if size < 0:
-            _check_nullable("bytes", position, nullable)
+            _check_nullable("bytes", nullable, position)
             return None, start
         return read_slice(buffer, start, size)
 
@@ -125,7 +130,7 @@ def array_reader(element: Reader, *, compact: bool, nullable: bool) -> Reader:
     def read(buffer: Buffer, position: int) -> tuple[list[FieldValue] | None, int]:
         count, end = read_count(buffer, position)
         if count < 0:
-            _check_nullable("array", position, nullable)
+            _check_nullable("an array", nullable, position)
             return None, end
         # Every element has at least one byte, except a struct without fields, and Kafka refuses this many of
         # those too.
@@ -142,9 +147,9 @@ def array_reader(element: Reader, *, compact: bool, nullable: bool) -> Reader:
     return read
 
 
-def _check_nullable(what: str, position: int, nullable: bool) -> None:
+def _check_nullable(what: str, nullable: bool, position: int = 0) -> None:
     if not nullable:
-        raise InvalidRecordError(f"null instead of a {what}", position=position)
+        raise InvalidRecordError(f"null instead of {what}", position=position)
 
 
 def _read_bool(buffer: Buffer, position: int) -> tuple[bool, int]:
@@ -162,4 +167,109 @@ FIXED_READERS: dict[str, Reader] = {
     "int64": _fixed(struct.Struct(">q"), "int64"),
     "float64": _fixed(struct.Struct(">d"), "float64"),
     "uuid": read_uuid,
+}
+
+
+def _fixed_writer(layout: struct.Struct, name: str) -> Writer:
+    def write(out: bytearray, value: FieldValue) -> None:
+        try:
+            out += layout.pack(value)
+        except struct.error as error:
+            raise InvalidRecordError(f"{value!r} is not a value of {name}") from error
+
+    return write
+
+
+write_int8 = _fixed_writer(struct.Struct(">b"), "int8")
+write_int16 = _fixed_writer(struct.Struct(">h"), "int16")
+write_int32 = _fixed_writer(struct.Struct(">i"), "int32")
+
+
+def write_uuid(out: bytearray, text: str) -> None:
+    """A uuid from its 22 characters."""
+    try:
+        raw = base64.b64decode(f"{text}==", altchars=b"-_", validate=True)
+    except ValueError as error:
+        raise InvalidRecordError(f"{text!r} is not a uuid in base64") from error
+    if len(raw) != _UUID_SIZE:
+        raise InvalidRecordError(f"{text!r} is not a uuid in base64: it has {len(raw)} bytes")
+    out += raw
+
+
+def write_unsigned_varint(out: bytearray, value: int) -> None:
+    """A number of 0 to 2^31 - 1, seven bits a byte, the lowest first."""
+    if not 0 <= value <= INT32_MAX:
+        raise InvalidRecordError(f"{value} is not a length, tag or count")
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+def write_compact_length(out: bytearray, length: int) -> None:
+    """A length or count in the compact form; NULL for null."""
+    write_unsigned_varint(out, length + 1)
+
+
+def string_writer(*, compact: bool, nullable: bool) -> Writer:
+    write_length = write_compact_length if compact else write_int16
+
+    def write(out: bytearray, value: str | None) -> None:
+        if value is None:
+            _check_nullable("a string", nullable)
+            write_length(out, NULL)
+            return
+        # Java's replacement for half a surrogate pair.
+        raw = value.encode("utf-8", "replace")
+        if len(raw) > STRING_MAX:
+            raise InvalidRecordError(f"a string of {len(raw)} bytes, but at most {STRING_MAX} are allowed")
+        write_length(out, len(raw))
+        out += raw
+
+    return write
+
+
+def bytes_writer(*, compact: bool, nullable: bool) -> Writer:
+    write_length = write_compact_length if compact else write_int32
+
+    def write(out: bytearray, value: bytes | None) -> None:
+        if value is None:
+            _check_nullable("bytes", nullable)
+            write_length(out, NULL)
+            return
+        write_length(out, len(value))
+        out += value
+
+    return write
+
+
+def array_writer(element: Writer, *, compact: bool, nullable: bool) -> Writer:
+    write_count = write_compact_length if compact else write_int32
+
+    def write(out: bytearray, values: list[FieldValue] | None) -> None:
+        if values is None:
+            _check_nullable("an array", nullable)
+            write_count(out, NULL)
+            return
+        write_count(out, len(values))
+        for value in values:
+            element(out, value)
+
+    return write
+
+
+def _write_bool(out: bytearray, value: bool) -> None:
+    out.append(1 if value else 0)
+
+
+FIXED_WRITERS: dict[str, Writer] = {
+    "bool": _write_bool,
+    "int8": write_int8,
+    "int16": write_int16,
+    "uint16": _fixed_writer(struct.Struct(">H"), "uint16"),
+    "int32": write_int32,
+    "uint32": _fixed_writer(struct.Struct(">I"), "uint32"),
+    "int64": _fixed_writer(struct.Struct(">q"), "int64"),
+    "float64": _fixed_writer(struct.Struct(">d"), "float64"),
+    "uuid": write_uuid,
 }
