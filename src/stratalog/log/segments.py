@@ -70,8 +70,10 @@ class LogSegments(Generic[S]):
     def readers(self: LogSegments[LogSegment]) -> SegmentReaders:
         """The readers of the segments; they follow every change. First called when the log is opened."""
         if self._readers is None:
-            self._readers = SegmentReaders()
-            self._follow(self._readers)
+            # Calling the alias would take longer than all the rest, and logs are opened by the thousand.
+            self._readers = readers = LogSegments.__new__(LogSegments)
+            readers._readers = None
+            self._follow(readers)
         return self._readers
 
     def snapshot(self) -> LogSegments[S]:
