@@ -27,6 +27,7 @@ MIRRORED = (
     "operations/audit",
     "operations/erase",
     "records",
+    "records/avro",
     "records/codecs",
     "records/internal",
     "records/kernels",

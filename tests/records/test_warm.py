@@ -37,6 +37,16 @@ for rows in (table, table.slice(1), table.drop_columns(["key", "headers"])):
         list(read_columns(data, columns=ALL_COLUMNS))
         list(read_columns(memoryview(data), columns=["offset"]))
         [list(batch) for batch in read_batches(bytearray(data))]
+
+import numpy as np
+from stratalog.records.avro.decode import AvroDecoder
+from stratalog.records.avro.schema import parse_schema
+from stratalog.records.kernels.memory import byte_array
+
+schema = parse_schema('["null", "double", {"type": "array", "items": "string"}]')
+decoder = AvroDecoder(schema)
+rows = np.array([[0, 1, decoder.root_of(schema)]], np.int64)
+decoder.decode(byte_array(bytes(1)), rows, np.zeros(1, np.int32))
 print(len(before) > 10, sorted(compiled() - before))
 """
 

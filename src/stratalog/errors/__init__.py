@@ -46,6 +46,7 @@ StratalogError
 ├── WrongProcessError                a forked child changes what its parent has open; .path, .opener, .pid
 ├── MissingDependencyError           an optional part (pyspark, Java) is missing, and how to get it
 └── UsageError                       arguments that contradict each other or name nothing
+    └── SchemaError                  a schema that is not valid, or that cannot become a column
 
 Facts are attributes, so that a caller need not parse a message.
 
@@ -114,6 +115,7 @@ from stratalog.errors.root import (
     ConfigError,
     InvalidNameError,
     MissingDependencyError,
+    SchemaError,
     StratalogError,
     UsageError,
 )
@@ -157,6 +159,7 @@ __all__ = [
     "RecordError",
     "RecordTooLargeError",
     "RecordValidationError",
+    "SchemaError",
     "SegmentOffsetOverflowError",
     "StratalogError",
     "TransactionCoordinatorFencedError",

@@ -52,3 +52,7 @@ class MissingDependencyError(StratalogError):
 
 class UsageError(StratalogError):
     """Arguments that contradict each other or name nothing."""
+
+
+class SchemaError(UsageError):
+    """A schema that is not valid, or that cannot become a column."""

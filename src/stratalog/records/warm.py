@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from stratalog.records.avro.decode import AvroDecoder
+from stratalog.records.avro.schema import parse_schema
 from stratalog.records.batch import TimestampType, set_max_timestamp
 from stratalog.records.build import BatchOptions, Record, build_batch
 from stratalog.records.columns import ALL_COLUMNS, ColumnReader
@@ -32,6 +34,10 @@ def warm() -> None:
             list(read)
     for _ in reader.read(OLD_SET):
         pass
+    schema = parse_schema('"string"')
+    decoder = AvroDecoder(schema)
+    values = np.array([[0, 1, decoder.root_of(schema)]], np.int64)
+    decoder.decode(np.zeros(1, np.uint8), values, np.zeros(1, np.int32))
     rows = np.zeros(1, decoding.RECORD)
     hash_keys(np.zeros(8, np.uint8), rows, np.uint64(1), np.uint64(2), np.zeros((1, 2), np.uint64))
     choose_partitions(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stratalog.records.kernels.characters import write_number, write_text
+from stratalog.records.kernels.characters import is_utf8, write_number, write_text
 from stratalog.records.kernels.memory import byte_array
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -46,6 +46,17 @@ def text_of(raw: bytes) -> str:
     out = np.zeros(3 * len(raw) + 1, np.uint8)
     end = write_text(byte_array(raw), 0, len(raw), out, 0)
     return out[:end].tobytes().decode("utf-8")
+
+
+@given(st.binary(max_size=40) | st.lists(st.sampled_from(PIECES)).map(b"".join))
+def test_bytes_are_utf8_or_not(raw: bytes) -> None:
+    try:
+        raw.decode("utf-8")
+        expected = True
+    except UnicodeDecodeError:
+        expected = False
+
+    assert is_utf8(byte_array(b"!" + raw), 1, 1 + len(raw)) == expected
 
 
 @given(INT64)

@@ -1,6 +1,7 @@
 """The hot loops: arrays and integers in, integers out. No strings, no exceptions, no objects.
 
-characters  numbers and text as UTF-8 bytes, for dumps
+avro        Avro values into Arrow's buffers
+characters  numbers and text as UTF-8 bytes, for dumps; what is UTF-8
 clean       what compaction keeps of a run, and writing it
 crc32c      CRC-32C, and CRC-32 for old formats
 decode      where each key, value and header is

@@ -1,4 +1,4 @@
-"""Numbers and text as bytes of UTF-8, for the lines of a dump.
+"""Numbers and text as bytes of UTF-8, for the lines of a dump; and whether bytes are UTF-8.
 
 Invalid bytes become U+FFFD by the rules of Java's `new String(bytes, UTF_8)`, which differ from Python's: an
 encoded surrogate is one U+FFFD in Java, and three in Python.
@@ -89,6 +89,25 @@ def _write_mixed(data: Bytes, position: int, end: int, out: Bytes, at: int) -> i
             at += 3
         position += size
     return at
+
+
+@inlined
+def is_utf8(data: Bytes, position: int, end: int) -> bool:
+    """Whether data[position:end] is valid UTF-8."""
+    return _is_ascii(data, position, end) or _is_mixed(data, position, end)
+
+
+@kernel
+def _is_mixed(data: Bytes, position: int, end: int) -> bool:
+    while position < end:
+        if load_u8(data, position) < 0x80:
+            position += 1
+            continue
+        size, is_valid = _character(data, position, end)
+        if not is_valid:
+            return False
+        position += size
+    return True
 
 
 @inlined

@@ -1,0 +1,10 @@
+"""Avro values as Arrow columns: schemas, the rules by which one is read as another, decoding.
+
+decode    values of many writers as one column, with reasons
+defaults  the default of a field as the bytes of a value
+layout    the Arrow type of a schema, and its output columns
+resolve   the program that reads a writer's values as a reader's
+schema    the JSON text as a tree
+
+Not here: the loop over the bytes (`kernels/avro.py`), and where schemas come from (`jobs/decoding/`).
+"""
