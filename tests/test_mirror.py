@@ -64,6 +64,7 @@ SCENARIOS = {
     "segment/test_crashes.py": "a segment on a disk that fails, or loses its power, at every step",
     "segment/test_renames.py": "segments that are renamed, moved and deleted, beside who reads them",
     "segment/test_segment_threads.py": "a segment that one thread appends to while others flush and read it",
+    "spark/test_audit.py": "the audit on Spark and on threads",
     "spark/test_cluster.py": "reading, writing and streaming on a standalone cluster",
     "spark/test_connect.py": "the source and the sink under Spark Connect",
     "spark/test_demo.py": "`stratalog demo` in a process of its own",

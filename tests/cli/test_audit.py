@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from pyarrow import parquet
 
 from stratalog.cli import main
 from tests.manager.running import contents, fixture_copy
@@ -57,3 +58,23 @@ def test_a_baseline_that_is_not_a_report_is_wrong_usage(
     assert main.run(["audit", str(root), "--baseline", str(tmp_path / "x.json")]) == 2
 
     assert "is not the report of an audit" in capsys.readouterr().err
+
+
+def test_the_findings_go_to_a_parquet_file(tmp_path: Path) -> None:
+    root = fixture_copy("clean", tmp_path / "data")
+    flip(root / "rolled-0" / "00000000000000000020.log", 100)
+
+    assert main.run(["audit", str(root), "--to", str(tmp_path / "findings.parquet"), "--json"]) == 1
+
+    rows = parquet.read_table(tmp_path / "findings.parquet").to_pylist()
+    assert [row["file"] for row in rows if row["kind"] == "wrong-crc"] == ["00000000000000000020.log"]
+
+
+def test_a_parquet_file_that_cannot_be_written_is_said_in_words(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = fixture_copy("clean", tmp_path / "data")
+
+    assert main.run(["audit", str(root), "--to", str(tmp_path / "no" / "such" / "f.parquet")]) == 3
+
+    assert "f.parquet" in capsys.readouterr().err

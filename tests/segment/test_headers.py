@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from stratalog.errors import CorruptRecordError
 from stratalog.files.disk import Disk
+from stratalog.records.build import Record, build_batch
+from stratalog.records.walk import DEFAULT_ROWS, WalkStop
+from stratalog.segment.headers import walk_file
 from stratalog.segment.segment import LogSegment
 from tests.segment.making import append, batch_of_size, new_segment, records, reopened
 
@@ -65,3 +69,18 @@ def test_a_torn_tail_is_the_end(segment: LogSegment) -> None:
 
     assert again.reader.read_next_offset() == 41
     assert [len(chunk.headers) for chunk in again.reader.batches()] == [1]
+
+
+def test_only_the_last_part_is_last_where_a_chunk_has_more_batches_than_the_table(tmp_path: Path) -> None:
+    """A walk over a log of small batches took a full table for damage at the end of the log."""
+    count = DEFAULT_ROWS + 500
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(b"".join(build_batch([Record(offset, 0, None, b"v")]) for offset in range(count)))
+    disk = Disk()
+
+    parts = [
+        (len(part.walk.headers), part.walk.stop, part.is_last)
+        for part in walk_file(partial(disk.read_into, str(path)), 0, path.stat().st_size)
+    ]
+
+    assert parts == [(DEFAULT_ROWS, WalkStop.TABLE_FULL, False), (500, WalkStop.END, True)]

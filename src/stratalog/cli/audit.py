@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from stratalog.cli.options import FILE, Request, directory_options
 from stratalog.cli.output import ExitCode, Output, output_options
+from stratalog.cli.spark_options import engine_option, started_engine
+from stratalog.errors import DiskError
+
+if TYPE_CHECKING:
+    from stratalog.operations.audit.audit_report import AuditReport
 
 
 @click.command()
@@ -18,6 +24,13 @@ from stratalog.cli.output import ExitCode, Output, output_options
     type=FILE,
     metavar="REPORT",
     help="The --json report of an earlier audit: read only what is new since then.",
+)
+@engine_option
+@click.option(
+    "--to",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Also write the findings to this Parquet file, a row each.",
 )
 @output_options
 @click.pass_obj
@@ -31,6 +44,8 @@ def audit(
     now: int | None,
     is_deep: bool,
     baseline: Path | None,
+    master: str | None,
+    to: Path | None,
 ) -> ExitCode:
     """Check every byte of every file, and say what is wrong, what follows from it and what to do.
 
@@ -45,14 +60,26 @@ def audit(
 
     request = Request.of(directories, config, topic_settings, now)
     before = None if baseline is None else Baseline.parse(baseline.read_text("utf-8"), str(baseline))
-    asked = AuditRequest(
-        directories=request.directories,
-        names=names,
-        sources=request.sources,
-        is_deep=is_deep,
-        baseline=before,
-        clock=request.clock,
-    )
-    with output.progress() as on_progress:
+    with started_engine(output, "audit", master) as engine, output.progress() as on_progress:
+        asked = AuditRequest(
+            directories=request.directories,
+            names=names,
+            sources=request.sources,
+            is_deep=is_deep,
+            baseline=before,
+            engine=engine,
+            clock=request.clock,
+        )
         report = asked.run(on_progress)
+    if to is not None:
+        _write_parquet(report, to)
     return output.report(report)
+
+
+def _write_parquet(report: AuditReport, path: Path) -> None:
+    from pyarrow import parquet
+
+    try:
+        parquet.write_table(report.to_arrow(), path)
+    except OSError as error:
+        raise DiskError(path, error.strerror or str(error), error.errno or 0) from error

@@ -15,6 +15,8 @@ from stratalog.errors import UsageError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from stratalog.engine.engine import Engine
+
 
 def parse_settings(
     _context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]
@@ -65,6 +67,26 @@ def source_options(
     if doubled:
         raise UsageError(f"{', '.join(sorted(doubled))} is given twice, by --option and by a flag.")
     return given | options
+
+
+engine_option = click.option(
+    "--master",
+    metavar="MASTER",
+    help="Run the tasks on this Spark master, such as local[*] or spark://host:7077.  [default: threads "
+    "of this process, without Java]",
+)
+
+
+@contextmanager
+def started_engine(output: Output, name: str, master: str | None) -> Iterator[Engine | None]:
+    """What `--master` says: an engine on Spark, or None for threads of this process."""
+    if master is None:
+        yield None
+        return
+    with started_spark(output, name, master) as spark:
+        from stratalog.spark.engine import SparkEngine
+
+        yield SparkEngine(spark)
 
 
 @contextmanager

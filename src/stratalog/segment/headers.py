@@ -84,7 +84,8 @@ def walk_file(
         while stop is WalkStop.TABLE_FULL:
             walk = walk_batches(buffer, start=at, end=filled, table=table, check_crc=check_crc)
             at, stop = walk.next_position, walk.stop
-            is_last = ends_here or stop in (WalkStop.BAD_LENGTH, WalkStop.BAD_MAGIC)
+            is_broken = stop in (WalkStop.BAD_LENGTH, WalkStop.BAD_MAGIC)
+            is_last = is_broken or (ends_here and stop is not WalkStop.TABLE_FULL)
             yield Part(data=buffer, position=position, walk=walk, is_last=is_last)
             if len(walk.headers):
                 table, spare_table = spare_table, table

@@ -18,6 +18,7 @@ workers       what a worker needs first: our version, a place for compiled kerne
 Not here: how a read or a write is planned and done (`jobs/`), which is tested without a JVM.
 """
 
+from stratalog.spark.engine import SparkEngine
 from stratalog.spark.frames import read
 
-__all__ = ["read"]
+__all__ = ["SparkEngine", "read"]

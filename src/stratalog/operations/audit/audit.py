@@ -233,7 +233,7 @@ class _Run:
             audit_segment,
             tasks,
             sizes=sizes,
-            paths=[task.path for task in tasks],
+            paths=[task.directory for task in tasks],
             on_progress=self._on_progress,
         )
         for outcome in outcomes:
