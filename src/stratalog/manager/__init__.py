@@ -2,21 +2,21 @@
 
 cleaner          cleans logs in the background, and deletes old segments
 cleaner_manager  hands logs to the cleaner's threads; the cleaner's checkpoint
-cleaning_states  who may touch a log while it is cleaned
+cleaning_states  whether a log is being cleaned, or paused
 closing          the end of a clean run, in Kafka's order
 copies           copies of logs on their way to another directory
-creation         how a new log is made
-housekeeping     flushes, checkpoints and expiry of producers, again and again
+creation         creates new logs
+housekeeping     periodic flushes, checkpoints and expiry of producers
 loading          opens the logs of one directory
 manager          `LogManager`: open, create, delete, move, close
 moving           moves a log: fill a copy, then swap
 placement        in which directory a new log goes
 registry         the logs by partition: current, copies, offline
-removal          partitions that are deleted
-schedule         work at intervals
+removal          deletes partitions
+schedule         periodic tasks
 starting         opens the session, and checks that its directories belong together
 throttle         a limit of bytes a second for reading and writing
-truncation       cuts logs while the cleaner keeps off
+truncation       truncates logs while their cleaning is paused
 
 Not here: work on stopped directories (`operations/`); locks and clean-shutdown files (`directory/`).
 """

@@ -1,9 +1,8 @@
 """Cleans compacted logs in the background, and deletes old segments of all logs.
 
-Threads take the dirtiest log each, as long as there is one whose turn has come, and rest for
-log.cleaner.backoff.ms otherwise. After every attempt old segments of compacted logs are deleted. The others
-are looked after by a task of the log manager's schedule (`clean_up_logs`), as in Kafka.
-Kafka: LogCleaner, LogManager.cleanupLogs
+Each thread takes the dirtiest log that is due, and if there is none, rests for log.cleaner.backoff.ms. After
+every attempt, old segments of compacted logs are deleted. A task of the log manager's schedule
+(`clean_up_logs`) deletes those of other logs, as in Kafka. Kafka: LogCleaner, LogManager.cleanupLogs
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ class LogCleaner:
         self._threads: list[threading.Thread] = []
 
     def begin(self, schedule: Schedule, *, spared: Iterable[str]) -> None:
-        """Put retention and the start of the threads on a schedule; retention spares these topics."""
+        """Put retention and the start of the threads on a schedule; retention skips these topics."""
         self._spared = frozenset(spared)
         delay_ms, every_ms = (
             self._config.log_initial_task_delay_ms,
@@ -69,7 +68,7 @@ class LogCleaner:
             thread.start()
 
     def shutdown(self) -> None:
-        """Stop; returns when no thread is at work any more. Unfinished cleanings are discarded."""
+        """Stop; returns when no thread is working any more. Unfinished cleanings are discarded."""
         self._stopped.set()
         for thread in self._threads:
             thread.join()
@@ -93,7 +92,7 @@ class LogCleaner:
         )
 
     def clean_once(self, offset_map: OffsetMap) -> bool:
-        """Clean one log if the turn of one has come, then delete old segments; False if none was cleaned."""
+        """Clean one log if one is due, then delete old segments; False if none was cleaned."""
         found = self.manager.grab_filthiest()
         if found is not None:
             self._clean(*found, offset_map)
@@ -126,9 +125,9 @@ class LogCleaner:
             logger.info("the cleaning of %s was discarded: %s", log.topic_partition, error)
             end_offset = None  # the code that cut the log has already updated the checkpoint
         except Exception as error:
-            # Any error is caught here, a lack of memory or a bug too: otherwise it would end this thread of
-            # the cleaner, and all compaction with it. Only this log is given up, with the reason logged and
-            # its bytes in the metrics; the others are cleaned. Kafka: LogCleaningException
+            # Any error is caught here, even a lack of memory or a bug: otherwise it would end this thread of
+            # the cleaner, and compaction with it. Only this log is skipped for an hour, with the reason
+            # logged and its bytes in the metrics; the others are cleaned. Kafka: LogCleaningException
             failure = error
         finally:
             # This comes before any report: a thread that waits for the log may hold the lock that reporting
@@ -151,7 +150,7 @@ class LogCleaner:
     # Delete
 
     def clean_up_logs(self) -> int:
-        """Delete old segments of all logs that are not compacted; returns how many segments went."""
+        """Delete old segments of all logs that are not compacted; returns how many were deleted."""
         paused = self.manager.pause_not_compacted()
         try:
             return self._delete([log for log in paused if log.topic_partition.topic not in self._spared])

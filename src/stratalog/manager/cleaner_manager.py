@@ -33,7 +33,7 @@ TRY_AGAIN_MS = 3_600_000
 
 
 class CleaningAborted(BaseException):
-    """Ends a cleaning that was asked to stop; not an Exception, so that nothing takes it for a failure."""
+    """Ends a cleaning that should stop; not an Exception, so that nothing handles it as a failure."""
 
 
 class LogCleanerManager:
@@ -108,7 +108,7 @@ class LogCleanerManager:
                 raise CleaningAborted
 
     def done_cleaning(self, log: Log, end_offset: int | None) -> None:
-        """The cleaner has finished, and the log is clean up to this offset, unless the cleaning was aborted.
+        """Called when the cleaner has finished: the log is clean up to this offset, unless it was aborted.
 
         None leaves the checkpoint as it is.
         """
@@ -186,13 +186,13 @@ class LogCleanerManager:
         return found.checkpoints.cleaner_offsets.read() if found.is_online else {}
 
     def forget(self, directory: str, topic_partition: TopicPartition) -> None:
-        """The log is gone from this directory."""
+        """Called when the log is gone from this directory."""
         with self._changed:
             self._uncleanable.pop((directory, topic_partition), None)
             self._write(directory, {}, without=topic_partition)
 
     def move(self, topic_partition: TopicPartition, source: str, target: str) -> None:
-        """The log is in another directory now, and as clean as it was.
+        """Called when the log is in another directory; it is as clean as before.
 
         That is true because cleaning was paused before the copy was begun. If the log was in that directory
         before, a crash may have left an old entry there, which says nothing about this copy.
@@ -238,6 +238,6 @@ class LogCleanerManager:
             return {key: offset for key, offset in kept.items() if key != without}
 
         try:
-            found.checkpoints.cleaner_offsets.update(changed)  # a log that is truncated lowers its own
+            found.checkpoints.cleaner_offsets.update(changed)  # a truncation lowers the entry of its own log
         except DiskError as error:
             self._failures.append((directory, error))

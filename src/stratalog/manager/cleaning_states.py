@@ -1,4 +1,4 @@
-"""Who may touch a log while the cleaner is at work.
+"""The cleaning state of each log: being cleaned, or paused.
 
 An idle log has no state; the cleaner takes it (IN_PROGRESS). A caller that wants no cleaning pauses the log.
 A log may be paused several times; pausing a log that is being cleaned aborts the cleaning first.
@@ -23,7 +23,7 @@ class State(Enum):
 
 
 class CleaningStates:
-    """The state of each log; a step that does not follow from it is a UsageError. Not for two threads."""
+    """The state of each log; UsageError for a step that the state does not allow. Not thread-safe."""
 
     def __init__(self) -> None:
         self._states: dict[TopicPartition, tuple[State, int]] = {}
@@ -39,7 +39,7 @@ class CleaningStates:
         return self._states.get(topic_partition, (None, 0))[1]
 
     def begin(self, topic_partition: TopicPartition) -> None:
-        """The cleaner takes an idle log."""
+        """Called when the cleaner takes an idle log."""
         self._check(topic_partition, None)
         self._states[topic_partition] = (State.IN_PROGRESS, 0)
 
@@ -56,7 +56,7 @@ class CleaningStates:
             self._states[topic_partition] = (State.PAUSED, count + 1)
 
     def resume(self, topic_partition: TopicPartition) -> None:
-        """Take one pause back."""
+        """Undo one pause."""
         self._check(topic_partition, State.PAUSED)
         count = self._states[topic_partition][1]
         if count == 1:
@@ -65,7 +65,7 @@ class CleaningStates:
             self._states[topic_partition] = (State.PAUSED, count - 1)
 
     def end(self, topic_partition: TopicPartition) -> bool:
-        """The cleaning has ended; True if it was not aborted, so its result counts."""
+        """Called when a cleaning has ended; True if it was not aborted, so its result counts."""
         self._check(topic_partition, State.IN_PROGRESS, State.ABORTED)
         was_aborted = self._states.pop(topic_partition)[0] is State.ABORTED
         if was_aborted:

@@ -1,10 +1,10 @@
 """The end of a clean run, in Kafka's order.
 
-1. high watermarks, as long as the logs can be asked
-2. each log: flushed, its snapshot written, its indexes cut; several at a time in each directory
+1. high watermarks, while the logs are still open
+2. each log: flushed, its snapshot written, its indexes trimmed; several at a time in each directory
 3. by directory, if all of its logs are closed: recovery points, then log start offsets
-4. the clean-shutdown files (`Session.put_back_all`), when all directories are that far: the epoch in them
-   depends on all
+4. the clean-shutdown files (`Session.put_back_all`), once all directories have got this far, because their
+   epoch depends on all directories
 
 A log that fails to close fails its directory, and no other. Kafka: LogManager.shutdown
 """
@@ -24,7 +24,7 @@ from stratalog.manager.registry import LogRegistry
 def close_logs(
     directories: Sequence[LogDirectory], logs: LogRegistry, *, threads: int
 ) -> list[StratalogError]:
-    """Close all logs of these directories, so many at a time in each; one that fails fails its directory.
+    """Close all logs of these directories, several at a time in each; a log that fails fails its directory.
 
     Returns the errors of logs whose appended records may not all be on the device.
     """
@@ -35,7 +35,7 @@ def close_logs(
     if threading.main_thread().is_alive():
         with ThreadPoolExecutor(threads * len(directories), "stratalog-close") as pool:
             errors = [*pool.map(_close, found)]
-    else:  # a close by atexit comes here: executors accept no work any more
+    else:  # during atexit, when executors accept no more work
         errors = [*map(_close, found)]
     losses = []
     for (directory, log), error in zip(work, errors, strict=True):

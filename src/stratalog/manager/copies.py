@@ -1,4 +1,4 @@
-"""The copies of logs that are on their way to another directory: begun, filled, swapped in.
+"""The copies of logs that are being moved to another directory: begun, filled, swapped in.
 
 Cleaning of a log is paused from before its copy is begun until the copy is gone. A copy that was filled
 partly before and partly after a cleaning could have a record without the tombstone that deletes it. A copy

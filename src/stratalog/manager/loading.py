@@ -75,7 +75,7 @@ class LogOpening(NamedTuple):
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """Pause the garbage collector while many lasting objects are made.
+    """Pause the garbage collector while many long-lived objects are created.
 
     Its collections would walk all of them for nothing, which took as long as the loading itself."""
     was_enabled = gc.isenabled()
@@ -103,7 +103,7 @@ class Loading:
         """Open the logs of all directories that are online; returns the directories that failed."""
         online = [directory for directory in directories if directory.is_online]
         self._logs_remaining = {found.path: len(found.layout.partitions) for found in online}
-        self._segments_remaining = dict.fromkeys(self._logs_remaining, 0)  # whole as they are
+        self._segments_remaining = dict.fromkeys(self._logs_remaining, 0)  # no segment needs recovery
         strays_by = metadata if self._sets_strays_aside else None
         try:
             with _collector_paused():
@@ -135,7 +135,7 @@ class Loading:
         }
 
     def telling(self, others: OnProgress | None) -> OnProgress:
-        """A progress callback that notes the progress of the recovery, and calls `others` too."""
+        """A progress callback that records the progress of the recovery, and also calls `others`."""
 
         def tell(progress: Progress) -> None:
             self._on_progress(progress)
@@ -170,7 +170,7 @@ class Loading:
         self.strays += [join_path(directory.path, name) for name in directory.layout.strays]
 
     def _lower_recovery_points(self, directory: LogDirectory) -> None:
-        """Lower recovery points that are above the end of their log: they would vouch for later appends.
+        """Lower recovery points that are above the end of their log: they would wrongly cover later appends.
 
         A truncation inside a batch leaves an end that no file records; at the next start the end is lower.
         """
@@ -193,9 +193,9 @@ class Loading:
 
 
 def _open(opening: LogOpening, directory: LogDirectory, entry: PartitionEntry, start: int) -> Log:
-    """Open the log. Damage that a clean shutdown does not leave, such as a missing index, is repaired first.
+    """Open the log. A state that no clean shutdown leaves, such as a missing index, is repaired first.
 
-    Kafka recovers the segment of a missing index too, clean-shutdown file or not.
+    Kafka also recovers the segment of a missing index, whether there is a clean-shutdown file or not.
     """
     try:
         return opening.open(directory, entry.name, entry.topic_partition, log_start_offset=start)
@@ -209,7 +209,7 @@ def _open(opening: LogOpening, directory: LogDirectory, entry: PartitionEntry, s
 def _stray_reason(
     disk: DiskReader, metadata: ClusterMetadata, directory: LogDirectory, entry: PartitionEntry
 ) -> str | None:
-    """Why a partition is not this node's, by the cluster's metadata; None for one that is."""
+    """Why a partition is not this node's, by the cluster's metadata; None if it is."""
     if directory.meta is None or directory.meta.node_id is None:
         return None  # the directory's node is not known
     topic_id = topic_id_of(disk, directory.layout.path(entry))

@@ -74,10 +74,10 @@ _T = TypeVar("_T")
 class LogManager:
     """The logs in these directories (those of `server` if none are given); `startup` first, or a `with`.
 
-    Topics have the settings of `topics`, or those that the cluster's metadata in one of the directories says,
-    over `server`. `set_strays_aside` renames partitions that are not this node's by that metadata.
-    `high_watermark_follows_end` is for logs without replicas: what is appended can be read at once.
-    Safe from several threads.
+    Topics have the settings of `topics`, or those in the cluster's metadata in one of the directories, which
+    override `server`. `set_strays_aside` renames partitions that are not this node's by that metadata.
+    `high_watermark_follows_end` is for logs without replicas: appended records can be read at once.
+    Thread-safe.
     """
 
     def __init__(
@@ -139,7 +139,8 @@ class LogManager:
         """Lock, recover and open everything, and begin the scheduled work.
 
         LogDirLockedError if a directory is in use, UsageError if directories do not belong together,
-        DiskError if none can be used; nothing is held then. One of several is offline afterwards.
+        DiskError if none can be used; then no lock is held. If only some cannot be used, these are offline
+        afterwards.
         """
         with self._lock:
             if self._is_open:
@@ -251,7 +252,7 @@ class LogManager:
         return self._opening.topics
 
     def all_logs(self) -> tuple[Log, ...]:
-        """The current logs, and the copies on their way."""
+        """The current logs, and the copies that are being filled."""
         return tuple(self._logs)
 
     def metrics(self) -> Metrics:
@@ -281,9 +282,10 @@ class LogManager:
         is_future: bool = False,
         directory: Path | None = None,
     ) -> Log:
-        """The log, created if need be: in `directory`, in the preferred one, or in that with the fewest logs.
+        """The log, created if necessary: in `directory`, in the preferred one, or in the one with the fewest
+        logs.
 
-        With a directory offline only what `is_new` is created, since any other log may be in there.
+        If a directory is offline, a log is created only with `is_new`, because any other log may be in there.
         """
         with self._lock:
             self._check_open()
@@ -328,7 +330,7 @@ class LogManager:
     # Cut
 
     def truncate_to(self, offsets: Mapping[TopicPartition, int], *, is_future: bool = False) -> None:
-        """Cut logs to offsets, and write down the recovery points of the directories concerned."""
+        """Truncate logs to offsets, and write the recovery points of their directories."""
         self._check_opener()
         affected: dict[str, LogDirectory] = {}
         for topic_partition, offset in offsets.items():
@@ -340,7 +342,7 @@ class LogManager:
     def truncate_fully_and_start_at(
         self, topic_partition: TopicPartition, offset: int, *, is_future: bool = False
     ) -> None:
-        """Empty a log, which goes on at an offset."""
+        """Empty a log, which continues at an offset."""
         self._check_opener()
         log = self.get_log(topic_partition, is_future=is_future)
         if log is not None:
@@ -350,7 +352,7 @@ class LogManager:
     # Delete and move
 
     def async_delete(self, topic_partition: TopicPartition, *, is_future: bool = False) -> Log | None:
-        """Delete a log: its directory gets the name -delete at once, and goes after file.delete.delay.ms.
+        """Delete a log: its directory is renamed to -delete at once, and removed after file.delete.delay.ms.
 
         Readers can go on until then. Returns None if there is no such log.
         """
@@ -434,7 +436,7 @@ class LogManager:
         self._housekeeping.checkpoint([HIGH_WATERMARKS], directories)
 
     def handle_log_dir_failure(self, directory: Path, error: StratalogError) -> None:
-        """Take a directory offline: its logs are dropped without a write, other directories go on."""
+        """Take a directory offline: its logs are dropped without writing; the other directories continue."""
         with self._lock:
             found = self._directories[absolute_path(directory)]
             found.fail(error)
@@ -472,5 +474,5 @@ class LogManager:
         self._opener.check(self.directories[0].path)
 
     def start_over_in_child(self) -> None:
-        """After a fork: this process may only read, and the manager's threads are not here."""
+        """After a fork: this process may only read, because the manager's threads are not here."""
         self._lock = threading.RLock()

@@ -17,7 +17,7 @@ from stratalog.records.kernels.memory import byte_array
 from stratalog.records.walk import walk_batches
 
 _CHUNK_SIZE = 1 << 20
-_ANY_EPOCH = INT32_MAX  # batches of all leaders are taken: the log that they come from has checked them
+_ANY_EPOCH = INT32_MAX  # accepts batches of all leaders: the source log has checked them
 
 
 def catch_up(source: Log, copy: Log) -> int:
@@ -34,7 +34,7 @@ def catch_up(source: Log, copy: Log) -> int:
         try:
             records = source.read(copy.log_end_offset, _CHUNK_SIZE, isolation=Isolation.LOG_END).records
         except OffsetOutOfRangeError:
-            continue  # deleted or cut off since the marks were looked at
+            continue  # deleted or cut off since the marks were read
         if not records:
             copy.advance_to(end)  # compaction has left no records up to there
             continue
@@ -79,7 +79,7 @@ def agreement(source: Log, copy: Log) -> int:
 
 
 def take_marks_of(copy: Log, source: Log) -> None:
-    """Bring the copy to the device, with the marks of the log it replaces."""
+    """Flush the copy to the device, and give it the marks of the log it replaces."""
     copy.update_high_watermark(source.high_watermark)
     if source.log_start_offset > copy.log_start_offset:
         copy.increment_log_start_offset(source.log_start_offset)

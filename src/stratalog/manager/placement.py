@@ -13,7 +13,7 @@ from stratalog.manager.registry import LogRegistry, home_of
 
 
 class Placement:
-    """The directories of a manager by path, and which of them a log is to be created in."""
+    """The directories of a manager by path; chooses the one in which a log is created."""
 
     def __init__(
         self, directories: Mapping[str, LogDirectory], logs: LogRegistry, cordoned: Sequence[str]
@@ -28,7 +28,7 @@ class Placement:
         self._preferred[topic_partition] = self.directory(directory).path
 
     def forget(self, topic_partition: TopicPartition) -> None:
-        """It was created."""
+        """Called when the log was created."""
         self._preferred.pop(topic_partition, None)
 
     def directory(self, path: Path) -> LogDirectory:
@@ -42,7 +42,7 @@ class Placement:
     def homes_for(
         self, topic_partition: TopicPartition, directory: Path | None, *, is_future: bool
     ) -> list[LogDirectory]:
-        """The directories that a log may be created in, the best one first: `directory` alone if given."""
+        """The directories in which a log may be created, the best one first; only `directory` if given."""
         preferred = self._preferred.get(topic_partition) if directory is None else directory
         if preferred is None:
             if is_future:

@@ -1,6 +1,6 @@
-"""The logs of a manager by partition: the current ones, the copies on their way, and those that went offline.
+"""The logs of a manager by partition: current logs, copies that are being filled, and offline logs.
 
-Not safe by itself: the manager's lock guards it. Kafka: LogManager.currentLogs, futureLogs
+Not thread-safe: the manager's lock guards it. Kafka: LogManager.currentLogs, futureLogs
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class LogRegistry:
         self._offline: dict[tuple[TopicPartition, bool], LogDirectory] = {}
 
     def __iter__(self) -> Iterator[Log]:
-        """All logs, also when some come and go meanwhile."""
+        """All logs; safe while logs are added or removed."""
         return iter([*self.current.values(), *self.future.values()])
 
     def logs(self, *, is_future: bool) -> dict[TopicPartition, Log]:
@@ -66,7 +66,7 @@ class LogRegistry:
         return dropped
 
     def configure(self, topic: str, config: LogConfig) -> list[TopicPartition]:
-        """Give the logs of a topic these settings; returns those that are not compacted any more."""
+        """Give the logs of a topic these settings; returns those that are no longer compacted."""
         logs = [log for log in self if log.topic_partition.topic == topic]
         were_compacted = [log.topic_partition for log in logs if log.config.compact]
         for log in logs:

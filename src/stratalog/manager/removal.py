@@ -34,7 +34,7 @@ class DelayedRemoval:
         self._on_failure = on_failure
 
     def rename_for_deletion(self, log: Log, refusal: Callable[[], LogClosedError]) -> None:
-        """Give the directory of a log the name -delete, under which it can still be read, but not changed."""
+        """Rename the directory of a log to -delete, where it can still be read, but not changed."""
         name = partition_directory_name(log.topic_partition, DirectoryState.DELETE, uuid4().hex)
         log.retire(join_path(home_of(log), name), refusal)
         logger.info("%s is to be deleted, as %s", log.topic_partition, log.directory)
@@ -63,7 +63,7 @@ class DelayedRemoval:
 
 
 def remove_directory(disk: Disk, path: str) -> bool:
-    """Remove a directory and everything below it; False where there is none."""
+    """Remove a directory and everything below it; False if there is none."""
     parent, name = os.path.split(path)
     found = next((entry for entry in disk.list_directory(parent) if entry.name == name), None)
     if found is None:

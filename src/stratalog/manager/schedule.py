@@ -47,7 +47,7 @@ class Schedule:
         self._scheduler.schedule(name, run, delay_ms)
 
     def once(self, name: str, task: ScheduledTask, delay_ms: int) -> None:
-        """Run a task once, if the schedule is not stopped by then."""
+        """Run a task once, unless the schedule is stopped before."""
 
         def run() -> None:
             with self._running:

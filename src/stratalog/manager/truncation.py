@@ -16,7 +16,7 @@ def truncate_to(cleaner: LogCleanerManager, log: Log, offset: int) -> bool:
 
 
 def truncate_fully_and_start_at(cleaner: LogCleanerManager, log: Log, offset: int) -> None:
-    """Empty a log, which goes on at an offset."""
+    """Empty a log, which continues at an offset."""
     with _without_cleaner(cleaner, log, offset):
         log.truncate_fully_and_start_at(offset)
 

@@ -226,7 +226,7 @@ def _close(header: BatchHeader, batch: Bytes, level: int | None) -> bytes:
 
 
 def _check(columns: RecordColumns, last_offset: int = -1) -> None:
-    """What Kafka's builder refuses. Kafka: MemoryRecordsBuilder.appendWithOffset."""
+    """Refuses what Kafka's builder refuses. Kafka: MemoryRecordsBuilder.appendWithOffset."""
     if columns.offsets.size and (columns.offsets[0] <= last_offset or (np.diff(columns.offsets) <= 0).any()):
         raise InvalidBatchError("offsets must be 0 or more and ascend from record to record.")
     if columns.timestamps.size and columns.timestamps.min() < NO_TIMESTAMP:

@@ -1,7 +1,7 @@
 """Batches to Arrow columns: the one bulk decoder, used by all readers.
 
 The columns are those of Spark's own Kafka source, so that a query moves between the two, and on request
-fields of the batch. Columns that are not asked for are not copied: a query of offsets touches no value.
+fields of the batch. Columns that were not requested are not copied: a query of offsets touches no value.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ class RecordBatch:
 
 
 def read_batches(
-    buffer: Any,  # whatever offers the buffer protocol
+    buffer: Any,  # any object with the buffer protocol
     *,
     start: int = 0,
     end: int | None = None,

@@ -19,7 +19,8 @@ from stratalog.records.compression import CODEC_MASK, Scratch, decompress_into
 from stratalog.records.kernels.memory import Bytes
 from stratalog.records.kernels.walk import BatchTable, survey
 
-# A run ends once this much is unpacked: it is then still in the CPU's second cache when it is decoded.
+# A run ends once this much is unpacked, so that it is still in the CPU's second-level cache when it is
+# decoded.
 RUN_SIZE = 512 << 10
 
 

@@ -49,7 +49,7 @@ def new_table(rows: int = DEFAULT_ROWS) -> BatchTable:
 
 
 def walk_batches(
-    buffer: Any,  # whatever offers the buffer protocol
+    buffer: Any,  # any object with the buffer protocol
     *,
     start: int = 0,
     end: int | None = None,

@@ -1,15 +1,15 @@
 """One base offset: a .log file and its .index, .timeindex and .txnindex; and the scan of one segment.
 
-fetched          where in a log what was asked for is
-headers          the batches of a .log, in order, or the one that is wanted
-identities       what tells files from others that get their names
+fetched          places in a segment's log: of an offset, of a fetch
+headers          the batches of a .log, in order, or a search for one
+identities       distinguishes files from later files with the same names
 index_cache      which indexes are in memory
 index_file       what the indexes share
 indexing         adds the entries of a set to the indexes
 offset_index     .index
 producers        producers and transactions, as a scan collects them
-resuming         where a segment goes on after a batch that cannot be read
-sanity           whether the indexes can be those of their log
+resuming         where a segment continues after a batch that cannot be read
+sanity           whether the indexes match their log
 scan             `scan_segment`: everything about a segment, from one reading
 search           the first record at or after a time
 segment          `LogSegment`: writes, syncs and renames a segment; has a reader

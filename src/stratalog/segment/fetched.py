@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class OffsetPosition(NamedTuple):
-    """The batch that holds an offset, or the first one after it, and its position in the file."""
+    """The batch that contains an offset, or the first one after it, and its position in the file."""
 
     base_offset: int
     last_offset: int
@@ -15,7 +15,7 @@ class OffsetPosition(NamedTuple):
 
 
 class FetchedRange(NamedTuple):
-    """What a read gives: bytes [position, position + size) of the file, which start with a whole batch.
+    """The result of a read: bytes [position, position + size) of the file, which start with a batch.
 
     `base_offset` is the first batch's. The range may end inside a batch; `first_entry_incomplete` says that
     it ends inside the first one.

@@ -1,6 +1,6 @@
-"""Reads the batches of a .log file, whole and in order, or hops over their headers to the one wanted.
+"""Reads the batches of a .log file, whole and in order, or only their headers to find one batch.
 
-Both take the file as a function that fills a buffer from a position, and touch it nowhere else.
+Both read the file only through a function that fills a buffer from a position.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from stratalog.records.reader import BatchRow
 from stratalog.records.walk import Walk, WalkStop, explain_stop, new_table, walk_batches
 
 ReadInto = Callable[[Bytes, int], int]
-"""Fills a buffer with a file's bytes from a position on, and says how many there were."""
+"""Fills a buffer with a file's bytes from a position on; returns how many were read."""
 
-CHUNK_SIZE = 1 << 20  # of a stream: stays in the CPU's second cache
-# Of a search: an index entry is one index.interval.bytes before the next, 4096 unless told otherwise.
+CHUNK_SIZE = 1 << 20  # of a stream: fits into the CPU's second-level cache
+# Of a search: index entries are index.interval.bytes apart, by default 4096.
 _SMALLEST_READ, _FIRST_READ, _LARGEST_READ = 8 << 10, 64 << 10, 256 << 10
 _MANY_HEADERS = 4  # in one read: batches are small, so the next read may be larger
 
@@ -44,8 +44,10 @@ _workspace = _Workspace()
 
 
 class BatchChunk(NamedTuple):
-    """Whole batches: `headers` has their rows, with positions in `data`, whose first byte is byte `position`
-    of the file. All of it is used again for the next chunk."""
+    """Whole batches; the memory is reused for the next chunk.
+
+    `headers` has their rows, with positions in `data`, whose first byte is byte `position` of the file.
+    """
 
     data: Bytes
     headers: BatchTable
@@ -54,7 +56,7 @@ class BatchChunk(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A walk through what is in the buffer, which begins at byte `position` of the file."""
+    """A walk through the buffer, which begins at byte `position` of the file."""
 
     data: Bytes
     position: int
@@ -65,11 +67,11 @@ class Part:
 def walk_file(
     read_into: ReadInto, start: int, end: int, *, check_crc: bool = True, is_ahead: bool = False
 ) -> Iterator[Part]:
-    """Walk bytes [start, end) of a file piece by piece; a part holds until the next one is asked for.
+    """Walk bytes [start, end) of a file piece by piece; a part is valid until the next one is requested.
 
-    Memory is one chunk, or one batch where that is larger. Only the last part stops for another reason than
-    the end of its piece. `is_ahead` is for a caller that walks one part ahead of the one it works on: a part
-    with batches then holds until the next such part but one is asked for, and memory is twice as much.
+    Memory is one chunk, or one batch if that is larger. Only the last part stops for another reason than the
+    end of its piece. `is_ahead` is for a caller that requests one part ahead of the one it works on: a part
+    with batches is then valid until the part after the next is requested, and memory is twice as much.
     """
     table = new_table()
     buffer = aligned_buffer(min(CHUNK_SIZE, max(end - start, 1)))
@@ -78,7 +80,7 @@ def walk_file(
     while position < end:
         wanted = min(len(buffer), end - position)
         filled = read_into(buffer[:wanted], position)
-        # A file that has become shorter meanwhile ends where it ends now.
+        # The file may have become shorter meanwhile.
         ends_here = filled < wanted or position + filled >= end
         at, stop = 0, WalkStop.TABLE_FULL
         while stop is WalkStop.TABLE_FULL:
@@ -95,10 +97,10 @@ def walk_file(
         if at > 0:
             buffer, spare = spare, buffer
         else:
-            # Not one batch fits: make room for this one, if the file can hold what its length says.
+            # The batch does not fit: make room for it, if the file is as long as its length says.
             needed = int.from_bytes(buffer[8:12].tobytes(), "big") + LOG_OVERHEAD
             if needed > end - position:
-                # Torn, or a damaged length: it is not worth the memory to read all that follows.
+                # Torn, or a damaged length: reading all that follows would waste memory.
                 nothing = Walk(headers=table[:0], next_position=0, stop=WalkStop.TORN_TAIL)
                 yield Part(data=buffer, position=position, walk=nothing, is_last=True)
                 return
@@ -127,12 +129,13 @@ def stream_batches(
 def find_batch(
     read_into: ReadInto, start: int, end: int, kind: int, target: int, *, path: str, reach: int = 0
 ) -> BatchRow | None:
-    """The batch that is looked for (kinds in `kernels.index`) among those of [start, end); None if none is.
+    """Search the batches of [start, end) for one (kinds in `kernels.index`); None if there is none.
 
-    Its positions are the file's. A search for the largest timestamp gives that and the last offset only.
-    `reach` is a byte at which, by the index, a header stands that is worth reading with the first.
+    Its positions are positions in the file. A search for the largest timestamp returns only the timestamp and
+    the last offset. `reach` is the byte of another header, known from the index, that is read together with
+    the first.
     """
-    if target > INT64_MAX:  # past the largest offset, which only damage brings into a log
+    if target > INT64_MAX:  # past the largest offset, which only a damaged log has
         return None
     found, buffer = _workspace.found, _workspace.buffer
     first: Any = found[0]
@@ -141,7 +144,7 @@ def find_batch(
     position, base = start, 0
     read_size = max(_SMALLEST_READ, min(reach, end) + RECORD_BATCH_OVERHEAD - start)
     if read_size > _FIRST_READ:
-        read_size = _SMALLEST_READ  # one header, and then another read: that costs less
+        read_size = _SMALLEST_READ  # one header and then another read costs less
     while True:
         wanted = min(read_size, end - position)
         filled = read_into(buffer[:wanted], position) if wanted > 0 else 0

@@ -1,4 +1,4 @@
-"""Identities that tell the files of a segment from other files that get their names later."""
+"""Identities that distinguish the files of a segment from later files with the same names."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Which indexes are in memory: the ones in use, up to a number of bytes, over all logs of the process.
+"""Limits the memory of indexes, over all logs of the process: the ones in use stay in memory.
 
-A look-up only flags its index as used, without a lock. When room is needed each index gets a second chance: a
-flagged one loses its flag and is queued again, an unflagged one is told to forget its entries.
+A lookup only flags its index as used, without a lock. When room is needed, each index gets a second chance: a
+flagged one loses its flag and is queued again, an unflagged one must forget its entries.
 
-The cache keeps no index alive: that of a log which nobody closed goes with it.
+The cache keeps no index alive: the index of a log that was never closed is collected with it.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Protocol
 from stratalog.files.processes import tell_in_child
 
 DEFAULT_MAX_BYTES = 128 << 20
-_OVERHEAD = 1024  # of an index with hardly any entries: the arrays themselves, their views, its place here
+_OVERHEAD = 1024  # of an index with few entries: the arrays themselves, their views, its place here
 
 
 class Forgetful(Protocol):
-    """Something that can give back its memory, and read it again when it is needed."""
+    """An object that can release its memory, and read it again when it is needed."""
 
     was_used: bool
 
@@ -28,19 +28,19 @@ class Forgetful(Protocol):
 
 
 class IndexCache:
-    """Tells indexes that were not used for long to forget their entries; safe from several threads."""
+    """Makes indexes that were not used for long forget their entries; thread-safe."""
 
     def __init__(self, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
         self._max_bytes = max_bytes
-        # By the id of each index, so that the index may be collected; the first is looked at first.
+        # By the id of each index, so that the index may be collected; the first is checked first.
         self._held: dict[int, tuple[weakref.ref[Forgetful], int]] = {}
-        # Those that were collected. A collection may come while this thread holds the lock.
+        # Collected indexes: they cannot be dropped at once, because this thread may hold the lock.
         self._collected: deque[tuple[int, weakref.ref[Forgetful]]] = deque()
         self._lock = threading.Lock()
         self.used_bytes = 0
 
     def keep(self, index: Forgetful, size: int) -> None:
-        """Note that `index` holds `size` bytes from now on; the index itself always stays."""
+        """Record that `index` holds `size` bytes from now on; this index itself is never evicted here."""
         key = id(index)
         with self._lock:
             self._drop_collected()
@@ -51,7 +51,7 @@ class IndexCache:
                 known = weakref.ref(index, lambda gone: collected.append((key, gone))), 0
             self.used_bytes += size - known[1]
             self._held[key] = known[0], size
-            chances = len(self._held)  # once around: others may use their indexes all the while
+            chances = len(self._held)  # once around: other threads may use their indexes meanwhile
             while self.used_bytes > self._max_bytes and len(self._held) > 1:
                 number = next(iter(self._held))
                 held = self._held.pop(number)
@@ -66,7 +66,7 @@ class IndexCache:
                     oldest.forget_entries()
 
     def discard(self, index: Forgetful) -> None:
-        """The index holds nothing any more."""
+        """Called when the index holds no memory any more."""
         with self._lock:
             self._drop_collected()
             self._drop(id(index))
@@ -75,7 +75,7 @@ class IndexCache:
         while self._collected:
             key, gone = self._collected.popleft()
             held = self._held.get(key)
-            if held is not None and held[0] is gone:  # else another index has got its id since
+            if held is not None and held[0] is gone:  # otherwise another index has its id now
                 self._drop(key)
 
     def _drop(self, key: int) -> None:
@@ -84,7 +84,7 @@ class IndexCache:
             self.used_bytes -= held[1]
 
     def start_over_in_child(self) -> None:
-        """After a fork: the thread that may have held the lock is not here."""
+        """After a fork: create a new lock, because the thread that may hold the old one is not here."""
         self._lock = threading.Lock()
 
     def __len__(self) -> int:

@@ -1,15 +1,15 @@
 """The common part of a segment's indexes: entries of one size, one after the other, without a header.
 
 While a segment is appended to, Kafka maps its offset and time index at full size, so the file is preallocated
-with zeros after its entries; it is cut to its entries when the segment is rolled or closed. The same bytes
-are here at the same moments, by reading and writing: every entry is written as it comes, so what is in memory
-is a cache that may be dropped at any time.
+with zeros after its entries; it is cut to its entries when the segment is rolled or closed. Here the files
+have the same bytes at the same moments, but by reading and writing: every entry is written at once, so the
+entries in memory are a cache that may be dropped at any time.
 
-An index opens when it is first used. Kafka then takes every slot of the file for an entry, also the zeros
-that a crash left; here the zeros are told from entries (`docs/formats/offset-index.md`).
+An index opens when it is first used. Kafka then treats every slot of the file as an entry, even the zeros
+that a crash left; here zeros are not entries (`docs/formats/offset-index.md`).
 
 One thread changes an index, any number of threads read it. Readers get `IndexEntries`, which never change:
-growing writes after them, truncating makes new ones.
+growing writes after them, truncating creates new ones.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from stratalog.segment.index_cache import IndexCache
 
 _UNOPENED = -1
 _SMALLEST_CAPACITY = 64
-# A segment of 2 GiB in which every other batch is the marker of an abort, and each is as small as can be.
+# A segment of 2 GiB in which every second batch is an abort marker, and all are as small as possible.
 LARGEST_INDEX = 512 << 20
-_READ_WHOLE = 64 << 10  # up to this size one read of the file costs less than looking for its last entry
+_READ_WHOLE = 64 << 10  # up to this size, reading the whole file costs less than searching for its last entry
 
 
 class IndexEntries:
     """The entries of an index at one moment: a column for each field, in the CPU's byte order.
 
-    `views` are the columns as memoryviews, which `bisect` and single look-ups read faster than arrays; `size`
-    is how many bytes of memory they are.
+    `views` are the columns as memoryviews, which `bisect` and single lookups read faster than arrays; `size`
+    is their memory in bytes.
     """
 
     __slots__ = ("columns", "count", "size", "views")
@@ -54,8 +54,8 @@ class IndexEntries:
 class IndexFile:
     """The file of an index. The subclasses say what its entries mean.
 
-    `ENTRY` and `PACKED` are the same layout twice, for many entries and for one, which NumPy makes ten times
-    as slowly as `struct`.
+    `ENTRY` and `PACKED` are the same layout, for many entries and for one: for a single entry NumPy is ten
+    times as slow as `struct`.
     """
 
     ENTRY: ClassVar[np.dtype[np.void]]
@@ -85,21 +85,21 @@ class IndexFile:
         self._cache = index_cache.shared if cache is None else cache
         self.names_count = 0  # how often the file was created here
         self._identity = identity
-        self.is_gone = False  # the segment was deleted, and a file of this name belongs to another
+        self.is_gone = False  # the segment was deleted; a file of this name belongs to another segment
         self._count = _UNOPENED
         self._length = 0  # of the file in bytes, used or not
         self._last: tuple[int, ...] | None = None
         self._entries: IndexEntries | None = None
-        self.was_used = False  # since the cache last looked
+        self.was_used = False  # since the last check of the cache
         self._synced = False
 
     def share_lock(self, lock: Any) -> None:
-        """Use this lock from now on, as after a fork nobody may be here to release the one before."""
+        """Use this lock from now on: after a fork, nobody may be here to release the old one."""
         self._lock = lock
 
     @property
     def entry_count(self) -> int:
-        """How many entries there are; the zeros after them do not count."""
+        """The number of entries; the zeros after them do not count."""
         if self._count == _UNOPENED:
             self._open()
         return self._count
@@ -128,7 +128,7 @@ class IndexFile:
         return bool(self._exists)
 
     def create(self) -> None:
-        """Make sure that there is a file; a new one has its full size, in zeros."""
+        """Create the file if it is missing, at its full size, filled with zeros."""
         if self._exists and self._count != _UNOPENED:
             return
         with self._lock:
@@ -154,7 +154,7 @@ class IndexFile:
             return True
 
     def trim(self) -> None:
-        """Cut the file to its entries, as the segment is not appended to any more."""
+        """Cut the file to its entries, because the segment is no longer appended to."""
         with self._lock:
             self._open()
             if self._exists:
@@ -164,7 +164,7 @@ class IndexFile:
                 self._exists, self._length, self._synced = True, 0, False
 
     def close(self) -> None:
-        """Cut the file to its entries if this index was used at all, and give back its memory."""
+        """Cut the file to its entries if this index was used at all, and release its memory."""
         with self._lock:
             try:
                 if self._count != _UNOPENED and self._exists:
@@ -181,7 +181,7 @@ class IndexFile:
                 self._synced = True
 
     def rename_to(self, path: str) -> None:
-        """Give the file another name; an index that has no file yet just takes it."""
+        """Rename the file; if there is no file yet, only the name changes."""
         with self._lock:
             if self._exists is not False and self._disk.exists(self.path):
                 changing(self._disk).rename(self.path, path)
@@ -204,7 +204,7 @@ class IndexFile:
             self._entries = None
 
     def forget_entries(self) -> None:
-        """Give back the memory of the entries. For the cache, from any thread: it takes no lock."""
+        """Release the memory of the entries. The cache calls it from any thread; it takes no lock."""
         self._entries = None
 
     def truncate(self) -> None:
@@ -254,7 +254,7 @@ class IndexFile:
             self._append(to_entries(rows, self.ENTRY).tobytes(), tuple(rows[-1].tolist()))
 
     def _append(self, raw: bytes, last: tuple[int, ...]) -> None:
-        """Write entries after the last one, with one write; the caller has checked that they ascend.
+        """Write entries after the last one, in one write; the caller has checked that they ascend.
 
         `last` are the fields of the last of them.
         """
@@ -302,7 +302,7 @@ class IndexFile:
 
     @property
     def last_fields(self) -> tuple[int, ...] | None:
-        """The fields of the last entry, as they stand in the file; None if there is none."""
+        """The fields of the last entry, as they are in the file; None if there is none."""
         last = self._last
         if last is not None:
             return last
@@ -337,7 +337,7 @@ class IndexFile:
             self._count = count
 
     def _count_entries(self) -> int:
-        """How many slots are used: entries come first, then zeros, so that bisecting finds the border."""
+        """The number of used slots: entries come first, then zeros, so bisection finds the border."""
         return self._first_zero_slot(0)
 
     def _first_zero_slot(self, start: int) -> int:
@@ -396,7 +396,7 @@ class IndexFile:
 
 
 def to_entries(rows: NDArray[np.int64], layout: np.dtype[np.void]) -> NDArray[np.void]:
-    """Rows of fields as they stand in the file."""
+    """Rows of fields in the form of the file."""
     entries = np.empty(len(rows), layout)
     for number, name in enumerate(layout.names or ()):
         entries[name] = rows[:, number]

@@ -12,7 +12,7 @@ from stratalog.records.kernels.walk import BatchTable
 from stratalog.segment.offset_index import OffsetIndex
 from stratalog.segment.time_index import NO_TIMESTAMP, TimeIndex
 
-_PROGRESS = struct.Struct("=6q")  # the row of PROGRESS, in and out in a tenth of the time that NumPy takes
+_PROGRESS = struct.Struct("=6q")  # the row of PROGRESS; reading and writing it takes a tenth of NumPy's time
 assert _PROGRESS.size == kernel.PROGRESS.itemsize
 
 
@@ -20,9 +20,9 @@ IndexingError = SegmentOffsetOverflowError | IndexFullError | InvalidOffsetError
 
 
 class SegmentIndexer:
-    """The two indexes of a segment that is appended to, and memory for the rule to work in.
+    """The two indexes of a segment that is appended to, and working memory for the rule.
 
-    Making that memory for each set would take longer than the rule itself.
+    Creating that memory for each set would take longer than the rule itself.
     """
 
     __slots__ = (
@@ -70,7 +70,8 @@ class SegmentIndexer:
     def index(
         self, batches: BatchTable, position: int, interval: int
     ) -> tuple[int, int, int, IndexingError | None]:
-        """Write the entries of a set whose first batch is at `position` of the log; one write an index.
+        """Write the entries of a set whose first batch is at `position` of the log, with one write for each
+        index.
 
         Returns the new state of the segment (bytes since the last entry, largest timestamp and its offset),
         and the reason if it stopped early.

@@ -34,7 +34,7 @@ assert _ENTRY.itemsize == _PACKED.size == ENTRY_SIZE
 
 
 class OffsetEntry(NamedTuple):
-    """An offset, and a position at or before which it lies."""
+    """An offset, and the position of the batch that ends with it."""
 
     offset: int
     position: int
@@ -47,7 +47,7 @@ class OffsetIndex(IndexFile):
     PACKED = _PACKED
 
     def lookup(self, offset: int) -> OffsetEntry:
-        """The last entry that is not above the offset; (base_offset, 0) where there is none."""
+        """The last entry that is not above the offset; (base_offset, 0) if there is none."""
         entries = self.entries()
         offsets, positions = entries.views
         slot = bisect_right(offsets, offset - self.base_offset, 0, entries.count) - 1
@@ -56,9 +56,10 @@ class OffsetIndex(IndexFile):
         return OffsetEntry(self.base_offset + offsets[slot], positions[slot])
 
     def span(self, offset: int, *, ahead: int) -> tuple[int, int]:
-        """As `lookup`: the position to look for an offset from, and the one `ahead` entries further on.
+        """As `lookup`: the position where the search for an offset starts, and that of the entry `ahead`
+        entries later.
 
-        The second is 2^31 - 1 if there are not so many entries. The batch is most likely between the two.
+        The second is 2^31 - 1 if there are not as many entries. The batch is most likely between the two.
         """
         entries = self.entries()
         offsets, positions = entries.views
@@ -73,8 +74,8 @@ class OffsetIndex(IndexFile):
         offsets, positions = entries.views
         slot = bisect_left(positions, position, 0, entries.count)
         if slot == 0 and entries.count and positions[0] == position:
-            # Kafka's bisection never compares slot 0 for equality. The next entry is as right, and then a
-            # read_committed fetch lists the same aborted transactions as a broker's.
+            # Kafka's bisection never compares slot 0 for equality. The next entry is correct too, and with it
+            # a read_committed fetch lists the same aborted transactions as a broker's.
             slot = 1
         if slot == entries.count:
             return None
@@ -110,9 +111,9 @@ class OffsetIndex(IndexFile):
         self._truncate_to_entries(bisect_left(entries.views[0], offset - self.base_offset, 0, entries.count))
 
     def sanity_check(self, log_size: int) -> None:
-        """CorruptIndexError unless this can be the index of a log of `log_size` bytes.
+        """CorruptIndexError if this cannot be the index of a log of `log_size` bytes.
 
-        Kafka's check compares the last entry with the base offset, which zeros pass and nothing fails.
+        Kafka's check compares the last entry with the base offset: zeros pass it, and nothing ever fails it.
         """
         self.check_length()
         entries = self.entries()
@@ -130,5 +131,5 @@ class OffsetIndex(IndexFile):
 
 
 def to_entries(rows: NDArray[np.int64]) -> NDArray[np.void]:
-    """Rows of (relative offset, position) as they stand in the file."""
+    """Rows of (relative offset, position) in the form of the file."""
     return index_file.to_entries(rows, _ENTRY)

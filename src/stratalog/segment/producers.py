@@ -1,4 +1,4 @@
-"""The producers and transactions of one segment, as a scan gathers them batch by batch."""
+"""The producers and transactions of one segment, as a scan collects them batch by batch."""
 
 from __future__ import annotations
 
@@ -36,12 +36,13 @@ class BatchMetadata(NamedTuple):
 
 
 class ScannedProducer(NamedTuple):
-    """The state of a producer by the batches of one segment alone.
+    """The state of a producer, from the batches of one segment alone.
 
-    `batches` are the last five at most, of the last epoch. They are added to those known before the segment
-    if the epoch known then is `first_epoch` and `epoch_changed` is not set; otherwise they replace them.
-    `coordinator_epoch` is -1 without a marker. `txn_first_offset` is where the transaction began, as far as
-    this segment knows, that is open at its end; without `ended_txn`, one open before the segment still is.
+    `batches` are at most the last five, all of the last epoch. They are added to those known before the
+    segment if the epoch known then is `first_epoch` and `epoch_changed` is not set; otherwise they replace
+    them. `coordinator_epoch` is -1 without a marker. `txn_first_offset` is the start of the transaction that
+    is open at the segment's end, as far as this segment knows it. Without `ended_txn`, a transaction that was
+    open before the segment still is.
     """
 
     producer_id: int
@@ -59,15 +60,16 @@ class TxnEventKind(IntEnum):
     """What happened to a producer's transaction."""
 
     STARTED = kernel.STARTED
-    """The first transactional batch since the producer's last marker; it may go on with what was open."""
+    """The first transactional batch since the producer's last marker; it may continue an open transaction."""
     COMMITTED = kernel.COMMITTED
     ABORTED = kernel.ABORTED
     PLAIN = kernel.PLAIN
-    """A batch outside of transactions: an error if a transaction is open, here or from before the segment."""
+    """A batch outside of transactions: an error if a transaction is open, here or since before the
+    segment."""
 
 
 class TxnEvent(NamedTuple):
-    """A start or an end, at the base offset of its batch. The coordinator's epoch is -1 but for an end."""
+    """A start or an end, at the base offset of its batch. The coordinator's epoch is -1 except for an end."""
 
     kind: TxnEventKind
     producer_id: int
@@ -78,7 +80,7 @@ class TxnEvent(NamedTuple):
 
 
 class ProducerScan:
-    """Gathers producers, transaction events and leader epochs; its memory grows with their number only."""
+    """Collects producers, transaction events and leader epochs; its memory grows only with their number."""
 
     def __init__(self) -> None:
         self._counts = np.array([0, 0, 0, -1], np.int64)
@@ -101,11 +103,11 @@ class ProducerScan:
         kernel.ScanTable,
         NDArray[np.int64],
     ]:
-        """What a kernel gathers into. Making room replaces some of it: ask again afterwards."""
+        """The tables that a kernel fills. Call this again after `make_room`, which replaces some of them."""
         return self._counts, self._slots, self._producers, self._recent, self._events, self._epochs
 
     def producers(self) -> tuple[ScannedProducer, ...]:
-        """In the order of their first batch."""
+        """The producers, in the order of their first batch."""
         found = []
         for row, batches in zip(self._producers[: self._counts[0]], self._recent, strict=False):
             first = int(row["txn_first_offset"])
@@ -134,7 +136,7 @@ class ProducerScan:
         return tuple(self._done_events)
 
     def emptied_markers(self) -> tuple[int, ...]:
-        """The producers of markers that compaction has emptied. Kafka then knows the id, and no epoch."""
+        """The producers of markers that compaction has emptied. Kafka then knows the id, but no epoch."""
         return tuple(self._emptied)
 
     def epoch_starts(self) -> tuple[tuple[int, int], ...]:
@@ -142,7 +144,7 @@ class ProducerScan:
         return tuple((epoch, offset) for epoch, offset in self._epochs[: self._counts[2]].tolist())
 
     def add_marker(self, data: Bytes, batch: np.record) -> None:
-        """The long way, for a marker that compaction has given a delete horizon, say.
+        """Add a marker in the slow way, for example one that compaction has given a delete horizon.
 
         A control batch of a producer that is not a transaction marker is an InvalidRecordError with its
         position in `data`.
@@ -170,7 +172,7 @@ class ProducerScan:
         )
 
     def make_room(self) -> None:
-        """For another producer, event and epoch, whichever it was that did not fit."""
+        """Make room for another producer, event and epoch, whichever did not fit."""
         self._empty_events()
         producers, _, epochs, _ = self._counts.tolist()
         if producers == len(self._producers):

@@ -1,9 +1,9 @@
-"""Finds where a segment goes on after an unreadable batch, for readers that leave damage out.
+"""Finds where a segment continues after an unreadable batch, for readers that skip damage.
 
-If the checksum of the unreadable batch is right, so is its length, and the next batch follows it. If not, the
-length may be damaged: the next batch is searched byte by byte, as salvaging does. It must have a right
-checksum and offsets after those that were read. The index says how far the search has to go at most. Messages
-of the old formats are not searched like this: their lengths are trusted, or the index is.
+If the checksum of the unreadable batch is correct, so is its length, and the next batch follows it. If not,
+the length may be damaged: the next batch is searched byte by byte, as in salvaging. It must have a correct
+checksum, and offsets after those that were read. The index limits the search. Messages of the old formats are
+not searched like this: their lengths, or the index, are trusted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from stratalog.segment.segment_reader import SegmentReader
 
 _CHUNK_SIZE = 1 << 20
 _NO_EPOCH = -1
-# A batch of a segment has no offset that is further from its base, as its indexes could not name it.
+# No offset of a segment is further from its base, because its indexes could not store it.
 _MOST_OFFSETS = 2**31
 
 
@@ -39,12 +39,12 @@ def end_of_batch(data: NDArray[np.uint8], at: int) -> int | None:
 
 
 def indexed_batch(segment: SegmentReader, entry: OffsetEntry) -> BatchRow | None:
-    """The batch at which an index entry points; None if the entry cannot belong to that batch.
+    """The batch that an index entry points to; None if the entry cannot belong to that batch.
 
-    Kafka indexes each batch with its last offset since 3.9.1 and 4.0.1. Before, an entry was about all
-    batches of one append, of which a follower and the cleaner have many: it has the last offset of them all,
-    or before 2.0 the first one, and points at the first batch. That offset proves less, so the checksum must
-    hold as well.
+    Kafka indexes each batch with its last offset since 3.9.1 and 4.0.1. Before, there was one entry for all
+    batches of an append, which are many for a follower and the cleaner: it points to the first batch, and has
+    the last offset of them all, or before 2.0 the first one. That offset proves less, so the checksum must be
+    correct as well.
     """
     batch = batch_at(segment.read_into, entry.position, segment.size, segment.log_path)
     if batch is None or batch.last_offset == entry.offset:
@@ -56,7 +56,7 @@ def indexed_batch(segment: SegmentReader, entry: OffsetEntry) -> BatchRow | None
 
 
 def batch_at(read_into: ReadInto, position: int, end: int, path: str) -> BatchRow | None:
-    """The header of the batch at a byte; None where none can be."""
+    """The header of the batch at a byte; None if there cannot be one."""
     try:
         return find_batch(read_into, position, end, OFFSET_AT_LEAST, INT64_MIN, path=path)
     except CorruptRecordError:
@@ -66,7 +66,7 @@ def batch_at(read_into: ReadInto, position: int, end: int, path: str) -> BatchRo
 def next_batch(segment: SegmentReader, position: int, end: int, *, last_offset: int) -> int:
     """The start of the first batch after a byte; `end` if there is none before `end`.
 
-    `last_offset` is the last one that was read, or anything below the segment's where none was.
+    `last_offset` is the last offset that was read; if none was, any offset below the segment's.
     """
     indexed = _next_indexed(segment, position + 1)
     stop = end if indexed is None else min(indexed.position, end)
@@ -97,7 +97,7 @@ def _next_indexed(segment: SegmentReader, position: int) -> BatchRow | None:
 
 
 def search_batch(read_into: ReadInto, position: int, end: int, *, above: int, below: int) -> int | None:
-    """Where in [position, end) the first v2 batch starts with offsets between two and a right checksum."""
+    """The start, in [position, end), of the first v2 batch with fitting offsets and a correct checksum."""
     last = np.array([above, _NO_EPOCH], np.int64)
     buffer = aligned_buffer(_CHUNK_SIZE)
     while end - position >= resync.HEADER_SIZE:

@@ -1,4 +1,4 @@
-"""Whether the indexes of a segment can be those of its log; the bodies of batches are not read."""
+"""Checks whether the indexes of a segment match its log, without reading the bodies of batches."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from stratalog.segment.segment_reader import SegmentReader
 
 
 def sanity_check(segment: SegmentReader) -> None:
-    """CorruptIndexError unless the indexes can be this log's; the bodies of batches are not read.
+    """CorruptIndexError if the indexes do not match the log; the bodies of batches are not read.
 
     Zeros after the entries are ignored. Entries must ascend and lie inside the log, and the last one must
     point at a batch that it can belong to. A log with batches must have an offset index.

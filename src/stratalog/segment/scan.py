@@ -1,7 +1,7 @@
-"""`scan_segment`: everything that recovery, an audit or Spark wants to know of a segment, from one reading.
+"""`scan_segment`: everything that recovery, an audit or Spark needs to know about a segment, in one pass.
 
 It reads each byte once, changes nothing and needs only the .log file, so the segments of one log can be
-scanned side by side. Results that depend on earlier segments (which transactions are open, which epoch is
+scanned in parallel. Results that depend on earlier segments (which transactions are open, which epoch is
 known) are returned in a form that can be combined afterwards, in the order of the segments. Kafka:
 LogSegment.recover
 """
@@ -32,10 +32,10 @@ from stratalog.segment.time_index import NO_TIMESTAMP
 from stratalog.segment.time_index import to_entries as to_time_entries
 
 DEFAULT_INDEX_INTERVAL = 4096
-# Of a chunk. Larger than the CPU's second cache, but two readers meet in the interpreter once for each: with
-# 1 MiB they scanned 5.9 GB/s of 280-byte batches, with 4 MiB 6.9, with 8 MiB 7.3.
+# Of a chunk. It is larger than the CPU's second-level cache, but after each chunk two readers compete for the
+# interpreter: with 1 MiB they scanned 5.9 GB/s of 280-byte batches, with 4 MiB 6.9, with 8 MiB 7.3.
 SCAN_SIZE = 8 << 20
-_ENTRIES = 4096  # of each index, before they are written out; no fewer than rows of the table
+_ENTRIES = 4096  # of each index, before they are copied; at least as many as rows of the table
 _BAD_MARKER = -1
 
 
@@ -58,9 +58,9 @@ class SegmentScan:
     """The content of a segment, up to the first error in it.
 
     `offset_index` and `time_index` are the bytes of the .index and .timeindex that it has when closed.
-    `reason` says in a sentence, with numbers, why the scan stopped; it is empty at the end of the file. A bad
-    marker's batch is still in `valid_size`, as Kafka keeps it and cuts after it. Of a piece that starts
-    inside its file, `valid_size` and the positions in the index count from `start_position`.
+    `reason` says in a sentence, with numbers, why the scan stopped; it is empty at the end of the file. The
+    batch of a bad marker is included in `valid_size`, because Kafka keeps it and cuts after it. For a piece
+    that starts inside its file, `valid_size` and the positions in the index count from `start_position`.
     """
 
     path: str
@@ -94,10 +94,9 @@ def scan_segment(
 ) -> SegmentScan:
     """Scan a .log file, or its bytes [start_position, end_position). DiskError if it cannot be read.
 
-    A piece that starts inside the file is scanned as if it were a segment of its own, with this base offset.
-    Memory is the buffer, or the file's largest batch, and what the result holds; a caller that scans many
-    files passes the same `aligned_buffer` each time. A file that grows meanwhile is read up to the size it
-    had at first.
+    A piece that starts inside the file is scanned like a separate segment with this base offset. Memory is
+    the buffer, or the file's largest batch, and the result; a caller that scans many files passes the same
+    `aligned_buffer` each time. A file that grows meanwhile is read up to the size it had at first.
     """
     with disk.open_read(path) as file:
         size = disk.size(file)
@@ -117,7 +116,7 @@ def scan_reader(
     path: Path,
     index_interval_bytes: int = DEFAULT_INDEX_INTERVAL,
 ) -> SegmentScan:
-    """Scan bytes that a function reads, as if they were a file: one that is yet to be written, say."""
+    """Scan bytes that a function reads, for example of a file that is not written yet."""
     scan = _Scan(base_offset, index_interval_bytes, 0)
     scan.read(read_into, size, aligned_buffer(min(SCAN_SIZE, max(size, 1))))
     return scan.result(os.fspath(path), size)
@@ -145,7 +144,7 @@ class _Scan:
         while position < end:
             wanted = min(len(buffer), end - position)
             filled = read_into(buffer[:wanted], position)
-            # A file that has become shorter meanwhile ends where it ends now.
+            # The file may have become shorter meanwhile.
             ends_here = filled < wanted or position + filled >= end
             at, outcome = self._take_in(buffer, filled, position - self._start)
             if outcome == walking.END and ends_here:
@@ -153,10 +152,10 @@ class _Scan:
             if outcome == walking.END or (outcome == walking.TORN and not ends_here):
                 position += at
                 if at == 0:
-                    # Not one batch fits: make room for this one, if the file can hold what its length says.
+                    # The batch does not fit: make room for it, if the file is as long as its length says.
                     needed = int.from_bytes(buffer[8:12].tobytes(), "big") + LOG_OVERHEAD
                     if needed > end - position:
-                        # Torn, or a damaged length: not worth the memory to read all that follows.
+                        # Torn, or a damaged length: reading all that follows would waste memory.
                         return self._ends(
                             ScanStop.TORN_TAIL, explain_stop(buffer, 0, end - position, WalkStop.TORN_TAIL)
                         )
@@ -166,7 +165,7 @@ class _Scan:
         return None
 
     def _take_in(self, data: Bytes, filled: int, shift: int) -> tuple[int, int]:
-        """The good batches of a piece; returns (where it ended, why), as the kernel says."""
+        """Process the good batches of a piece; returns (where it ended, why), as the kernel does."""
         at, outcome = 0, kernel.NEEDS_ROOM
         while outcome in (kernel.NEEDS_ROOM, kernel.MARKER):
             at, outcome = kernel.recover(
@@ -203,7 +202,7 @@ class _Scan:
     def _explain(self, data: Bytes, at: int, outcome: int, left: int) -> None:
         """Set the reason why nothing from `at` on is trusted.
 
-        `left` bytes of the file are in the buffer or after it.
+        `left` is the number of bytes from there to the end of the file.
         """
         if outcome == _BAD_MARKER:
             return self._ends(ScanStop.INVALID_MARKER, self._reason)

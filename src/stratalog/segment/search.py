@@ -1,4 +1,4 @@
-"""Finds the first record at or after a point in time, starting at the batch that an index points at."""
+"""Finds the first record at or after a time, starting at the batch that an index points to."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from stratalog.records.unpack import invalid_record, next_run
 from stratalog.records.walk import new_table, walk_batches
 
 _ROWS = 256
-# What is read at once: as far as the index says that it is worth it, within these bounds.
+# The size of the first read depends on the index, within these limits.
 _SMALLEST_WINDOW, _LARGEST_WINDOW = 4 << 10, 64 << 10
 
 
 class _Workspace(threading.local):
-    """Memory for one thread: allocating it for each look-up would cost more than most look-ups."""
+    """Memory for one thread: allocating it for each lookup would cost more than most lookups."""
 
     def __init__(self) -> None:
         self.scratch = Scratch(64 << 10)
@@ -33,7 +33,7 @@ class _Workspace(threading.local):
 
 
 class _Window(threading.local):
-    """The same for what is read first, as an array and as a view of it."""
+    """The memory for the first read, as an array and as a view of it."""
 
     def __init__(self) -> None:
         array = np.zeros(_LARGEST_WINDOW, np.uint8)
@@ -47,7 +47,7 @@ ReadIntoView = Callable[[memoryview, int], int]
 
 
 class TimestampAndOffset(NamedTuple):
-    """A record's timestamp and offset, and the leader epoch of its batch; None where the batch has none."""
+    """A record's timestamp and offset, and the leader epoch of its batch, or None."""
 
     timestamp: int
     offset: int
@@ -72,7 +72,7 @@ def find_record(
     window, view = _window.buffers
     size = max(reach - start, _SMALLEST_WINDOW)
     if size > _LARGEST_WINDOW:
-        size = _SMALLEST_WINDOW  # large batches, of which only the wanted one is worth reading
+        size = _SMALLEST_WINDOW  # large batches: only the wanted one is worth reading
     filled = read_into(view[:size], start)
     is_found, at, found_timestamp, offset, epoch = lookup.find_record(window, filled, timestamp, start_offset)
     if is_found:

@@ -215,7 +215,7 @@ class LogSegment:
         self.reader.txn_index.append(aborted)
 
     def truncate_to(self, offset: int) -> int:
-        """Cut off the batch that holds the offset, and all after it; returns the number of bytes cut off.
+        """Cut off the batch that contains the offset, and all after it; returns the number of bytes cut off.
 
         The indexes are cut first: an entry without its batch would be worse than a batch without its entry.
         The indexes get their full size, because the segment is appended to from now on.
@@ -247,7 +247,7 @@ class LogSegment:
         self.reader.time_index.resize(size)
 
     def on_become_inactive(self) -> None:
-        """The segment was rolled: write its last time entry, then cut all files to their content."""
+        """Called after a roll: write the last time entry, then cut all files to their content."""
         timestamp, offset = self.reader.largest()
         self.reader.time_index.append(timestamp, offset, skip_full_check=True)
         self.reader.offset_index.trim()
@@ -266,7 +266,7 @@ class LogSegment:
     def close(self) -> None:
         """Leave the files as a clean shutdown does: last time entry, indexes cut, the log synced.
 
-        Everything is tried; the first failure is raised at the end. Closing twice does nothing more. Files
+        Everything is tried; the first failure is raised at the end. A second call has no effect. Files
         that were not used since the segment was opened are not touched.
         """
         problems: list[DiskError] = []
@@ -287,7 +287,7 @@ class LogSegment:
             raise problems[0]
 
     def _sync_index(self, path: str) -> None:
-        """Sync an index: the clean-shutdown file will vouch for what closing has added and cut."""
+        """Sync an index: the clean-shutdown file promises that what closing has changed is on the device."""
         if self._disk.exists(path):
             self._disk.sync(path)
 
@@ -348,7 +348,7 @@ class LogSegment:
         self.reader.start_over_in_child()
 
     def set_modified(self, mtime_ms: int) -> None:
-        """Set the time of change of the log and its indexes. Kafka: LogSegment.setLastModified"""
+        """Set the modification time of the log and its indexes. Kafka: LogSegment.setLastModified"""
         for kind in FILES[:3]:
             path = self.reader.path_of(kind)
             if self._disk.exists(path):
@@ -372,7 +372,7 @@ class LogSegment:
             self._go_by(directory, new)
 
     def update_directory(self, directory: Path) -> None:
-        """The directory has been renamed: look for the files there from now on."""
+        """Called when the directory was renamed: look for the files there from now on."""
         reader, target = self.reader, os.fspath(directory)
         with reader.lock:
             for kind, index in reader.known_indexes.items():

@@ -1,15 +1,14 @@
 """Reads from a segment: bytes, ranges for a fetch, batches, offsets by time.
 
-A reader holds no descriptor and, until it is asked something, no index: a directory listing says all that is
-needed to make one.
+A reader holds no descriptor and, until its first use, no index: a directory listing is enough to create one.
 
 So each read opens the log by its name, which may belong to another file by then: the cleaner has replaced
 this segment, or a truncated log goes on at the same offset. The thread that renames the files holds the
 segment's lock, and changes the name in the reader before another file can get the old name. So a read
 compares the name again when it is done. If the name has changed, the bytes may be another file's, and are
-read again under the lock. Indexes are only read under the lock. Files that are deleted for good are gone,
-whatever has their names: reading from them is a DiskError with ENOENT, and a log then looks at its segments
-again.
+read again under the lock. Indexes are only read under the lock. Files that were deleted permanently are gone,
+even if other files have their names: reading from them is a DiskError with ENOENT, and a log then looks at
+its segments again.
 
 Kafka: LogSegment.read, FileRecords
 """
@@ -53,13 +52,13 @@ _SUFFIXES = {kind: kind.value for kind in FILES}  # an Enum's value costs more t
 
 
 class SegmentReader:
-    """The files of one base offset as a reader sees them. No method changes a file; any thread may call any.
+    """Reads the files of one base offset. No method changes a file, and any thread may call any method.
 
-    `size` is how much of the log is known to be whole sets; nothing after it is read. The writer of the
-    segment (`segment.py`) sets it when the bytes are there, and an index entry only points below it. It also
-    sets `known_largest`, the largest timestamp and its offset, and `first_timestamp`, by which a segment's
-    age counts; both are None until somebody looks. `lock` is held by whoever renames or deletes the files,
-    and tells it with `move_to` or `forget_files`.
+    `size` is the part of the log that is known to be whole sets; nothing after it is read. The writer of the
+    segment (`segment.py`) sets it when the bytes are there, and an index entry only points below it. The
+    writer also sets `known_largest`, the largest timestamp and its offset, and `first_timestamp`, from which
+    a segment's age counts; both are None until they are needed. Code that renames or deletes the files holds
+    `lock`, and calls `move_to` or `forget_files`.
     """
 
     __slots__ = (
@@ -93,10 +92,10 @@ class SegmentReader:
         has: tuple[bool | None, bool | None, bool | None] = (None, None, None),
         identities: Identities | None = None,
     ) -> None:
-        """Of the segment whose files are there. What a listing said of them saves asking the disk again.
+        """A reader of existing files. Facts from a listing save asking the disk again.
 
-        `has` is whether it has an offset index, a time index and a transaction index; None: not known. With
-        `identities`, reading from another file that has got one of the names is a DiskError with ENOENT.
+        `has` says whether there is an offset index, a time index and a transaction index; None: not known.
+        With `identities`, reading from another file that has one of the names now is a DiskError with ENOENT.
         """
         self._disk = disk
         self.directory = os.fspath(directory)
@@ -111,7 +110,7 @@ class SegmentReader:
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
         self._txn_index: TransactionIndex | None = None
-        self.known_largest: tuple[int, int] | None = None  # and its offset; None: not looked up yet
+        self.known_largest: tuple[int, int] | None = None  # (timestamp, offset); None: not looked up yet
         self.first_timestamp: int | None = None
         self.size = disk.size(self.log_path) if size is None else size
         if self.size > MAX_SIZE:
@@ -123,7 +122,7 @@ class SegmentReader:
     def log_path(self) -> str:
         path = self._log_path
         if path is None:
-            with self.lock:  # or a rename meanwhile would be followed by the old name, for good
+            with self.lock:  # otherwise a rename meanwhile could be overwritten by the old name
                 path = self._log_path
                 if path is None:
                     path = self.path_of(FileKind.LOG)
@@ -189,18 +188,18 @@ class SegmentReader:
 
     @property
     def known_indexes(self) -> dict[FileKind, IndexFile]:
-        """The indexes that were asked for so far."""
+        """The indexes that were used so far."""
         indexes = (self._offset_index, self._time_index, self._txn_index)
         return {kind: index for kind, index in zip(INDEXES, indexes, strict=True) if index is not None}
 
     def start_over_in_child(self) -> None:
-        """After a fork: the thread that may have held the lock is not here."""
+        """After a fork: create a new lock, because the thread that may hold the old one is not here."""
         self.lock = threading.RLock()
         for index in self.known_indexes.values():
             index.share_lock(self.lock)
 
     def forget(self) -> None:
-        """Give the memory back: what is known of the indexes, and the largest timestamp with them."""
+        """Release the memory: the state of the indexes, and the largest timestamp."""
         self.known_largest = None
         self.forget_indexes()
 
@@ -221,12 +220,12 @@ class SegmentReader:
         return self._reading(read, None, 0)
 
     def read_bytes(self, position: int, size: int) -> bytes:
-        """Bytes of the log; fewer where it ends."""
+        """Bytes of the log; fewer if it ends."""
         size = max(0, min(size, self.size - position))
         return self._reading(self._disk.read_at, size, position)
 
     def read_into(self, buffer: Bytes | memoryview, position: int) -> int:
-        """Fill a buffer with bytes of the log; returns how many there were."""
+        """Fill a buffer with bytes of the log; returns how many were read."""
         wanted = buffer[: max(0, self.size - position)]
         return self._reading(self._disk.read_into, wanted, position)
 
@@ -234,23 +233,23 @@ class SegmentReader:
         return self.path_in(self.directory, kind, self.suffix)
 
     def path_in(self, directory: str, kind: FileKind, suffix: str) -> str:
-        """The name that a file of this segment has in a directory."""
+        """The path of a file of this segment in a directory."""
         return join_path(directory, f"{self.base_offset:020d}{_SUFFIXES[kind]}{suffix}")
 
     def move_to(self, directory: str, suffix: str) -> None:
-        """The files have these names now. Under the lock."""
+        """Called under the lock when the files were renamed."""
         self.directory, self.suffix = directory, suffix
         self._log_path = None
 
     def forget_files(self) -> None:
-        """The files are deleted; later files of these names do not belong to this segment. Under the lock."""
+        """Called under the lock when the files are deleted: later files of these names belong to others."""
         self._is_gone, self._log_path = True, None
         for index in self.known_indexes.values():
             index.is_gone = True
 
     @property
     def is_gone(self) -> bool:
-        """Whether the files are deleted for good."""
+        """Whether the files are deleted permanently."""
         return self._is_gone
 
     @property
@@ -273,10 +272,10 @@ class SegmentReader:
         max_position: int | None = None,
         min_one_message: bool = False,
     ) -> FetchedRange | None:
-        """The range to read from the batch that holds start_offset on; None if all offsets are below it.
+        """The range to read, from the batch that contains start_offset on; None if all offsets are below it.
 
         It ends before max_position, which is the segment's size unless given; a range that would start there
-        or later is empty. With min_one_message it has all of the first batch, whatever max_size says.
+        or later is empty. With min_one_message it has the whole first batch, even if that exceeds max_size.
         """
         if max_size < 0:
             raise UsageError(f"max_size {max_size} is below 0.")
@@ -291,7 +290,7 @@ class SegmentReader:
     def batches(
         self, start_position: int = 0, end_position: int | None = None, *, check_crc: bool = False
     ) -> Iterator[BatchChunk]:
-        """The batches from a position on, chunk by chunk, in memory that is used again for the next one.
+        """The batches from a position on, chunk by chunk, in memory that is reused for the next chunk.
 
         It ends before a torn tail. Bytes that are not a batch are a CorruptRecordError, and with `check_crc`
         a wrong checksum too.
@@ -300,7 +299,7 @@ class SegmentReader:
         return stream_batches(self.read_into, start_position, end, path=self.log_path, check_crc=check_crc)
 
     def read_next_offset(self) -> int:
-        """The offset after the last whole batch; the base offset where there is none."""
+        """The offset after the last whole batch; the base offset if there is none."""
         last = self.offset_index.last_entry
         if last.position and last.position >= self.size:
             raise CorruptIndexError(
@@ -316,7 +315,7 @@ class SegmentReader:
         return self._find_record(max(entry.offset, start_offset), timestamp, start_offset)
 
     def fetch_upper_bound_offset(self, position: int, size: int) -> int | None:
-        """An offset that no record in these bytes has or exceeds; None where the index does not say.
+        """An offset above all records in these bytes; None if the index does not know one.
 
         Kafka: LogSegment.fetchUpperBoundOffset
         """
@@ -329,7 +328,7 @@ class SegmentReader:
 
     @property
     def max_timestamp(self) -> int:
-        """The largest timestamp of the segment so far; -1 where no record has one."""
+        """The largest timestamp of the segment so far; -1 if no record has one."""
         return self.largest()[0]
 
     @property
@@ -339,21 +338,21 @@ class SegmentReader:
 
     @property
     def largest_timestamp(self) -> int:
-        """The largest timestamp, or where there is none the time at which the file was last changed."""
+        """The largest timestamp, or the file's modification time if there is none."""
         timestamp = self.max_timestamp
         return timestamp if timestamp >= 0 else self.modified_ms
 
     def find_max_timestamp(self) -> TimestampAndOffset | None:
-        """The first record with the largest timestamp; None where no record has a timestamp."""
+        """The first record with the largest timestamp; None if no record has a timestamp."""
         timestamp, offset = self.largest()
         if timestamp < 0:
             return None
         return self._find_record(offset, timestamp, INT64_MIN)
 
     def find_largest_timestamp(self) -> None:
-        """Look for the largest timestamp among the records: the time index may lag them, or be stale.
+        """Find the largest timestamp in the records: the time index may lag behind them, or be stale.
 
-        Its last entry is believed if the batch that it names has that timestamp.
+        Its last entry is trusted if the batch that it names has that timestamp.
         """
         with self.lock:
             try:
@@ -373,35 +372,35 @@ class SegmentReader:
         return batch is not None and batch.max_timestamp == entry.timestamp
 
     def rolling_based_timestamp(self) -> int | None:
-        """The largest timestamp of the first batch, by which a segment's age counts; None without a batch."""
+        """The first batch's largest timestamp, from which a segment's age counts; None without a batch."""
         if self.first_timestamp is None:
             first = self.find_batch(0, kernel.OFFSET_AT_LEAST, INT64_MIN)
             self.first_timestamp = None if first is None else first.max_timestamp
         return self.first_timestamp
 
     def largest(self) -> tuple[int, int]:
-        """The largest timestamp and its offset. Of a segment that was opened, the time index knows them."""
+        """The largest timestamp and its offset. For a segment that was opened, the time index has them."""
         largest = self.known_largest
         if largest is None:
-            with self.lock:  # or a reader would put it in the place of what an append has found meanwhile
+            with self.lock:  # otherwise it could overwrite a newer value of an append
                 largest = self.known_largest
                 if largest is None:
                     largest = self.known_largest = self.time_index.last_entry
         return largest
 
     def read_largest(self) -> tuple[int, int]:
-        """The same after a truncation: the last time entry's, or those of a batch after it."""
+        """The same after a truncation: from the last time entry, or from a batch after it."""
         entry = self.time_index.last_entry
         start = self.offset_index.lookup(entry.offset).position
         batch = self.find_batch(start, kernel.LARGEST_TIMESTAMP, max(entry.timestamp, NO_TIMESTAMP))
         return entry if batch is None else (batch.max_timestamp, batch.last_offset)
 
     def find_batch(self, start: int, kind: int, target: int, reach: int = 0) -> BatchRow | None:
-        """The first batch from a byte on that the kernel's rule `kind` asks for (`kernels/index.py`)."""
+        """The first batch from a byte on that the kernel's search `kind` finds (`kernels/index.py`)."""
         return find_batch(self.read_into, start, self.size, kind, target, path=self.log_path, reach=reach)
 
     def _find_record(self, from_offset: int, timestamp: int, start_offset: int) -> TimestampAndOffset | None:
-        """The first record not before a time, looked for from the index entry of an offset on."""
+        """The first record that is not before a time; the search starts at the index entry of an offset."""
         # This entry points to a batch before the time. The next entry may point to the batch that is wanted,
         # and that one ends before the second next entry.
         start, reach = self.offset_index.span(from_offset, ahead=2)
@@ -423,7 +422,7 @@ class SegmentReader:
         return next(iter(next(read_batches(byte_array(data), check_crc=False)))).offset
 
     def _reading(self, read: Callable[..., _T], what: object, position: int) -> _T:
-        """Read the log, again if it got another name meanwhile: what is deleted is renamed first."""
+        """Read the log, and again if it was renamed meanwhile: a deleted file is renamed first."""
         path = self.log_path
         identity = () if self._identities.log is None else (self._identities.log,)
         try:
@@ -443,5 +442,5 @@ class SegmentReader:
                     return found
 
     def _is_named(self, path: str) -> bool:
-        """Whether the log has had this name all the time since `log_path` gave it."""
+        """Whether the log still has the name that `log_path` returned, and had it all the time."""
         return self._log_path is path

@@ -1,4 +1,4 @@
-"""The time index: from a timestamp to an offset, so that nothing before that offset is later than it.
+"""The time index: from a timestamp to an offset; no record before that offset is later than the timestamp.
 
 at  size  field
  0     8  timestamp   the largest one seen so far, in milliseconds
@@ -49,7 +49,7 @@ class TimeIndex(IndexFile):
     RESERVED = 1  # rolling the segment must still be able to add its largest timestamp
 
     def lookup(self, timestamp: int) -> TimeEntry:
-        """The last entry that is not later; (-1, base_offset) where there is none."""
+        """The last entry that is not later; (-1, base_offset) if there is none."""
         entries = self.entries()
         timestamps, offsets = entries.views
         slot = bisect_right(timestamps, timestamp, 0, entries.count) - 1
@@ -95,7 +95,7 @@ class TimeIndex(IndexFile):
         self._truncate_to_entries(bisect_left(entries.views[1], offset - self.base_offset, 0, entries.count))
 
     def sanity_check(self, last_offset: int) -> None:
-        """CorruptIndexError unless this can be the time index of a log that ends with `last_offset`.
+        """CorruptIndexError if this cannot be the time index of a log that ends with `last_offset`.
 
         Kafka's check calls every preallocated index corrupt: its last slot, zeros, is before the first.
         """
@@ -126,5 +126,5 @@ class TimeIndex(IndexFile):
 
 
 def to_entries(rows: NDArray[np.int64]) -> NDArray[np.void]:
-    """Rows of (timestamp, relative offset) as they stand in the file."""
+    """Rows of (timestamp, relative offset) in the form of the file."""
     return index_file.to_entries(rows, _ENTRY)

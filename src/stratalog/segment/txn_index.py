@@ -3,12 +3,12 @@
 at  size  field
  0     2  version             0; Kafka looks at the first of its two bytes only
  2     8  producer_id
-10     8  first_offset        of the transaction; may lie in an earlier segment
+10     8  first_offset        of the transaction; may be in an earlier segment
 18     8  last_offset         of its abort marker, which is in this segment
 26     8  last_stable_offset  when the marker was written
 
-An entry for each aborted transaction, in the order of their markers. There is no file until there is an
-entry, and no preallocation. Kafka: TransactionIndex.java, AbortedTxn.java
+There is an entry for each aborted transaction, in the order of their markers. The file is created with the
+first entry, and is not preallocated. Kafka: TransactionIndex.java, AbortedTxn.java
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class AbortedTxn(NamedTuple):
     version: int = CURRENT_VERSION
 
     def to_bytes(self) -> bytes:
-        """The entry as it stands in the file."""
+        """The entry in the form of the file."""
         return _PACKED.pack(self.version, *self[:4])
 
 
@@ -110,8 +110,8 @@ class TransactionIndex(IndexFile):
     def collect(self, fetch_offset: int, upper_bound: int) -> tuple[list[AbortedTxn], bool]:
         """The aborted transactions that touch [fetch_offset, upper_bound), and whether these are all.
 
-        They are if one was aborted when everything below the bound was decided; else later segments may
-        have more. Kafka: TransactionIndex.collectAbortedTxns
+        These are all if one of them was aborted when everything below the bound was decided; otherwise later
+        segments may have more. Kafka: TransactionIndex.collectAbortedTxns
         """
         entries = self.entries()
         _, _, first, last, stable = (column[: entries.count] for column in entries.columns)
@@ -136,7 +136,7 @@ class TransactionIndex(IndexFile):
             self.trim()
 
     def flush(self) -> None:
-        """Return when all entries are on the device. A file that is not there stays so."""
+        """Return when all entries are on the device. A missing file is not created."""
         if self.exists:
             super().flush()
 
@@ -146,9 +146,9 @@ class TransactionIndex(IndexFile):
             super().trim()
 
     def sanity_check(self) -> None:
-        """CorruptIndexError unless every entry can be one of this segment.
+        """CorruptIndexError if an entry cannot belong to this segment.
 
-        Kafka looks only whether a marker is below the base offset. A torn last entry is no harm: it is not
+        Kafka only checks whether a marker is below the base offset. A torn last entry is harmless: it is not
         read, and the next one is written over it.
         """
         entries = self.entries()

@@ -13,7 +13,7 @@ source        the data source
 stream        the data source as a stream
 tables        internal topics as DataFrames
 views         a view for each topic, for `stratalog sql`
-workers       what a worker needs first: our version, a place for compiled kernels
+workers       prepares a worker: checks our version, finds a folder for compiled kernels
 
 Not here: how a read or a write is planned and done (`jobs/`), which is tested without a JVM.
 """

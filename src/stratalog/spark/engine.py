@@ -2,7 +2,7 @@
 
 The mapped function carries the tasks, and a range of numbers, one in each partition, says which pack of tasks
 a Spark task runs. That gives exactly as many Spark tasks as packs, without a shuffle. It needs only
-`mapInArrow`, which Spark Connect has too; RDDs it does not have.
+`mapInArrow`, which Spark Connect has too, unlike RDDs.
 
 A Spark task costs 11 to 25 ms before it does anything, so there are a few for each core and each runs several
 of ours. Outcomes arrive when a whole job is done, so many thousand tasks become several jobs in a row, and

@@ -5,9 +5,8 @@
     kafka_commits, kafka_groups, kafka_members, kafka_transactions, kafka_metadata
                               what Kafka keeps in its internal topics, decoded
 
-Making a view costs as much as planning a read, and Spark does not tell a source which columns a query needs.
-So the text of the query decides both, and errs on the safe side: a word that only looks like a name costs a
-little time.
+Creating a view costs as much as planning a read, and Spark does not tell a source which columns a query
+needs. So both are found in the text of the query: a word that only looks like a name costs a little time.
 """
 
 from __future__ import annotations

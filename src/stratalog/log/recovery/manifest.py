@@ -89,7 +89,7 @@ def _is_sound(part: KeptPart) -> bool:
 
 
 def kept_name(partition: str, file: str, suffix: str) -> str:
-    """The name in quarantine. One that is too long is cut, and told from others by a hash."""
+    """The name in quarantine. A name that is too long is shortened and gets a hash."""
     name = f"{PREFIX}{partition}-{file}-{suffix}"
     if len(os.fsencode(name)) <= _LONGEST_NAME:
         return name

@@ -37,7 +37,7 @@ def read(data: memoryview, scratch: Scratch, magic: int, limit: int) -> int:  # 
 def _walk_frame(data: memoryview, position: int) -> tuple[int, int]:
     """(where the frame at `position` ends, its number of blocks, 0 for a skippable one), without decoding it.
 
-    This finds a cut-off frame, which the library's stream reader takes for the end. It also bounds the plain
+    This finds a cut-off frame, which the library's stream reader treats as the end. It also bounds the plain
     size before anything is allocated.
     """
     end = len(data)

@@ -30,7 +30,7 @@ from stratalog.records.internal.wire import FieldValue
 from stratalog.records.internal_topics import CLUSTER_METADATA
 
 TOMBSTONE = "<DELETE>"
-# What stands before the JSON of a control record; only the first has a colon.
+# The text before the JSON of a control record; only the first has a colon.
 _CONTROL_LABELS = {
     "LEADER_CHANGE": "LeaderChange:",
     "SNAPSHOT_HEADER": "SnapshotHeader",

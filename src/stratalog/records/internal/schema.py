@@ -64,7 +64,7 @@ class Field:
     """One field of a message or of a struct in it."""
 
     name: str
-    kind: str  # a type of `wire`, "struct", or one of these behind "[]"
+    kind: str  # a type of `wire`, "struct", or one of these after "[]"
     versions: Versions
     nullable: Versions
     tagged: Versions

@@ -192,7 +192,7 @@ def write_batches(
         has_horizon = batch.magic == 2 and batch.attributes & DELETE_HORIZON != 0
         needs_horizon = (verdict.has_tombstone or verdict.ends_empty_txn) and not has_horizon
         if batch.magic == 2 and verdict.kept_count == verdict.rows_count and not needs_horizon:
-            size: Any = np.int64(batch["size"])  # by name: a NumPy scalar has a `size` of its own, which is 1
+            size: Any = np.int64(batch["size"])  # by name: `size` of a NumPy scalar is 1
             copy_bytes(out, position, original, batch.position, size)
             position += size
             continue

@@ -97,7 +97,7 @@ def index_batches(
                 at.last_timestamp = at.max_timestamp
                 at.last_timestamp_offset = at.max_timestamp_offset
             at.since_entry = 0
-        at.since_entry += batch["size"]  # by name: a NumPy scalar has a `size` of its own, which is 1
+        at.since_entry += batch["size"]  # by name: `size` of a NumPy scalar is 1
     return len(headers), offset_count, time_count, INDEXED
 
 

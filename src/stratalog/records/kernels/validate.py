@@ -119,7 +119,7 @@ def check_set(batches: BatchTable, rules: tuple[bool, int, int, int]) -> tuple[A
         if batch.last_offset <= last_offset:
             ascending = False
         last_offset = batch.last_offset
-        # Not `batch.size`: run as plain Python, NumPy takes that for its own attribute, which is 1.
+        # Not `batch.size`: as plain Python, that is NumPy's own attribute, which is 1.
         batch_size = batch.records_end - batch.position
         if batch_size > max_size:
             problem = TOO_LARGE
