@@ -8,7 +8,7 @@ from enum import Enum
 
 
 class DamageKind(Enum):
-    """How a stretch of a .log file is unreadable."""
+    """Why a range of a .log file is unreadable."""
 
     WRONG_CRC = "wrong-crc"
     TORN_TAIL = "torn-tail"
@@ -39,7 +39,7 @@ _ADVICE = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Damage:
-    """A stretch of a file that cannot be read: from byte `position`, `lost_size` bytes long.
+    """A range of a file that cannot be read: `lost_size` bytes from byte `position` on.
 
     Unreadable batches in a row are one damage: missing bytes first break a checksum, then every length after
     it. `reason` says how it begins, `kind` how it ends.

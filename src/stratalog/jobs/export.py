@@ -1,8 +1,8 @@
 """Exports log directories to Parquet: each record exactly once, in files by topic and day.
 
-A run is planned once and written down (`exporting/folder.py`): which offsets of which partition go with which
-task. Running the export again finishes a run that was stopped, then exports newer records. The rows never
-leave the task that read them, so on Spark only file names travel back to the driver.
+A run is planned once, and the plan is stored (`exporting/folder.py`): which task exports which offsets of
+which partition. Running the export again finishes a run that was stopped, then exports newer records. The
+rows never leave the task that read them, so on Spark only file names travel back to the driver.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def export_logs(
     cores: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> ExportReport:
-    """Export the records that the options ask for and the folder does not have yet.
+    """Export the records that the options select and the folder does not have yet.
 
     UsageError if the folder contains something else, or rows of other columns or settings; LogDirLockedError
     if another export into it is running.
@@ -272,7 +272,7 @@ class _Export:
         )
 
     def take_new(self) -> ExportReport:
-        """Plan and export what was asked for and is not exported yet."""
+        """Plan and export the selected records that are not exported yet."""
         reads, ranges, topic_ids = self._plan()
         if not reads:
             return ExportReport(partitions=len(ranges))
@@ -327,7 +327,7 @@ class _Export:
         return tasks_of(pieces, self.options, cores=self.cores), ranges, ids
 
     def _plan_partition(self, view: LogView) -> tuple[list[ExportedRange], list[Piece]]:
-        """(the offsets that were asked for and are not exported yet, the pieces to read them from)."""
+        """(the selected offsets that are not exported yet, the pieces to read them from)."""
         key = view.topic_partition
         ends = ends_of(view, read_committed=self.options.read_committed)
         done = self._ledger.ranges.get(key, [])

@@ -1,6 +1,6 @@
 """Reads the cluster metadata as a KRaft snapshot followed by the log after it.
 
-A controller now and then writes a snapshot of the state after all records below an offset
+From time to time a controller writes a snapshot of the state after all records below an offset
 (`<offset>-<epoch>.checkpoint`), and may then delete the segments below it. A log that no longer begins at 0
 continues from a snapshot, so its table begins with that snapshot's records. They all get the last offset that
 the snapshot covers. If several snapshots fit, the oldest one is read: it leaves the most history to see.

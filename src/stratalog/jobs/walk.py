@@ -1,7 +1,7 @@
 """Walks every segment of log directories: reads each batch header and checks each checksum.
 
-The plan lists the segments. A task walks one, in bounded memory. The result is a few numbers for each segment
-and its unreadable stretches; `by_topic` adds them up. Nothing is written.
+The plan lists the segments. A task walks one, in bounded memory. The result is a few numbers for each
+segment, and its unreadable ranges; `by_topic` adds them up. Nothing is written.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class WalkTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentWalk:
-    """The result of walking one segment. Offsets and timestamps are -1 where no batch could be read.
+    """The result of walking one segment. Offsets and timestamps are -1 if no batch could be read.
 
     `records_count` counts control records too. `first_timestamp` is the earliest first record of a batch; a
     later record in a batch may be earlier still.

@@ -64,8 +64,7 @@ class TxnEventKind(IntEnum):
     COMMITTED = kernel.COMMITTED
     ABORTED = kernel.ABORTED
     PLAIN = kernel.PLAIN
-    """A batch outside of transactions: an error if a transaction is open, here or since before the
-    segment."""
+    """A batch outside of transactions: an error if one is open, here or since before the segment."""
 
 
 class TxnEvent(NamedTuple):

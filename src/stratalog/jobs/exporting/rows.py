@@ -54,7 +54,7 @@ class RowSettings:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of a file: those asked for, and a column of undecoded bytes for each decoded one."""
+        """The columns of a file: the requested ones, and a column of undecoded bytes for each decoded one."""
         fields: list[tuple[str, pa.DataType]] = []
         for name in self.columns:
             decoding = self._decoding(name)
@@ -81,7 +81,7 @@ class RowSettings:
 
     @property
     def undecoded_columns(self) -> list[str]:
-        """The columns for what could not be decoded."""
+        """The columns for bytes that could not be decoded."""
         decoded = [name for name in _DECODED if self._decoding(name).encoding is not Encoding.BINARY]
         return [undecoded_name(name) for name in decoded]
 

@@ -1,8 +1,8 @@
 """The range to read of a partition: its start, its valid end or last stable offset, its aborted transactions.
 
 `latest` is the end of the valid bytes: just past the last whole batch with a matching checksum in the newest
-segment. Bytes that a crash left after it are ignored. A reader of committed records ends at the first record
-of a transaction that is still open.
+segment. Bytes that a crash left after it are ignored. A read_committed reader ends at the first record of a
+transaction that is still open.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Ends:
     """What a read may see of a partition: [start_offset, end_offset), without aborted transactions."""
 
     start_offset: int
-    end_offset: int  # the last stable offset for a reader of committed records
+    end_offset: int  # the last stable offset for a read_committed reader
     valid: LogEnd
     aborted: tuple[AbortedRange, ...] = ()
 
@@ -72,8 +72,8 @@ def range_of(
 ) -> tuple[int, int]:
     """[start, end) of one partition by the options.
 
-    Offsets that it does not have are an OffsetOutOfRangeError, or reported if data loss is to be forgiven. So
-    is damage at the end of the log, if the range reaches to that end.
+    Offsets that it does not have are an OffsetOutOfRangeError; if failOnDataLoss is false, they are only
+    reported. So is damage at the end of the log, if the range reaches to that end.
     """
     partition = view.topic_partition
     start = _offset(view, ends, options.starting, if_no_match=None)
@@ -117,7 +117,7 @@ def _offset(view: LogView, ends: Ends, bound: ReadBound, *, if_no_match: int | N
     if timestamp is not None and timestamp >= 0:
         with _damage_in_words(view, "where that time begins", "offsets instead of times"):
             found = view.first_not_before(timestamp)
-        # A broker does the same: a reader of committed records learns nothing of offsets past the last stable
+        # A broker does the same: a read_committed reader learns nothing about offsets past the last stable
         # one.
         return if_no_match if found is None or found.offset >= ends.end_offset else found.offset
     if timestamp is not None:
@@ -158,7 +158,7 @@ def _within(offset: int, view: LogView, ends: Ends, options: ReadOptions, option
 
 
 def _omitted(view: LogView, ends: Ends, asked: tuple[int, int], options: ReadOptions) -> Iterator[Omission]:
-    """The offsets that were asked for and do not exist, and damage that hides the end of the log."""
+    """The requested offsets that do not exist, and damage that hides the end of the log."""
     start, end = asked
     first, last = ends.start_offset, ends.end_offset
     spans: list[tuple[str, int, int | None]] = []

@@ -53,7 +53,7 @@ class Standing(NamedTuple):
     """The offsets that a partition has at one moment."""
 
     start_offset: int
-    end_offset: int  # the last stable offset for a reader of committed records
+    end_offset: int  # the last stable offset for a read_committed reader
     valid_end_offset: int
     topic_id: str | None = None
 

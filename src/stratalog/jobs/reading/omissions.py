@@ -1,9 +1,9 @@
-"""What a read left out: damage that it skipped, and offsets that are lost. Counted, and told in words.
+"""What a read left out: damage that it skipped, and offsets that are lost; as counts and as sentences.
 
 A read leaves something out only if it was told to (`onCorruption=skip`, `failOnDataLoss=false`). Each place
-is an `Omission`, which is small and can be pickled: a task hands it to whoever planned the read. How many
-records were in damaged bytes is not known, only between which offsets they were; compaction may have removed
-some of those before.
+is an `Omission`, which is small and can be pickled: a task returns it to the planner of the read. Nobody
+knows how many records were in damaged bytes, only their range of offsets; compaction may have removed some of
+them before.
 """
 
 from __future__ import annotations
@@ -67,15 +67,15 @@ class Omission:
 
 
 OnOmission = Callable[[Omission], object]
-"""Is called for each place that a read leaves out, in the thread that reads."""
+"""Called for each place that a read leaves out, in the thread that reads."""
 
 
 def ignore_omission(_: Omission) -> None:
-    """For a reader whose caller does not ask."""
+    """For a caller that does not need omissions."""
 
 
 class OmissionWarning(UserWarning):
-    """A read left records out, as it was told to; `omissions` says which and why."""
+    """A read left out records, as its options allow; `omissions` says which and why."""
 
     def __init__(self, omissions: Sequence[Omission]) -> None:
         super().__init__(summary(omissions))
@@ -83,13 +83,13 @@ class OmissionWarning(UserWarning):
 
 
 def warn_of(omissions: Sequence[Omission], *, stacklevel: int = 1) -> None:
-    """Warn of what was left out, if anything was; the level is 1 for the line that calls this."""
+    """Warn if anything was left out; a level of 1 names the line that calls this."""
     if omissions:
         warnings.warn(OmissionWarning(omissions), stacklevel=stacklevel + 1)
 
 
 def joined_up(omissions: Iterable[Omission]) -> list[Omission]:
-    """By partition and offset, each place once: two tasks that share a damaged batch both leave it out."""
+    """Each place once, by partition and offset: two tasks that share a damaged batch both report it."""
     found: dict[tuple[object, ...], Omission] = {}
     for each in omissions:
         place = each.path or each.first_offset
@@ -105,7 +105,7 @@ def joined_up(omissions: Iterable[Omission]) -> list[Omission]:
 
 
 def summary(omissions: Sequence[Omission]) -> str:
-    """What was left out, in one line for all and one for each of the first places."""
+    """What was left out: one line for everything, and one for each of the first places."""
     places = joined_up(omissions)
     offsets = sum(each.offsets_count for each in places)
     size = sum(each.size for each in places)
@@ -121,9 +121,9 @@ def summary(omissions: Sequence[Omission]) -> str:
 
 
 class Gaps:
-    """The gaps in what is read of one range of offsets.
+    """The gaps in a read of one range of offsets.
 
-    Where a gap ends is known only when the next batch is read, or when the range ends.
+    The end of a gap is known only when the next batch is read, or when the range ends.
     """
 
     def __init__(self, partition: TopicPartition, start: int, end: int, on_omission: OnOmission) -> None:
@@ -135,7 +135,7 @@ class Gaps:
     def skipped(
         self, error: CorruptRecordError, first_offset: int, size: int, *, end_offset: int | None = None
     ) -> None:
-        """Damage of `size` bytes was skipped; without `end_offset` the gap goes up to the next batch.
+        """Record `size` skipped bytes of damage; without `end_offset` the gap reaches to the next batch.
 
         Damage that follows damage, without a batch between them, is one place.
         """
@@ -164,7 +164,7 @@ class Gaps:
         return self._open is not None
 
     def lost(self, first_offset: int, end_offset: int, why: str) -> None:
-        """Offsets that were planned are gone."""
+        """Record planned offsets that are gone."""
         self._tell(
             Omission(
                 topic=self._partition.topic,
@@ -178,13 +178,13 @@ class Gaps:
         )
 
     def seen(self, base_offset: int) -> None:
-        """A batch is read: a gap before it ends there."""
+        """Record that a batch is read: a gap before it ends there."""
         if self._open is not None:
             found, self._open = self._open, None
             self._tell(found, base_offset)
 
     def close(self) -> None:
-        """Nothing more is read: a gap ends with the range."""
+        """End the read: an open gap ends with the range."""
         self.seen(self._bounds[1])
 
     def _tell(self, found: Omission, end_offset: int) -> None:

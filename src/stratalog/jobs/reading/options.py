@@ -38,7 +38,7 @@ TABLE_TOPICS = {
     "cluster_metadata": CLUSTER_METADATA,
 }
 MAX_TRIGGER_DELAY_MS = 15 * 60 * 1000
-EARLIEST, LATEST = -2, -1  # in the place of an offset, as in Kafka's source
+EARLIEST, LATEST = -2, -1  # instead of an offset, as in Kafka's source
 
 _T = TypeVar("_T")
 _SELECTIONS = ("assign", "subscribe", "subscribePattern")

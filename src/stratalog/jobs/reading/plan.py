@@ -65,9 +65,9 @@ def plan_read(
     cores: int | None = None,
     on_omission: OnOmission = ignore_omission,
 ) -> list[ReadTask]:
-    """The tasks that read what the options ask for, in the order of partitions and offsets.
+    """The tasks of a read with these options, in the order of partitions and offsets.
 
-    What no task can read, and the options forgive, is reported to `on_omission`.
+    `on_omission` is called for what no task can read, if the options allow to leave it out.
     """
     disk = disk or reader_for(*options.paths)
     partitions = find_partitions(disk, options)

@@ -1,8 +1,8 @@
-"""Reads a task's records as Arrow batches: only the columns asked for, in sizes that suit Spark.
+"""Reads a task's records as Arrow batches: only the requested columns, in sizes that suit Spark.
 
 A split is read where its hint says, if the file still matches the hint. If not (a broker has compacted, cut,
 rolled or removed it since), the split is searched by its offsets; offsets that are not found are data loss.
-Every checksum is checked. Columns that are not asked for are not copied.
+Every checksum is checked. Other columns are not copied.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def read_task(
     """The records of a task. Without any column the batches have only a number of rows, to be counted.
 
     CorruptRecordError names the file and byte of damage, unless damage is skipped; OffsetOutOfRangeError
-    names offsets that were lost since the read was planned, unless failOnDataLoss is false. What is skipped
-    or lost then is reported to `on_omission`.
+    names offsets that were lost since the read was planned, unless failOnDataLoss is false. `on_omission` is
+    then called for what is skipped or lost.
     """
     disk = disk or reader_for(*{split.directory for split in task.splits})
     return assembled(_batches(task, columns, disk, on_omission))
@@ -195,7 +195,7 @@ class _SplitReader:
             try:
                 position, end = self._place(view, segment)
             except CorruptRecordError as error:
-                self._damaged(error, seen.next_offset)  # met again below, and counted there
+                self._damaged(error, seen.next_offset)  # found again below, and counted there
                 position, end = 0, segment.size
             with self._disk.open_read(segment.log_path) as file:
                 yield from self._read_over(file, segment, position, end)
@@ -302,7 +302,7 @@ class _SplitReader:
         logger.warning("skipped damage: %s", error)
 
     def _lose(self, what: str, *, first: int | None = None, end: int | None = None) -> None:
-        """The offsets [first, end) are gone; by default all that were not read yet."""
+        """Report that the offsets [first, end) are gone; by default all that were not read yet."""
         split = self._split
         if self._task.fail_on_data_loss:
             raise OffsetOutOfRangeError(

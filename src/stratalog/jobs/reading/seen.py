@@ -86,7 +86,7 @@ class SeenBatches:
         self._gaps.skipped(skipped, first_offset, int(headers[row]["size"]), end_offset=after)
 
     def _committed(self, headers: BatchTable) -> NDArray[np.bool_] | None:
-        """Which batches a reader of committed records may see; None for all. Kafka: CompletedFetch"""
+        """Which batches a read_committed reader may see; None for all. Kafka: CompletedFetch"""
         attributes = headers["attributes"]
         suspects = (attributes & (_TRANSACTIONAL | _CONTROL) == _TRANSACTIONAL) & (headers["magic"] == 2)
         if not suspects.any():

@@ -57,7 +57,7 @@ class Split:
     start_offset: int
     end_offset: int
     hint: Hint
-    topic_id: str | None = None  # tells a topic from a newer one of the same name
+    topic_id: str | None = None  # distinguishes a topic from a newer one of the same name
     aborted: tuple[AbortedRange, ...] = ()
 
     @property

@@ -1,7 +1,7 @@
 """A write into log directories, with or without Spark.
 
-commit   the driver: takes all staged segments into their logs, or none
-options  what a write is asked for
+commit   the driver: moves all staged segments into their logs, or none
+options  the options of a write
 patch    sets base offsets and the leader epoch in a staged segment
 rows     rows become records of partitions
 stage    tasks write whole segments, with offsets from 0

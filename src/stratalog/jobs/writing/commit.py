@@ -4,12 +4,12 @@
    finishes an interrupted write, and recovers a directory that was not shut down cleanly.
 2. The end and the leader epoch of each log are read.
 3. Base offsets and epochs are set in the staged files, and synced.
-4. The clean-shutdown file is removed, and its content is noted.
+4. The clean-shutdown file is removed; the session's note keeps its content.
 5. The journal names every staged file and its place. From here on the write will be completed, by this
    process or the next.
 6. The files are renamed into their logs (`directory/pending_write.py`).
-7. The logs are loaded and closed as at any clean stop; checkpoints; the clean-shutdown file again, with its
-   epoch.
+7. The logs are loaded and closed as at a clean shutdown; then the checkpoints are written, and last the
+   clean-shutdown file again, with its epoch.
 
 If the process is killed before step 5 is complete, the directory has nothing of the write: recovery finds no
 new file in a log. If it is killed later, the next open completes the write. If the disk refuses the journal,
@@ -308,7 +308,7 @@ class Committer:
         return {marks.topic_partition: marks.recovery_point for marks in settled}
 
     def _decide(self, session: Session, journal: Journal, pending: PendingWrite) -> None:
-        """Remove the clean-shutdown file and write the journal; where the disk refuses, it is put back."""
+        """Remove the clean-shutdown file and write the journal; if the disk refuses, the file is put back."""
         (directory,) = session.directories
         try:
             directory.before_change()
@@ -397,7 +397,7 @@ class _Later:
     def __init__(self) -> None:
         self._tasks: list[ScheduledTask] = []
 
-    def schedule(self, name: str, task: ScheduledTask, delay_ms: int = 0) -> None:  # noqa: ARG002 (as a Scheduler has it)
+    def schedule(self, name: str, task: ScheduledTask, delay_ms: int = 0) -> None:  # noqa: ARG002 (by protocol)
         if not delay_ms:
             self._tasks.append(task)
 

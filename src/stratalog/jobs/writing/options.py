@@ -48,7 +48,7 @@ class WriteOptions:
     """The parsed options of a write.
 
     `partitions` and `topic_ids` are by topic, with "" for all other topics. `topic_settings` is JSON of
-    settings by topic, over those of the cluster. `metadata_path` is the log directory with
+    settings by topic, which override those of the cluster. `metadata_path` is the log directory with
     `__cluster_metadata-0`, if it is another one.
     """
 

@@ -67,7 +67,7 @@ class Staged:
 def begin_write(disk: Disk, directory: str, write: str) -> None:
     """Mark a write as under way, until it is committed or aborted; each of its tasks may call this.
 
-    Makes the log directory if it does not exist.
+    Creates the log directory if it does not exist.
     """
     path = _task_file(directory, write)
     make_directories(disk, directory)
@@ -112,7 +112,7 @@ def stage_rows(
 def discard_write(
     disk: Disk, directory: str, write: str, journal: Journal, *, but: str | None = None
 ) -> None:
-    """Delete the staged files of a write, or of all writes whose names begin so, except one.
+    """Delete the staged files of a write, or of all writes whose names begin with a prefix, except one.
 
     Files that the journal needs stay.
     """
@@ -131,7 +131,7 @@ def discard_write(
 
 
 def has_staged(disk: DiskReader, directory: str, stream: str, *, but: str) -> bool:
-    """Whether there are staged files of writes whose names begin so, except one write."""
+    """Whether there are staged files of writes whose names begin with a prefix, except one write."""
     names = [entry.name for entry in disk.list_directory(directory)]
     return any(
         name.startswith(STAGED_PREFIX + stream) and not name.startswith(STAGED_PREFIX + but) for name in names

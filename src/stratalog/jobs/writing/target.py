@@ -1,8 +1,8 @@
 """Where a write goes: the topics that can be written to, their partitions, ids and settings.
 
-A KRaft cluster's metadata has all of this. Without it the options must say it: a directory does not show how
-many partitions a topic has, and a record in the wrong partition is not found by its key. The driver reads all
-this and sends it to the tasks as values.
+A KRaft cluster's metadata has all of this. Without it the options must provide it: a directory does not show
+how many partitions a topic has, and a record in the wrong partition is not found by its key. The driver reads
+all this and sends it to the tasks as values.
 """
 
 from __future__ import annotations
