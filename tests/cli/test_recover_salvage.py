@@ -12,7 +12,7 @@ from stratalog.cli import main
 from stratalog.files.disk import Disk
 from stratalog.log.recovery.quarantine import Quarantine
 from tests.log.recovery import test_salvage as model
-from tests.log.recovery.test_salvage import BASE, NEXT_BASE, batch, survivors
+from tests.log.recovery.damaged import BASE, NEXT_BASE, batch, survivors
 
 LOG, BEHIND = f"{BASE:020d}.log", f"{NEXT_BASE:020d}.log"
 NEXT = batch(NEXT_BASE).data

@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 import errno
-import os
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import pytest
 
-from stratalog import PartitionLog, open_log
-from stratalog.clock import system_clock
-from stratalog.config import LogConfig
-from stratalog.errors import CorruptRecordError, DiskError, UsageError
+from stratalog import open_log
+from stratalog.errors import DiskError, UsageError
 from stratalog.files.disk import Disk
-from stratalog.files.entries import ExpectedFile, ReadFile
-from stratalog.files.entries import Path as FilePath
 from stratalog.files.lock import DirectoryLock
-from stratalog.log.api.view import LogView
-from stratalog.records.control import ControlType
 from tests.fixtures.catalog import Partition, partitions
-from tests.log.model import ORDERS, append_marker, produced
-from tests.log.model import batch as batch_of
-
-if TYPE_CHECKING:
-    from stratalog.files.disk import Target
 
 DATA = [p for p in partitions() if not p.name.startswith("__cluster_metadata")]
 
@@ -61,13 +48,6 @@ def in_kafka_s_words(partition: Partition) -> list[tuple[object, ...]]:
 
 def in_hex(data: bytes | None) -> str | None:
     return None if data is None else data.hex()
-
-
-def committed(view: PartitionLog) -> list[bytes | None]:
-    """The values that a reader of committed records gets, which as columns are the same."""
-    found = [record.value for record in view.records(isolation="read_committed")]
-    assert view.to_arrow(["value"], isolation="read_committed")["value"].to_pylist() == found
-    return found
 
 
 @pytest.mark.parametrize("partition", DATA, ids=str)
@@ -110,99 +90,6 @@ def test_a_reader_of_committed_records_sees_no_aborted_one(state: str) -> None:
 
     assert found == sorted(offset for offset in expected if offset < first_open)
     assert len(found) < sum(len(batch["records"]) for batch in batches if not batch["isControl"])
-
-
-def test_an_abort_is_known_by_its_marker_before_it_is_in_the_index(tmp_path: Path) -> None:
-    directory = tmp_path / "orders-0"
-    index, hidden = directory / f"{0:020d}.txnindex", tmp_path / "hidden"
-    with open_log(directory, create=True) as log:
-        log.append_batch(produced(1, 0, b"committed", transactional=True))
-        append_marker(log.log, 1, ControlType.COMMIT)
-        log.append_batch(produced(1, 1, b"aborted", transactional=True))
-        append_marker(log.log, 1, ControlType.ABORT)
-        index.rename(hidden)  # the moment between the write of the marker and that of its entry
-        with open_log(directory, read_only=True) as view:
-            assert committed(view) == [b"committed"]
-            hidden.rename(index)
-            assert committed(view) == [b"committed"]
-
-
-class CountingDisk(Disk):
-    """Counts the bytes that are read of logs."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.read_size = 0
-
-    def read_into(
-        self, source: ReadFile | FilePath, buffer: Target, position: int, identity: ExpectedFile | None = None
-    ) -> int:
-        filled = super().read_into(source, buffer, position, identity)
-        self.read_size += filled
-        return filled
-
-
-def view_of(directory: Path, disk: Disk) -> LogView:
-    return LogView(
-        disk=disk, clock=system_clock, directory=directory, topic_partition=ORDERS, config=LogConfig()
-    )
-
-
-def test_what_was_found_of_transactions_is_gone_on_with(tmp_path: Path) -> None:
-    disk = CountingDisk()
-    with open_log(tmp_path / "orders-0", create=True) as log:
-        for number in range(200):
-            log.log.append_as_leader(produced(1, number, b"x" * 5000, transactional=True), leader_epoch=0)
-        view = view_of(tmp_path / "orders-0", disk)
-        assert view.last_stable_offset == 0
-        whole_size = disk.read_size
-        append_marker(log.log, 1, ControlType.COMMIT)
-        log.log.append_as_leader(produced(2, 0, b"open", transactional=True), leader_epoch=0)
-
-        disk.read_size = 0
-        view.refresh()
-        assert view.last_stable_offset == 201
-        view.close()
-
-    assert whole_size > 1_000_000
-    assert disk.read_size < whole_size / 5
-
-
-@pytest.mark.parametrize("is_decided", [True, False])
-def test_what_was_found_of_transactions_that_were_cut_off_is_forgotten(
-    tmp_path: Path, is_decided: bool
-) -> None:
-    """The log is as long as it was, or longer, and the batch that was last is another one now."""
-    with open_log(tmp_path / "orders-0", create=True) as log:
-        log.append(b"plain")
-        log.log.append_as_leader(produced(1, 0, b"a", transactional=True), leader_epoch=0)
-        log.append(b"plain")
-        view = view_of(tmp_path / "orders-0", Disk())
-        assert view.last_stable_offset == 1
-        log.truncate_to(1)
-        log.append_many([b"other", b"other", b"other"])
-        if not is_decided:
-            log.log.append_as_leader(produced(2, 0, b"b", transactional=True), leader_epoch=0)
-
-        view.refresh()
-        assert view.last_stable_offset == 4
-        view.close()
-
-
-def test_an_entry_that_comes_after_its_marker_is_seen_although_the_log_has_not_grown(tmp_path: Path) -> None:
-    directory = tmp_path / "orders-0"
-    index, hidden = directory / f"{0:020d}.txnindex", tmp_path / "hidden"
-    with open_log(directory, create=True) as log:
-        log.append_batch(produced(1, 0, b"aborted", transactional=True))
-        append_marker(log.log, 1, ControlType.ABORT)
-        index.rename(hidden)
-        with open_log(directory, read_only=True) as view:
-            assert committed(view) == []
-            hidden.rename(index)
-            # Behind a snapshot no marker is read any more: from here on the index alone tells of the abort.
-            log.log.roll()
-            log.append(b"plain")
-            assert committed(view) == [b"plain"]
 
 
 def test_a_view_sees_what_is_appended_rolled_and_deleted(tmp_path: Path) -> None:
@@ -278,46 +165,6 @@ def test_nothing_can_be_changed_through_a_view(tmp_path: Path) -> None:
             open_log(directory, read_only=True, **options)
 
 
-@pytest.mark.parametrize("cut", [1, 30, 70])
-def test_a_batch_that_is_being_written_is_not_seen(tmp_path: Path, cut: int) -> None:
-    directory = tmp_path / "orders-0"
-    with open_log(directory, create=True) as log:
-        log.append(b"a")
-        log.append(b"b")
-    file = directory / f"{0:020d}.log"
-    os.truncate(file, file.stat().st_size - min(cut, file.stat().st_size // 2))
-
-    with open_log(directory, read_only=True) as view:
-        assert [record.value for record in view.records()] == [b"a"]
-
-
-def test_the_zeros_of_a_preallocated_file_are_its_end(tmp_path: Path) -> None:
-    directory = tmp_path / "orders-0"
-    with open_log(directory, create=True, config={"preallocate": True, "segment.bytes": 1 << 20}) as log:
-        log.append(b"a")
-        assert (directory / f"{0:020d}.log").stat().st_size == 1 << 20
-        with open_log(directory, read_only=True) as view:
-            assert ([record.value for record in view.records()], view.end_offset) == ([b"a"], 1)
-
-
-def test_damage_before_the_end_is_told_after_what_is_before_it(tmp_path: Path) -> None:
-    directory = tmp_path / "orders-0"
-    with open_log(directory, create=True) as log:
-        for value in (b"a", b"b", b"c"):
-            log.append(value)
-    file = directory / f"{0:020d}.log"
-    data = bytearray(file.read_bytes())
-    third = len(data) // 3
-    data[third + 65] ^= 1
-    file.write_bytes(data)
-
-    with open_log(directory, read_only=True) as view:
-        records = view.records()
-        assert next(records).value == b"a"
-        with pytest.raises(CorruptRecordError, match=f"00000000000000000000.log at byte {third}: batch CRC"):
-            next(records)
-
-
 def test_an_empty_directory_is_an_empty_log(tmp_path: Path) -> None:
     directory = tmp_path / "orders-0"
     directory.mkdir()
@@ -344,34 +191,3 @@ def test_a_view_of_a_directory_without_segments_has_no_newest_record(tmp_path: P
 
     with open_log(tmp_path / "orders-0", read_only=True) as view:
         assert view.offset_of_newest() is None
-
-
-def test_a_reader_of_a_log_whose_offsets_go_back_comes_to_an_end(tmp_path: Path) -> None:
-    """It went by the last batch of a fetch, and fetched the same one for ever."""
-    log = tmp_path / "orders-0" / f"{0:020d}.log"
-    log.parent.mkdir()
-    log.write_bytes(batch_of(b"a", b"b", b"c") + batch_of(b"back"))
-    (log.parent / f"{40:020d}.log").write_bytes(batch_of(b"behind", base_offset=40))
-
-    with open_log(log.parent, read_only=True) as view:
-        found = [record.offset for record in islice(view.records(), 20)]
-
-    assert found == [0, 1, 2, 0, 40]
-
-
-def test_a_record_at_the_largest_offset_there_is_ends_a_view(tmp_path: Path) -> None:
-    last = 2**63 - 1
-    log = tmp_path / "orders-0" / f"{last:020d}.log"
-    log.parent.mkdir()
-    log.write_bytes(batch_of(b"a", base_offset=last))
-
-    with open_log(log.parent, read_only=True) as view:
-        assert (view.end_offset, view.last_stable_offset, list(view.records())) == (last, last, [])
-
-
-def test_an_offset_behind_the_largest_one_is_in_no_batch(tmp_path: Path) -> None:
-    """Where a damaged batch has the largest one, recovery and readers ask for the next."""
-    with open_log(tmp_path / "orders-0", create=True) as log:
-        log.append(b"a")
-
-        assert log.log.segments.active.reader.translate_offset(2**63) is None

@@ -15,7 +15,9 @@ from stratalog.log.recovery.plan import RecoveryPlan
 from stratalog.log.recovery.quarantine import Quarantine
 from stratalog.log.recovery.run import recover_partition
 from stratalog.log.recovery.survey import Survey, SurveyOptions, survey_partition
-from tests.log.model import NOW, ORDERS, Machine
+from tests.log.model import NOW, ORDERS, Machine, batch
+
+ONE = len(batch(b"x"))
 
 
 class Directory:
@@ -121,3 +123,11 @@ def comparable(contents: dict[str, bytes]) -> dict[str, Any]:
         name: sorted(map(repr, parse_snapshot(data))) if name.endswith(".snapshot") else data
         for name, data in contents.items()
     }
+
+
+def scanned(
+    directory: Directory, recovery_point: int = 0, *, clean: bool = False, **options: bool
+) -> list[int]:
+    """The bases of the segments that a recovery reads."""
+    survey = directory.survey(recovery_point=recovery_point, clean=clean, **options)
+    return [task.base_offset for task in survey.scans]

@@ -18,25 +18,7 @@ from stratalog.files.simulated import PowerCut, SimulatedDisk
 from stratalog.log.recovery.manifest import MANIFEST, PREFIX, ManifestEntry
 from stratalog.log.recovery.quarantine import Quarantine
 from stratalog.log.recovery.zero_runs import ZERO_BLOCK_SIZE
-
-ROOT, PARTITION = "/logs", "/logs/t-0"
-NAME = f"{42:020d}.log"
-LOG = f"{PARTITION}/{NAME}"
-BYTES = random.Random(5).randbytes(5000)
-
-
-def made(data: bytes = BYTES) -> SimulatedDisk:
-    return SimulatedDisk.of({LOG: data})
-
-
-def quarantine(disk: Disk) -> Quarantine:
-    return Quarantine(disk, ROOT, clock=lambda: 77)
-
-
-def keep(disk: Disk, position: int = 1000, size: int = 4000) -> ManifestEntry:
-    return quarantine(disk).keep_range(
-        LOG, partition="t-0", file=NAME, position=position, size=size, reason="a wrong checksum"
-    )
+from tests.log.recovery.keeping import BYTES, LOG, NAME, ROOT, keep, lines, made, quarantine
 
 
 def move(disk: Disk) -> ManifestEntry:
@@ -47,10 +29,6 @@ def restored(disk: SimulatedDisk, kept: ManifestEntry) -> bytes:
     disk.delete("/restored")
     quarantine(disk).restore(kept, "/restored")
     return disk.contents()["/restored"]
-
-
-def lines(disk: SimulatedDisk) -> list[dict[str, object]]:
-    return [json.loads(line) for line in disk.contents()[f"{ROOT}/{MANIFEST}"].splitlines()]
 
 
 def test_a_range_is_a_file_at_the_root_and_a_line_of_the_manifest() -> None:
@@ -108,26 +86,6 @@ def test_what_was_kept_comes_back_bit_for_bit(data: bytes) -> None:
     assert restored(disk, entry) == data
 
 
-def test_zeros_are_recorded_by_their_length_alone() -> None:
-    disk = made(BYTES[:4096] + bytes(1 << 20) + BYTES)
-    kept = keep(disk, 0, 4096 + (1 << 20) + len(BYTES))
-
-    (name,) = kept.files
-    assert disk.contents()[f"{ROOT}/{name}"] == BYTES[:4096] + BYTES
-    assert [(part.file is None, part.size) for part in kept.parts] == [
-        (False, 4096),
-        (True, 1 << 20),
-        (False, len(BYTES)),
-    ]
-
-
-def test_nothing_but_zeros_takes_no_file() -> None:
-    disk = made(bytes(10 * ZERO_BLOCK_SIZE))
-
-    assert keep(disk, 0, 10 * ZERO_BLOCK_SIZE).files == ()
-    assert set(disk.contents()) == {LOG, f"{ROOT}/{MANIFEST}"}
-
-
 def test_a_whole_file_is_moved_and_comes_back() -> None:
     disk = made()
 
@@ -158,40 +116,6 @@ def test_another_cut_at_the_same_place_has_another_file() -> None:
     assert quarantine(disk).entries() == (first, second)
     assert restored(disk, first) == BYTES[1000:]
     assert restored(disk, second) == disk.contents()[LOG][1000:]
-
-
-@pytest.mark.parametrize("cut", range(1, 60, 7))
-def test_a_torn_line_is_no_line_and_the_next_one_is_whole(cut: int) -> None:
-    disk = made()
-    first, second = keep(disk, 0, 10), keep(disk, 20, 10)
-    path = f"{ROOT}/{MANIFEST}"
-    whole = disk.contents()[path]
-    disk.truncate(path, len(whole) - cut)
-
-    kept = (first, second) if cut == 1 else (first,)  # without its line break alone, a line is whole
-    assert quarantine(disk).entries() == kept
-    third = keep(disk, 40, 10)
-    assert quarantine(disk).entries() == (*kept, third)
-
-
-@pytest.mark.parametrize("line", [b"null", b"[]", b'{"parts": []}', b"\0\0\0", b'{"parts": 5}', b"\xff\xfe"])
-def test_lines_that_are_not_ours_are_passed_over(line: bytes) -> None:
-    disk = made()
-    disk.create(f"{ROOT}/{MANIFEST}")
-    disk.write_at(f"{ROOT}/{MANIFEST}", line + b"\n", 0)
-
-    kept = keep(disk)
-    assert quarantine(disk).entries() == (kept,)
-
-
-@pytest.mark.parametrize("field", ["directory", "partition", "file"])
-def test_a_line_whose_origin_is_no_name_is_passed_over(field: str) -> None:
-    disk = made()
-    kept = keep(disk)
-    line = {**lines(disk)[0], field: ["orders-0"]}
-    disk.append(f"{ROOT}/{MANIFEST}", json.dumps(line).encode() + b"\n")
-
-    assert quarantine(disk).entries() == (kept,)
 
 
 @pytest.mark.parametrize("act", [keep, move])
@@ -235,14 +159,6 @@ def test_no_room_is_said_before_anything_is_written() -> None:
     assert disk.contents() == {LOG: BYTES}
     with pytest.raises(QuarantineFullError):
         quarantine(disk).require_room([(LOG, 1000, 4000)])
-
-
-def test_zeros_need_no_room() -> None:
-    disk = made(bytes(1 << 20))
-    disk.room = 100
-
-    quarantine(disk).require_room([(LOG, 0, 1 << 20)])
-    assert keep(disk, 0, 1 << 20).files == ()
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -20,155 +18,33 @@ from stratalog.log.recovery.salvage import (
     kept_reader,
     rewrite_steps,
 )
-from stratalog.log.recovery.salvage_transactions import OpenTransaction
 from stratalog.log.recovery.steps import apply_steps
 from tests import naive, profile
-
-ROOT, DIRECTORY = "/logs", "/logs/t-0"
-BASE = 100
-NAME = f"{BASE:020d}.log"
-LOG = f"{DIRECTORY}/{NAME}"
-TRANSACTIONAL, CONTROL = 1 << 4, 1 << 5
-NEXT_BASE = 1000
-PLAIN, TXN, COMMIT, ABORT, JUNK = "plain", "txn", "commit", "abort", "junk"
-
-
-class Piece(NamedTuple):
-    """A batch as the model sees it, or bytes that are none."""
-
-    data: bytes
-    kind: str = JUNK
-    offset: int = -1
-    last_offset: int = -1
-    epoch: int = -1
-    producer_id: int = -1
-
-    def damaged(self, at: int = -1) -> Piece:
-        """One bit of it is wrong, under the checksum."""
-        raw = bytearray(self.data)
-        raw[at] ^= 4
-        return Piece(bytes(raw))
-
-    def moved(self, offset: int) -> Piece:
-        """The same batch under another offset, which the checksum does not cover."""
-        data = offset.to_bytes(8, "big") + self.data[8:]
-        return self._replace(data=data, offset=offset, last_offset=offset + self.last_offset - self.offset)
-
-    def aged(self, epoch: int) -> Piece:
-        return self._replace(data=self.data[:12] + epoch.to_bytes(4, "big") + self.data[16:], epoch=epoch)
-
-
-def batch(
-    offset: int, kind: str = PLAIN, producer_id: int = -1, *, count: int = 1, epoch: int = 3, size: int = 30
-) -> Piece:
-    attributes = {PLAIN: 0, TXN: TRANSACTIONAL}.get(kind, TRANSACTIONAL | CONTROL)
-    if kind in (COMMIT, ABORT):
-        key = b"\0\0" + (kind == COMMIT).to_bytes(2, "big")
-        records = [naive.Record(offset, 5, key, b"\0\0" + bytes(4))]
-    else:
-        values = random.Random(offset)
-        records = [naive.Record(offset + i, 5, b"key", values.randbytes(size)) for i in range(count)]
-    data = naive.encode_batch(
-        records,
-        attributes=attributes,
-        producer_id=producer_id,
-        producer_epoch=0 if producer_id >= 0 else -1,
-        base_sequence=-1 if producer_id < 0 or kind in (COMMIT, ABORT) else offset,
-        partition_leader_epoch=epoch,
-    )
-    return Piece(data, kind, offset, offset + len(records) - 1, epoch, producer_id)
-
-
-def survivors(
-    pieces: list[Piece],
-    first_bad: int,
-    *,
-    next_base: int = NEXT_BASE,
-    from_before: Iterable[int] = (),
-    keep_open: bool = False,
-    is_followed: bool = False,
-) -> list[int]:
-    """The numbers of the pieces that must survive, by the rules as the design states them."""
-    kept = list(range(first_bad))
-    last = pieces[first_bad - 1] if first_bad else Piece(b"", offset=BASE - 1, last_offset=BASE - 1, epoch=-1)
-    for number in range(first_bad, len(pieces)):
-        piece = pieces[number]
-        if piece.kind == JUNK or piece.offset <= last.last_offset or piece.last_offset >= next_base:
-            continue
-        if piece.epoch >= last.epoch:
-            kept.append(number)
-            last = piece
-    gaps = [now for before, now in zip([first_bad - 1, *kept], kept, strict=False) if now - 1 not in kept]
-    gaps = [gap for gap in gaps if gap > first_bad]
-    if is_followed and len(pieces) - 1 not in kept:
-        gaps.append(len(pieces))
-    if keep_open:
-        return kept
-    dropped: set[int] = set()
-    for producer_id in {pieces[number].producer_id for number in kept} - {-1} | set(from_before):
-        began_before, start, txn = producer_id in from_before, -1, []
-        is_doubtful = False
-        for number in [*kept, len(pieces)]:
-            at_end = number == len(pieces)
-            piece = Piece(b"") if at_end else pieces[number]
-            if not at_end and piece.producer_id != producer_id:
-                continue
-            if not at_end and piece.kind == TXN:
-                start = number if start < 0 else start
-                txn.append(number)
-                continue
-            has_gap = any((start if not began_before else -1) < gap <= number for gap in gaps)
-            is_open = began_before or bool(txn)
-            if is_open and (has_gap or is_doubtful):
-                dropped.update(txn)
-                if began_before and piece.kind == COMMIT:
-                    dropped.add(number)
-                    start, txn, is_doubtful = -1, [], True
-                    continue
-            began_before, start, txn, is_doubtful = False, -1, [], False
-    left = [number for number in kept if number not in dropped]
-    is_gained = is_followed or any(number >= first_bad for number in left)
-    return left if is_gained else list(range(first_bad))
-
-
-def salvaged(
-    pieces: list[Piece],
-    first_bad: int,
-    *,
-    next_base: int = NEXT_BASE,
-    from_before: Iterable[int] = (),
-    keep_open: bool = False,
-    is_followed: bool = False,
-) -> tuple[bytes, Salvage]:
-    data = b"".join(piece.data for piece in pieces)
-    start = sum(len(piece.data) for piece in pieces[:first_bad])
-    open_there = set(from_before)
-    for piece in pieces[:first_bad]:
-        if piece.kind == TXN:
-            open_there.add(piece.producer_id)
-        elif piece.kind in (COMMIT, ABORT):
-            open_there.discard(piece.producer_id)
-    last = pieces[first_bad - 1] if first_bad else None
-    salvage = find_readable(
-        SimulatedDisk.of({LOG: data}),
-        LOG,
-        start,
-        len(data),
-        last_offset=last.last_offset if last else BASE - 1,
-        last_epoch=last.epoch if last else -1,
-        next_base=next_base,
-        open_before={producer: OpenTransaction(began_before=True) for producer in from_before},
-        open_at_start=open_there,
-        is_followed=is_followed,
-        keep_open_transactions=keep_open,
-    )
-    return b"".join(data[at : at + size] for at, size in salvage.kept), salvage
-
+from tests.log.recovery.damaged import (
+    ABORT,
+    BASE,
+    COMMIT,
+    CONTROL,
+    DIRECTORY,
+    JUNK,
+    LOG,
+    NAME,
+    NESTED,
+    NEXT_BASE,
+    PLAIN,
+    ROOT,
+    TRANSACTIONAL,
+    TXN,
+    Piece,
+    batch,
+    in_transactions,
+    salvaged,
+    survivors,
+)
 
 PLAINS = [batch(BASE + 3 * number, count=3) for number in range(8)]
 STALE = batch(BASE + 500, epoch=3)
 OLD = naive.encode_message(naive.Record(BASE + 12, 5, b"k", b"v"), magic=1)
-NESTED = naive.encode_batch([naive.Record(BASE + 12, 5, b"k", batch(7).data)], partition_leader_epoch=3)
 BAD_MARKER = naive.encode_batch(
     [naive.Record(BASE + 12, 5, b"\0\0\0\x05", b"\0\0\0\0\0\0")],
     attributes=TRANSACTIONAL | CONTROL,
@@ -182,22 +58,6 @@ def with_damage(number: int, *pieces: Piece | bytes) -> tuple[list[Piece], int]:
     """The plain batches with these in the place of one."""
     put = [piece if isinstance(piece, Piece) else Piece(piece) for piece in pieces]
     return [*PLAINS[:number], *put, *PLAINS[number + 1 :]], number
-
-
-def in_transactions(*kinds: str | bytes) -> list[Piece]:
-    """Pieces by word: `1` is a batch of producer 1's transaction, `1c` its commit, `1a` its abort, `.` is
-    plain, `#` is lost."""
-    pieces = []
-    for number, word in enumerate(kinds):
-        offset = BASE + number
-        if word == "#":
-            pieces.append(batch(offset).damaged())
-        elif word == ".":
-            pieces.append(batch(offset))
-        else:
-            kind = {"": TXN, "c": COMMIT, "a": ABORT}[str(word)[1:]]
-            pieces.append(batch(offset, kind, int(str(word)[0])))
-    return pieces
 
 
 # Each with how many batches survive in all, said by hand, so that the model is held to something too.
@@ -287,35 +147,6 @@ def test_there_are_thirty_damages_and_more() -> None:
     assert len(DAMAGES) > 30
 
 
-@pytest.mark.parametrize(
-    ("words", "survive"),
-    [
-        # The commit would reach what stands in the earlier segment; an abort may.
-        (". # 1 1c .", ". ."),
-        (". # 1 1a .", ". 1a ."),
-        (". # 1 1c 1 1c 1 1a 1 1c", ". 1a 1 1c"),
-        ("1 # 1 1c 2 2c", "2 2c"),
-        (". # 1", "."),
-        (". # . 1", ". ."),
-    ],
-)
-def test_a_transaction_from_an_earlier_segment_is_not_committed_by_what_is_kept(
-    words: str, survive: str
-) -> None:
-    pieces = in_transactions(*words.split())
-    first_bad = words.split().index("#")
-
-    found, _ = salvaged(pieces, first_bad, from_before=[1])
-    expected = survivors(pieces, first_bad, from_before=[1])
-    assert found == b"".join(pieces[number].data for number in expected)
-    assert [words.split()[number] for number in expected] == survive.split()
-
-
-def test_producers_whose_transaction_stays_open_are_named() -> None:
-    _, salvage = salvaged(in_transactions("1", "2", "#", ".", "2", "2a"), 2)
-    assert salvage.in_doubt == {1: False}
-
-
 @pytest.mark.parametrize("seed", range(profile.examples(2000, quick=150)))
 def test_random_damages(seed: int) -> None:
     choice = random.Random(seed)
@@ -374,14 +205,6 @@ def whole(salvage: Salvage) -> int:
     return end
 
 
-def test_a_transaction_open_at_damage_to_the_end_is_in_doubt_for_the_next_segment() -> None:
-    pieces = in_transactions("#", ".", "1", "#")
-
-    found, salvage = salvaged(pieces, 0, is_followed=True)
-    assert found == pieces[1].data
-    assert salvage.in_doubt == {1: False}
-
-
 def test_what_is_left_out_is_told_with_its_reason() -> None:
     pieces = in_transactions(".", "1", "#", "1", ".", "1c")
     at = [sum(len(piece.data) for piece in pieces[:number]) for number in range(7)]
@@ -416,22 +239,6 @@ def test_offsets_that_an_open_transaction_loses_are_told_beside_those_of_the_dam
         (DAMAGED, pieces[1].last_offset + 1, pieces[3].offset - 1),
         (OPEN_TRANSACTION, pieces[3].offset, pieces[3].last_offset),
     ]
-
-
-def test_a_batch_larger_than_a_chunk_is_found_and_kept() -> None:
-    pieces = [batch(BASE), Piece(b"\xff" * 99), batch(BASE + 1, size=1_200_000), batch(BASE + 2)]
-
-    found, salvage = salvaged(pieces, 1)
-    assert found == pieces[0].data + pieces[2].data + pieces[3].data
-    assert salvage.batches_count == 2
-
-
-def test_small_batches_over_many_chunks_are_kept() -> None:
-    run = [batch(BASE + number, size=7_000) for number in range(200)]
-    pieces = [*run[:50], Piece(b"\xff" * 1_100_000), *run[50:120], run[120].damaged(), *run[121:]]
-
-    found, _ = salvaged(pieces, 50)
-    assert found == b"".join(piece.data for piece in pieces if piece.kind != JUNK)
 
 
 def test_the_file_can_be_read_as_it_will_be() -> None:
@@ -491,10 +298,3 @@ def test_a_power_cut_anywhere_in_the_rewriting_comes_to_the_same() -> None:
                 (NAME, len(PLAINS[2].data)),
                 (NAME, len(PLAINS[5].data)),
             ], step
-
-
-def test_files_that_carry_batches_as_values_keep_their_own() -> None:
-    pieces = [batch(BASE), Piece(NESTED).damaged(-20), batch(BASE + 20)]
-
-    found, _ = salvaged(pieces, 1)
-    assert found == pieces[0].data + pieces[2].data

@@ -12,7 +12,8 @@ from stratalog.log.recovery.quarantine import Quarantine
 from stratalog.log.recovery.run import recover_partition
 from stratalog.log.recovery.survey import SurveyOptions
 from stratalog.records.control import ControlType
-from tests.log.model import NOW, ORDERS, ManualClock, batch, marker, produced
+from tests.log.model import NOW, ORDERS, ManualClock, batch, marker, produced, read_all
+from tests.log.recovery.directory import ONE, Directory
 
 DIRECTORY = "/logs/orders-0"
 
@@ -38,7 +39,7 @@ def logs(disk: SimulatedDisk) -> dict[str, bytes]:
 
 
 def segments(text: str) -> dict[int, list[tuple[str, bytes]]]:
-    """Segments between bars, words as in `in_transactions` of test_salvage; a word's offset is its place."""
+    """Segments between bars, words as in `in_transactions` of damaged.py; a word's offset is its place."""
     found: dict[int, list[tuple[str, bytes]]] = {}
     offset = 0
     for part in text.split("|"):
@@ -182,3 +183,21 @@ def words_in(words: list[tuple[str, bytes]], data: bytes) -> list[str]:
             data = data.removeprefix(batch_data)
     assert data == b""
     return found
+
+
+def test_salvage_keeps_what_is_readable_behind_damage(orders: Directory) -> None:
+    whole = orders.file(5, ".log").read_bytes()
+    orders.flip(5, 2 * ONE - 1)
+    damaged = orders.file(5, ".log").read_bytes()
+
+    plan = orders.recover(recovery_point=5, salvage=True)
+
+    assert orders.offsets(".log") == [0, 5, 10]
+    assert orders.file(5, ".log").read_bytes() == whole[:ONE] + whole[2 * ONE :]
+    assert plan.log_end_offset == 13
+    (cut,) = plan.cuts
+    assert cut.kept_as is not None
+    assert (orders.root / cut.kept_as).read_bytes() == damaged[ONE : 2 * ONE]
+    assert FindingKind.GAP in [finding.kind for finding in plan.findings]
+    assert orders.recover(recovery_point=5).steps == ()
+    assert [record.offset for record in read_all(orders.open())] == [*range(6), *range(7, 13)]

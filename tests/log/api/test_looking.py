@@ -1,4 +1,4 @@
-"""A view of a log that its writer truncates and fills again, at any moment of the reading.
+"""Where a log ends that somebody else writes, truncates and fills again, at any moment of the reading.
 
 `MeetingDisk` lets the writer do so between two reads of the view. Where batches have other sizes than those
 before, a new one stands in the middle of an old one: damage, to whoever believes what was there before.
@@ -6,8 +6,9 @@ before, a new one stands in the middle of an old one: damage, to whoever believe
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from stratalog.errors import CorruptRecordError, OffsetOutOfRangeError
 from stratalog.files.disk import Disk
 from stratalog.files.entries import ExpectedFile, ReadFile
 from stratalog.files.entries import Path as FilePath
+from tests.log.model import batch as batch_of
 
 if TYPE_CHECKING:
     from stratalog.files.disk import Target
@@ -29,6 +31,77 @@ SETTINGS: dict[str, Any] = {
     "segment.index.bytes": 4096,
 }
 FEWEST_READS = 4
+
+
+@pytest.mark.parametrize("cut", [1, 30, 70])
+def test_a_batch_that_is_being_written_is_not_seen(tmp_path: Path, cut: int) -> None:
+    directory = tmp_path / "orders-0"
+    with open_log(directory, create=True) as log:
+        log.append(b"a")
+        log.append(b"b")
+    file = directory / f"{0:020d}.log"
+    os.truncate(file, file.stat().st_size - min(cut, file.stat().st_size // 2))
+
+    with open_log(directory, read_only=True) as view:
+        assert [record.value for record in view.records()] == [b"a"]
+
+
+def test_the_zeros_of_a_preallocated_file_are_its_end(tmp_path: Path) -> None:
+    directory = tmp_path / "orders-0"
+    with open_log(directory, create=True, config={"preallocate": True, "segment.bytes": 1 << 20}) as log:
+        log.append(b"a")
+        assert (directory / f"{0:020d}.log").stat().st_size == 1 << 20
+        with open_log(directory, read_only=True) as view:
+            assert ([record.value for record in view.records()], view.end_offset) == ([b"a"], 1)
+
+
+def test_damage_before_the_end_is_told_after_what_is_before_it(tmp_path: Path) -> None:
+    directory = tmp_path / "orders-0"
+    with open_log(directory, create=True) as log:
+        for value in (b"a", b"b", b"c"):
+            log.append(value)
+    file = directory / f"{0:020d}.log"
+    data = bytearray(file.read_bytes())
+    third = len(data) // 3
+    data[third + 65] ^= 1
+    file.write_bytes(data)
+
+    with open_log(directory, read_only=True) as view:
+        records = view.records()
+        assert next(records).value == b"a"
+        with pytest.raises(CorruptRecordError, match=f"00000000000000000000.log at byte {third}: batch CRC"):
+            next(records)
+
+
+def test_a_reader_of_a_log_whose_offsets_go_back_comes_to_an_end(tmp_path: Path) -> None:
+    """It went by the last batch of a fetch, and fetched the same one for ever."""
+    log = tmp_path / "orders-0" / f"{0:020d}.log"
+    log.parent.mkdir()
+    log.write_bytes(batch_of(b"a", b"b", b"c") + batch_of(b"back"))
+    (log.parent / f"{40:020d}.log").write_bytes(batch_of(b"behind", base_offset=40))
+
+    with open_log(log.parent, read_only=True) as view:
+        found = [record.offset for record in islice(view.records(), 20)]
+
+    assert found == [0, 1, 2, 0, 40]
+
+
+def test_a_record_at_the_largest_offset_there_is_ends_a_view(tmp_path: Path) -> None:
+    last = 2**63 - 1
+    log = tmp_path / "orders-0" / f"{last:020d}.log"
+    log.parent.mkdir()
+    log.write_bytes(batch_of(b"a", base_offset=last))
+
+    with open_log(log.parent, read_only=True) as view:
+        assert (view.end_offset, view.last_stable_offset, list(view.records())) == (last, last, [])
+
+
+def test_an_offset_behind_the_largest_one_is_in_no_batch(tmp_path: Path) -> None:
+    """Where a damaged batch has the largest one, recovery and readers ask for the next."""
+    with open_log(tmp_path / "orders-0", create=True) as log:
+        log.append(b"a")
+
+        assert log.log.segments.active.reader.translate_offset(2**63) is None
 
 
 class MeetingDisk(Disk):
