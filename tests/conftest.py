@@ -52,6 +52,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_unconfigure() -> None:
+    """Let the interpreter clean up as usual: DuckDB's module reports what is left of it as leaks."""
+    gc.unfreeze()
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say how many cases of each kind were tried."""
     counting.summarise(terminalreporter)

@@ -28,6 +28,7 @@ ORDER = [
     "manager",
     "operations",
     "jobs",
+    "scanning",
     "spark",
     "console",
     "server",

@@ -31,6 +31,7 @@ MIRRORED = (
     "records/codecs",
     "records/internal",
     "records/kernels",
+    "scanning",
     "segment",
     "spark",
 )
@@ -61,6 +62,7 @@ SCENARIOS = {
     "operations/erase/test_erasing_crashes.py": "a disk that fails or loses its power in an `erase`",
     "operations/test_maintaining_crashes.py": "the same of `retain` and `compact`",
     "records/test_fixtures.py": "every partition of real brokers, through all readers and the encoder",
+    "scanning/test_docs_arrow.py": "the examples of docs/arrow.md",
     "segment/test_crashes.py": "a segment on a disk that fails, or loses its power, at every step",
     "segment/test_renames.py": "segments that are renamed, moved and deleted, beside who reads them",
     "segment/test_segment_threads.py": "a segment that one thread appends to while others flush and read it",

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from stratalog.records.columns import read_columns
     from stratalog.records.compression import Codec
     from stratalog.records.reader import read_batches
+    from stratalog.scanning.scan import Scan, scan
     from stratalog.signals import graceful_stop
 
 __all__ = [
@@ -56,6 +57,7 @@ __all__ = [
     "PartitionLog",
     "Record",
     "RecoverOptions",
+    "Scan",
     "StratalogError",
     "ThreadEngine",
     "TopicPartition",
@@ -70,6 +72,7 @@ __all__ = [
     "read_columns",
     "read_server_properties",
     "recover",
+    "scan",
     "walk_logs",
 ]
 
@@ -86,6 +89,7 @@ _LAZY = {
     "PartitionLog": "stratalog.log.api.partition_log",
     "Record": "stratalog.records.build",
     "RecoverOptions": "stratalog.operations.recover",
+    "Scan": "stratalog.scanning.scan",
     "ThreadEngine": "stratalog.engine.threads",
     "TopicPartition": "stratalog.files.names",
     "audit": "stratalog.operations.audit.audit",
@@ -98,6 +102,7 @@ _LAZY = {
     "read_columns": "stratalog.records.columns",
     "read_server_properties": "stratalog.config",
     "recover": "stratalog.operations.recover",
+    "scan": "stratalog.scanning.scan",
     "walk_logs": "stratalog.jobs.walk",
 }
 

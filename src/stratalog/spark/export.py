@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from stratalog.errors import UsageError
 from stratalog.files.entries import Path
 from stratalog.files.paths import join_path
+from stratalog.jobs.reading.arguments import Time, option_texts
 from stratalog.spark.engine import SparkEngine, context_of, polling
-from stratalog.spark.frames import Time, option_texts
 from stratalog.spark.session import no_warning_of_pandas
 from stratalog.version import __version__
 

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING
 
 from stratalog.errors import UsageError
 from stratalog.files.entries import Path
+from stratalog.jobs.reading.arguments import Time, option_texts
 from stratalog.jobs.reading.options import TABLE_TOPICS, ReadOptions
 from stratalog.spark import tables
-from stratalog.spark.frames import Time, option_texts, read
+from stratalog.spark.frames import read
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

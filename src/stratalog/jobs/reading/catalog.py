@@ -6,6 +6,7 @@ Folders that a broker is deleting, is copying or no longer knows are left out.
 
 from __future__ import annotations
 
+import difflib
 import fnmatch
 import logging
 import os
@@ -134,12 +135,18 @@ def _check_asked(options: ReadOptions, found: Iterable[TopicPartition]) -> None:
     for partition in options.assigned or ():
         if partition not in there:
             raise UsageError(
-                f"assign names {partition}, which is not in {listed(options.paths)}. It has "
-                f"{listed(sorted(there))}."
+                f"assign names {partition}, which is not in {listed(options.paths)}"
+                f"{_meant(str(partition), map(str, there))} It has {listed(sorted(there))}."
             )
     for topic in options.topics or ():
         if topic not in topics:
             raise UsageError(
-                f"subscribe names {topic}, which is not in {listed(options.paths)}. It has the topics "
-                f"{listed([*sorted(theirs), *sorted(topics - theirs)])}."
+                f"subscribe names {topic}, which is not in {listed(options.paths)}{_meant(topic, topics)} It "
+                f"has the topics {listed([*sorted(theirs), *sorted(topics - theirs)])}."
             )
+
+
+def _meant(name: str, there: Iterable[str]) -> str:
+    """The end of a sentence, with a question after the name that was probably meant."""
+    near = difflib.get_close_matches(name, list(there), n=1)
+    return f": did you mean {near[0]}?" if near else "."

@@ -22,6 +22,7 @@ from stratalog.files.reading import DiskReader
 from stratalog.files.storage import reader_for
 from stratalog.jobs.reading.catalog import find_partitions
 from stratalog.jobs.reading.ends import Ends, check_complete, ends_of, range_of
+from stratalog.jobs.reading.narrowing import Narrowing, everything, narrowed
 from stratalog.jobs.reading.omissions import OnOmission, ignore_omission
 from stratalog.jobs.reading.options import ReadOptions
 from stratalog.jobs.reading.split import (
@@ -70,9 +71,7 @@ def plan_read(
     `on_omission` is called for what no task can read, if the options allow to leave it out.
     """
     disk = disk or reader_for(*options.paths)
-    partitions = find_partitions(disk, options)
-    for bound in (options.starting, options.ending):
-        check_complete(bound, [found.topic_partition for found in partitions])
+    partitions = _asked_for(disk, options)
     pieces: list[Piece] = []
     for found in partitions:
         pieces += looking_at(disk, clock, found, partial(_plan_partition, disk, options, on_omission))
@@ -82,16 +81,59 @@ def plan_read(
     return tasks
 
 
+def plan_stepwise(
+    options: ReadOptions,
+    *,
+    task_size: int,
+    disk: DiskReader,
+    clock: Clock = system_clock,
+    on_omission: OnOmission = ignore_omission,
+    narrowing: Narrowing = everything,
+) -> Iterator[ReadTask]:
+    """The same in tasks of about `task_size` bytes, each planned when it is asked for.
+
+    Who stops early does not wait for a plan of all the rest. `narrowing` leaves out what a query cannot want.
+    """
+    pieces: list[Piece] = []
+    partitions = _asked_for(disk, options)
+    for number, found in enumerate(partitions, start=1):
+        plan = partial(_plan_partition, disk, options, on_omission, narrowing=narrowing)
+        pieces += looking_at(disk, clock, found, plan)
+        # Small partitions share a task.
+        if number == len(partitions) or sum(piece.split.size for piece in pieces) >= task_size:
+            for splits in _packed(pieces, task_size, None):
+                yield _task(splits, options)
+            for directory in {piece.split.directory for piece in pieces}:
+                disk.release(directory)
+            pieces = []
+
+
+def _asked_for(disk: DiskReader, options: ReadOptions) -> list[FoundPartition]:
+    partitions = find_partitions(disk, options)
+    for bound in (options.starting, options.ending):
+        check_complete(bound, [found.topic_partition for found in partitions])
+    return partitions
+
+
 def _plan_partition(
-    disk: DiskReader, options: ReadOptions, on_omission: OnOmission, view: LogView
+    disk: DiskReader,
+    options: ReadOptions,
+    on_omission: OnOmission,
+    view: LogView,
+    *,
+    narrowing: Narrowing = everything,
 ) -> list[Piece]:
+    wanted = narrowing(view.topic_partition)
+    if wanted is None:
+        return []
     ends = ends_of(
         view,
         read_committed=options.read_committed,
         passes_open=options.table is not None,
         on_corruption=options.on_corruption,
     )
-    return list(plan_range(disk, view, ends, *range_of(view, ends, options, on_omission)))
+    start, end = narrowed(view, *range_of(view, ends, options, on_omission), wanted)
+    return list(plan_range(disk, view, ends, start, end))
 
 
 def looking_at(disk: DiskReader, clock: Clock, found: FoundPartition, plan: Callable[[LogView], _T]) -> _T:
@@ -113,15 +155,16 @@ def tasks_of(pieces: list[Piece], options: ReadOptions, *, cores: int | None = N
     if options.max_records_per_partition:
         pieces = [part for piece in pieces for part in _by_records(piece, options.max_records_per_partition)]
     size = _task_size(sum(piece.split.size for piece in pieces), options, cores or os.cpu_count() or 1)
-    return [
-        ReadTask(
-            splits=splits,
-            include_control=options.include_control,
-            on_corruption=options.on_corruption,
-            fail_on_data_loss=options.fail_on_data_loss,
-        )
-        for splits in _packed(pieces, size, options.max_records_per_partition)
-    ]
+    return [_task(splits, options) for splits in _packed(pieces, size, options.max_records_per_partition)]
+
+
+def _task(splits: tuple[Split, ...], options: ReadOptions) -> ReadTask:
+    return ReadTask(
+        splits=splits,
+        include_control=options.include_control,
+        on_corruption=options.on_corruption,
+        fail_on_data_loss=options.fail_on_data_loss,
+    )
 
 
 def plan_range(disk: DiskReader, view: LogView, ends: Ends, start: int, end: int) -> Iterator[Piece]:

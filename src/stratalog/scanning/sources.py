@@ -1,0 +1,81 @@
+"""What a scan reads: a schema, and batches of some of its columns."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import pyarrow as pa
+
+from stratalog.files.reading import DiskReader
+from stratalog.files.storage import reader_for
+from stratalog.jobs.reading.catalog import find_partitions
+from stratalog.jobs.reading.narrowing import Narrowing
+from stratalog.jobs.reading.omissions import OnOmission
+from stratalog.jobs.reading.options import ReadOptions
+from stratalog.jobs.reading.plan import plan_stepwise
+from stratalog.jobs.reading.read import read_task
+from stratalog.jobs.reading.split import ReadTask
+from stratalog.records.columns import ALL_COLUMNS, arrow_schema
+from stratalog.scanning.in_order import in_order
+
+# Small, so that threads that read ahead need little memory; a task of this size takes some milliseconds.
+TASK_SIZE = 8 << 20
+# For each thread, of batches that nobody has taken yet.
+BUDGET = 32 << 20
+
+
+class Source(Protocol):
+    """What can be scanned, once or more often."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """All columns that there are."""
+        ...
+
+    def batches(
+        self, columns: Sequence[str], *, narrowing: Narrowing, on_omission: OnOmission
+    ) -> Generator[pa.RecordBatch, None, None]:
+        """The rows, as they are now, with these columns. Without any, batches have only a number of rows.
+
+        `narrowing` may leave out what a query cannot want; rows of other partitions and offsets may remain.
+        """
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordSource:
+    """The records of topics."""
+
+    options: ReadOptions
+    threads: int
+    disk: DiskReader = field(default_factory=DiskReader)
+
+    @classmethod
+    def of(cls, options: ReadOptions, threads: int) -> RecordSource:
+        """UsageError if a path, topic or partition does not exist."""
+        source = cls(options=options, threads=threads, disk=reader_for(*options.paths))
+        find_partitions(source.disk, options)
+        return source
+
+    @property
+    def schema(self) -> pa.Schema:
+        return arrow_schema(ALL_COLUMNS)
+
+    def batches(
+        self, columns: Sequence[str], *, narrowing: Narrowing, on_omission: OnOmission
+    ) -> Generator[pa.RecordBatch, None, None]:
+        def read(task: ReadTask) -> Generator[pa.RecordBatch, None, None]:
+            yield from read_task(task, columns, disk=self.disk, on_omission=on_omission)
+
+        tasks = plan_stepwise(
+            self.options, task_size=TASK_SIZE, disk=self.disk, on_omission=on_omission, narrowing=narrowing
+        )
+        return in_order(
+            tasks, read, threads=self.threads, size_of=_size_of, budget=BUDGET * max(self.threads, 1)
+        )
+
+
+def _size_of(batch: pa.RecordBatch) -> int:
+    return max(int(batch.nbytes), 1)

@@ -1,0 +1,40 @@
+"""Errors in the words of Python: `jobs/reading` speaks of Spark's options, a scan has arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from stratalog.errors import CorruptRecordError, StratalogError
+
+_WORDS = {
+    "onCorruption=skip": 'on_corruption="skip"',
+    "onCorruption is ": "on_corruption is ",
+    "failOnDataLoss=false": "fail_on_data_loss=False",
+    "isolation=read_uncommitted": 'isolation="read_uncommitted"',
+    "subscribe names ": "topics names ",
+    "subscribe is ": "topics is ",
+    "assign names ": "offsets names ",
+    "startingTimestamp": "since",
+    "endingTimestamp": "until",
+    "Load the directory again": "Scan the directory again",
+}
+
+
+@contextmanager
+def python_words() -> Iterator[None]:
+    """Errors that are raised in the block name arguments of a scan."""
+    try:
+        yield
+    except StratalogError as error:
+        error.args = tuple(in_python(each) if isinstance(each, str) else each for each in error.args)
+        if isinstance(error, CorruptRecordError):
+            error.reason = in_python(error.reason)
+        raise
+
+
+def in_python(text: str) -> str:
+    """A message about options of the source as one about arguments."""
+    for option, argument in _WORDS.items():
+        text = text.replace(option, argument)
+    return text

@@ -1,0 +1,211 @@
+"""`stratalog.scan` as its users call it: refused at the call, read by other libraries, more than once."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import stratalog
+from stratalog.errors import CorruptRecordError, OffsetOutOfRangeError, UsageError
+from stratalog.log.new_records import NewRecord
+from stratalog.records.columns import ALL_COLUMNS, KAFKA_COLUMNS
+from tests.fixtures.catalog import partitions
+from tests.jobs.reading.making import kafka_rows
+from tests.waiting import PATIENCE_S
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+CLEAN = FIXTURES / "kafka-4.3.1" / "clean" / "logs"
+T0 = 1_700_000_000_000
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path) -> Path:
+    """Two partitions of orders with 200 and 100 records, a second apart, and one of bills with 10."""
+    for name, count in (("orders-0", 200), ("orders-1", 100), ("bills-0", 10)):
+        with stratalog.open_log(tmp_path / name, create=True) as log:
+            for number in range(count):
+                record = NewRecord(b"value %d" % number, b"key %d" % (number % 7), (), T0 + 1000 * number)
+                log.append_many([record])
+    return tmp_path
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_every_record_of_a_real_broker_is_there_once(threads: int) -> None:
+    """By Kafka's own classes, for each fixture."""
+    for release, state in (("4.3.1", "clean"), ("4.3.1", "killed"), ("2.8.2", "clean")):
+        found = [each for each in partitions(release, state) if not each.name.startswith("__")]
+        scan = stratalog.scan(found[0].path.parent, columns=["topic", "partition", "offset"], threads=threads)
+        rows = [tuple(row.values()) for row in scan.to_table().to_pylist()]
+
+        expected = sorted(
+            (*_split(each.name), record["offset"])
+            for each in found
+            for batch, record in kafka_rows(each)
+            if not batch["isControl"]
+        )
+        assert rows == expected
+        assert scan.count() == len(expected)
+
+
+def _split(name: str) -> tuple[str, int]:
+    topic, _, partition = name.rpartition("-")
+    return topic, int(partition)
+
+
+def test_other_libraries_read_it(log_dir: Path) -> None:
+    orders = stratalog.scan(log_dir, topics="orders")
+
+    assert pl.DataFrame(orders).shape == (300, len(KAFKA_COLUMNS))
+    assert pa.table(orders).num_rows == 300
+    assert len(pd.DataFrame.from_arrow(orders)) == 300
+    assert pa.RecordBatchReader.from_stream(orders).schema == orders.schema
+    ends = duckdb.sql('SELECT partition, count(*), max("offset") FROM orders GROUP BY ALL ORDER BY 1')
+    assert ends.fetchall() == [(0, 200, 199), (1, 100, 99)]
+    pairs = duckdb.sql('SELECT count(*) FROM orders a JOIN orders b USING (partition, "offset")')
+    assert pairs.fetchall() == [(300,)]
+
+
+def test_the_columns_are_those_of_the_source_with_their_types(log_dir: Path) -> None:
+    assert stratalog.scan(log_dir).columns == list(KAFKA_COLUMNS)
+    scan = stratalog.scan(log_dir, columns=ALL_COLUMNS)
+
+    assert scan.to_table().schema == scan.schema == scan.to_reader().schema
+    assert scan.schema.field("timestamp").type == pa.timestamp("us", tz="UTC")
+    assert stratalog.scan(log_dir, columns=["value", "offset"]).head(1).to_pylist() == [
+        {"value": b"value 0", "offset": 0}
+    ]
+
+
+def test_topics_times_and_offsets_bound_it(log_dir: Path) -> None:
+    bills = stratalog.scan(log_dir, topics=["bills"], since=T0 + 3000, until=T0 + 6000, columns=["offset"])
+    some = stratalog.scan(log_dir, offsets={"orders-0": range(5, 8), ("orders", 1): (98, None)})
+
+    assert bills.to_table()["offset"].to_pylist() == [3, 4, 5]
+    assert some.to_table().select(["partition", "offset"]).to_pylist() == [
+        {"partition": partition, "offset": offset}
+        for partition, offset in [(0, 5), (0, 6), (0, 7), (1, 98), (1, 99)]
+    ]
+
+
+def test_committed_records_only() -> None:
+    scan = stratalog.scan(CLEAN, topics="txn", isolation="read_committed")
+
+    assert 0 < scan.count() < stratalog.scan(CLEAN, topics="txn").count()
+    assert stratalog.scan(CLEAN, topics="txn", include_control=True).count() > 50
+
+
+def test_a_scan_is_lazy_and_sees_what_is_there_when_it_is_read(log_dir: Path) -> None:
+    bills = stratalog.scan(log_dir, topics="bills")
+    assert bills.count() == 10
+    with stratalog.open_log(log_dir / "bills-0") as log:
+        log.append(b"one more")
+
+    assert bills.count() == bills.to_table().num_rows == 11
+
+
+def test_the_head_reads_little(log_dir: Path) -> None:
+    orders = stratalog.scan(log_dir, topics="orders", columns=["offset"])
+
+    assert orders.head().num_rows == 10
+    assert orders.head(250)["offset"].to_pylist() == [*range(200), *range(50)]
+    assert orders.head(1000).num_rows == 300
+    assert orders.head(0).schema == orders.schema
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (
+            {"topics": "ordrs"},
+            r"topics names ordrs, .*: did you mean orders\? It has the topics bills",
+        ),
+        ({"offsets": {"orders-2": range(3)}}, r"offsets names orders-2, which is not in"),
+        ({"columns": ["valeu"]}, r"no column valeu: did you mean value\? The columns are key, value"),
+        ({"columns": ["offset", "offset"]}, "columns has offset twice"),
+        ({"columns": "offset"}, r"columns is 'offset': it is a list of names, such as \['offset'\]"),
+        ({"isolation": "committed"}, "isolation is 'committed': use one of read_uncommitted, read_committed"),
+        ({"on_corruption": "ignore"}, "on_corruption is 'ignore': use one of fail, skip"),
+        ({"since": "noon"}, "since is 'noon'"),
+        ({"threads": 0}, "threads is 0"),
+    ],
+)
+def test_what_does_not_exist_is_refused_at_the_call(
+    log_dir: Path, arguments: dict[str, object], says: str
+) -> None:
+    with pytest.raises(UsageError, match=says):
+        stratalog.scan(log_dir, **arguments)  # type: ignore[arg-type]
+
+
+def test_a_path_that_does_not_exist_is_refused_at_the_call(log_dir: Path) -> None:
+    with pytest.raises(UsageError, match=r"does not exist\. Give the path of a Kafka log directory"):
+        stratalog.scan(log_dir / "nowhere")
+    with pytest.raises(UsageError, match="two replicas of one partition"):
+        stratalog.scan([log_dir / "orders-0", shutil.copytree(log_dir, log_dir / "copy") / "orders-0"])
+
+
+def test_offsets_that_the_log_does_not_have_are_named(log_dir: Path) -> None:
+    scan = stratalog.scan(log_dir, offsets={"bills-0": range(3, 20)})
+
+    with pytest.raises(OffsetOutOfRangeError, match="fail_on_data_loss=False") as caught:
+        scan.count()
+    assert caught.value.valid == (0, 10)
+
+
+def damage(log_dir: Path) -> Path:
+    """A byte in the record of the first batch of bills."""
+    (log,) = (log_dir / "bills-0").glob("*.log")
+    data = bytearray(log.read_bytes())
+    data[70] ^= 0xFF
+    log.write_bytes(data)
+    return log
+
+
+def test_damage_is_named_in_the_words_of_the_call(log_dir: Path) -> None:
+    log = damage(log_dir)
+    bills = stratalog.scan(log_dir, topics="bills")
+
+    for read in (bills.to_table, bills.count, bills.head):
+        with pytest.raises(CorruptRecordError, match='on_corruption="skip"') as caught:
+            read()
+        assert (caught.value.path, caught.value.position) == (str(log), 0)
+    with pytest.raises(Exception, match="from offset 0 on"):
+        pa.table(bills)
+
+
+def test_what_is_left_out_is_told_and_kept(log_dir: Path) -> None:
+    log = damage(log_dir)
+    bills = stratalog.scan(log_dir, topics="bills", on_corruption="skip")
+
+    with pytest.warns(stratalog.OmissionWarning, match="1 offset at most"):
+        assert bills.to_table().num_rows == 9
+    (omission,) = bills.omissions
+    assert (omission.topic, omission.first_offset, omission.end_offset) == ("bills", 0, 1)
+    assert (omission.path, omission.position) == (str(log), 0)
+    with pytest.warns(stratalog.OmissionWarning):
+        assert len(pl.DataFrame(bills)) == 9
+    assert stratalog.scan(log_dir, topics="orders", on_corruption="skip").omissions == ()
+
+
+def test_data_loss_that_is_forgiven_is_told(log_dir: Path) -> None:
+    scan = stratalog.scan(log_dir, offsets={"bills-0": range(3, 20)}, fail_on_data_loss=False)
+
+    with pytest.warns(stratalog.OmissionWarning, match="offsets 10 to 19"):
+        assert scan.count() == 7
+
+
+def test_it_works_where_there_is_no_java(log_dir: Path) -> None:
+    script = f"import stratalog; print(stratalog.scan({str(log_dir)!r}).count())"
+    bare = {"PATH": "/nonexistent", "HOME": str(log_dir)}
+
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=bare, capture_output=True, text=True, timeout=PATIENCE_S
+    )
+    assert (done.stdout, done.stderr) == ("310\n", "")
