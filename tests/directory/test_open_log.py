@@ -11,6 +11,7 @@ import pytest
 
 from stratalog import PartitionLog, open_log
 from stratalog.errors import ConfigError, InvalidNameError, LogDirLockedError, UsageError
+from tests.fixtures.catalog import log_dirs
 from tests.log.api.opened import CLEAN, values
 
 
@@ -108,3 +109,27 @@ def test_paths_of_every_kind_are_taken(directory: Path, monkeypatch: pytest.Monk
 
     with open_log(os.curdir) as log:
         assert log.topic == "orders"
+
+
+def test_a_log_that_is_not_there_is_a_file_not_found(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="create=True") as caught:
+        open_log(tmp_path / "orders-0")
+    assert caught.value.filename == str(tmp_path / "orders-0")
+    assert isinstance(caught.value, UsageError)
+
+
+def test_a_log_without_a_partition_in_its_name_is_told_which_name_would_do(tmp_path: Path) -> None:
+    for create in (True, False):
+        with pytest.raises(ValueError, match=r"name it orders-0\.") as caught:
+            open_log(tmp_path / "orders", create=create)
+        assert isinstance(caught.value, InvalidNameError)
+    assert not (tmp_path / "orders").exists()
+    with pytest.raises(InvalidNameError, match="a topic's name has ASCII letters"):
+        open_log(tmp_path / "größe", create=True)
+
+
+def test_a_log_directory_in_place_of_a_log_names_its_logs() -> None:
+    (brokers,) = log_dirs("4.3.1", "clean")
+
+    with pytest.raises(InvalidNameError, match=r"open one of its logs \(.*, codecs-0, "):
+        open_log(brokers, read_only=True)

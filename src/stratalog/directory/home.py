@@ -27,12 +27,13 @@ from stratalog.clock import Clock
 from stratalog.config import LogConfig
 from stratalog.directory.checkpoint_table import CHECKPOINTS
 from stratalog.directory.clean_shutdown import CleanShutdownFile
-from stratalog.directory.kind import keeps_its_partitions
+from stratalog.directory.kind import keeps_its_partitions, kind_of
+from stratalog.directory.layout import classify
 from stratalog.directory.locking import Locks
 from stratalog.directory.lone_files import LoneFiles
 from stratalog.directory.partitions import FoundPartition, open_view
 from stratalog.directory.session import Session, Unclean
-from stratalog.errors import DiskError, NeedsRecoveryError, UsageError
+from stratalog.errors import DiskError, InvalidNameError, MissingPathError, NeedsRecoveryError, UsageError
 from stratalog.files.directories import make_directories
 from stratalog.files.disk import Disk
 from stratalog.files.entries import EntryKind
@@ -43,8 +44,10 @@ from stratalog.files.names import (
     PARTITION_METADATA,
     DirectoryState,
     FileKind,
+    PartitionDirectory,
     TopicPartition,
     check_new_partition,
+    check_topic_name,
     parse_partition_directory,
     parse_segment_file,
 )
@@ -66,6 +69,7 @@ _ADVICE = (
     "let open_log keep these bytes on another disk with quarantine=DIR, or open the log with read_only=True, "
     "which reads everything before them."
 )
+_MOST_NAMES = 5  # in a message
 _MARKS_OF_THE_END = tuple(row.name for row in CHECKPOINTS if row.follows_end)
 
 
@@ -102,7 +106,7 @@ class LogHome:
     def of(cls, disk: Disk, path: str, *, create: bool) -> LogHome:
         """The home of this directory. `create` creates a missing directory; without it nothing is changed."""
         directory = Path(path).absolute()
-        found = parse_partition_directory(directory.name)
+        found = _partition_of(disk, path, directory)
         if found.state is not DirectoryState.LIVE:
             raise UsageError(
                 f"{path} is not a live partition: a broker has marked it as {found.state.value[1:]}."
@@ -111,9 +115,7 @@ class LogHome:
         home = _log_directory_of(disk, str(directory))
         if status is None:
             if not create:
-                raise UsageError(
-                    f"{path} does not exist. To create it, open it for writing with create=True."
-                )
+                raise MissingPathError(path, "To create it, open it for writing with create=True.")
             check_new_partition(found.topic_partition)
             if directory.name != str(found.topic_partition):
                 raise UsageError(f"{path}: a broker gives this partition the name {found.topic_partition}.")
@@ -344,6 +346,22 @@ def _check_unlocked(directory: str) -> None:
     with suppress(DiskError):
         if sys.platform == "linux":
             check_unlocked(directory)
+
+
+def _partition_of(disk: Disk, path: str, directory: Path) -> PartitionDirectory:
+    """The partition that a directory's name means; InvalidNameError says which name would do."""
+    try:
+        return parse_partition_directory(directory.name)
+    except InvalidNameError as error:
+        rule = "a log is a directory that is named for its topic and the number of its partition"
+        if kind_of(disk, directory).is_log_directory:
+            names = [entry.name for entry in classify(disk, directory).partitions]
+            some = ", ".join([*names[:_MOST_NAMES], *(["..."] if len(names) > _MOST_NAMES else [])])
+            hint = f"{rule}. This is a log directory: open one of its logs ({some or 'there is none'})."
+        else:
+            check_topic_name(directory.name)
+            hint = f"{rule}: name it {directory.name}-0."
+        raise InvalidNameError(path, hint) from error
 
 
 def topic_id_of_user(topic_id: UUID | str) -> UUID:

@@ -29,7 +29,13 @@ from stratalog.directory import clean_state, pending_move
 from stratalog.directory.checkpoint_table import CHECKPOINTS
 from stratalog.directory.cluster_metadata import BOOTSTRAP_CHECKPOINT
 from stratalog.directory.write_journal import JOURNAL, STAGED_PREFIX
-from stratalog.errors import DiskError, InvalidNameError, NotALogDirectoryError, UsageError
+from stratalog.errors import (
+    DiskError,
+    InvalidNameError,
+    MissingLogDirectoryError,
+    NotALogDirectoryError,
+    UsageError,
+)
 from stratalog.files.entries import DirectoryEntry, EntryKind, Path
 from stratalog.files.names import (
     CLEAN_SHUTDOWN,
@@ -100,7 +106,8 @@ class DirectoryKind:
     def refusal(self) -> NotALogDirectoryError:
         """The error that says why nothing is changed there, and what was probably meant."""
         assert not self.is_log_directory, "a log directory is not refused"
-        return NotALogDirectoryError(self.path, self._mistake())
+        kind = MissingLogDirectoryError if self.kind is Kind.MISSING else NotALogDirectoryError
+        return kind(self.path, self._mistake())
 
     def _mistake(self) -> str:
         match self.kind:

@@ -3,39 +3,42 @@
 StratalogError
 ├── AppendRefusedError               a log does not take this append, and nothing of it was written
 │   ├── InvalidProducerEpochError    a newer instance of this producer is known; .producer_id, .producer_epoch
-│   ├── InvalidTimestampError        timestamps that the topic does not take; .record_errors
+│   ├── InvalidTimestampError        timestamps that the topic does not take; .record_errors (ValueError)
 │   ├── InvalidTxnStateError         a write that does not fit the producer's transaction; .producer_id
 │   ├── OffsetsOutOfOrderError       the offsets of a replicated set do not ascend
 │   ├── OutOfOrderSequenceError      a batch of this producer is missing before this one; .sequence
-│   ├── RecordBatchTooLargeError     a set that no segment can hold; .size, .limit
+│   ├── RecordBatchTooLargeError     a set that no segment can hold; .size, .limit (ValueError)
 │   ├── TransactionCoordinatorFencedError  a marker by a coordinator that was replaced; .coordinator_epoch
 │   └── UnexpectedAppendOffsetError  a replicated set before the log's end; .first_offset, .last_offset
-├── ConfigError                      a setting that Kafka would refuse; .key, .value
+├── ConfigError                      a setting that Kafka would refuse; .key, .value (ValueError)
 ├── CorruptRecordError               bytes that no healthy broker wrote; .path, .position
 │   ├── InvalidRecordError           the batch is whole (its CRC holds), but what is inside it is not
-│   │   └── RecordValidationError    records that the topic does not take; .record_errors
+│   │   └── RecordValidationError    records that the topic does not take; .record_errors (ValueError)
 │   ├── CorruptCompressionError      a compressed stream that lies about itself or is cut off
-│   ├── RecordTooLargeError          more bytes than the caller's limit allows
+│   ├── RecordTooLargeError          more bytes than the caller's limit allows (ValueError)
 │   └── UnsupportedCompressionTypeError  codec bits that no Kafka release has given a meaning
 ├── CorruptCheckpointError           a small text file that cannot be read; .path, .line
 │   └── CheckpointNumberError        only a number in a line is not a number: a broker starts from 0
 ├── CorruptIndexError                an index that disagrees with its log; recovery rebuilds it; .path
 ├── CorruptSnapshotError             a producer snapshot that is not valid; an older one is used; .path
 ├── IndexFullError                   an index with no room for another entry: roll the segment; .path
-├── InvalidBatchError                the caller asks to write something that is not valid
-├── InvalidNameError                 a file or directory name that no broker accepts; .name
+├── InvalidBatchError                the caller asks to write something that is not valid (ValueError)
+├── InvalidNameError                 a file or directory name that no broker accepts; .name (ValueError)
 ├── LogChangedError                  a log was cut while it was being compacted: compact it again; .path
-├── LogClosedError                   a log that was closed is used; .path
+├── LogClosedError                   a log that was closed is used; .path (ValueError)
 │   ├── LogDeletedError              a log that its manager has deleted is changed
 │   └── LogMovedError                a log that its manager has moved is changed; .directory
 ├── LogDirLockedError                another process holds the log directory; .path
 ├── EraseProofError                  a file that an erasure wrote is not as it should be; .path
-├── DiskError                        the system refused to read or write; .path, .errno
+├── DiskError                        the system refused to read or write; .path, .errno (OSError)
+│   ├── AccessDeniedError            the system does not allow it (PermissionError)
+│   └── NoSuchFileError              the file is not there (FileNotFoundError)
 ├── FileOwnerError                   a rewritten file could not keep its owner; .path, .owner, .user
 ├── InvalidOffsetError               an offset that does not ascend where offsets must; .path, .offset
 ├── NeedsRecoveryError               a log that was not closed cleanly, and what shows it; .path, .finding
-├── NotALogDirectoryError            a path that is not a log directory, so nothing is changed; .path, .reason
-├── OffsetOutOfRangeError            a read before the log's start or past its end; .offset, .valid
+├── NotALogDirectoryError            a path that is not a log directory; .path, .reason (ValueError)
+│   └── MissingLogDirectoryError     a log directory that does not exist (FileNotFoundError)
+├── OffsetOutOfRangeError            a read outside of the log; .offset, .valid (IndexError)
 ├── PolicyViolationError             the topic's cleanup.policy does not allow it
 ├── PreconditionError                a file is not as the plan found it; .path, .expected, .found
 ├── QuarantineError                  bytes that were cut off cannot be kept, or restored; .path
@@ -44,11 +47,14 @@ StratalogError
 ├── TwoNodesError                    log directories that do not all belong to one node
 ├── UnusableSegmentError             a .log file that no broker could load; .path, .reason
 ├── WrongProcessError                a forked child changes what its parent has open; .path, .opener, .pid
-├── MissingDependencyError           an optional part (pyspark, Java) is missing, and how to get it
-└── UsageError                       arguments that contradict each other or name nothing
-    └── SchemaError                  a schema that is not valid, or that cannot become a column
+├── MissingDependencyError           an optional part is missing, and how to get it (ImportError)
+└── UsageError                       arguments that contradict each other or name nothing (ValueError)
+    ├── MissingPathError             a path that the caller named does not exist; .path (FileNotFoundError)
+    ├── SchemaError                  a schema that is not valid, or that cannot become a column
+    └── WrongTypeError               an argument of the wrong type (TypeError)
 
-Facts are attributes, so that a caller need not parse a message.
+Facts are attributes, so that a caller need not parse a message. In parentheses: the error of Python that it
+is too, with all below it, so that `except ValueError` or `except OSError` catches it.
 
 appends  appends that a log refuses
 damage   bytes that no healthy broker wrote
@@ -88,10 +94,13 @@ from stratalog.errors.damage import (
     UnusableSegmentError,
 )
 from stratalog.errors.files import (
+    AccessDeniedError,
     DiskError,
     EraseProofError,
     FileOwnerError,
     LogDirLockedError,
+    MissingLogDirectoryError,
+    NoSuchFileError,
     NotALogDirectoryError,
     PreconditionError,
     QuarantineError,
@@ -115,12 +124,15 @@ from stratalog.errors.root import (
     ConfigError,
     InvalidNameError,
     MissingDependencyError,
+    MissingPathError,
     SchemaError,
     StratalogError,
     UsageError,
+    WrongTypeError,
 )
 
 __all__ = [
+    "AccessDeniedError",
     "AppendRefusedError",
     "CheckpointNumberError",
     "ConfigError",
@@ -146,7 +158,10 @@ __all__ = [
     "LogDirLockedError",
     "LogMovedError",
     "MissingDependencyError",
+    "MissingLogDirectoryError",
+    "MissingPathError",
     "NeedsRecoveryError",
+    "NoSuchFileError",
     "NotALogDirectoryError",
     "OffsetOutOfRangeError",
     "OffsetsOutOfOrderError",
@@ -169,4 +184,5 @@ __all__ = [
     "UnusableSegmentError",
     "UsageError",
     "WrongProcessError",
+    "WrongTypeError",
 ]

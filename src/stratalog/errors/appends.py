@@ -30,7 +30,7 @@ class InvalidProducerEpochError(AppendRefusedError):
         super().__init__(reason)
 
 
-class InvalidTimestampError(AppendRefusedError):
+class InvalidTimestampError(AppendRefusedError, ValueError):
     """Timestamps that the topic does not take. Kafka: InvalidTimestampException."""
 
     def __init__(self, reason: str, *, record_errors: tuple[RecordError, ...] = ()) -> None:
@@ -62,7 +62,7 @@ class OutOfOrderSequenceError(AppendRefusedError):
         super().__init__(reason)
 
 
-class RecordBatchTooLargeError(AppendRefusedError):
+class RecordBatchTooLargeError(AppendRefusedError, ValueError):
     """A set of batches is larger than a whole segment may be. Kafka: RecordBatchTooLargeException."""
 
     def __init__(self, reason: str, *, size: int = -1, limit: int = -1) -> None:
@@ -92,5 +92,5 @@ class UnexpectedAppendOffsetError(AppendRefusedError):
         super().__init__(reason)
 
 
-class InvalidBatchError(StratalogError):
+class InvalidBatchError(StratalogError, ValueError):
     """The caller asks to write an invalid batch; the message names the field and its bounds."""

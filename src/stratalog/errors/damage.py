@@ -41,7 +41,7 @@ class InvalidRecordError(CorruptRecordError):
     """The batch is whole, but a record in it contradicts itself. Kafka: InvalidRecordException."""
 
 
-class RecordValidationError(InvalidRecordError):
+class RecordValidationError(InvalidRecordError, ValueError):
     """Records that are well formed but not what the topic takes; each is named in `record_errors`."""
 
     def __init__(
@@ -63,7 +63,7 @@ class CorruptCompressionError(CorruptRecordError):
     """A compressed stream that is cut off, damaged, or lies about its length."""
 
 
-class RecordTooLargeError(CorruptRecordError):
+class RecordTooLargeError(CorruptRecordError, ValueError):
     """A batch or stream is larger than the caller's limit: raise the limit if the data is trusted."""
 
 

@@ -2,24 +2,52 @@
 
 from __future__ import annotations
 
+import errno
 import os
+from typing import Self, cast
 
 from stratalog.errors.root import StratalogError, _PathError
 
 _IN_USE = "a broker or another tool is using this directory: stop it, then run again."
 
 
-class DiskError(StratalogError):
-    """The system refused to read or write a file. `errno` is the system's number, or 0."""
+class DiskError(StratalogError, OSError):
+    """The system refused to read or write a file. `errno` is the system's number, or 0.
+
+    With the number of a missing file or a missing permission it is one of the two below.
+    """
+
+    errno: int  # never None here
+
+    def __new__(cls, path: str | os.PathLike[str], reason: str, errno: int = 0) -> Self:
+        kind = _BY_NUMBER.get(errno, cls) if cls is DiskError else cls
+        return cast("Self", super().__new__(kind, f"{os.fspath(path)}: {reason}"))
 
     def __init__(self, path: str | os.PathLike[str], reason: str, errno: int = 0) -> None:
-        self.path = os.fspath(path)
+        self.path = self.filename = os.fspath(path)
         self.reason = reason
         self.errno = errno
-        super().__init__(f"{self.path}: {reason}")
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.path, self.reason, self.errno)
+
+
+class NoSuchFileError(DiskError, FileNotFoundError):
+    """A file or directory that is to be read is not there."""
+
+
+class AccessDeniedError(DiskError, PermissionError):
+    """The system does not allow this user to read or write a file."""
+
+
+_BY_NUMBER: dict[int, type[DiskError]] = {
+    errno.ENOENT: NoSuchFileError,
+    errno.EACCES: AccessDeniedError,
+    errno.EPERM: AccessDeniedError,
+}
 
 
 class EraseProofError(_PathError):
@@ -65,11 +93,22 @@ class TwoNodesError(StratalogError):
     """Log directories that do not all belong to one node of one cluster: nothing was changed in them."""
 
 
-class NotALogDirectoryError(_PathError):
+class NotALogDirectoryError(_PathError, ValueError):
     """A path that is not a log directory: nothing was changed there. `reason` names the likely mistake."""
 
     def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
         super().__init__(path, reason, f"{os.fspath(path)} is not a log directory: {reason}")
+
+
+class MissingLogDirectoryError(NotALogDirectoryError, FileNotFoundError):
+    """A log directory that does not exist."""
+
+    def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
+        super().__init__(path, reason)
+        self.errno, self.filename = errno.ENOENT, self.path
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class PreconditionError(StratalogError):

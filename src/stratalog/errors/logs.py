@@ -63,7 +63,7 @@ class NeedsRecoveryError(StratalogError):
         return type(self), (self.path, self.finding, self.remedy)
 
 
-class OffsetOutOfRangeError(StratalogError):
+class OffsetOutOfRangeError(StratalogError, IndexError):
     """The requested offset is before log_start_offset or past log_end_offset; `valid` holds these two."""
 
     def __init__(self, reason: str, *, offset: int = -1, valid: tuple[int, int] = (-1, -1)) -> None:
@@ -92,8 +92,8 @@ class SegmentOffsetOverflowError(StratalogError):
         return type(self), (self.path, self.base_offset, self.offset)
 
 
-class LogClosedError(StratalogError):
-    """A log is used after it was closed: open it again."""
+class LogClosedError(StratalogError, ValueError):
+    """A log is used after it was closed: open it again. A closed file raises a ValueError, too."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)

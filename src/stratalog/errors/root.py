@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
 
@@ -21,7 +22,7 @@ class _PathError(StratalogError):  # not in the tree above: a base that some err
         return type(self), (self.path, self.reason)
 
 
-class ConfigError(StratalogError):
+class ConfigError(StratalogError, ValueError):
     """A setting that Kafka would refuse; `key` is Kafka's name for it."""
 
     def __init__(self, key: str, value: object, reason: str) -> None:
@@ -34,7 +35,7 @@ class ConfigError(StratalogError):
         return type(self), (self.key, self.value, self.reason)
 
 
-class InvalidNameError(StratalogError):
+class InvalidNameError(StratalogError, ValueError):
     """A file or directory name that no broker accepts."""
 
     def __init__(self, name: str, reason: str) -> None:
@@ -46,13 +47,33 @@ class InvalidNameError(StratalogError):
         return type(self), (self.name, self.reason)
 
 
-class MissingDependencyError(StratalogError):
+class MissingDependencyError(StratalogError, ImportError):
     """An optional part is not installed; the message says how to get it."""
 
 
-class UsageError(StratalogError):
+class UsageError(StratalogError, ValueError):
     """Arguments that contradict each other or name nothing."""
 
 
 class SchemaError(UsageError):
     """A schema that is not valid, or that cannot become a column."""
+
+
+class WrongTypeError(UsageError, TypeError):
+    """An argument of a type that the call does not take."""
+
+
+class MissingPathError(UsageError, FileNotFoundError):
+    """A path that the caller named does not exist."""
+
+    def __init__(self, path: str | os.PathLike[str], remedy: str) -> None:
+        self.path = os.fspath(path)
+        self.remedy = remedy
+        super().__init__(f"{self.path} does not exist. {remedy}")
+        self.errno, self.filename = errno.ENOENT, self.path  # as Python's own error has it
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.path, self.remedy)

@@ -43,5 +43,5 @@ class Refusing:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if isinstance(error, OSError):
+        if isinstance(error, OSError) and not isinstance(error, DiskError):
             raise refused(self._action, self._path, error) from error

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from stratalog.directory.partitions import FoundPartition, list_partitions, partition_at
-from stratalog.errors import UsageError
+from stratalog.errors import MissingPathError, UsageError
 from stratalog.files.disk import EntryKind
 from stratalog.files.names import (
     TopicPartition,
@@ -73,9 +73,7 @@ def partitions_in(disk: DiskReader, path: str, *, may_be_empty: bool = False) ->
     """The live partitions of a log directory, or the partition if the path is a partition's directory."""
     status = disk.status(path)
     if status is None:
-        raise UsageError(
-            f"{path} does not exist. Give the path of a Kafka log directory, one of its log.dirs."
-        )
+        raise MissingPathError(path, "Give the path of a Kafka log directory, one of its log.dirs.")
     if status.kind is not EntryKind.DIRECTORY:
         raise UsageError(f"{path} is not a directory. Give the log directory that contains it.")
     itself = partition_at(disk, path)
