@@ -29,6 +29,7 @@ ORDER = [
     "operations",
     "jobs",
     "scanning",
+    "polars",
     "spark",
     "console",
     "server",

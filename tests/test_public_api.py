@@ -21,6 +21,7 @@ PYTHON_BLOCK = re.compile(r"^ *```python\n(.*?)^ *```", re.MULTILINE | re.DOTALL
 PUBLIC_MODULES = (
     "stratalog",
     "stratalog.errors",
+    "stratalog.polars",
     "stratalog.spark",
     "stratalog.spark.export",
     "stratalog.spark.tables",

@@ -1,10 +1,13 @@
 """Log directories as Arrow streams, without Spark: `stratalog.scan`.
 
-asking    the arguments of a scan, checked and parsed
-in_order  tasks on threads, and their results in order, in bounded memory
-scan      `Scan`, which other libraries read as an Arrow stream
-sources   what a scan reads: the records of topics
-words     errors in the words of Python instead of those of Spark's options
+arrow_predicates   what a pyarrow expression says about the columns that narrow a scan
+asking             the arguments of a scan, checked and parsed
+in_order           tasks on threads, and their results in order, in bounded memory
+polars_predicates  the same of a Polars expression
+predicates         what a query says about topic, partition, offset and timestamp
+scan               `Scan`, which other libraries read as an Arrow stream
+sources            what a scan reads: the records of topics
+words              errors in the words of Python instead of those of Spark's options
 
 Not here: how a read is planned and done (`jobs/reading`), which Spark's source uses too.
 """

@@ -1,0 +1,101 @@
+"""`stratalog.polars.scan`: columns and predicates of a query leave out what it cannot want."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+import stratalog
+from stratalog.errors import UsageError
+from stratalog.polars import lazy, scan
+from stratalog.records.columns import ALL_COLUMNS
+from tests.profile import examples
+from tests.scanning.querying import PARTITIONS, RECORDS_COUNT, make_logs, random_query
+from tests.waiting import PATIENCE_S
+
+EVERY = len(PARTITIONS) * RECORDS_COUNT
+COLUMNS = ["topic", "partition", "offset", "timestamp", "value"]
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_logs(tmp_path_factory.mktemp("polars"))
+
+
+def test_a_lazy_frame_has_the_rows_and_types_of_the_scan(logs: Path) -> None:
+    records = stratalog.scan(logs, columns=ALL_COLUMNS)
+
+    assert_frame_equal(scan(logs, columns=ALL_COLUMNS).collect(), pl.DataFrame(records))
+    assert lazy(records).collect_schema() == pl.DataFrame(records).schema
+    assert scan(logs).select(pl.len()).collect().item() == EVERY
+
+
+def test_predicates_that_are_pushed_down_give_the_same_rows_as_filtering_afterwards(logs: Path) -> None:
+    frame = scan(logs, columns=COLUMNS, threads=1)
+    everything = frame.collect()
+    chance = random.Random(11)
+
+    for _ in range(examples(500)):
+        query = random_query(chance)
+        some = chance.sample(COLUMNS, chance.randrange(1, 6))
+
+        found = frame.filter(query.to_polars()).select(some).collect()
+
+        assert_frame_equal(found, everything.filter(query.to_polars()).select(some))
+
+
+@pytest.mark.parametrize(
+    ("query", "most"),
+    [
+        (pl.col("offset") == 100, 6 * 50),
+        ((pl.col("topic") == "bills") & (pl.col("offset") > 380), 50),
+        (pl.col("topic") == "nothing", 0),
+        (pl.col("partition").is_in([3, 4]), 2 * RECORDS_COUNT),
+    ],
+)
+def test_what_a_query_cannot_want_is_not_read(
+    logs: Path, query: pl.Expr, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = 0
+    frames = pl.from_arrow
+
+    def counted(batch: object) -> pl.DataFrame:
+        nonlocal read
+        frame = frames(batch)  # type: ignore[arg-type]
+        assert isinstance(frame, pl.DataFrame)
+        read += len(frame)
+        return frame
+
+    frame = scan(logs)
+    monkeypatch.setattr(pl, "from_arrow", counted)
+    found = frame.filter(query).collect()
+
+    assert len(found) <= read <= most
+
+
+def test_a_limit_ends_the_reading(logs: Path) -> None:
+    frame = scan(logs, columns=["offset", "value"])
+
+    assert frame.head(5).collect()["offset"].to_list() == [0, 1, 2, 3, 4]
+    assert frame.filter(pl.col("offset") > 7).head(2).collect()["offset"].to_list() == [8, 9]
+    assert frame.sort("offset", descending=True).head(2).collect()["offset"].to_list() == [399, 399]
+    assert frame.filter(pl.col("offset") < 50).top_k(1, by="offset").collect()["offset"].to_list() == [49]
+
+
+def test_what_does_not_exist_is_refused_at_the_call(logs: Path) -> None:
+    with pytest.raises(UsageError, match=r"did you mean orders\?"):
+        scan(logs, topics="ordrs")
+
+
+def test_without_polars_it_says_what_to_install() -> None:
+    script = "import sys; sys.modules['polars'] = None; import stratalog.polars"
+
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE_S)
+
+    assert "pip install 'stratalog[polars]'" in done.stderr
