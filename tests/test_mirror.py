@@ -75,7 +75,6 @@ SCENARIOS = {
     "spark/test_source_kafka.py": "our source beside Spark's Kafka source",
     "spark/test_source_reused.py": "a frame that is used again after a broker has changed its log",
     "spark/test_sql.py": "`stratalog sql` as users ask it",
-    "spark/test_walk.py": "the walk on Spark and on threads",
 }
 
 

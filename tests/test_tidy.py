@@ -61,7 +61,7 @@ PATH_METHODS = {
     ),
 }
 # These have paths that could look at files, and do not. All others have a `PurePath`, or text.
-CONCRETE_PATHS = {"directory/home.py", "jobs/walk.py", "log/api/partition_log.py"}
+CONCRETE_PATHS = {"directory/home.py", "log/api/partition_log.py"}
 BENCH = "cli/startup/"  # the rival of `stratalog bench startup` makes directories of its own
 # Any beginning of such a name, or what they all begin with. What has a blank in it only speaks of one.
 INTERNAL_TOPIC = re.compile(r"__(consumer|transaction_s|share_g|cluster_m)\S*|__")

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from stratalog.files.disk import Disk
     from stratalog.files.names import TopicPartition
     from stratalog.jobs.reading.omissions import Omission, OmissionWarning
-    from stratalog.jobs.walk import by_topic, walk_logs
     from stratalog.log.api.consume import ConsumerRecord
     from stratalog.log.api.partition_log import PartitionLog
     from stratalog.log.new_records import NewRecord
@@ -65,7 +64,6 @@ __all__ = [
     "audit",
     "build_batch",
     "build_batches",
-    "by_topic",
     "graceful_stop",
     "open_log",
     "read_batches",
@@ -73,7 +71,6 @@ __all__ = [
     "read_server_properties",
     "recover",
     "scan",
-    "walk_logs",
 ]
 
 _LAZY = {
@@ -95,7 +92,6 @@ _LAZY = {
     "audit": "stratalog.operations.audit.audit",
     "build_batch": "stratalog.records.build",
     "build_batches": "stratalog.records.build",
-    "by_topic": "stratalog.jobs.walk",
     "graceful_stop": "stratalog.signals",
     "open_log": "stratalog.directory.open_log",
     "read_batches": "stratalog.records.reader",
@@ -103,7 +99,6 @@ _LAZY = {
     "read_server_properties": "stratalog.config",
     "recover": "stratalog.operations.recover",
     "scan": "stratalog.scanning.scan",
-    "walk_logs": "stratalog.jobs.walk",
 }
 
 logging.getLogger("stratalog").addHandler(logging.NullHandler())

@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 
 from stratalog.cli import main
-from stratalog.cli.demo_damage import Planted, unexpected
-from stratalog.engine.threads import ThreadEngine
-from stratalog.files.disk import Disk
-from stratalog.jobs.walk import walk_logs
+from stratalog.cli.demo_damage import Planted, log_damages, unexpected
+from stratalog.operations.audit.audit import audit
 from tests.cli.demos import document
 
 SMALL = ["demo", "--engine", "threads", "--size", "4MB"]
@@ -30,7 +28,11 @@ def test_exactly_the_planted_damage_is_found(capsys: pytest.CaptureFixture[str])
     result = document(capsys)
     planted = {(damage["path"], damage["position"]) for damage in result["planted"]}
     assert len(planted) == 5
-    assert planted == {(damage["path"], damage["position"]) for damage in result["damages"]}
+    assert planted == {
+        (f"{found['directory']}/{found['partition']}/{found['file']}", found["position"])
+        for found in result["findings"]
+        if found["file"].endswith(".log") and found["position"] is not None
+    }
     assert result["problems"] == []
 
 
@@ -41,12 +43,15 @@ def test_other_seeds_and_sizes_find_it_too(seed: int, size: str) -> None:
 
 
 def test_a_difference_between_planted_and_found_is_told(kept: Path) -> None:
-    walks = walk_logs(ThreadEngine(), Disk(), [kept])
-    found = [damage for walk in walks for damage in walk.damages]
-    planted = [Planted(path=damage.path, position=damage.position, what="x") for damage in found[1:]]
+    report = audit([kept])
+    found = [
+        (str(Path(each.directory, each.partition, each.file)), each.position or 0)
+        for each in log_damages(report)
+    ]
+    planted = [Planted(path=path, position=position, what="x") for path, position in found[1:]]
     planted.append(Planted(path="a.log", position=7, what="a bit flipped"))
 
-    assert unexpected(planted, walks) == [
+    assert unexpected(planted, report) == [
         "a bit flipped in a.log at byte 7 was not found",
-        f"{found[0].path} at byte {found[0].position} was found and not planted",
+        f"{found[0][0]} at byte {found[0][1]} was found and not planted",
     ]

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from tests.fixtures.catalog import partitions
 from tests.jobs.exporting.exported import fill
-from tests.jobs.walking import ROLLED
+
+ROLLED = next(partition for partition in partitions("4.3.1", "clean") if partition.name == "rolled-0")
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ def test_spark_finds_exactly_the_planted_damage(archived: dict[str, str]) -> Non
 
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
-    assert len(result["damages"]) == len(result["planted"]) == 5
+    assert len(result["planted"]) == 5
+    assert result["problems"] == []
     assert sum(topic["size"] for topic in result["topics"]) >= 20_000_000
     assert "All 5 planted damages were found" in done.stderr

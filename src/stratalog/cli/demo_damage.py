@@ -10,7 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from stratalog.jobs.walk import SegmentWalk, WalkTask
+from stratalog.operations.audit.audit_report import AuditReport
+from stratalog.operations.audit.finding import AuditFinding
+from stratalog.operations.audit.kinds import Severity
 
 ZEROS_SIZE = 64 << 10
 CUT_SIZE = 1000
@@ -26,7 +28,7 @@ class Planted:
     what: str
 
 
-def plant(segments: Sequence[WalkTask]) -> list[Planted]:
+def plant(logs: Sequence[Path]) -> list[Planted]:
     """Damage five segments, each in its own way; if there are five topics, each in another topic."""
     ways: list[Callable[[str], Planted]] = [
         flip_a_bit,
@@ -35,13 +37,13 @@ def plant(segments: Sequence[WalkTask]) -> list[Planted]:
         cut_the_middle,
         overwrite,
     ]
-    topics = sorted({segment.topic for segment in segments})
+    topics = sorted({_topic(log) for log in logs})
     planted = []
     for number, way in enumerate(ways):
         topic = topics[number % len(topics)]
-        own = [segment for segment in segments if segment.topic == topic]
+        own = [str(log) for log in logs if _topic(log) == topic]
         # Torn tails and zeros appear where a broker was writing when it died: in the last segment.
-        planted.append(way(own[-1].path if way in (tear_the_tail, append_zeros) else own[len(own) // 2].path))
+        planted.append(way(own[-1] if way in (tear_the_tail, append_zeros) else own[len(own) // 2]))
     return planted
 
 
@@ -91,9 +93,23 @@ def overwrite(path: str) -> Planted:
     return Planted(path=path, position=position, what="foreign bytes")
 
 
-def unexpected(planted: Sequence[Planted], walks: Sequence[SegmentWalk]) -> list[str]:
+def log_damages(report: AuditReport) -> list[AuditFinding]:
+    """The damaged stretches of logs. Wrong entries of an index after lost bytes follow from these."""
+    return [
+        finding
+        for finding in report.findings
+        if finding.file.endswith(".log")
+        and finding.position is not None
+        and finding.severity is not Severity.NOTE
+    ]
+
+
+def unexpected(planted: Sequence[Planted], report: AuditReport) -> list[str]:
     """A sentence for each difference between the planted and the found damage; empty if there is none."""
-    found = {(damage.path, damage.position) for walk in walks for damage in walk.damages}
+    found = {
+        (str(Path(each.directory, each.partition, each.file)), each.position or 0)
+        for each in log_damages(report)
+    }
     done = {(damage.path, damage.position): damage.what for damage in planted}
     missed = [
         f"{done[place]} in {place[0]} at byte {place[1]} was not found"
@@ -103,6 +119,10 @@ def unexpected(planted: Sequence[Planted], walks: Sequence[SegmentWalk]) -> list
         f"{place[0]} at byte {place[1]} was found and not planted" for place in sorted(found - done.keys())
     ]
     return missed + extra
+
+
+def _topic(log: Path) -> str:
+    return log.parent.name.rpartition("-")[0]
 
 
 def _middle_batch(path: str) -> tuple[int, int]:

@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from stratalog.directory.recovery.choices import RecoveryChoices
+from stratalog.directory.recovery.recover import recover_directories
 from stratalog.engine.engine import results_in_order
 from stratalog.engine.progress import OnProgress
 from stratalog.engine.threads import ThreadEngine
@@ -79,14 +81,19 @@ def plan_logs(directory: Path, *, size: int, seed: int) -> list[PartitionPlan]:
 
 def build_logs(
     directory: Path, *, size: int, seed: int, disk: Disk, on_progress: OnProgress | None = None
-) -> None:
-    """Write the partitions in parallel: encoding, compressing and writing all release the GIL."""
+) -> list[Path]:
+    """Write the partitions in parallel: encoding, compressing and writing all release the GIL.
+
+    Their indexes come from a recovery, as those of a broker that died. Returns the logs, in order.
+    """
     plans = plan_logs(directory, size=size, seed=seed)
     sizes = [plan.size for plan in plans]
     writing = ThreadEngine().run(
         lambda _, plan: write_partition(disk, plan), plans, sizes=sizes, on_progress=on_progress
     )
     results_in_order(writing)
+    recover_directories([str(directory)], options=RecoveryChoices())
+    return sorted(directory.glob(f"*/*{FileKind.LOG.value}"))
 
 
 def write_partition(disk: Disk, plan: PartitionPlan) -> None:

@@ -1,12 +1,10 @@
 """Data in and out over many logs: each job is a plan, a pure task and what is done with the results.
 
-damage             what is wrong with a segment, where, and what to do about it
 export             log directories to Parquet, each record once
 exporting/         the parts of an export
 metadata_snapshot  the cluster's metadata from a KRaft snapshot on
 reading/           a read: options, plan, tasks
 tables             internal topics as rows
-walk               walks every segment of log directories and checks every checksum
 writing/           a write: stage in tasks, commit on the driver
 
 Not here: pyspark, and work that changes a directory for its own sake (`operations/`).

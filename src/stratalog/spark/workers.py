@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 from stratalog.errors import MissingDependencyError
+from stratalog.files.reading import DiskReader
 from stratalog.version import __version__
 
 NUMBA_CACHE_VARIABLE = "NUMBA_CACHE_DIR"
@@ -40,6 +41,13 @@ def prepare_worker() -> None:
     # Machine code is loaded from this folder, so nobody else may write to it.
     if stat.S_ISDIR(found.st_mode) and found.st_uid == _user() and not found.st_mode & 0o022:
         os.environ[NUMBA_CACHE_VARIABLE] = str(folder)
+
+
+def wake_worker(_disk: DiskReader, _task: int) -> None:
+    """Load a kernel, so that a worker's first real task does not wait for it; a task for an engine."""
+    from stratalog.records.walk import walk_batches
+
+    walk_batches(b"")
 
 
 def _has_own_place() -> bool:

@@ -29,7 +29,7 @@ def test_notes_are_not_findings() -> None:
     assert (
         found.verdict == "Healthy: nothing was found in 3 segments of 2 partitions; 6.0 MB of logs were read."
     )
-    assert not found.tables()[0].rows
+    assert not found.tables()[1].rows
     assert len(found.words()) == 2
 
 
@@ -42,8 +42,8 @@ def test_errors_and_warnings_are_counted_apart() -> None:
     found = report(AuditKind.WRONG_CRC, AuditKind.ZEROS, AuditKind.ZEROS)
 
     assert found.verdict.startswith("1 error, 2 warnings in 3 segments")
-    assert found.tables()[0].rows[0] == ["error", "wrong-crc", "t-0", "0.log", "7", "9", "It is so."]
-    assert [row[0] for row in found.tables()[1].rows] == ["wrong-crc", "zeros"]
+    assert found.tables()[1].rows[0] == ["error", "wrong-crc", "t-0", "0.log", "7", "9", "It is so."]
+    assert [row[0] for row in found.tables()[2].rows] == ["wrong-crc", "zeros"]
 
 
 def test_arrow_has_a_row_for_each_finding() -> None:
@@ -57,5 +57,5 @@ def test_arrow_has_a_row_for_each_finding() -> None:
 def test_more_rows_than_a_screen_takes_are_counted() -> None:
     found = report(*[AuditKind.WRONG_CRC] * 250)
 
-    assert len(found.tables()[0].rows) == 200
+    assert len(found.tables()[1].rows) == 200
     assert found.words() == ["50 more findings are not shown here: --json lists all of them."]

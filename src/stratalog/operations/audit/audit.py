@@ -27,7 +27,7 @@ from stratalog.engine.progress import OnProgress
 from stratalog.engine.threads import ThreadEngine
 from stratalog.errors import CorruptCheckpointError, DiskError, StratalogError
 from stratalog.files.reading import DiskReader
-from stratalog.operations.audit.audit_report import AuditReport, AuditTotals
+from stratalog.operations.audit.audit_report import AuditedTopic, AuditReport, AuditTotals
 from stratalog.operations.audit.audited_directory import (
     AuditedDirectory,
     look_at_directory,
@@ -161,6 +161,7 @@ class _Run:
                 for partition in partitions
                 for each in partition.ordered
             ),
+            topics=_topics(partitions),
             is_partial=self._request.baseline is not None,
         )
 
@@ -365,6 +366,29 @@ class _Run:
             bytes=sum(segment.size for segment in segments),
             bytes_read=self._read_size,
         )
+
+
+def _topics(partitions: Sequence[_Partition]) -> tuple[AuditedTopic, ...]:
+    """A row for each topic, in the order of their names."""
+    found: dict[str, list[_Partition]] = {}
+    for partition in partitions:
+        found.setdefault(partition.task.topic_partition.topic, []).append(partition)
+    return tuple(_topic(name, found[name]) for name in sorted(found))
+
+
+def _topic(name: str, partitions: Sequence[_Partition]) -> AuditedTopic:
+    segments = [segment for partition in partitions for segment in partition.ordered]
+    firsts = [segment.first_timestamp for segment in segments if segment.first_timestamp >= 0]
+    return AuditedTopic(
+        topic=name,
+        partitions=len(partitions),
+        segments=len(segments),
+        size=sum(segment.size for segment in segments),
+        records=sum(segment.records_count for segment in segments),
+        codecs=tuple(sorted({codec for segment in segments for codec in segment.codecs})),
+        first_timestamp=min(firsts, default=-1),
+        last_timestamp=max((segment.scan.max_timestamp for segment in segments), default=-1),
+    )
 
 
 def _place(spot: Spot) -> tuple[object, ...]:

@@ -11,7 +11,7 @@ from stratalog.operations.audit.baseline import Baseline
 from stratalog.operations.audit.finding import AuditFinding
 from stratalog.operations.audit.kinds import AuditKind, Severity
 from stratalog.operations.report import Report, Status, Table
-from stratalog.operations.words import counted, size_text
+from stratalog.operations.words import counted, size_text, time_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,6 +33,20 @@ class AuditTotals:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AuditedTopic:
+    """The segments of one topic, added up. Times are -1 where no batch could be read."""
+
+    topic: str
+    partitions: int
+    segments: int
+    size: int
+    records: int
+    codecs: tuple[str, ...]
+    first_timestamp: int
+    last_timestamp: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AuditReport(Report):
     """All findings, the worst first. `audited` is what a later audit need not read again."""
 
@@ -40,6 +54,7 @@ class AuditReport(Report):
     totals_: AuditTotals
     now: int
     audited: Baseline
+    topics: tuple[AuditedTopic, ...] = ()
     notes: tuple[str, ...] = ()
     is_partial: bool = False
 
@@ -75,6 +90,7 @@ class AuditReport(Report):
         rows = [_row(finding) for finding in shown[:_MOST_ROWS]]
         advice = dict.fromkeys((each.kind.value, each.consequence, each.remedy) for each in shown)
         return [
+            _topics_table(self.topics),
             Table(
                 title="What was found",
                 columns=["severity", "what", "!partition", "!file", ">byte", ">offset", "found"],
@@ -109,6 +125,7 @@ class AuditReport(Report):
     def to_document(self) -> dict[str, object]:
         return {
             "now": self.now,
+            "topics": [asdict(topic) for topic in self.topics],
             "findings": [finding.to_document() for finding in self.findings],
             "audited": self.audited.to_document(),
         }
@@ -140,6 +157,26 @@ def _schema() -> pa.Schema:
         "remedy": text,
     }
     return pyarrow.schema(list(names.items()))
+
+
+def _topics_table(topics: Sequence[AuditedTopic]) -> Table:
+    return Table(
+        title="What was audited",
+        columns=["topic", "codec", ">partitions", ">segments", ">records", ">size", "!oldest", "!newest"],
+        rows=[
+            [
+                topic.topic,
+                ", ".join(topic.codecs),
+                f"{topic.partitions}",
+                f"{topic.segments}",
+                f"{topic.records:,}",
+                size_text(topic.size),
+                time_text(topic.first_timestamp),
+                time_text(topic.last_timestamp),
+            ]
+            for topic in topics
+        ],
+    )
 
 
 def _row(finding: AuditFinding) -> list[str]:

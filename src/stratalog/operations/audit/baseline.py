@@ -63,6 +63,8 @@ class AuditedBytes:
             good_end=self.end,
             digest=self.digest,
             records_count=0,
+            codecs=(),
+            first_timestamp=-1,
             first_offset=None,
             last_offset=self.next_offset - 1,
             gaps=(),

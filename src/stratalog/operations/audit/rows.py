@@ -14,7 +14,7 @@ from stratalog.operations.audit.kinds import AuditKind
 from stratalog.operations.audit.spots import Spot, Spots
 from stratalog.operations.words import time_text
 from stratalog.records.batch import Attributes
-from stratalog.records.compression import CODEC_MASK
+from stratalog.records.compression import CODEC_MASK, Codec
 from stratalog.records.kernels.walk import BatchTable
 from stratalog.segment.time_index import NO_TIMESTAMP
 
@@ -39,7 +39,8 @@ class RowChecks:
         self.batches_count = self.records_count = 0
         self.first_offset: int | None = None
         self.last_offset = base_offset - 1
-        self.max_timestamp = NO_TIMESTAMP
+        self.first_timestamp = self.max_timestamp = NO_TIMESTAMP
+        self._codecs = 0
         self.gaps: list[tuple[int, int]] = []
         self.gaps_count = 0
         self.is_compacted = False
@@ -57,10 +58,17 @@ class RowChecks:
         self._check_times(rows, position)
         if self.first_offset is None:
             self.first_offset = int(rows["base_offset"][0])
+        for number in np.unique(rows["attributes"] & CODEC_MASK):
+            self._codecs |= 1 << int(number)
         self.batches_count += len(rows)
         self.records_count += int(np.maximum(rows["records_count"], 0).sum())
         # A damaged batch must not make all later ones go backwards.
         self.last_offset = max(self.last_offset, int(last.max()))
+
+    @property
+    def codecs(self) -> tuple[str, ...]:
+        """Kafka's names of the codecs seen, in the order of their numbers."""
+        return tuple(codec.kafka_name for codec in Codec if self._codecs >> codec & 1)
 
     def _check_offsets(self, rows: BatchTable, before: NDArray[np.int64], position: int) -> None:
         base, last = rows["base_offset"], rows["last_offset"]
@@ -98,10 +106,9 @@ class RowChecks:
         for number in np.flatnonzero(is_v2 & ((count > offsets) | (count < 0))):
             words = f"The header says {int(count[number])} records, and offsets for {int(offsets[number])}."
             self._say(AuditKind.RECORDS_COUNT, rows[number], position, words)
-        has_horizon = (rows["attributes"] & Attributes.DELETE_HORIZON) != 0
         if not self.is_compacted:
-            is_plain_codec = (rows["attributes"] & CODEC_MASK) >= 0
-            self.is_compacted = bool((is_v2 & is_plain_codec & ((count < offsets) | has_horizon)).any())
+            has_horizon = (rows["attributes"] & Attributes.DELETE_HORIZON) != 0
+            self.is_compacted = bool((is_v2 & ((count < offsets) | has_horizon)).any())
 
     def _check_epochs(self, rows: BatchTable, position: int) -> None:
         epochs = rows["partition_leader_epoch"].astype(np.int64)
@@ -125,6 +132,15 @@ class RowChecks:
             )
             self._say(AuditKind.BACKWARD_TIMESTAMP, rows[number], position, words)
         self.max_timestamp = max(self.max_timestamp, int(times.max()))
+        self.add_times(_first_times(rows))
+
+    def add_times(self, times: NDArray[np.int64]) -> None:
+        """The first timestamps of batches; -1 for none, as in an emptied batch or in magic 0."""
+        known = times[times >= 0]
+        if known.size:
+            earliest = int(known.min())
+            is_first = self.first_timestamp == NO_TIMESTAMP
+            self.first_timestamp = earliest if is_first else min(self.first_timestamp, earliest)
 
     def _say(self, kind: AuditKind, row: np.void, position: int, words: str) -> None:
         self._spots.add(
@@ -137,3 +153,12 @@ class RowChecks:
                 offset=int(row["base_offset"]),
             )
         )
+
+
+def _first_times(rows: BatchTable) -> NDArray[np.int64]:
+    """The timestamp of each batch's first record, as far as its header knows it."""
+    # With LogAppendTime all records have the batch's largest timestamp, and a delete horizon replaces the
+    # base timestamp. Magic 1 has only the LogAppendTime bit, magic 0 has neither.
+    overruled = rows["attributes"] & (Attributes.LOG_APPEND_TIME | Attributes.DELETE_HORIZON) != 0
+    times: NDArray[np.int64] = np.where(overruled, rows["max_timestamp"], rows["base_timestamp"])
+    return times

@@ -14,7 +14,7 @@ from functools import partial
 
 import numpy as np
 
-from stratalog.errors import CorruptIndexError, InvalidRecordError
+from stratalog.errors import CorruptIndexError, CorruptRecordError, InvalidRecordError
 from stratalog.files.names import FileKind, segment_file_name
 from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
@@ -27,7 +27,7 @@ from stratalog.operations.audit.kinds import AuditKind
 from stratalog.operations.audit.rows import RowChecks
 from stratalog.operations.audit.spots import Spot, Spots
 from stratalog.operations.words import sentence
-from stratalog.records.columns import wrong_crc
+from stratalog.records.columns import ColumnReader, wrong_crc
 from stratalog.records.internal_topics import TRANSACTION_STATE
 from stratalog.records.kernels import scan as gathering
 from stratalog.records.kernels.memory import Bytes
@@ -41,6 +41,7 @@ from stratalog.segment.scan import ScanStop, SegmentScan
 from stratalog.segment.time_index import TimeIndex
 from stratalog.segment.txn_index import AbortedTxn, TransactionIndex
 
+MAGIC_V2 = 2
 _KINDS = {
     WalkStop.TORN_TAIL: AuditKind.TORN_TAIL,
     WalkStop.BAD_LENGTH: AuditKind.BAD_LENGTH,
@@ -88,6 +89,8 @@ class AuditedSegment:
     good_end: int
     digest: int
     records_count: int
+    codecs: tuple[str, ...]
+    first_timestamp: int
     first_offset: int | None
     last_offset: int
     gaps: tuple[tuple[int, int], ...]
@@ -230,12 +233,28 @@ class _Look:
         self._gather(part.data, good, part.position)
         if self._states is not None:
             self._states.add(part.data, good)
+        self._unpack_old(part, good[good["records_count"] < 0])
         if self._task.is_deep:
             for spot in check_records(self._task.topic, self._file, part.data, good, part.position):
                 self._spots.add(spot)
         if not self._has_damage:
             self._good_end = part.position + part.walk.next_position
             self._digest = zlib.crc32(good["crc"].tobytes(), self._digest)
+
+    def _unpack_old(self, part: Part, rows: BatchTable) -> None:
+        """Unpack compressed messages of the old formats, which only then show how many records they have."""
+        reader = ColumnReader(columns=["offset", "timestamp"], check_crc=False)
+        for row in rows[rows["magic"] < MAGIC_V2]:
+            start, size = int(row["position"]), int(row["size"])
+            try:
+                for records in reader.read(part.data, start=start, end=start + size):
+                    self._rows.records_count += records.num_rows
+                    self._rows.first_offset = min(self._rows.first_offset or 0, records.column(0)[0].as_py())
+                    self._rows.add_times(records.column(1).cast("int64").to_numpy() // 1000)
+            except CorruptRecordError as error:
+                if not self._task.is_deep:  # a deep audit says so itself
+                    at, offset = part.position + start, int(row["base_offset"])
+                    self._say(AuditKind.INVALID_RECORDS, at, size, offset, sentence(error.reason))
 
     def _take_bad(self, part: Part, row: np.void, last_before: int) -> None:
         """A batch with a wrong checksum; neighbours are one damage. Its own offset may be wrong too."""
@@ -263,28 +282,36 @@ class _Look:
             self._indexes.times.skip_damage()
 
     def _pass_damage(self, read_into: ReadInto, part: Part, position: int) -> int:
-        """Report what is not a batch, and return where the next one starts."""
-        self._end_bad()
+        """Report what is not a batch, and return where the next one starts.
+
+        Missing bytes first break a checksum, then the length after it: both are one damage, which has the
+        reason of its first part.
+        """
         size, stop = self._size, part.walk.stop
-        kind = _KINDS[stop]
-        is_last = self._task.next_base is None
-        reason = explain_stop(part.data, part.walk.next_position, size - part.position, stop)
-        above = self._rows.last_offset
+        start, offset = position, self._rows.last_offset + 1
+        reason = sentence(explain_stop(part.data, part.walk.next_position, size - part.position, stop))
+        if self._bad is not None and self._bad[1] == position:
+            start, _, reason, offset = self._bad
+            self._bad = None
+        self._end_bad()
         below = self._task.base_offset + 2**31 if self._task.next_base is None else self._task.next_base
-        found = search_batch(read_into, position + 1, size, above=above, below=below)
+        found = search_batch(read_into, position + 1, size, above=self._rows.last_offset, below=below)
         end = size if found is None else found
-        if found is None and kind is AuditKind.BAD_LENGTH and only_zeros(read_into, position, size):
-            kind = AuditKind.ZEROS
-        if kind is AuditKind.TORN_TAIL and (found is not None or not is_last):
-            kind = AuditKind.BAD_LENGTH  # only the end of a log can be torn
+        kind = self._kind_of(read_into, stop, position, is_at_end=found is None)
         if kind is AuditKind.TORN_TAIL and not self._task.was_closed:
-            # A broker may be writing this batch. If none runs, recovery cuts it off.
-            self._has_damage = True
-            self._say(kind, position, end - position, above + 1, sentence(reason))
-            return end
-        self._damaged(end)
-        self._say(kind, position, end - position, above + 1, sentence(reason))
+            self._has_damage = True  # a broker may be writing this batch: its index is judged all the same
+        else:
+            self._damaged(end)
+        self._say(kind, start, end - start, offset, reason)
         return end
+
+    def _kind_of(self, read_into: ReadInto, stop: WalkStop, position: int, *, is_at_end: bool) -> AuditKind:
+        kind = _KINDS[stop]
+        if is_at_end and kind is AuditKind.BAD_LENGTH and only_zeros(read_into, position, self._size):
+            return AuditKind.ZEROS
+        if kind is AuditKind.TORN_TAIL and not (is_at_end and self._task.next_base is None):
+            return AuditKind.BAD_LENGTH  # only the end of a log can be torn
+        return kind
 
     def _gather(self, data: Bytes, rows: BatchTable, position: int) -> None:
         start = 0
@@ -339,6 +366,8 @@ class _Look:
             good_end=self._good_end,
             digest=self._digest,
             records_count=rows.records_count,
+            codecs=rows.codecs,
+            first_timestamp=rows.first_timestamp,
             first_offset=rows.first_offset,
             last_offset=rows.last_offset,
             gaps=tuple(rows.gaps),
