@@ -230,7 +230,7 @@ def _epochs(partition: AuditedPartition) -> Iterator[Spot]:
     for segment in partition.segments:
         stitch.add(segment.scan.epoch_starts)
     for epoch, offset in stitch.entries:
-        if offset < start and listed:
+        if offset < start:
             continue  # the file forgets epochs below the log's start
         known = _epoch_at(listed, offset)
         if known != epoch:
