@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from stratalog import PartitionLog
 from stratalog.errors import DiskError, UsageError
 from stratalog.log.folder import LogFolder
 from stratalog.log.offsets import OffsetMetadata
 from stratalog.segment.segment import LogSegment
-from tests.log.model import DIRECTORY, NOW, Machine, batch, produced, read_all
+from tests import profile
+from tests.log.crashing import crashed_at, fill, opened, steps_of, value_of, values
+from tests.log.model import DIRECTORY, NOW, Machine, ManualScheduler, batch, produced, read_all
 from tests.log.segmented import filled
 from tests.log.watched import watched
 
@@ -184,3 +189,22 @@ def test_what_a_roll_left_is_flushed_in_the_background(machine: Machine) -> None
     assert "flush-log" in machine.scheduler.run_due()
 
     assert log.recovery_point == 5
+
+
+def unflushed(log: PartitionLog, _scheduler: ManualScheduler) -> None:
+    """Several segments, of which nobody has flushed one."""
+    fill(log, 9)
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_what_a_power_cut_leaves_of_unflushed_segments_is_a_beginning(part: int, tmp_path: Path) -> None:
+    directory = tmp_path / "orders-0"
+    directory.mkdir()
+    steps = steps_of(directory, unflushed) + 1
+    chosen = range(1 + part, steps + 1, 4 * max(1, steps // profile.examples(steps, quick=12)))
+
+    for step in chosen:
+        for image in crashed_at(directory, unflushed, step).crash(most=20):
+            with opened(directory, image) as log:
+                found = values(log)
+            assert found == {offset: value_of(offset) for offset in range(len(found))}, f"step {step}"
