@@ -1,0 +1,53 @@
+"""Findings in words: which apply, and the numbers and commands in them."""
+
+from __future__ import annotations
+
+import pytest
+
+from stratalog.log.epochs import EpochEntry
+from stratalog.log.recovery.facts import FindingKind, missing_snapshot, stuck_readers, unknown_start
+from tests.log.model import ORDERS
+
+GAP = 40
+
+
+def test_a_missing_snapshot_has_the_name_that_a_clean_shutdown_gives_it() -> None:
+    found = missing_snapshot(13)
+
+    assert (found.kind, found.file) == (FindingKind.MISSING_SNAPSHOT, "00000000000000000013.snapshot")
+
+
+@pytest.mark.parametrize("open_transactions", [{}, {1: GAP}, {1: GAP + 5, 2: GAP + 1}])
+def test_a_transaction_that_began_at_a_gap_or_after_it_holds_no_reader_up(
+    open_transactions: dict[int, int],
+) -> None:
+    assert stuck_readers(ORDERS, open_transactions, GAP) == []
+
+
+def test_the_oldest_transaction_before_a_gap_is_named_with_the_command_that_ends_it() -> None:
+    (found,) = stuck_readers(ORDERS, {7: 39, 8: 31, 9: 55}, GAP)
+
+    assert found.kind is FindingKind.STUCK_READERS
+    assert "producer 8 that began at offset 31" in found.words
+    assert "last stable offset stays at 31" in found.consequence
+    assert "abort --topic orders --partition 0 --start-offset 31" in found.consequence
+
+
+@pytest.mark.parametrize("first", [0, 20])
+def test_epochs_from_the_first_segment_on_prove_that_nothing_was_deleted(first: int) -> None:
+    assert unknown_start("The file is lost.", 20, [EpochEntry(3, first), EpochEntry(4, 50)]) == []
+
+
+def test_the_first_epoch_bounds_a_start_that_is_not_known() -> None:
+    (found,) = unknown_start("The file is lost.", 20, [EpochEntry(3, 33)])
+
+    assert found.kind is FindingKind.UNKNOWN_START
+    assert found.words.startswith("The file is lost. The log now starts at offset 20")
+    assert "begin at offset 33" in found.words
+    assert "before offset 33 again" in found.consequence
+
+
+def test_without_epochs_nothing_bounds_a_start_that_is_not_known() -> None:
+    (found,) = unknown_start("The file is lost.", 20, [])
+
+    assert "anywhere between that and its high watermark" in found.words
