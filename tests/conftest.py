@@ -1,4 +1,4 @@
-"""What all tests share: Hypothesis profiles, a limit of their time, and which wait for `make test-deep`."""
+"""What all tests share: Hypothesis profiles, a time limit, and which tests run only in `make test-deep`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.watchdog import Watchdog
 
 counts = counting.counts
 
-# Derandomised, so that a red run is red again on the next machine. No deadline: the first example of a
+# Derandomised, so that a failing run also fails on the next machine. No deadline: the first example of a
 # test may compile a kernel. `too_slow` measures the machine, which may be busy with something else.
 _SHARED: dict[str, Any] = {
     "derandomize": True,
@@ -33,7 +33,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what is marked deep, unless this is the deep run."""
+    """Skip tests that are marked deep, unless this is the deep run."""
     if profile.current() == profile.DEEP:
         return
     for item in items:
@@ -42,11 +42,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Keep modules and collected tests out of the collector's sight.
+    """Exclude modules and collected tests from garbage collection.
 
-    It goes through the oldest objects only when there are a quarter more of them. The logs and simulated
-    disks of tests that have ended, of megabytes each, would be too few for that, and a worker would grow to
-    gigabytes.
+    The collector checks the oldest objects only when their number has grown by a quarter. The logs and
+    simulated disks of finished tests have megabytes each, but are too few for that, and a worker would grow
+    to gigabytes.
     """
     gc.collect()
     gc.freeze()

@@ -1,7 +1,7 @@
-"""Memory between two pages that nobody may touch: a read outside of it kills the process.
+"""Memory between two forbidden pages: a read outside of it kills the process.
 
-NumPy and Numba read a few bytes past an array without anyone noticing. In a GuardedBuffer the byte before
-the array, or the one behind it, lies on a page without any permission, so that such a read is a SIGSEGV.
+NumPy and Numba read a few bytes past an array without anyone noticing. In a GuardedBuffer the byte before the
+array, or the byte after it, is on a page without any permission, so such a read is a SIGSEGV.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PROT_NONE = 0
 
 
 class GuardedBuffer:
-    """`size` bytes that can be laid against the page before them or against the page behind them."""
+    """`size` bytes that can directly follow the forbidden page before them, or end at the one after them."""
 
     def __init__(self, size: int) -> None:
         page = mmap.PAGESIZE
@@ -27,13 +27,13 @@ class GuardedBuffer:
         _forbid(memory.ctypes.data + page + inner_size, page)
         inner = memory[page : page + inner_size]
         self.before: NDArray[np.uint8] = inner[:size]
-        """The first byte lies directly behind the forbidden page."""
+        """The first byte directly follows the forbidden page."""
         self.behind: NDArray[np.uint8] = inner[inner_size - size :]
-        """The last byte lies directly before the forbidden page."""
+        """The last byte directly precedes the forbidden page."""
 
     @classmethod
     def holding(cls, data: bytes | bytearray | memoryview) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-        """The data twice: against the page before it, and against the page behind it."""
+        """The data twice: directly after the forbidden page, and directly before it."""
         first, second = cls(len(data)).before, cls(len(data)).behind
         first[:] = np.frombuffer(data, dtype=np.uint8)
         second[:] = first

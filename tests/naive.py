@@ -1,7 +1,7 @@
 """Slow twins of the kernels, written to be obviously right: plain Python, one byte after the other.
 
-A property test holds each kernel to its twin here. Nothing of `stratalog` is used, so a slip there cannot be
-made here too. Whoever reads to learn the formats may begin with this file.
+A property test compares each kernel with its twin here. Nothing of `stratalog` is used, so a mistake there
+cannot be repeated here. To learn the formats, begin with this file.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Record(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """What the walk tells of a batch of any magic; -1 for what its format does not have."""
+    """The facts of a batch of any magic; -1 for fields that its format does not have."""
 
     position: int
     size: int
@@ -71,7 +71,7 @@ def _crc(data: bytes, polynomial: int) -> int:
 
 
 def walk(data: bytes, *, check_crc: bool = True) -> tuple[list[Batch], int, str]:
-    """(the whole batches, where the first one starts that is not whole, why the walk ended there)."""
+    """(the whole batches, the start of the first one that is not whole, why the walk ended there)."""
     batches: list[Batch] = []
     position = 0
     while True:
@@ -154,7 +154,7 @@ def _read_legacy(raw: bytes, position: int, check_crc: bool) -> Batch:
 
 
 def find_start(data: bytes, start: int, *, last_offset: int, last_epoch: int, next_base: int) -> int | None:
-    """Where the first v2 batch starts, from `start` on, that may follow these; None if none does."""
+    """The start of the first v2 batch, from `start` on, that may follow these; None if there is none."""
     for position in range(start, len(data) - 60):
         raw = data[position:]
         length = int.from_bytes(raw[8:12], "big", signed=True)
@@ -169,7 +169,7 @@ def find_start(data: bytes, start: int, *, last_offset: int, last_epoch: int, ne
 
 
 def wrapped(number: int, bits: int) -> int:
-    """The number as a two's complement register of so many bits keeps it."""
+    """The number as a two's complement register of `bits` bits holds it."""
     number &= (1 << bits) - 1
     return number - (1 << bits) if number >> (bits - 1) else number
 
@@ -248,7 +248,7 @@ def _header(body: Cursor) -> Header:
 
 
 class Message(NamedTuple):
-    """One v0 or v1 entry as it stands, with the offset that it carries itself."""
+    """One v0 or v1 entry, with the offset that it has itself."""
 
     offset: int
     crc: int
@@ -326,10 +326,10 @@ def decode(data: bytes, decompress: Decompress) -> list[Record]:
 
 
 def find_record(data: bytes, timestamp: int, start_offset: int) -> tuple[bool, int, int, int, int]:
-    """(True, position of its batch, timestamp, offset, leader epoch) of the first record that will do.
+    """(True, position of its batch, timestamp, offset, leader epoch) of the first record that matches.
 
     Or (False, position, 0, 0, 0): the batch there is compressed, old, cut off or broken, and nothing before
-    it will do.
+    it matches.
     """
     batches, end, _ = walk(data, check_crc=False)
     for batch in batches:
@@ -407,7 +407,7 @@ def encode_batch(
     partition_leader_epoch: int = -1,
     compress: Callable[[bytes], bytes] = bytes,
 ) -> bytes:
-    """A v2 batch; what is not given is what the records say."""
+    """A v2 batch; fields that are not given follow from the records."""
     base_offset = records[0].offset
     if base_timestamp is None:
         base_timestamp = records[0].timestamp

@@ -16,7 +16,7 @@ TRANSACTIONAL, CONTROL, HORIZON = 0x10, 0x20, 0x40
 
 
 class Decoded(NamedTuple):
-    """A batch, the bytes that it lies in, and its records."""
+    """A batch, the bytes that contain it, and its records."""
 
     batch: Batch
     raw: bytes
@@ -33,7 +33,7 @@ class Decoded(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """What a cleaning goes by: `last` offset of each key, `producers` with (last data offset, epoch)."""
+    """The inputs of a cleaning: `last` offset of each key, `producers` with (last data offset, epoch)."""
 
     now_ms: int
     new_horizon_ms: int
@@ -71,7 +71,7 @@ def note_keys(batches: Sequence[Decoded], skipped: Sequence[bool], start_offset:
 
 
 def clean_batch(found: Decoded, can_discard: bool, rules: Rules) -> bytes | None:
-    """What is left of a batch, b"" if nothing is; None where it would have to stay empty and cannot."""
+    """What is left of a batch, b"" if nothing; None if it would have to stay as an empty batch but cannot."""
     batch, records = found.batch, found.records
     drops_all = can_discard
     if found.is_control:

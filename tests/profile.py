@@ -21,7 +21,7 @@ def current() -> str:
 
 
 def examples(deep: int, *, quick: int = HANDFUL, ci: int | None = None) -> int:
-    """How many cases to run where the full count is `deep`: all, a tenth (or `ci`), or `quick` of them."""
+    """How many cases to run if the full count is `deep`: all, a tenth (or `ci`), or `quick` of them."""
     match current():
         case "deep":
             return deep

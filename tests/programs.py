@@ -1,4 +1,4 @@
-"""Programs of Python that run beside a test, and are told and asked line by line: nothing sleeps."""
+"""Python programs that run next to a test, controlled line by line: nothing sleeps."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from types import TracebackType
 from typing import Self
 
-_LIMIT = 120  # seconds, in which even a busy machine gets everything done
+_LIMIT = 120  # seconds: enough even for a busy machine
 
 
 class Program:
@@ -37,7 +37,7 @@ class Program:
         return self._process.pid
 
     def line(self) -> str:
-        """The next line that it prints; what it said last, if it ends before that."""
+        """The next line that it prints; if it ends before, its last output."""
         assert self._process.stdout is not None
         found = self._process.stdout.readline()
         if not found:
@@ -45,7 +45,7 @@ class Program:
         return found.rstrip("\n")
 
     def tell(self, line: str = "") -> None:
-        """Give it a line to read."""
+        """Send it a line."""
         assert self._process.stdin is not None
         self._process.stdin.write(line + "\n")
         self._process.stdin.flush()
@@ -54,10 +54,10 @@ class Program:
         self._process.send_signal(number)
 
     def wait(self) -> int:
-        """Wait until the process is gone, whoever else has its pipes; the code it ends with."""
+        """Wait until the process is gone, even if others hold its pipes; returns its exit code."""
         return self._process.wait(timeout=_LIMIT)
 
     def end(self) -> tuple[int, list[str], str]:
-        """Wait for its end; the code it ends with, the lines it printed since, and its last words."""
+        """Wait for its end; returns its exit code, the lines printed since, and its last stderr output."""
         out, err = self._process.communicate(timeout=_LIMIT)
         return self._process.returncode, out.splitlines(), err.strip().rpartition("\n")[2]

@@ -1,8 +1,8 @@
-"""What a module names, by its source: full names, whatever they are called there.
+"""The full names that the source of a module uses, whatever aliases it has for them.
 
 `from os import pread as look`, `import os as system`, `system.pread`, `getattr(os, "pread")` and
-`look = os.pread` all name `os.pread`. For tests that say who may use what:
-an alias must be no way around them.
+`look = os.pread` all name `os.pread`. It is for tests that restrict who may use what: an alias must not get
+around them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Names:
                         self._known.setdefault(target, full)
 
     def full_name(self, node: ast.AST | None) -> str:
-        """`os.pread` for each spelling of it; the name itself if it was not imported; "" if there is none."""
+        """`os.pread` for every spelling of it; the name itself if it was not imported; "" without a name."""
         match node:
             case ast.Name(id=name):
                 return self._known.get(name, name)
@@ -57,13 +57,13 @@ class Names:
             for _, full in _imported(node):
                 yield Reference(full, node, line)
             if isinstance(getattr(node, "ctx", None), ast.Store):
-                continue  # a place of its own, whatever is put there
+                continue  # an assignment target, not a use
             if isinstance(node, ast.Name | ast.Attribute | ast.Call) and (full := self.full_name(node)):
                 yield Reference(full, node, line)
 
 
 def texts(tree: ast.AST) -> Iterator[tuple[str, int]]:
-    """Each string with its line, joined where it is put together of constants; docstrings apart."""
+    """Each string with its line, joined if it consists of several constants; without docstrings."""
     documentation = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     joined: set[int] = set()
     for node in ast.walk(tree):  # outermost first
@@ -75,7 +75,7 @@ def texts(tree: ast.AST) -> Iterator[tuple[str, int]]:
 
 
 def _text(node: ast.AST) -> str:
-    """What is known of a string; NUL for each part that is not."""
+    """The known parts of a string, with NUL for each unknown part."""
     match node:
         case ast.Constant(value=str(text)):
             return text
@@ -89,7 +89,7 @@ def _text(node: ast.AST) -> str:
 
 
 def _imported(node: ast.AST) -> Iterator[tuple[str, str]]:
-    """What each import is called here, and its full name."""
+    """The local name of each import, and its full name."""
     if isinstance(node, ast.Import):
         for alias in node.names:
             yield (alias.asname, alias.name) if alias.asname else (alias.name.split(".")[0],) * 2
@@ -101,7 +101,7 @@ def _imported(node: ast.AST) -> Iterator[tuple[str, str]]:
 
 
 def _assigned(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
-    """Each plain name that is given a value, with that."""
+    """Each plain name that is assigned, with its value."""
     match node:
         case ast.Assign(targets=targets, value=value):
             yield from ((target.id, value) for target in targets if isinstance(target, ast.Name))

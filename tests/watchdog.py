@@ -1,8 +1,8 @@
 """Every test ends: one that hangs is red, with the stacks of all threads, and the tests after it still run.
 
 When the time of a test is over, SIGALRM interrupts its main thread with HungError, which fails the test like
-any other error. If no handler of Python's can run, as in a kernel that does not end, `faulthandler` ends the
-process a little later, and pytest-xdist reports which test its worker died of. To find a hang sooner:
+any other error. If no Python handler can run, as in a kernel that does not end, `faulthandler` ends the
+process a little later, and pytest-xdist reports the test that killed its worker. To find a hang sooner:
 
     STRATALOG_TEST_SECONDS=5 .venv/bin/pytest tests/log
 """
@@ -20,21 +20,21 @@ import pytest
 
 from tests import profile
 
-# Of the set-up, the call or the teardown of one test. Many times what the slowest takes, as the machine may
-# have other work; in the deep run one test may have a million cases.
+# For the set-up, the call or the teardown of one test. It is many times what the slowest test takes, because
+# the machine may be busy; in the deep run one test may have a million cases.
 _SECONDS = {profile.QUICK: 900.0, profile.CI: 900.0, profile.DEEP: 4 * 3600.0}
-# An interrupt is lost where it meets a callback, whose errors are only printed. Then the next one counts.
+# An interrupt is lost in a callback, whose errors are only printed. Then the next one counts.
 _AGAIN_S = 10.0
-# How much later than at its first interrupt a test is ended with its process.
+# How long after its first interrupt a test is ended together with its process.
 _GRACE_S = 60.0
-# From the end of the last test: a thread that nobody ended keeps the process.
+# After the last test: a thread that nobody ended keeps the process alive.
 _EXIT_S = 120.0
 
 _HAS_ALARM = hasattr(signal, "setitimer")
 
 
 class HungError(BaseException):
-    """A test ran out of time. No Exception, so that neither our code nor Hypothesis takes it for a result."""
+    """A test ran out of time. Not an Exception, so that neither our code nor Hypothesis handles it."""
 
 
 class Watchdog:
@@ -58,7 +58,7 @@ class Watchdog:
         return (yield from self._limited(item))
 
     def pytest_enter_pdb(self) -> None:
-        """Whoever debugs has all the time of the world."""
+        """A test in a debugger has no time limit."""
         self._stop()
 
     def pytest_unconfigure(self) -> None:

@@ -76,7 +76,7 @@ def graceful_stop(
     ignores SIGINT for programs in the background. In a forked child the signals have their usual effect.
     """
     if threading.current_thread() is not threading.main_thread():
-        raise UsageError("graceful_stop handles signals, and Python does that in the main thread only.")
+        raise UsageError("graceful_stop handles signals, and Python does that only in the main thread.")
     stop = GracefulStop()
     process = os.getpid()
     before: dict[signal.Signals, Any] = {}  # Any: what signal.getsignal returns, a handler or a number

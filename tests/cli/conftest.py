@@ -1,4 +1,4 @@
-"""A copy of a killed broker's directory."""
+"""Fixtures: a copy of a killed broker's directory."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def dump(capture: pytest.CaptureFixture[bytes], *arguments: str | Path) -> Dumpe
 
 
 def expected_lines(kafka: str, folder: Path) -> str:
-    """The tool's output without the entries that it makes of the zeros of a preallocated index.
+    """The tool's output without the entries that it reads from the zeros of a preallocated index.
 
     docs/dump-differences.md, "It recognises zeros".
     """
@@ -92,7 +92,7 @@ def _path_of(headline: str) -> str:
 
 
 def tree_hash(folder: Path) -> str:
-    """A hash over the names, bytes and times of all files: a dump leaves it as it is."""
+    """A hash over the names, bytes and times of all files, which a dump must not change."""
     digest = hashlib.sha256()
     for file in sorted(folder.rglob("*")):
         status = file.stat()

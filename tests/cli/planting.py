@@ -1,4 +1,4 @@
-"""Log directories with logs of a known shape, for the commands that give records up."""
+"""Log directories with logs of a known shape, for the commands that delete records."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SEGMENT = {"internal.segment.bytes": 5 * SET_SIZE, "segment.index.bytes": 1000}
 
 
 class Planted:
-    """A directory of one node, closed in order; `settings` is what `--topic-settings` is given."""
+    """A directory of one node, shut down cleanly; `settings` are those for `--topic-settings`."""
 
     def __init__(self, root: Path, **topics: dict[str, Any]) -> None:
         self.data = root / "data"
@@ -56,7 +56,7 @@ class Planted:
         keys: int = 1,
         high_watermark: int | None = None,
     ) -> Log:
-        """So many records, five to a segment, whose keys repeat after `keys`."""
+        """Append `count` records, five to a segment, whose keys repeat after `keys`."""
         log = self.log(topic)
         for number in range(count):
             data = batch(b"%04d" % (log.log_end_offset), timestamp=timestamp, key=b"%d" % (number % keys))
@@ -68,7 +68,7 @@ class Planted:
         return sorted(path.name for path in (self.data / f"{topic}-0").glob(f"*{suffix}"))
 
     def contents(self) -> dict[str, tuple[bytes, int]]:
-        """Every file with its bytes and its time; the lock, which is empty, apart."""
+        """Every file with its bytes and its time, except the lock, which is empty."""
         return {
             str(path.relative_to(self.data)): (path.read_bytes(), path.stat().st_mtime_ns)
             for path in sorted(self.data.rglob("*"))

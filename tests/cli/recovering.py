@@ -12,6 +12,6 @@ def run(*arguments: object) -> int:
 
 
 def tear(directory: Path) -> None:
-    """A batch that was only begun, as a crash leaves it."""
+    """The start of a batch, as a crash leaves it."""
     with (directory / "rolled-0" / "00000000000000000088.log").open("ab") as file:
         file.write(bytes(8) + b"\0\0\1\0" + b"half")

@@ -1,4 +1,4 @@
-"""`stratalog bench startup`: wrong usage is told before anything is measured."""
+"""`stratalog bench startup`: wrong usage is reported before anything is measured."""
 
 from __future__ import annotations
 
@@ -26,6 +26,6 @@ def test_a_folder_without_kafka_is_wrong_usage(tmp_path: Path, capsys: pytest.Ca
 
 
 def test_no_reader_at_all_is_wrong_usage(tmp_path: Path) -> None:
-    """It would wait for the first scan for ever."""
+    """It would wait forever for the first scan."""
     assert main.run(["bench", "startup", *SMALL, "--readers", "0", "--work-dir", str(tmp_path)]) == 2
     assert not [*tmp_path.iterdir()]

@@ -49,7 +49,7 @@ def test_there_is_a_bar_where_somebody_watches(
     monkeypatch: pytest.MonkeyPatch,
     arguments: list[str],
 ) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")  # what makes a terminal of a pipe
+    monkeypatch.setenv("FORCE_COLOR", "1")  # treats a pipe like a terminal
 
     assert run(planted, "--json", *arguments) == 0
 

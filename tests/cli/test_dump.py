@@ -37,8 +37,8 @@ def test_all_files_are_dumped_as_by_kafka(
 def test_a_dump_changes_nothing(tmp_path: Path, capsysbinary: Capture) -> None:
     copy = shutil.copytree(log_dirs("4.3.1", "killed")[0], tmp_path / "logs")
     index = copy / "rolled-0" / f"{FIRST}.index"
-    index.write_bytes(index.read_bytes() + b"abc")  # Kafka's tool cuts this off
-    (copy / "rolled-0" / "00000000000000000020.index").unlink()  # and makes one of these
+    index.write_bytes(index.read_bytes() + b"abc")  # Kafka's tool would cut this off
+    (copy / "rolled-0" / "00000000000000000020.index").unlink()  # and create this one
     before = tree_hash(copy)
 
     dump(capsysbinary, copy, "--print-data-log")

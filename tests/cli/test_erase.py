@@ -1,4 +1,4 @@
-"""`stratalog erase`: what is named occurs in no file of the directory, the rest is as it was."""
+"""`stratalog erase`: no file of the directory has the named records, and everything else is unchanged."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_second_run_changes_nothing(planted: Planted, capsys: pytest.CaptureFi
 def test_there_are_bars_where_somebody_watches(
     planted: Planted, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")  # what makes a terminal of a pipe
+    monkeypatch.setenv("FORCE_COLOR", "1")  # treats a pipe like a terminal
 
     assert run(planted, "--key", "2", "--json") == 0
 
@@ -229,7 +229,7 @@ def test_a_failure_leaves_no_clean_shutdown_file_and_the_next_run_finishes(
     assert "Erased records" not in shown.out
     assert not (planted.data / MARKER).exists()
 
-    assert run(planted, "--key", "0", "--recover") in (0, 1)  # what was begun may be told
+    assert run(planted, "--key", "0", "--recover") in (0, 1)  # it may report what the killed run began
 
     assert occurs(planted, b"0018") == []
     assert left(planted) == without(0)

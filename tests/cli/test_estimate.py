@@ -53,7 +53,7 @@ def test_a_dry_run_of_compact_says_the_same(planted: Planted, capsys: pytest.Cap
 def test_there_is_a_bar_where_somebody_watches(
     planted: Planted, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")  # what makes a terminal of a pipe
+    monkeypatch.setenv("FORCE_COLOR", "1")  # treats a pipe like a terminal
 
     assert run(planted, "--json") == 0
 
@@ -101,7 +101,7 @@ def test_wrong_usage_is_status_2(planted: Planted, arguments: tuple[str, str]) -
 def test_what_is_not_a_log_directory_is_not_one_without_logs(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An unmounted disk must not look like one on which nothing can be freed."""
+    """An unmounted disk must not look like a disk on which nothing can be freed."""
     (tmp_path / "data" / "lost+found").mkdir(parents=True)
 
     assert main.run([command, str(tmp_path / "data")]) == 3

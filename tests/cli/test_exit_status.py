@@ -1,4 +1,4 @@
-"""One rule for exit statuses: 2 where what was typed is wrong, 3 where the run is refused or fails."""
+"""One rule for exit statuses: 2 for wrong usage, 3 if the run is refused or fails."""
 
 from __future__ import annotations
 

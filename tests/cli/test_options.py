@@ -1,4 +1,4 @@
-"""The options that commands have in common: the same everywhere, and spellings of old with a hint."""
+"""The options that commands share: the same everywhere, and old spellings give a hint."""
 
 from __future__ import annotations
 

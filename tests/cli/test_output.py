@@ -18,7 +18,7 @@ def test_a_result_is_a_table(capsys: pytest.CaptureFixture[str]) -> None:
 
     printed = capsys.readouterr()
     assert printed.err == ""
-    # Names come from directories, and one that looks like markup, or like a picture's, is still a name.
+    # Names come from directories: a name that looks like markup or an emoji is still a name.
     assert "[bold]a" in printed.out
     assert "b:id:c" in printed.out
     assert "{" not in printed.out

@@ -1,4 +1,4 @@
-"""How far an operation is, in words."""
+"""The progress of an operation, in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`stratalog recover --salvage` on planted damages: exactly what may survive does, the rest is kept aside."""
+"""`stratalog recover --salvage` on planted damage: exactly the right batches survive, the rest is kept."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tests.log.recovery.damaged import BASE, NEXT_BASE, batch, survivors
 
 LOG, BEHIND = f"{BASE:020d}.log", f"{NEXT_BASE:020d}.log"
 NEXT = batch(NEXT_BASE).data
-# Where no checksum is wrong a recovery sees nothing to salvage: a broker takes offsets that go back, too.
+# If no checksum is wrong, recovery has nothing to salvage: a broker accepts offsets that go back, too.
 DAMAGES = {name: planted for name, planted in model.DAMAGES.items() if "without any damage" not in name}
 
 
 def plant(root: Path) -> dict[str, bytes]:
-    """A partition for each damage, with an undamaged segment behind; returns the damaged logs."""
+    """A partition for each damage, with an undamaged segment after it; returns the damaged logs."""
     planted = {}
     for number, ((pieces, _), _) in enumerate(DAMAGES.values()):
         directory = root / f"damage-{number}"

@@ -1,4 +1,4 @@
-"""`stratalog retain`: what goes, what is refused, and that a clean directory stays one."""
+"""`stratalog retain`: what is deleted, what is refused, and that a clean directory stays clean."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_a_dry_run_lists_the_segments_that_retain_then_deletes_though_a_time_ind
 def test_a_dry_run_after_a_recovery_on_paper_is_what_the_run_does(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, seed: int
 ) -> None:
-    """Several damages each: indexes that are empty or garbled, bits of logs, a recovery point of any age."""
+    """Several damages each: empty or garbled indexes, flipped bits of logs, a recovery point of any age."""
     planted = damaged(tmp_path, Random(seed), "compact,delete" if command == "compact" else "delete")
     before = planted.contents()
 
@@ -158,8 +158,8 @@ def damaged(root: Path, random: Random, policy: str) -> Planted:
         elif path.suffix == ".log" and chance < 0.3:
             data = bytearray(path.read_bytes())
             position = random.randrange(len(data))
-            # Not in an offset of a log that is compacted: where offsets leap, the run splits the segment
-            # first, and only then finds that they go back.
+            # Not in an offset of a compacted log: if offsets leap, the run splits the segment first, and only
+            # then notices that they go back.
             if "compact" not in policy or position % SET_SIZE >= 8:
                 data[position] ^= 0x55
             path.write_bytes(data)

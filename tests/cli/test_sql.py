@@ -1,6 +1,6 @@
-"""`stratalog sql` without Spark: what is refused before it starts, and how cells are written.
+"""`stratalog sql` without Spark: what is refused before Spark starts, and how cells are written.
 
-tests/spark/test_sql.py asks it questions.
+tests/spark/test_sql.py runs queries.
 """
 
 from __future__ import annotations

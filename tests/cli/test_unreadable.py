@@ -1,4 +1,4 @@
-"""A partition that cannot be looked at is told of; the commands go on with the others."""
+"""A partition that cannot be read is reported; the commands go on with the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Directories that a real broker left, and a log that is open by itself."""
+"""Directories that a real broker left, and a lone log."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ with stratalog.LogManager([sys.argv[1]]):
 
 
 def lone(directory: Path, *records: bytes, start: int = 0) -> None:
-    """A log that was open by itself, with a segment for each record, and was closed."""
+    """A lone log, closed, with a segment for each record."""
     with open_log(directory, create=True) as log:
         for number, value in enumerate(records):
             if number:
@@ -44,7 +44,7 @@ def lone(directory: Path, *records: bytes, start: int = 0) -> None:
 def left_open(directory: Path, *records: bytes, start: int = 0) -> None:
     """The same, but its writer was killed."""
     lone(directory, *records, start=start)
-    # A scheduler that does nothing by itself, or files would come and go while they are copied.
+    # A scheduler that does nothing by itself: otherwise files would come and go while they are copied.
     with open_log(directory, scheduler=ManualScheduler(ManualClock())):
         copy = shutil.copytree(directory, directory.parent / "copy")
     shutil.rmtree(directory)

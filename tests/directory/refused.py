@@ -1,4 +1,4 @@
-"""Changes to a broker's clean directory that keep a broker from starting on it, and some that do not.
+"""Changes to a broker's clean directory that keep a broker from starting with it, and some that do not.
 
 Found by starting Kafka 4.3.1 on each (tests/kafka/test_startup_refusals.py does it again).
 """
@@ -31,7 +31,7 @@ Make = Callable[[Path], object]
 
 
 class Change(NamedTuple):
-    """A change to the directory, and what is to be told of it."""
+    """A change to the directory, and what must be reported about it."""
 
     kind: RefusalKind
     name: str
@@ -69,7 +69,7 @@ def remove(name: str) -> Make:
 
 
 def last_batch(at: int, data: bytes) -> Make:
-    """Write over the last batch of a log from one of its bytes on."""
+    """Overwrite the last batch of a log, from one of its bytes on."""
 
     def make(directory: Path) -> None:
         log = bytearray((directory / ACTIVE).read_bytes())
@@ -191,7 +191,7 @@ ACCEPTED: dict[str, Make] = {
 
 
 def with_second(first: Path) -> Path:
-    """Move one partition of a directory to a second one of the same node, beside it; returns that."""
+    """Move one partition to a second directory of the same node, beside the first; returns the second."""
     second = first.with_name("second")
     second.mkdir()
     (first / "rolled-0").rename(second / "rolled-0")
@@ -205,7 +205,7 @@ NOBODY = 65534
 
 
 class Owned(NamedTuple):
-    """A file or folder that root has with this mode, in a directory of nobody's."""
+    """A file or folder that root owns, with this mode, in a directory of the user nobody."""
 
     name: str
     mode: int

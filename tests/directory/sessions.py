@@ -1,4 +1,4 @@
-"""Sessions over directories of tests."""
+"""Sessions over test directories."""
 
 from __future__ import annotations
 

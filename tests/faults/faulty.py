@@ -1,8 +1,8 @@
-"""A simulated disk that refuses kinds of calls, and a node with logs on it that knows what was flushed.
+"""A simulated disk that refuses some kinds of calls, and a node with logs that knows what was flushed.
 
-A failed fsync is the worst of them. Linux marks the pages that it could not write as clean, so that the next
-fsync finds nothing to do and succeeds, and the records are gone with the power. Whoever tries again and
-believes it loses them: this disk does the same.
+A failed fsync is the worst of them. Linux marks the pages that it could not write as clean, so the next fsync
+finds nothing to do and succeeds, and a power cut loses the records. A program that retries and trusts the
+second fsync loses them. This disk does the same.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Refusal:
 
 
 class FaultyDisk(SimulatedDisk):
-    """Refuses what `refusal` says."""
+    """A disk that refuses the calls of `refusal`."""
 
     def __init__(self, clock: ManualClock) -> None:
         super().__init__(clock)
@@ -90,7 +90,7 @@ class FaultyDisk(SimulatedDisk):
                 self._lying.add(file)
             raise
         if file in self._lying:
-            self._step("sync", path)  # it says yes, and what was lost stays lost
+            self._step("sync", path)  # succeeds, but the lost bytes stay lost
         else:
             super().sync(path)
 
@@ -99,7 +99,7 @@ def _refusing(call: str) -> Callable[..., object]:
     real = getattr(SimulatedDisk, call)
 
     def method(self: FaultyDisk, path: Path, *arguments: object, **options: object) -> object:
-        # A file that is open is read by its descriptor, which fails like its path.
+        # An open file is read by its descriptor, which fails like its path.
         self.refuse(call, getattr(path, "path", path))
         return real(self, path, *arguments, **options)
 
@@ -112,7 +112,7 @@ for _call in {*CHANGES, *LOOKS} - {"sync"}:
 
 @dataclass
 class Told:
-    """What a log must have after a restart, by offset, and what it may have besides."""
+    """What a log must have after a restart, by offset, and what it may also have."""
 
     flushed: dict[int, bytes] = field(default_factory=dict)
     waiting: dict[int, bytes] = field(default_factory=dict)
@@ -124,7 +124,7 @@ class Told:
 
 
 class WatchedScheduler(ManualScheduler):
-    """Goes on behind a task that fails, like the real one."""
+    """Continues after a task that fails, like the real scheduler."""
 
     def __init__(self, clock: ManualClock, errors: list[DiskError]) -> None:
         super().__init__(clock)
@@ -141,7 +141,7 @@ class WatchedScheduler(ManualScheduler):
 
 
 class FaultyNode:
-    """Two directories with three logs, one of them for itself."""
+    """Two directories with three logs, one of which has a directory to itself."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
@@ -173,7 +173,7 @@ class FaultyNode:
         return manager
 
     def attempt(self, key: TopicPartition, act: Callable[[Log], Done]) -> Done | None:
-        """Do something with a log; only what is in the first directory may be refused."""
+        """Do something with a log; only logs in the first directory may be refused."""
         try:
             log = self.manager.get_log(key)
             assert log is not None
@@ -248,7 +248,7 @@ class FaultyNode:
         return None if first.failure is None else str(first.failure)
 
     def check_restart(self, found: SimulatedDisk) -> None:
-        """On what a power cut left everything opens, and all that was flushed is there."""
+        """After a power cut everything opens, and all flushed records are there."""
         manager = self.started(found)
         assert manager.metrics()["OfflineLogDirectoryCount"] == 0
         for key, told in self.told.items():

@@ -1,8 +1,10 @@
-"""Small file systems of our own, really full, read-only or failing: `python -m tests.faults.mounted SCENARIO
-WORK`, in a mount namespace of its own (`in_namespace`), so that nothing of it is left when the process ends.
+"""Small real file systems that are full, read-only or failing.
 
-Prints as JSON what was refused and what came of it. The first directory is on the small file system, the
-second one beside it.
+`python -m tests.faults.mounted SCENARIO WORK` runs one in a separate mount namespace (`in_namespace`), so
+that nothing is left of it when the process ends.
+
+It prints as JSON what was refused and the result. The first directory is on the small file system, the second
+one is not.
 """
 
 from __future__ import annotations
@@ -27,14 +29,14 @@ from tests.log.model import batch, read_all
 
 ONE, TWO = TopicPartition("orders", 0), TopicPartition("orders", 1)
 VALUE_SIZE = 50_000
-BEHIND_THE_DEVICE = 24 << 20  # bytes that the device really has
+BEHIND_THE_DEVICE = 24 << 20  # the real size of the device in bytes
 NOT_HERE = 77  # the status of a scenario that the machine does not allow
 MOST = 2000  # appends; 100 MB, more than any of the file systems holds
 SERVER = ServerConfig(ManagerConfig(log_cleaner_enable=False), LogConfig.of({"segment.bytes": 1 << 20}), ())
 
 
 def in_namespace(scenario: str, work: Path) -> list[str]:
-    """The command that runs a scenario: as root in a mount namespace, else in a user's of its own too."""
+    """The command for a scenario: in a new mount namespace, and without root also in a user namespace."""
     unshare = (
         ["unshare", "--mount"] if os.getuid() == 0 else ["unshare", "--user", "--map-root-user", "--mount"]
     )
@@ -42,7 +44,7 @@ def in_namespace(scenario: str, work: Path) -> list[str]:
 
 
 def missing_tool(scenario: str) -> str | None:
-    """What the scenario needs and is not installed here."""
+    """The programs that the scenario needs and that are not installed here."""
     tools = ["unshare", "mount", "umount", *([] if scenario.startswith("tmpfs") else ["mkfs.ext4", "e2fsck"])]
     return next((tool for tool in tools if shutil.which(tool, path=_PATH) is None), None)
 
@@ -59,7 +61,7 @@ def run(*command: str) -> None:
 
 
 def _refused_is_told(*command: str) -> None:
-    """The same for what a machine may not allow at all."""
+    """The same for features that a machine may not allow at all."""
     try:
         run(*command)
     except subprocess.CalledProcessError as error:
@@ -91,14 +93,14 @@ class SmallDisk:
             _refused_is_told("mount", "-o", options, str(self.image), str(self.place))
 
     def mount_again(self) -> None:
-        """After a repair of the file system itself, as a machine does it that starts again."""
+        """Mount it again after a repair of the file system, as a machine does when it starts."""
         run("umount", str(self.place))
         repaired = subprocess.run(["e2fsck", "-fy", str(self.image)], capture_output=True, check=False)
         assert repaired.returncode < 4, repaired.stdout
         self.mount()
 
     def make_read_only(self) -> None:
-        """As an error of the file system does it. By hand it is refused while a file is open for writing."""
+        """Make it read-only, as an error of the file system does: a remount needs all files closed."""
         device = next(
             line.split()[0]
             for line in Path("/proc/mounts").read_text().splitlines()
@@ -108,7 +110,7 @@ class SmallDisk:
 
 
 class Writer:
-    """A manager with a log on the small disk and one beside it, and what was flushed of each."""
+    """A manager with one log on the small disk and one elsewhere, and what was flushed of each."""
 
     def __init__(self, small: Path, beside: Path) -> None:
         self.directories = [str(small), str(beside)]
@@ -136,8 +138,8 @@ class Writer:
                 self.flushed[key] = log.log_end_offset
 
     def report(self, error: DiskError) -> dict[str, object]:
-        """What the failure came to; then everything is closed."""
-        self.manager.checkpoint_log_recovery_offsets()  # as it does every minute: failures are noticed
+        """The result of the failure; then everything is closed."""
+        self.manager.checkpoint_log_recovery_offsets()  # as every minute: it notices failures
         (small, _) = self.manager.directories
         self.write(TWO, 20)
         report = {
@@ -151,7 +153,7 @@ class Writer:
         return report
 
     def check_restart(self) -> dict[str, int]:
-        """All that was flushed is there, and both logs take more."""
+        """All flushed records are there, and both logs accept more."""
         self.manager = self.started()
         assert self.manager.metrics()["OfflineLogDirectoryCount"] == 0
         for key, count in self.flushed.items():
@@ -176,7 +178,7 @@ def _until_refused(writer: Writer) -> DiskError:
 
 
 def full(work: Path, kind: str) -> dict[str, object]:
-    """No room, until somebody deletes a file."""
+    """No room until somebody deletes a file."""
     disk = SmallDisk(work, kind, "32M")
     ballast = disk.place / "ballast"
     ballast.write_bytes(bytes(8 << 20))
@@ -198,7 +200,7 @@ def read_only(work: Path, kind: str) -> dict[str, object]:
 
 
 def failing(work: Path, kind: str) -> dict[str, object]:
-    """The device takes no more of what the file system has promised: an fsync fails."""
+    """The device is smaller than the file system believes: an fsync fails."""
     disk = SmallDisk(work, kind, "96M", backed_by=f"{BEHIND_THE_DEVICE}")
     writer = Writer(disk.place / "data", work / "beside")
     report = writer.report(_until_refused(writer))
@@ -231,7 +233,7 @@ def lone(work: Path, kind: str) -> dict[str, object]:
             refused.append(error)
     try:
         log.close()
-        flushed = appended  # a close that raises nothing has brought every record to the device
+        flushed = appended  # a close without an error has synced every record
     except DiskError:
         pass
     ballast.unlink()

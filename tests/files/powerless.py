@@ -1,4 +1,4 @@
-"""Disks as they may be found after the power went."""
+"""Disks as they may be found after a power cut."""
 
 from __future__ import annotations
 

@@ -221,5 +221,5 @@ def test_a_partition_whose_name_would_be_read_as_another_topics_is_not_created(p
     wanted = TopicPartition("t", partition)
     assert parse_partition_directory(str(wanted)).topic_partition == TopicPartition("t-", -partition)
 
-    with pytest.raises(InvalidNameError, match="not negative"):
+    with pytest.raises(InvalidNameError, match="cannot be negative"):
         check_new_partition(wanted)

@@ -27,7 +27,7 @@ def table_in(logs: Path, name: str, **options: str) -> list[dict[str, Any]]:
 
 
 def dumped_parts(name: str, state: str) -> list[dict[int, str]]:
-    """The same of the log, and of each snapshot."""
+    """The same for the log, and for each snapshot."""
     text = (FIXTURES / state / "dump" / f"{TABLE_TOPICS[name]}-0.decoded.txt").read_text("utf-8")
     return [
         {int(match[1]): match[3] for match in RECORD.finditer(part)} for part in text.split(".checkpoint\n")
@@ -35,7 +35,7 @@ def dumped_parts(name: str, state: str) -> list[dict[int, str]]:
 
 
 def parts(text: str) -> tuple[Any, Any]:
-    """(key, payload) of a dumped line, without what says their type and version."""
+    """(key, payload) of a dumped line, without their type and version."""
     match = re.fullmatch(r"(?:key: (.*?) )?payload: (.*)", text)
     assert match is not None
     key = json.loads(match[1])["data"] if match[1] else None

@@ -1,1 +1,1 @@
-"""Tests against a real Apache Kafka, and the harness that gets, starts, kills and asks it."""
+"""Tests against a real Apache Kafka, and the harness that downloads, starts, kills and queries it."""

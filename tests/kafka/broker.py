@@ -3,11 +3,11 @@
     with Broker(resolve(), work, properties={"log.index.interval.bytes": "512"}) as broker:
         create_topic(broker.bootstrap, "t")
         broker.kill()       # SIGKILL: the directories are as a crash leaves them
-        broker.start()      # recovers; broker.log_lines("LogLoader") tells how
-        broker.stop()       # SIGTERM: controlled shutdown, clean marker
+        broker.start()      # recovers; broker.log_lines("LogLoader") shows how
+        broker.stop()       # SIGTERM: controlled shutdown, clean-shutdown file
 
-Releases from 3.3 on run in KRaft mode, broker and controller in one process; older ones get a ZooKeeper of
-their own (zookeeper.py).
+Releases from 3.3 on run in KRaft mode, broker and controller in one process; older ones get their own
+ZooKeeper (zookeeper.py).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Broker:
         jvm: Sequence[str] = FAST_START,
         run_with: Sequence[str] = (),
     ) -> None:
-        """`run_with` is the start of a command line that runs the rest of it, as another user, say."""
+        """`run_with` is put before the command line, for example to run it as another user."""
         work.mkdir(parents=True, exist_ok=True)
         self.jars = jars
         self.log_dirs = list(log_dirs) or [work / "logs"]
@@ -76,7 +76,7 @@ class Broker:
         self._zookeeper: ZooKeeper | None = None
         self._run_position = 0  # where the lines of the latest start begin in the output file
         self._new_archive: Path | None = None
-        atexit.register(self.close)  # no broker outlives the test run, whatever ends it
+        atexit.register(self.close)  # no broker outlives the test run, however that ends
 
     @property
     def bootstrap(self) -> str:
@@ -110,25 +110,25 @@ class Broker:
         self.start_s = time.monotonic() - began
 
     def stop(self, timeout_s: float = PATIENCE_S) -> None:
-        """SIGTERM: controlled shutdown, everything flushed, clean-shutdown marker written."""
+        """SIGTERM: controlled shutdown, everything flushed, clean-shutdown file written."""
         self._end(signal.SIGTERM, timeout_s)
         if self._new_archive and self._new_archive.exists():
             self._new_archive.replace(class_archive(self.jars, self._jvm))
 
     def kill(self) -> None:
-        """SIGKILL: nothing is flushed, trimmed or marked."""
+        """SIGKILL: nothing is flushed or trimmed, and there is no clean-shutdown file."""
         self._end(signal.SIGKILL, PATIENCE_S)
         if self._zookeeper:
-            # A KRaft broker asks again until it is let in; one that talks to ZooKeeper gives up at once.
+            # A KRaft broker retries its registration; a broker with ZooKeeper gives up at once.
             time.sleep(1.5 * _SESSION_MS / 1000)
 
     def restart(self) -> None:
-        """A clean stop and a start; leaves every partition two leader epochs on."""
+        """A clean stop and a start; raises the leader epoch of every partition by two."""
         self.stop()
         self.start()
 
     def close(self) -> None:
-        """Kill what still runs; may be called twice."""
+        """Kill processes that still run; a second call has no effect."""
         if self._process:
             self._end(signal.SIGKILL, PATIENCE_S)
         if self._zookeeper:
@@ -144,14 +144,14 @@ class Broker:
         return [line for line in lines if re.search(pattern, line)]
 
     def wait_for_line(self, pattern: str, *, count: int = 1) -> list[str]:
-        """The lines since the latest start that match, as soon as there are `count` of them."""
+        """The lines since the latest start that match, once there are `count` of them."""
         until(lambda: len(self.log_lines(pattern)) >= count, f"{count} lines like {pattern!r}")
         return self.log_lines(pattern)
 
     def tool(
         self, tool: str, *arguments: str, stdin: str | None = None, check: bool = True
     ) -> subprocess.CompletedProcess[str]:
-        """run_tool, told this broker's address."""
+        """run_tool with this broker's address."""
         return run_tool(
             self.jars,
             tool,
@@ -239,7 +239,7 @@ class Broker:
     def _archive_flags(self) -> list[str]:
         """Application class data sharing halves the start: 2.3 s without, 1.3 s with it, on an idle machine.
 
-        The first broker that is stopped leaves the archive, under a name of its own until it is complete.
+        The first broker that is stopped writes the archive, under a temporary name until it is complete.
         """
         if flags := shared_classes(self.jars, self._jvm):
             return flags

@@ -60,7 +60,7 @@ class _Producer:
 
 @dataclass(slots=True)
 class DirtyHistory:
-    """What a seed decides: the topic's settings, the sizes of the cleaner's buffers, and what is written."""
+    """What the seed decides: the topic's settings, the sizes of the cleaner's buffers, and the records."""
 
     seed: int
     leader_epoch: int = 3
@@ -90,12 +90,12 @@ class DirtyHistory:
         if self.random.random() < 0.2:
             self.config["preallocate"] = "true"
         if self.seed % 8 == 3:
-            # Tombstones for ever: with the clock it makes more than a long holds.
+            # Tombstones stay forever: added to the clock, this overflows a long.
             self.config["delete.retention.ms"] = str(2**63 - 1)
         self.producers = [_Producer(1000 + i, is_transactional=i != 0) for i in range(4)]
 
     def write(self, log: Log, now_ms: int, count: int) -> None:
-        """Append so many batches behind the log's end."""
+        """Append `count` batches at the log's end."""
         for number in range(count):
             offset = log.log_end_offset + self.random.choice([0, 0, 0, 0, 5])
             log.append_as_follower(self._batch(offset, now_ms + number), leader_epoch=self.leader_epoch)
@@ -104,7 +104,7 @@ class DirtyHistory:
         log.update_high_watermark(log.log_end_offset)
 
     def end_transactions(self, log: Log, now_ms: int) -> None:
-        """Append a marker for each that is open: nothing keeps the cleaner from what is before it then."""
+        """Append a marker for each open transaction, so that the cleaner may clean everything before."""
         for producer in self.producers:
             if producer.is_open:
                 marker = self._marker(producer, log.log_end_offset, now_ms)
@@ -183,7 +183,7 @@ class DirtyHistory:
 
 
 class OurCleaner:
-    """A log of ours in a real directory, at a clock that stands still, which is cleaned by our cleaner."""
+    """A log of ours in a real directory, with a fixed clock, which our cleaner cleans."""
 
     def __init__(self, directory: Path, config: dict[str, str], now_ms: int) -> None:
         self.clock = ManualClock(now_ms)

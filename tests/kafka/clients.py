@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from tests.waiting import PATIENCE_S
 
-# librdkafka goes on complaining on stderr when the broker is killed, as tests here do.
+# librdkafka keeps complaining on stderr after the broker was killed, which tests here do.
 QUIET = {"log_level": 0}
 TOPIC_ATTEMPTS = 3
 
@@ -21,19 +21,19 @@ def create_topic(
     """Create a topic of one replica and wait until the controller has it."""
     topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
     for attempt in range(TOPIC_ATTEMPTS):
-        admin = _admin(bootstrap)  # held: the futures of a client that is collected fail
+        admin = _admin(bootstrap)  # kept alive: the futures of a collected client fail
         (created,) = admin.create_topics([topic]).values()
         try:
             created.result(PATIENCE_S / TOPIC_ATTEMPTS)
             return
         except TimeoutError:
-            # A broker with a ZooKeeper may lose its registration on a busy machine, and takes it up again.
+            # On a busy machine a broker with ZooKeeper may lose its registration, and then registers again.
             if attempt == TOPIC_ATTEMPTS - 1:
                 raise
         except KafkaException as error:
             if attempt == 0 or error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
-            return  # the attempt before this one was only slow to say so
+            return  # the previous attempt succeeded late
 
 
 def delete_records(bootstrap: str, topic: str, partition: int, before_offset: int) -> None:
@@ -54,8 +54,8 @@ def produce(
 ) -> None:
     """Send records (the keyword arguments of Producer.produce) and wait for them.
 
-    With `batch` each so many records are flushed together, which makes them one record batch as long as they
-    fit into the client's `batch.num.messages` and were queued within its `linger.ms`.
+    With `batch`, that many records are flushed together. They become one record batch if they fit into the
+    client's `batch.num.messages` and were queued within its `linger.ms`.
     """
     for number, record in enumerate(records, start=1):
         client.produce(topic, partition=partition, **record)

@@ -1,7 +1,7 @@
 """Kafka for tests: jars, brokers and the Java oracle.
 
-Where Kafka cannot be had the tests that want it are skipped with the reason, or fail with it if
-STRATALOG_REQUIRE_KAFKA=1.
+If Kafka is not available, the tests that need it are skipped with the reason; with STRATALOG_REQUIRE_KAFKA=1
+they fail.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class MakeBroker(Protocol):
-    """Start a broker for this test alone; takes what Broker takes, and a release."""
+    """Starts a broker for this test alone; takes the arguments of Broker, and a release."""
 
     def __call__(self, *, release: str = NEWEST, **options: Any) -> Broker: ...
 
@@ -51,7 +51,7 @@ def broker(kafka_jars: KafkaJars, tmp_path_factory: pytest.TempPathFactory) -> I
 
 @pytest.fixture
 def make_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeBroker]:
-    """Brokers of the test's own, to stop, kill and restart; those left running are killed at its end."""
+    """Brokers for this test alone, to stop, kill and restart; those left running are killed at its end."""
     made: list[Broker] = []
 
     def make(*, release: str = NEWEST, **options: Any) -> Broker:
@@ -81,12 +81,12 @@ def log_oracle(kafka_jars: KafkaJars) -> Iterator[LogOracle]:
 
 @pytest.fixture(scope="session")
 def quarries(kafka_jars: KafkaJars, tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Quarry]:
-    """The killed broker of a number, made when it is first asked for."""
+    """The killed broker with a number, created on first use."""
     return cache(lambda number: dig(kafka_jars, tmp_path_factory.mktemp(f"quarry-{number}-"), number))
 
 
 def had(get: Callable[[], T]) -> T:
-    """What `get` gets; skips the test, or fails it where Kafka is required, if there is none."""
+    """The result of `get`; without Kafka it skips the test, or fails it if Kafka is required."""
     try:
         return get()
     except KafkaUnavailableError as error:

@@ -9,7 +9,7 @@ from tests import naive
 
 
 def compare_files(theirs: Path, ours: Path) -> None:
-    """The same names and the same bytes; snapshots entry by entry, as Kafka has producers in a hash map."""
+    """The same names and bytes; snapshots entry by entry, because Kafka stores producers in a hash map."""
     assert names_in(ours) == names_in(theirs), f"we have {names_in(ours)}, Kafka has {names_in(theirs)}"
     for name in names_in(theirs):
         compare_file(theirs / name, ours / name)
@@ -24,12 +24,12 @@ def compare_file(theirs: Path, ours: Path) -> None:
 
 
 def names_in(directory: Path) -> list[str]:
-    """All files but those that wait for their deletion, which Kafka's next start sees to."""
+    """All files except those that wait for their deletion, which Kafka's next start deletes."""
     return sorted(file.name for file in directory.iterdir() if file.suffix != ".deleted")
 
 
 def snapshot_entries(data: bytes) -> list[tuple[int, ...]]:
-    """The producers in a snapshot by their ids; its CRC must hold."""
+    """The producers in a snapshot by their ids; its CRC must be correct."""
     version, crc, count = struct.unpack_from(">hIi", data)
     assert (version, crc) == (1, naive.crc32c(data[6:]))
     entries = sorted(struct.iter_unpack(">qhiqiqiq", data[10:]))

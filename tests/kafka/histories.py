@@ -1,9 +1,9 @@
 """Random histories of one log, the same for Kafka and for us: a seed decides settings, steps and batches.
 
-A history is led by what Kafka says of its log after each step (`marks`), so that offsets are mostly those
-that mean something there. Most steps are such as a healthy cluster takes; some are what a broken client or a
-late follower would send, and are refused by both sides or by none. The replica changes its role as it goes:
-as a leader it gives offsets, as a follower it takes whole sets with theirs.
+A history uses Kafka's marks of the log after each step (`marks`), so that most offsets are meaningful there.
+Most steps are those of a healthy cluster; some are what a broken client or a late follower would send, and
+both sides or neither must refuse them. The replica changes its role on the way: as a leader it assigns
+offsets, as a follower it accepts whole sets with their own offsets.
 """
 
 from __future__ import annotations
@@ -28,18 +28,19 @@ class History:
         self.clock_ms = T0
         self.leads = self.random.random() < 0.6
         self.epoch = 0
-        # An index that fills up within one set fails the append half-way on both sides: only one at a time.
+        # An index that becomes full inside a set makes the append fail half-way on both sides, so sets have
+        # one batch then.
         single = int(self.config.get("segment.index.bytes", 4096)) < 1000
         self.sets = SetMaker(self.random, self.config, single_batches=single, recompresses=self.recompresses)
 
     def steps(self, count: int, marks: Callable[[], Json]) -> Iterator[Step]:
-        """So many steps; `marks` tells how the log is now, by Kafka."""
+        """Yields `count` steps; `marks` returns Kafka's present marks of the log."""
         yield from self._change_role(marks())
         for _ in range(count):
             yield from self._next(marks())
 
     def open(self, directory: str, marks: Json | None) -> Step:
-        """The log is opened anew, or again with the marks it was closed with."""
+        """Open the log as a new one, or again with the marks it was closed with."""
         start = marks["logStart"] if marks else 0
         point = marks["logEnd"] if marks else 0
         given = {"dir": directory, "config": self.config, "clean": True}
@@ -49,7 +50,7 @@ class History:
         pick, chance = self.random.choice, self.random.random
         config = {"index.interval.bytes": pick(["0", "100", "300", "1000", "4096"])}
         if self.recompresses:
-            # Where sizes differ, so would the moment of a roll by size.
+            # If sizes differ, the log would roll at different moments.
             config["compression.type"] = pick(["gzip", "snappy", "lz4", "zstd"])
             config["segment.index.bytes"] = "10240"
         else:
@@ -152,7 +153,7 @@ class History:
         near = max(marks["logEnd"] - self.random.randrange(12), 0)
         offset = self.random.choice([near, near, self._offset(marks)])
         yield Step("truncateTo", {"offset": offset})
-        # As the next fetch of a follower does; only then Kafka finds the last stable offset anew.
+        # As the next fetch of a follower does; only then does Kafka compute the last stable offset again.
         yield Step("updateHighWatermark", {"offset": min(offset, marks["highWatermark"])})
 
     def _truncate_fully(self, marks: Json) -> Iterator[Step]:
@@ -166,5 +167,5 @@ class History:
             yield Step("updateHighWatermark", {"offset": marks["highWatermark"]})
 
     def _offset(self, marks: Json) -> int:
-        """Some offset of the log, now and then one just outside."""
+        """Some offset of the log, sometimes one just outside."""
         return max(0, self.random.randint(marks["logStart"] - 1, marks["logEnd"] + 1))

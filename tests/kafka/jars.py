@@ -27,7 +27,7 @@ _OLDEST_JAVA = 17
 
 
 class KafkaUnavailableError(RuntimeError):
-    """Kafka cannot be had on this machine; the message says why."""
+    """Kafka is not available on this machine; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class KafkaJars:
 
     @cached_property
     def class_path(self) -> str:
-        # Spelt out and sorted: a shared class archive is valid for one class path only.
+        # Written out and sorted: a shared class archive is valid for only one class path.
         return os.pathsep.join(sorted(str(jar) for jar in self.folder.glob("*.jar")))
 
 
@@ -60,7 +60,7 @@ def resolve(release: str = NEWEST) -> KafkaJars:
 
 
 def cache_folder() -> Path:
-    """Where releases, compiled helpers and class archives are kept; created if need be."""
+    """The folder of releases, compiled helpers and class archives; created if necessary."""
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     folder = Path(root) / "stratalog" / "kafka"
     folder.mkdir(parents=True, exist_ok=True)

@@ -25,7 +25,7 @@ SOURCES = Path(__file__).with_name("java")
 class JavaProgram:
     """A running Java program that answers lines with lines; `close`, or the end of a `with`, ends it.
 
-    `options` are the JVM's: quick to start, unless it is to be timed.
+    `options` are those of the JVM; by default they make it start quickly.
     """
 
     def __init__(self, jars: KafkaJars, name: str, options: Sequence[str] = FAST_START) -> None:
@@ -43,7 +43,7 @@ class JavaProgram:
         atexit.register(self.close)
 
     def ask(self, question: str) -> str:
-        """The answer to one question; KafkaError with the program's last words if it died of it."""
+        """The answer to one question; KafkaError with the program's last output if it died."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         assert "\n" not in question
@@ -58,7 +58,7 @@ class JavaProgram:
         return answer[:-1]
 
     def close(self) -> None:
-        """End the program; may be called twice."""
+        """End the program; a second call has no effect."""
         self._process.kill()
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout, self._complaints):
@@ -102,5 +102,5 @@ def _compile(jars: KafkaJars, source: Path, folder: Path) -> None:
         try:
             classes.rename(folder)
         except OSError:
-            if not folder.exists():  # else another process was faster, with the same result
+            if not folder.exists():  # otherwise another process was faster, with the same result
                 raise

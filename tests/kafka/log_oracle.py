@@ -1,4 +1,4 @@
-"""Kafka's own UnifiedLog, asked from Python: java/LogOracle.java on the other end of a pipe.
+"""Kafka's own UnifiedLog, called from Python: java/LogOracle.java at the other end of a pipe.
 
 A step is a name and arguments, and its answer plain JSON: what Kafka returned, or the kind of its error. The
 Java file lists all steps. The log and its clock live in the JVM; one log is open at a time.
@@ -28,14 +28,14 @@ class Step(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """Kafka's exception in place of a result: its class, and the records it blames if it names some."""
+    """Kafka's exception instead of a result: its class, and the records that it names, if any."""
 
     kind: str
     records: tuple[int, ...] = ()
     message: str = ""
 
     def __eq__(self, other: object) -> bool:
-        """The words are each side's own."""
+        """Equal if class and records are; each side has its own text."""
         return isinstance(other, Refusal) and self[:2] == other[:2]
 
     def __hash__(self) -> int:
@@ -43,20 +43,20 @@ class Refusal(NamedTuple):
 
 
 class LogOracle:
-    """One log of Kafka's, and the clock that it goes by; `close` ends the program."""
+    """One log of Kafka's, and its clock; `close` ends the program."""
 
     def __init__(self, jars: KafkaJars) -> None:
         self._program = JavaProgram(jars, "LogOracle")
 
     def do(self, step: Step) -> Json | Refusal:
-        """What Kafka answers to a step."""
+        """Kafka's answer to a step."""
         answer = json.loads(self._program.ask(f"{step.name} {json.dumps(step.arguments)}"))
         if "error" in answer:
             return Refusal(answer["error"], tuple(answer.get("records", ())), answer["message"])
         return answer["value"]
 
     def ask(self, name: str, **arguments: Json) -> Json:
-        """As `do`, where a refusal would be a mistake of the test."""
+        """As `do`, but a refusal is a mistake of the test."""
         answer = self.do(Step(name, arguments))
         assert not isinstance(answer, Refusal), f"{name} {arguments}: {answer}"
         return answer

@@ -1,7 +1,7 @@
 """Sets of batches for histories.py: what producers, coordinators and leaders send, or never should.
 
-It keeps its own idea of each producer (epoch, next sequence, open transaction), which a truncation of the log
-makes wrong: as with real producers, who are then refused or start a new epoch.
+It keeps its own state of each producer (epoch, next sequence, open transaction). A truncation of the log
+makes that state wrong, as for real producers, which are then refused or start a new epoch.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class SetMaker:
             yield self._flawed(producer, now_ms, epoch)
 
     def for_follower(self, now_ms: int, epoch: int, log_end: int) -> Step:
-        """A set as a leader would send it from the log's end on, gaps of compaction in it."""
+        """A set as a leader would send it from the log's end on, with gaps from compaction."""
         pieces: list[bytes] = []
         offset = log_end + self._random.choice([0, 0, 0, 3])
         if self._random.random() < 0.03:
@@ -94,7 +94,7 @@ class SetMaker:
         return whole
 
     def _replicated(self, now_ms: int, epoch: int, offset: int) -> tuple[bytes, int]:
-        """(a batch of the leader's log from this offset on, the offset behind it)."""
+        """(a batch of the leader's log from this offset on, the offset after it)."""
         chosen = self._random.random()
         producer = self._random.choice(self._producers)
         options = BatchOptions(codec=self._codec(), partition_leader_epoch=epoch)
@@ -114,7 +114,7 @@ class SetMaker:
         return build_batch(records, options), records[-1].offset + 1
 
     def _produced(self, producer: Producer, now_ms: int) -> bytes:
-        """The next batch of an idempotent producer, who may have started anew."""
+        """The next batch of an idempotent producer, which may have started again."""
         if self._random.random() < 0.05:
             producer.epoch, producer.sequence = producer.epoch + 1, 0
         records = self._records(now_ms)
@@ -135,7 +135,7 @@ class SetMaker:
         )
 
     def _marker_step(self, producer: Producer, now_ms: int, epoch: int) -> Step:
-        """A coordinator ends a transaction, by the old rule or by that of transactions v2."""
+        """A coordinator ends a transaction, by the old rule or by the rule of transactions v2."""
         version = self._random.choice([0, 0, 1, 2, 2])
         if version == 2 and self._random.random() < 0.9:
             producer.epoch, producer.sequence = producer.epoch + 1, 0
@@ -157,7 +157,7 @@ class SetMaker:
         return build_batch([Record(offset, now_ms, marker.key_bytes(), marker.value_bytes())], options)
 
     def _flawed(self, producer: Producer, now_ms: int, epoch: int) -> Step:
-        """What a leader does not take, or not from everybody."""
+        """A set that a leader refuses, at least from some senders."""
         batch = self._batch(now_ms)
         match self._random.randrange(12):
             case 0:
@@ -208,7 +208,7 @@ class SetMaker:
         return build_batch(self._records(now_ms), BatchOptions(codec=self._codec()))
 
     def _legacy(self, now_ms: int, *, compressed: bool, offset: int = 0, count: int = 0) -> bytes:
-        """Messages of format 0 or 1, each an entry of its own unless compressed."""
+        """Messages of format 0 or 1; each is a separate entry, unless compressed."""
         magic = self._random.choice([0, 1])
         records = self._records(now_ms, offset)[: count or None]
         plain = [naive.Record(r.offset, r.timestamp, r.key, r.value) for r in records]

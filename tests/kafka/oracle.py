@@ -1,4 +1,4 @@
-"""Kafka's own record classes, asked from Python: java/RecordsOracle.java on the other end of a pipe.
+"""Kafka's own record classes, called from Python: java/RecordsOracle.java at the other end of a pipe.
 
 Batches and records are passed as JSON with Kafka's names (`baseOffset`, `isTransactional`, `codec` as in
 "gzip" or "gzip:9"); keys and values of records are hex, or None. The Java file lists every field.
@@ -40,7 +40,7 @@ class RecordsOracle:
     def decode_each(self, data: bytes) -> list[Json]:
         """As decode, but a batch whose records Kafka cannot read has `error` and `message` in their place.
 
-        A CRC that does not fit is no error: see `valid`. A torn last batch is left out.
+        A wrong CRC is not an error: see `valid`. A torn last batch is left out.
         """
         answer = self._ask(f"decode {data.hex()}")
         batches: list[Json] = answer["batches"]

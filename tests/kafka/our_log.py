@@ -1,4 +1,4 @@
-"""Our log behind the steps of log_oracle.py: the same names, the same arguments, answers of the same form."""
+"""Our log with the steps of log_oracle.py: the same names, the same arguments, answers of the same form."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from stratalog.log.reading import Isolation
 from stratalog.log.scheduler import ScheduledTask
 from tests.kafka.log_oracle import Json, Refusal, Step
 
-# Where our name is not Kafka's with Error for Exception.
+# Where our name differs from Kafka's in more than Error for Exception.
 KINDS = {
     "RecordValidationError": "InvalidRecordException",
     "UsageError": "IllegalArgumentException",
@@ -29,7 +29,7 @@ KINDS = {
 
 
 class WhenTold:
-    """A scheduler that runs what is due when it is told to."""
+    """A scheduler that runs due tasks on request."""
 
     def __init__(self, clock: Callable[[], int]) -> None:
         self._clock = clock
@@ -45,17 +45,17 @@ class WhenTold:
 
 
 class OurLog:
-    """One log of ours, and the clock that it goes by."""
+    """One log of ours, and its clock."""
 
     def __init__(self) -> None:
         self._clock_ms = 0
         self._disk = Disk()
         self._scheduler = WhenTold(self._now)
         self._log: Log | None = None
-        self._lifted = 0  # where Kafka has its recovery point because the start of the log was raised
+        self._lifted = 0  # Kafka's recovery point after the start of the log was raised
 
     def do(self, step: Step) -> Json | Refusal:
-        """What our log answers to a step; our errors are told by Kafka's names."""
+        """Our log's answer to a step; our errors have Kafka's names."""
         try:
             answer = self._answer(step.name, step.arguments)
             if step.name in ("deleteRecords", "open"):

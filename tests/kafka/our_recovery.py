@@ -1,4 +1,4 @@
-"""Our recovery of a case, and what Kafka makes of the directory afterwards."""
+"""Our recovery of a case, and how Kafka loads the directory afterwards."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def we_recover(case: Case, now_ms: int) -> RecoveryPlan:
 
 
 def opens_as_stopped(log_oracle: LogOracle, case: Case, plan: RecoveryPlan, now_ms: int) -> Json:
-    """Kafka takes the directory for one that was stopped cleanly, and changes nothing in a segment.
+    """Kafka loads the directory as after a clean stop, and changes no segment.
 
-    Returns what Kafka then knows of the log.
+    Returns Kafka's marks of the log.
     """
     before = of_segments(case.directory)
 

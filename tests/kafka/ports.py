@@ -1,4 +1,4 @@
-"""Loopback ports for processes that want to be told theirs."""
+"""Free loopback ports for processes that need a given port."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def free_ports(count: int) -> list[int]:
     """Ports that nobody listens on at this moment, all different."""
     with ExitStack() as stack:
         probes = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:  # all are bound before any is let go, or one port might come twice
+        for probe in probes:  # all are bound before any is released, so that no port comes twice
             probe.bind(("127.0.0.1", 0))
         return [int(probe.getsockname()[1]) for probe in probes]
 

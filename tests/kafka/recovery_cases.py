@@ -1,7 +1,8 @@
 """Damaged copies of a killed broker's partitions, each decided by its seed.
 
-A case is a partition of the quarry, the recovery point and log start offset that a checkpoint would hand to
-the loader, and up to three damages. A damage says in words what it did, so that a failure can be read.
+A case is a partition of the quarry, the recovery point and log start offset that a checkpoint would give to
+the loader, and up to three damages. Each damage describes itself in words, so that a failure can be
+understood.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ SEGMENT_SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
 INDEX_SUFFIXES = SEGMENT_SUFFIXES[1:]
 LENGTH_AT, EPOCH_AT, MAGIC_AT, CRC_AT = 8, 12, 16, 17
 LOG_OVERHEAD = 12
-# Of each field a byte: offset, length, epoch, magic, CRC, attributes, delta, times, producer, count.
+# One byte of each field: offset, length, epoch, magic, CRC, attributes, delta, times, producer, count.
 HEADER_BYTES = (0, 7, LENGTH_AT + 2, LENGTH_AT + 3, EPOCH_AT + 3, MAGIC_AT, CRC_AT, 22, 26, 34, 42, 50, 60)
 
 
 @dataclass(slots=True, kw_only=True)
 class Case:
-    """A directory to recover, and what the checkpoints say of it."""
+    """A directory to recover, and what the checkpoints say about it."""
 
     directory: Path
     config: dict[str, str]
@@ -44,7 +45,7 @@ class Case:
 
 
 def make_case(quarry: Quarry, seed: int, folder: Path, oracle: LogOracle) -> Case:
-    """A damaged copy in `folder`; the oracle is asked for the indexes of a made-up segment."""
+    """A damaged copy in `folder`; the oracle builds the indexes of an invented segment."""
     random = Random(seed)
     partition = quarry.partitions[seed % len(quarry.partitions)]
     directory = folder / partition.directory.name
@@ -61,7 +62,7 @@ def make_case(quarry: Quarry, seed: int, folder: Path, oracle: LogOracle) -> Cas
 
 
 def damage_once(case: Case, random: Random, oracle: LogOracle) -> None:
-    """One damage, told in the case."""
+    """One damage, recorded in the case."""
     Damaging(case, random, oracle).once()
 
 
@@ -86,14 +87,14 @@ def _bases(partition: Partition) -> list[int]:
 
 
 def _recovery_point(partition: Partition, random: Random) -> int:
-    """That of the checkpoint, or another of which a loader must make something."""
+    """The recovery point of the checkpoint, or another one that a loader must cope with."""
     bases = _bases(partition)
     inside = random.randint(bases[0], bases[-1])
     return random.choice([partition.recovery_point, 0, inside, inside, random.choice(bases), 10**6])
 
 
 def _log_start_offset(partition: Partition, random: Random) -> int:
-    """Mostly that of the checkpoint; now and then a base, an offset inside, or one past the log's end."""
+    """Mostly the checkpoint's; sometimes a base, an offset inside, or one past the log's end."""
     bases = _bases(partition)
     if random.random() < 0.7:
         return partition.log_start_offset
@@ -112,7 +113,7 @@ class Damaging:
         self._directory = case.directory
 
     def once(self) -> None:
-        """One damage of those that this directory can take."""
+        """One damage of those that are possible in this directory."""
         choices: list[tuple[int, Callable[[], str]]] = [
             (4, self._cut_tail),
             (2, self._cut_any_log),
@@ -172,7 +173,7 @@ class Damaging:
         return self._append(self._log(), foreign, "noise")
 
     def _append_stale_batches(self) -> str:
-        """Whole batches of another place, as a file system may bring back after a power cut."""
+        """Whole batches from another place, as a file system may bring back after a power cut."""
         source = self._log().read_bytes()
         positions = batch_positions(source)
         if not positions:
@@ -280,7 +281,7 @@ class Damaging:
         return "leader-epoch-checkpoint deleted"
 
     def _leave_temporary_files(self) -> str:
-        """What a delayed deletion and the writing of a checkpoint leave behind."""
+        """Leftovers of a delayed deletion and of writing a checkpoint."""
         log = self._log()
         left = [f"{int(log.stem) + 1:020}{suffix}.deleted" for suffix in SEGMENT_SUFFIXES]
         left += [f"{log.stem}.timeindex.deleted", "leader-epoch-checkpoint.tmp"]
@@ -309,7 +310,7 @@ class Damaging:
         return f"{log.name} deleted"
 
     def _leave_swap(self) -> str:
-        """A replacement of some segments, as the cleaner writes one, and the cleaner stopped on its way."""
+        """A replacement of some segments, as the cleaner writes it, interrupted at some point."""
         logs = logs_in(self._directory)
         if len(logs) < 3:
             return "nothing"

@@ -1,9 +1,9 @@
-"""Kafka's recovery of a case and ours, compared file by file, but for what is meant to differ.
+"""Compares Kafka's recovery of a case with ours, file by file, except for deliberate differences.
 
-What is meant to differ is stated in docs/compatibility.md, "Recovery: deliberate differences". Where Kafka
-believes an index below the recovery point that we look at, it is asked a second time, with that index taken
-away: then it builds what we must have built. Where stale batches hide the log's end from it, it is asked a
-second time without them. So every expected byte is Kafka's own.
+These are listed in docs/compatibility.md, "Recovery: deliberate differences". Where Kafka trusts an index
+below the recovery point that we check, Kafka runs a second time without that index: then it builds what we
+must have built. Where stale batches hide the log's end from Kafka, it runs a second time without them. So
+every expected byte is Kafka's own.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ Contents = dict[str, object]
 ENTRY_SIZES = {".index": 8, ".timeindex": 12}
 LAST_OFFSET = 3  # in an entry of a snapshot
 NEVER = "never"  # no bytes of any file
-TEMPORARY = ".tmp"  # nobody reads it, and whoever writes it next begins anew
-CRC_END = 6  # in a snapshot; what follows is under the CRC
+TEMPORARY = ".tmp"  # nobody reads it, and the next writer replaces it
+CRC_END = 6  # in a snapshot; the CRC covers what follows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class Recovered:
 
     @property
     def has_lost_its_end(self) -> bool:
-        """Whether the log ends where its last segment begins, though there are batches in that."""
+        """Whether the log ends where its last segment begins, although that segment has batches."""
         if self.refusal is not None:
             return False
         base_offset, size = self.marks["segments"][-1]
@@ -46,7 +46,7 @@ class Recovered:
 
     @property
     def has_begun_anew(self) -> bool:
-        """Whether the log is empty and ends where it starts, as one does whose end was before its start."""
+        """Whether the log is empty and ends where it starts, as after an end before its start."""
         if self.refusal is not None:
             return False
         return bool(self.marks["segments"] == [[self.marks["logStart"], 0]])
@@ -58,7 +58,7 @@ def kafka_recovers(oracle: LogOracle, case: Case, now_ms: int) -> Recovered:
 
 
 def kafka_rebuilds(oracle: LogOracle, case: Case, kafka: Recovered, folder: Path, now_ms: int) -> Recovered:
-    """What Kafka makes of its own result where the offset indexes of all damaged segments are taken away."""
+    """Kafka's second recovery of its own result, without the offset indexes of all damaged segments."""
     copy = copied(replace(case, directory=kafka.directory), folder)
     for base in case.touched:
         (copy.directory / f"{base:020}.index").unlink(missing_ok=True)
@@ -66,10 +66,10 @@ def kafka_rebuilds(oracle: LogOracle, case: Case, kafka: Recovered, folder: Path
 
 
 def without_stale_tail(oracle: LogOracle, case: Case, folder: Path, now_ms: int) -> Case:
-    """The case; where stale batches hide its end from Kafka, cut behind the last batch that Kafka indexes.
+    """The case; if stale batches hide its end from Kafka, cut after the last batch that Kafka indexes.
 
-    Kafka is asked where that is without a log start, as a log that ends before its start is gone. One byte
-    more stays, so that it is cut off and the segments behind it go, if there are any.
+    Kafka finds that batch without a log start offset, because a log that ends before its start is deleted.
+    One byte more stays, so that recovery cuts it off and removes the segments after it, if there are any.
     """
     seen = kafka_recovers(oracle, copied(replace(case, log_start_offset=0), folder / "seen"), now_ms)
     if not seen.has_lost_its_end:
@@ -86,7 +86,7 @@ def without_stale_tail(oracle: LogOracle, case: Case, folder: Path, now_ms: int)
 
 
 def kafka_opens(oracle: LogOracle, case: Case, marks: Json, now_ms: int) -> Recovered:
-    """Kafka opens the directory as one that was stopped cleanly at these marks."""
+    """Kafka opens the directory as after a clean stop, with these marks."""
     stopped = replace(case, recovery_point=marks["logEnd"], log_start_offset=marks["logStart"])
     return _load(oracle, stopped, now_ms, clean=True)
 
@@ -136,7 +136,8 @@ def _entries_or_bytes(snapshot: bytes) -> object:
 
 
 def differences(case: Case, ours: Path, theirs: Path, rebuilt: Recovered) -> list[str]:
-    """What is neither as Kafka left it nor, where a damaged segment counts as flushed, as it rebuilds it.
+    """Files that differ from Kafka's result, and from its second result if a damaged segment counts as
+    flushed.
 
     `case` is the directory as it was before.
     """
@@ -151,16 +152,16 @@ def differences(case: Case, ours: Path, theirs: Path, rebuilt: Recovered) -> lis
         is_looked_at = file.stem.isdigit() and int(file.stem) in looked_at
         if (is_looked_at and file.suffix in INDEX_SUFFIXES) or (looked_at and file.suffix == ".snapshot"):
             if rebuilt.refusal:
-                continue  # here Kafka cannot say what it would build
+                continue  # Kafka cannot build it here
             allowed += [again.get(name, NEVER), _without_padding(expected.get(name), file.suffix)]
         if is_looked_at and file.suffix == ".log":
-            # Not one byte of it changes; where Kafka cuts it, it is to be as before.
+            # Not one byte of it may change; if Kafka cuts it, it must be as before.
             before = [
                 each.read_bytes() for each in case.directory.glob(f"{name}*") if each.suffix != ".deleted"
             ]
             allowed = [data for data in before if data == expected.get(name)] or list(before)
         if file.suffix == ".txnindex" and b"" in allowed:
-            allowed.append(NEVER)  # the same to a broker, which makes the file when a transaction aborts
+            allowed.append(NEVER)  # the same to a broker, which creates the file when a transaction aborts
         if found.get(name, NEVER) not in allowed:
             told.append(_told(name, found.get(name, NEVER), allowed))
     return told
@@ -178,10 +179,11 @@ def _without_padding(index: object, suffix: str) -> object:
 
 
 def _forget_producers_before_the_start(case: Case, expected: Contents, found: Contents) -> None:
-    """Leave out of our snapshots those whose last batch is deleted, where Kafka's does not have that.
+    """Leave out of our snapshots the producers whose last batch is deleted, if Kafka's snapshot lacks them.
 
-    Of a segment that the log starts in Kafka replays all or the part behind the start, as it happens. Of
-    a transaction that began before the start it then knows the marker, and no batch.
+    If the log starts inside a segment, Kafka replays the whole segment or only the part after the start,
+    depending on the case. Then it may know the marker of a transaction that began before the start, but no
+    batch.
     """
     for name, entries in found.items():
         known = expected.get(name)

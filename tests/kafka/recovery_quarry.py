@@ -1,9 +1,9 @@
-"""Partitions of a broker that was killed while it wrote: what the cases of recovery are cut from.
+"""Partitions of a broker that was killed while it wrote: the source of the recovery cases.
 
-One broker writes to a topic of each shape, is stopped and started again twice (each time two leader epochs
-on), and is killed with SIGKILL at a random moment of its third life, one transaction left open. Its
-checkpoints are those of some moment before, so that recovery points and log starts lie inside the logs. The
-seed decides what is sent; how it falls into batches is librdkafka's and the moment's doing.
+One broker writes to a topic of each shape. It is stopped and started again twice, which raises the leader
+epoch by two each time, and is killed with SIGKILL at a random moment of its third run, with one transaction
+open. Its checkpoints are older than that, so recovery points and log starts are inside the logs. The seed
+decides what is sent; how it is split into batches depends on librdkafka and on timing.
 """
 
 from __future__ import annotations
@@ -70,14 +70,14 @@ class Partition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quarry:
-    """The log directory as the kill left it, in a place of its own."""
+    """A copy of the log directory as the kill left it."""
 
     directory: Path
     partitions: tuple[Partition, ...]
 
 
 def dig(jars: KafkaJars, work: Path, seed: int) -> Quarry:
-    """Have a broker write and killed; takes some 15 s."""
+    """Let a broker write, and kill it; takes about 15 s."""
     random = Random(seed)
     with Broker(jars, work, properties=PROPERTIES) as broker:
         for topic, config in SHAPES.items():
@@ -98,7 +98,7 @@ def dig(jars: KafkaJars, work: Path, seed: int) -> Quarry:
 
 
 class Traffic:
-    """Clients of every kind that send to topics as the dice fall."""
+    """Clients of every kind that send to random topics."""
 
     def __init__(self, bootstrap: str, random: Random, life: int) -> None:
         self._random = random
@@ -120,7 +120,7 @@ class Traffic:
                 self._send(client)
 
     def run_until(self, stop: threading.Event) -> None:
-        """Send without waiting for answers, since there may be none any more."""
+        """Send without waiting for answers, because there may be none any more."""
         while not stop.is_set():
             client = self._random.choice([*self._plain, *self._idempotent])
             topic = self._random.choice(list(SHAPES))

@@ -26,17 +26,17 @@ NO_WORD_OF_ARCHIVES = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 # Text is UTF-8 whatever the locale of the machine; Java 17 knows the second name, newer ones the third.
 _UTF8 = ("-Dfile.encoding=UTF-8", "-Dsun.stdout.encoding=UTF-8", "-Dstdout.encoding=UTF-8")
 
-# Segments first: at the preallocated index of an empty log the tool fails, and leaves out the files behind.
+# Segments first: the tool fails at the preallocated index of an empty log, and skips the files after it.
 _DUMPED_SUFFIXES = (".log", ".checkpoint", ".snapshot", ".txnindex", ".timeindex", ".index")
 
 
 class KafkaError(RuntimeError):
-    """A broker or a tool did not do what was asked; the message ends with its last output."""
+    """A broker or a tool failed; the message ends with its last output."""
 
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool's main class in 4.x and, where it moved, in 2.x; whether it is told the broker's address."""
+    """A tool's main class in 4.x and, if it moved, in 2.x; whether it takes the broker's address."""
 
     name: str
     name_before_4: str = ""
@@ -90,10 +90,10 @@ def run_tool(
 
 
 def dump_log(jars: KafkaJars, files: Sequence[Path], *options: str) -> subprocess.CompletedProcess[str]:
-    """What Kafka's dump tool says of segment files, indexes and snapshots, with record contents.
+    """The output of Kafka's dump tool for segment files, indexes and snapshots, with record contents.
 
     Data is on stdout, complaints are on stderr, and the exit status is 0 even with mismatches. A decoder
-    option such as --offsets-decoder implies the contents, which are asked for if none is given.
+    option such as --offsets-decoder implies the contents; without one, they are requested explicitly.
     """
     wanted = options or ("--print-data-log",)
     return run_tool(jars, "dump-log", *wanted, "--files", ",".join(map(str, files)), check=False)
@@ -106,7 +106,7 @@ def dumpable_files(partition: Path) -> list[Path]:
 
 def java_command(jars: KafkaJars, jvm: Sequence[str], flags: Sequence[str], *folders: Path) -> list[str]:
     """The start of a command line that runs a class out of the jars, and of further class folders."""
-    # The jars first: an archive of their classes is of use only to a class path that begins as its own.
+    # The jars first: a class archive works only with a class path that begins like its own.
     class_path = os.pathsep.join([jars.class_path, *map(str, folders)])
     return [str(jars.java), *jvm, *_UTF8, *flags, "-Djava.awt.headless=true", "-cp", class_path]
 
@@ -117,9 +117,10 @@ def class_archive(jars: KafkaJars, jvm: Sequence[str]) -> Path:
 
 
 def shared_classes(jars: KafkaJars, jvm: Sequence[str]) -> list[str]:
-    """Flags to start from the archive, if there is one. Of use to all programs, as they share most classes.
+    """Flags to start from the archive, if there is one. All programs can use it, because they share most
+    classes.
 
-    A JVM that cannot use it, being of another version, goes on without, and must not say so among answers.
+    A JVM of another version cannot use it and runs without it, but must not print that between its answers.
     """
     archive = class_archive(jars, jvm)
     return [f"-XX:SharedArchiveFile={archive}", *NO_WORD_OF_ARCHIVES] if archive.exists() else []

@@ -1,8 +1,8 @@
 """The log directories of a killed broker, one or two of them, damaged in several places at once.
 
-What lies in a partition is damaged as in `recovery_cases.py`; here are the damages of a whole directory: its
-checkpoints, its meta.properties, the ids of its topics, things that are not Kafka's. Some of them keep a
-broker from starting whatever recovery does. Which ones is for the broker to say, not for this module.
+Partitions are damaged as in `recovery_cases.py`. This module has the damages of a whole directory: its
+checkpoints, its meta.properties, its topic ids, and foreign files. Some of them keep a broker from starting,
+whatever recovery does. The broker decides which, not this module.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def _garble_epochs(node: Node, random: Random) -> str:
 
 
 def _leave_things_behind(node: Node, random: Random) -> str:
-    """What a broker takes no notice of: files at the root, a partition that waits for its removal."""
+    """Things that a broker ignores: files at the root, a partition that waits for its removal."""
     directory = random.choice(node.log_dirs)
     (directory / "notes.txt").write_text("not Kafka's")
     waiting = directory / "gone-0.0123456789abcdef0123456789abcdef-delete"

@@ -11,7 +11,7 @@ from tests.kafka.tools import FAST_START, java_command, log_flags
 
 
 class ZooKeeper:
-    """A ZooKeeper server on a loopback port, served until `close`; its data lies in `work`/zookeeper."""
+    """A ZooKeeper server on a loopback port, until `close`; its data is in `work`/zookeeper."""
 
     def __init__(self, jars: KafkaJars, work: Path, port: int, *, tick_ms: int) -> None:
         flags = [

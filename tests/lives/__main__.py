@@ -1,6 +1,6 @@
-"""Look for lives that break a promise: `python -m tests.lives node 0 200` goes through 200 of them.
+"""Look for lives that break a promise: `python -m tests.lives node 0 200` tries 200 of them.
 
-Prints what broke, the seeds first, and goes on. `-v` shows the whole of each.
+Prints each broken promise, with the seed first, and continues. `-v` shows every step.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""What a writer that is killed again and again has acknowledged, and whether its logs still have it.
+"""What a repeatedly killed writer has acknowledged, and whether its logs still have it.
 
-The writer notes every step in a journal: before it tries something, and after it was told that it is done. A
-line counts from the moment it is in the file, which a SIGKILL does not undo. After the kill another process
-opens the logs, and `compare` holds what it finds against the journal:
+The writer records every step in a journal: before it tries something, and after the call has returned. A line
+counts once it is in the file, which a SIGKILL does not undo. After the kill another process opens the logs,
+and `compare` compares them with the journal:
 
 - an acknowledged record is at its offset, unchanged, once, and in the order in which its thread wrote it
-- one that is missing was given up on purpose: deleted, cut off, compacted away, aborted and then compacted
-- of a key's records only the older ones are compacted away, so that no deleted key is ever back
-- one that was tried, but not acknowledged, may be there as a whole or not at all
-- what was missing once does not come back, nor does the start of the log go back
-- a reader of committed records gets what was committed, and nothing else
+- a missing one was removed on purpose: deleted, cut off, compacted away, aborted and then compacted
+- only older records of a key are compacted away, so that no deleted key comes back
+- a batch that was tried but not acknowledged is there as a whole or not at all
+- a record that was missing once does not come back, and the start of the log does not go back
+- a read_committed reader gets the committed records, and nothing else
 
 The journal's lines, each a JSON list:
 
@@ -35,16 +35,16 @@ Line = Sequence[Any]
 
 
 class Policy(NamedTuple):
-    """What a topic gives up by itself."""
+    """The records that a topic removes by itself."""
 
     is_compacted: bool = False
     retention_size: int | None = None
 
 
 class Found(NamedTuple):
-    """One record that is in a log. A marker's identity is its kind, and its producer tells whose it is.
+    """One record in a log. A marker's identity is its kind, together with its producer.
 
-    A consumer is not told of producers: None.
+    For a consumer, the producer is None.
     """
 
     offset: int
@@ -56,7 +56,7 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogState:
-    """A log as the next process found it; `committed` are the offsets that a reader of those gets."""
+    """A log as the next process found it; `committed` are the offsets that a read_committed reader gets."""
 
     start: int
     end: int
@@ -118,7 +118,7 @@ class Written:
 
 @dataclass(slots=True)
 class Topic:
-    """What is known of one log."""
+    """What is known about one log."""
 
     policy: Policy
     written: dict[int, Written] = field(default_factory=dict)  # by offset: acknowledged, or found
@@ -127,13 +127,13 @@ class Topic:
     gone: set[str] = field(default_factory=set)
     newest: dict[str | None, int] = field(default_factory=dict)  # offset of each key
     cut_off: dict[str, int] = field(default_factory=dict)  # in this life, and where it was
-    start: int = 0  # as it was acknowledged
+    start: int = 0  # as acknowledged
     highest_start: int = 0  # as it may be
     cutting: int | None = None
 
 
 class Acknowledged:
-    """The model of all logs; `findings` are sentences on what was not as it must be."""
+    """The model of all logs; `findings` are sentences on broken promises."""
 
     def __init__(self, policies: dict[str, Policy]) -> None:
         self.topics = {name: Topic(policy) for name, policy in policies.items()}
@@ -144,7 +144,7 @@ class Acknowledged:
     # The journal
 
     def note(self, lines: Iterable[Line]) -> None:
-        """Take over the journal of a life."""
+        """Add the journal of a life."""
         for kind, *fields in lines:
             match kind:
                 case "try":
@@ -247,7 +247,7 @@ class Acknowledged:
             known.written[first + index] = Written(attempt, index)
 
     def _give_up(self, known: Topic, name: str) -> None:
-        """What is not in the log now, and must not come into it any more."""
+        """Records that are not in the log now, and must not come back."""
         attempt = known.trying.pop(name)
         if attempt.ends is None:
             known.gone.update(identity for identity, _, _ in attempt.records)
@@ -273,7 +273,7 @@ class Acknowledged:
         known.start, known.highest_start = min(known.start, offset), min(known.highest_start, offset)
 
     def _retain(self, known: Topic) -> None:
-        """How far retention may have moved the start: what is left has retention.bytes at least."""
+        """How far retention may have moved the start: the rest has at least retention.bytes."""
         wanted = known.policy.retention_size
         if wanted is None:
             return
@@ -287,7 +287,7 @@ class Acknowledged:
     # A reader in another process
 
     def saw(self, topic: str, run: Sequence[Found]) -> None:
-        """Take over what a reader got, in its order, without starting anew in between."""
+        """Add what a reader got in one run, in its order."""
         known = self.topics[topic]
         for found in run:
             self._saw_one(topic, known, found)
@@ -313,14 +313,14 @@ class Acknowledged:
         if attempt is None:
             self._find(topic, f"a reader got {found.identity} at {found.offset}, which was never there")
             return
-        # Seen is as good as acknowledged: it must be there from now on.
+        # A record that was read counts as acknowledged: it must be there from now on.
         del known.trying[attempt.name]
         self._put(known, attempt, found.offset - _index_in(attempt, found))
 
     # What the next process finds
 
     def compare(self, topic: str, state: LogState) -> None:
-        """Hold a log against what was acknowledged; from then on what was found is what must stay."""
+        """Compare a log with what was acknowledged; from then on, everything found must stay."""
         known = self.topics[topic]
         self._retain(known)
         self._compare_order(topic, state)
@@ -351,7 +351,7 @@ class Acknowledged:
             newest[thread] = int(number)
 
     def _adopt(self, topic: str, known: Topic, state: LogState) -> None:
-        """Every record is one that was written there, or that was being written."""
+        """Every record was written there, or was being written."""
         for found in state.records:
             written = known.written.get(found.offset)
             if written is not None and written.identity == found.identity:
@@ -394,7 +394,7 @@ class Acknowledged:
                 self._find(topic, f"{written.identity} at {offset} is lost")
 
     def _may_be_missing(self, known: Topic, offset: int, written: Written) -> bool:
-        """Whether compaction may have taken it."""
+        """Whether compaction may have removed it."""
         if not known.policy.is_compacted:
             return False
         if written.attempt.ends is not None or written.crc is None or written.may_go:
@@ -405,14 +405,14 @@ class Acknowledged:
         return known.newest.get(written.key, -1) > offset
 
     def _find_newest(self, known: Topic) -> None:
-        """The newest record of each key that the cleaner may have gone by."""
+        """The newest record of each key that the cleaner may have used."""
         known.newest.clear()
         for offset, written in known.written.items():
             if self._may_count(written):
                 known.newest[written.key] = max(offset, known.newest.get(written.key, -1))
 
     def _compare_keys(self, topic: str, known: Topic, state: LogState) -> None:
-        """Of a key's records the missing ones are all older than those that are there."""
+        """The missing records of a key are all older than those that are there."""
         there = {found.offset for found in state.records}
         oldest: dict[str, int] = {}
         for offset in sorted(there):
@@ -476,14 +476,14 @@ class Acknowledged:
         return None if name is None else self.transactions[name]
 
     def _counts(self, written: Written) -> bool:
-        """Whether it is a record that nobody has aborted and none will."""
+        """Whether the record is not aborted and never will be."""
         transaction = self._transaction_of(written)
         if written.attempt.ends is not None:
             return False
         return transaction is None or (transaction.is_ended and transaction.decision == "commit")
 
     def _may_count(self, written: Written) -> bool:
-        """Whether its marker may be there, and the cleaner may have gone by it."""
+        """Whether its marker may be there, and the cleaner may have used it."""
         transaction = self._transaction_of(written)
         return written.attempt.ends is None and (transaction is None or transaction.decision == "commit")
 
@@ -492,7 +492,7 @@ class Acknowledged:
 
 
 def _attempt_of(known: Topic, found: Found) -> Attempt | None:
-    """The attempt under way that brings this record."""
+    """The current attempt that contains this record."""
     for attempt in known.trying.values():
         identities = [identity for identity, _, _ in attempt.records]
         if found.producer in (attempt.producer, None) and found.identity in identities:

@@ -1,13 +1,13 @@
-"""What a caller of a log was told: the one side of every crash test. Nothing in here comes from a file.
+"""What a log has promised its caller: one side of every crash test. Nothing here comes from a file.
 
-A `Book` belongs to one partition. It notes an operation when it begins, since a crash may find it half done,
-and again when it has returned. `judge` compares it with a log that was opened after a crash:
+A `Book` belongs to one partition. It records an operation when it begins, because a crash may come in the
+middle, and again when it has returned. `judge` compares it with a log that was opened after a crash:
 
-- a record that was flushed is there, unless it was given up: truncated, deleted, or superseded by compaction
-- what is there is a prefix of what was appended: each hole is explained by compaction, or by a truncation
-  into the middle of a batch
-- what was truncated or deleted is not there again
-- transactions are what their markers say
+- a flushed record is there, unless it was truncated, deleted, or replaced by compaction
+- the records are a prefix of those that were appended: compaction, or a truncation inside a batch, explains
+  each hole
+- truncated or deleted records do not come back
+- transactions end as their markers say
 - the last batch of a producer is recognised when it is sent again
 """
 
@@ -25,13 +25,13 @@ from tests.manager.sweeping import committed
 FETCH_SIZE = 4096
 
 
-class Lost(BaseException):  # no Exception, so that nothing in Stratalog handles it
+class Lost(BaseException):  # not an Exception, so that nothing in Stratalog handles it
     """A promise that a log did not keep."""
 
 
 @dataclass
 class Sent:
-    """The batch that a producer sent last, as it goes over the wire."""
+    """The last batch that a producer sent, as bytes."""
 
     data: bytes
     batch: ModelBatch
@@ -39,37 +39,37 @@ class Sent:
 
 @dataclass
 class Book:
-    """What is known of one partition; offsets are those that the log has given."""
+    """What is known about one partition; offsets are those that the log has assigned."""
 
     is_compacted: bool = False
-    has_replicas: bool = False  # a hole where nothing was flushed is filled from them, and is no fault
+    has_replicas: bool = False  # replicas fill a hole where nothing was flushed, so it is not an error
     batches: list[ModelBatch] = field(default_factory=list)
     start: int = 0
     end: int = 0
     kept_start: int = 0  # the start that is on the device
     flushed_end: int = 0
-    # Of an operation that is under way:
+    # Of the current operation:
     start_limit: int = 0
     leaving: list[ModelBatch] = field(default_factory=list)
-    # Of operations that are over:
+    # Of finished operations:
     truncated: set[bytes | None] = field(default_factory=set)
     superseded: set[int] = field(default_factory=set)  # by records that were then truncated
     sent: dict[int, list[Sent]] = field(default_factory=dict)  # by producer, the last one last
     is_created: bool = False
 
-    # What the caller does
+    # Calls
 
     def begin_append(self, batch: ModelBatch, data: bytes | None = None) -> None:
-        """Noted before the append: when it is cut off, the batch may be there or not.
+        """Called before the append: if it is interrupted, the batch may be there or not.
 
-        With `data` it is one that an idempotent producer may send again.
+        With `data` it is a batch that an idempotent producer may send again.
         """
         self.batches.append(batch)
         if data is not None:
             self.sent.setdefault(batch.producer_id, []).append(Sent(data, batch))
 
     def refuse_append(self) -> None:
-        """The append raised an error before anything was written."""
+        """Called when the append raised an error before anything was written."""
         self.batches.pop()
         self._forget_senders()
 
@@ -77,11 +77,11 @@ class Book:
         self.end = self.batches[-1].last_offset + 1
 
     def flushed(self, end: int) -> None:
-        """A flush that began when the log ended at `end` has returned."""
+        """Called when a flush has returned that began when the log ended at `end`."""
         self.flushed_end = max(self.flushed_end, min(end, self.end))
 
     def begin_truncate(self, offset: int) -> None:
-        """A batch goes as a whole. What is left is still promised, what goes may be there until the end."""
+        """Begin a truncation, which removes whole batches. The removed ones may be there until it ends."""
         self.leaving = [batch for batch in self.batches if batch.last_offset >= offset]
         self.batches = self.batches[: len(self.batches) - len(self.leaving)]
         leaving = {record.key for batch in self.leaving for record in batch.records}
@@ -107,7 +107,7 @@ class Book:
         self._forget_senders()
 
     def found(self, log: Log) -> None:
-        """Another process goes on after a crash: what recovery found is there for good, the rest for none."""
+        """Another process continues after a crash: what recovery found stays, the rest must not come back."""
         there = {record.offset for record in everything(log)}
         left = []
         for batch in [*self.batches, *self.leaving]:
@@ -116,7 +116,7 @@ class Book:
             if found:
                 left.append(batch if len(found) == len(batch.records) else replace(batch, records=found))
         if self.is_compacted:
-            # An emptied batch still tells which sequence came last; this book does not know it any more.
+            # An emptied batch still shows the last sequence, which this book no longer knows.
             whole = {id(batch) for batch in left}
             self.sent = {
                 producer_id: sent
@@ -130,9 +130,9 @@ class Book:
         self._forget_senders()
 
     def reopened(self, log: Log) -> None:
-        """The log was closed and opened: no file tells of an end behind the last record that is left.
+        """Called when the log was closed and opened: no file stores an end after the last remaining record.
 
-        A truncation leaves such an end, into a batch or behind one that was compacted away.
+        A truncation leaves such an end, inside a batch or after one that was compacted away.
         """
         offsets = [record.offset for batch in self.batches for record in batch.records]
         if self.is_compacted:
@@ -160,10 +160,11 @@ class Book:
         }
         self.sent = {producer_id: sent for producer_id, sent in left.items() if sent}
 
-    # What a reader must get
+    # Checks of a reader
 
     def judge_reading(self, found: list[Record], before: list[Record], start: int, end: int) -> None:
-        """Raises Lost unless a reading from `start` has all that was in the log up to `end` when it began.
+        """Raises Lost unless a read from `start` has everything that was in the log up to `end` when it
+        began.
 
         Meanwhile records may have been appended, deleted, truncated or compacted.
         """
@@ -195,7 +196,7 @@ class Book:
             for batch in self.batches
         )
 
-    # What a log must say after a crash
+    # Checks after a crash
 
     def judge(self, log: Log) -> None:
         """Raises Lost unless the log keeps every promise."""
@@ -214,11 +215,11 @@ class Book:
         there = {record.offset for record in everything(log)}
         for sent in self.sent.values():
             last = _ended(sent, log.log_end_offset)[-1:]
-            if last and last[0].batch.first_offset in there:  # else compaction has emptied it
+            if last and last[0].batch.first_offset in there:  # otherwise compaction has emptied it
                 self.judge_retry(log, last[0])
 
     def judge_retry(self, log: Log, sent: Sent) -> None:
-        """A batch that is sent again is not written again."""
+        """A batch that is sent again must not be written again."""
         end = log.log_end_offset
         info = log.append_as_leader(sent.data, leader_epoch=0)
         if (info.first_offset, info.last_offset) != (sent.batch.first_offset, sent.batch.last_offset):
@@ -227,8 +228,8 @@ class Book:
             raise Lost(f"{log.directory}: a batch that was sent again moved the end to {log.log_end_offset}")
 
     def _judge_start(self, log: Log, where: str) -> None:
-        # With replicas, as in Kafka, rolling an empty segment takes its name away for a moment, which may be
-        # all that tells where the log starts. No record is back then, and the leader tells the start.
+        # With replicas, as in Kafka, rolling an empty segment removes its name for a moment, which may be the
+        # only trace of the log's start. No record comes back then, and the leader knows the start.
         is_told_by_others = self.has_replicas and log.log_start_offset == log.log_end_offset
         if log.log_start_offset < self.kept_start and not is_told_by_others:
             raise Lost(f"{where}: records below {self.kept_start} were deleted for good, and are back")
@@ -266,7 +267,7 @@ class Book:
                     raise Lost(f"{where}: {record.offset} is missing, and the log goes on behind it")
 
     def _is_superseded(self, batch: ModelBatch, record: Record) -> bool:
-        """Whether compaction may have removed it; whether its key is right is judged by key."""
+        """Whether compaction may have removed it; its key is checked separately."""
         if not self.is_compacted:
             return False
         return (
@@ -304,7 +305,7 @@ class Book:
         return versions
 
     def _judge_transactions(self, found: list[Record], log: Log, where: str) -> None:
-        """What was deleted of a transaction may be known, by a snapshot, or not."""
+        """The deleted part of a transaction may be known from a snapshot, or not."""
         there = {record.offset for record in found}
         expected = []
         for first in (0, log.log_start_offset):
@@ -319,7 +320,7 @@ class Book:
 
 
 def everything(log: Log, start: int | None = None, fetch_size: int = FETCH_SIZE) -> list[Record]:
-    """All records from an offset on, markers included; also behind batches that compaction has emptied."""
+    """All records from an offset on, including markers, also after batches that compaction has emptied."""
     offset = log.log_start_offset if start is None else start
     found: list[Record] = []
     while True:
@@ -334,7 +335,7 @@ def everything(log: Log, start: int | None = None, fetch_size: int = FETCH_SIZE)
 
 
 def _values(batches: list[ModelBatch]) -> set[bytes | None]:
-    """What tells these records from all others; a deletion has no value to know it by."""
+    """The identity of these records; a tombstone has no value that could identify it."""
     return {
         record.value
         for batch in batches

@@ -1,4 +1,4 @@
-"""Stops lives at steps of the disk, and judges every disk that may be found there."""
+"""Stops lives at steps of the disk, and checks every disk that may be found there."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from tests.lives.book import Lost
 from tests.lives.life import Life
 
 IMAGES_AT_A_STEP = 4
-TWICE_OF = 8  # one image of so many is closed, opened and judged once more
+TWICE_OF = 8  # one image in this many is closed, opened and checked once more
 
 
 class Crashes:
-    """Judges images, and counts them by kind of crash and by what was under way."""
+    """Checks images, and counts them by kind of crash and by the current operation."""
 
     def __init__(self) -> None:
         self.by_kind: Counter[str] = Counter()
         self.by_operation: Counter[str] = Counter()
 
     def __call__(self, life: Life) -> None:
-        """Look at what a crash at this step may leave."""
+        """Check what a crash at this step may leave."""
         for image in life.disk.crash(IMAGES_AT_A_STEP):
             self.judge(life, image)
 
@@ -45,7 +45,7 @@ class Crashes:
                     for key, log in logs.items():
                         life.books[key].judge(log)
         except BaseException as error:
-            # Lost, whatever it is: the operation that is under way must not take it for an error of its own.
+            # As Lost, whatever the error is, so that the current operation does not handle it.
             lost = Lost(str(error) if isinstance(error, Lost) else repr(error))
             lost.add_note(f"{kind}, at step {life.disk.steps} while {life.doing}")
             raise lost from error

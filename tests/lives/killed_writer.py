@@ -1,9 +1,10 @@
-"""The programs that are killed: a writer of three topics with a cleaner beside it, and a reader.
+"""The programs that are killed: a writer of three topics with a cleaner, and a reader.
 
-Both note what they do in a journal (`acknowledged.py`), one `write` a line, so that a line is there or not.
-The writer opens two log directories, says what it found in them, sends again what its predecessor may not
-have got an answer to, and then works until it is killed: threads append, one more flushes, rolls, truncates
-and deletes, retention and the cleaner run as in any log manager, and logs are moved if the plan says so.
+Both record their steps in a journal (`acknowledged.py`), with one `write` for each line, so that a line is
+there or not. The writer opens two log directories, reports what it found in them, and sends again what its
+predecessor may not have got an answer to. Then it works until it is killed: threads append; another one
+flushes, rolls, truncates and deletes; retention and the cleaner run as in any log manager; logs are moved if
+the plan says so.
 """
 
 from __future__ import annotations
@@ -77,17 +78,19 @@ _TOPICS: dict[str, dict[str, ConfigValue]] = {
     QUEUE: {"cleanup.policy": "delete", "retention.bytes": RETENTION_SIZE},
     TRADES: {"cleanup.policy": "compact,delete", "retention.bytes": 4 * RETENTION_SIZE},
 }
-OPEN, FAR = b"o", b"f"  # what a writer tells: its logs are open, and it is as far as its plan says
+OPEN, FAR = b"o", b"f"  # signals of a writer: its logs are open; it has come as far as its plan says
 _KEYS_COUNT = 12
-_LONGEST_S = 60  # that a life lasts when nobody ends it
+_LONGEST_S = 60  # the longest life that nobody ends
 _LOG_END = Isolation.LOG_END
 
 
 class Trap(NamedTuple):
-    """Where a writer kills itself: at the n-th change of a file whose name has `pattern` in it, or that is
-    made by the thread that does what is called so ("cutting").
+    """Where a writer kills itself: at the n-th change of a file.
 
-    `when`: before the change, after it, or after half of it where it is a write.
+    Only changes count of files whose names contain `pattern`, or by the thread whose current step has that
+    name ("cutting").
+
+    `when`: before the change, after it, or after half of a write.
     """
 
     pattern: str
@@ -97,9 +100,10 @@ class Trap(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One life of a writer. Its parent is told when it has written `lines` lines of its journal: time says
-    little of how far it is on a machine with other work. `has_moves`: logs are moved meanwhile. `is_last`: it
-    only opens and closes.
+    """One life of a writer.
+
+    Its parent gets a signal when the journal has `lines` lines: on a busy machine, time says little about
+    progress. `has_moves`: logs are moved meanwhile. `is_last`: it only opens and closes.
     """
 
     number: int
@@ -113,7 +117,7 @@ class Plan:
 
 
 class Journal:
-    """Lines that are in the file when `note` returns, whatever happens to the process.
+    """A journal: a line is in the file when `note` returns, whatever happens to the process.
 
     `on_line` is called after each of them with its number.
     """
@@ -129,13 +133,13 @@ class Journal:
 
 
 def read_journal(path: str) -> list[list[Any]]:
-    """The lines; what follows the last line end was being written when the process died."""
+    """The complete lines; anything after the last line end was being written when the process died."""
     *lines, _ = Path(path).read_bytes().split(b"\n")
     return [json.loads(line) for line in lines]
 
 
 class KillingDisk(Disk):
-    """The disk of this machine, at a change of which the process is killed."""
+    """The disk of this machine; the process is killed at one of its changes."""
 
     def __init__(self, trap: Trap | None) -> None:
         super().__init__()
@@ -146,7 +150,7 @@ class KillingDisk(Disk):
 
     @contextmanager
     def doing(self, what: str) -> Iterator[None]:
-        """What this thread does; a trap may wait for it."""
+        """Names the current step of this thread, for a trap."""
         self._doing[threading.get_ident()] = what
         try:
             yield
@@ -239,7 +243,7 @@ class _Counting(logging.Handler):
 
 
 class HeldScheduler(BackgroundScheduler):
-    """Runs nothing before `let_go`, so that what a process finds can be looked at while it stands still."""
+    """Runs nothing before `let_go`, so that the files can be inspected unchanged."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -261,7 +265,7 @@ class HeldScheduler(BackgroundScheduler):
 
 
 def manager_of(plan: Plan, disk: Disk, scheduler: BackgroundScheduler) -> LogManager:
-    """The log manager of a life, in which everything happens all the time."""
+    """The log manager of a life, with all periodic work at very short intervals."""
     settings = ManagerConfig(
         log_retention_check_interval_ms=15,
         log_flush_offset_checkpoint_interval_ms=20,
@@ -283,7 +287,7 @@ def manager_of(plan: Plan, disk: Disk, scheduler: BackgroundScheduler) -> LogMan
 
 
 def write(plan: Plan, known: Acknowledged, tell: Callable[[bytes], object]) -> None:
-    """Live, until killed. `known` is what the parent knows of the lives before; it is told OPEN and FAR."""
+    """Live until killed. `known` is what the parent knows about earlier lives; it gets OPEN and FAR."""
     journal = Journal(plan.journal, lambda number: tell(FAR) if number == plan.lines else None)
     logging.getLogger("stratalog").addHandler(_Counting(journal))
     logging.getLogger("stratalog").setLevel(logging.DEBUG)
@@ -296,7 +300,7 @@ def write(plan: Plan, known: Acknowledged, tell: Callable[[bytes], object]) -> N
         for topic in POLICIES:
             facts = _facts(_log_of(manager, topic))
             journal.note("state", topic, *facts)
-            known.compare(topic, state_of(facts))  # in this process's copy: what there is to send again
+            known.compare(topic, state_of(facts))  # in this process's copy, to find what must be sent again
         scheduler.let_go()
         journal.note("opened")
         tell(OPEN)
@@ -305,12 +309,12 @@ def write(plan: Plan, known: Acknowledged, tell: Callable[[bytes], object]) -> N
             scheduler.close()
             return
         _Life(plan, journal, manager, disk, known).run()
-    except BaseException:  # whatever it is, the judge must hear of it
+    except BaseException:  # any error must reach the judge
         journal.note("error", traceback.format_exc())
 
 
 def warm(directory: Path) -> None:
-    """Have every kernel compiled or loaded in this process, whose forks then have them; no thread is left."""
+    """Compile or load every kernel in this process, for its forks; no thread is left."""
     directories = [str(directory / "one"), str(directory / "two")]
     plan = Plan(number=0, seed=0, directories=directories, journal=str(directory / "journal"))
     disk = KillingDisk(None)
@@ -327,7 +331,7 @@ def warm(directory: Path) -> None:
         manager.cleaner.clean_once(manager.cleaner.new_map())
     Path(directories[0], CLEAN_SHUTDOWN).unlink()
     with manager_of(plan, disk, HeldScheduler()):
-        pass  # recovered, as nothing says that it was closed
+        pass  # recovered, because it was not closed
 
 
 def state_of(fields: Sequence[Any]) -> LogState:
@@ -393,7 +397,7 @@ class _Life:
         self.manager = manager
         self._disk = disk
         self._known = known
-        # Held by a thread while it appends, and all of a topic's by whoever truncates it.
+        # A thread holds its gate while it appends; a truncation holds all gates of the topic.
         self.gates: dict[str, list[threading.Lock]] = {topic: [] for topic in POLICIES}
         self.generations = dict.fromkeys(POLICIES, 0)
         self._producers = iter(range(plan.number * 1000, plan.number * 1000 + 1000))
@@ -422,14 +426,14 @@ class _Life:
     def _guarded(self, work: Callable[[], object]) -> None:
         try:
             work()
-        except BaseException:  # whatever it is, the judge must hear of it
+        except BaseException:  # any error must reach the judge
             self.journal.note("error", traceback.format_exc())
             os.kill(os.getpid(), signal.SIGKILL)
 
     # Append
 
     def append(self, attempt: Attempt, data: bytes) -> tuple[int, int]:
-        """Append and note it. A log that was moved meanwhile refuses, and its successor is asked."""
+        """Append and record it. If the log was moved meanwhile, it refuses, and its successor is used."""
         self.journal.note(
             "try",
             attempt.topic,
@@ -462,7 +466,7 @@ class _Life:
         self.journal.note("ack", topic, name, info.first_offset, info.last_offset)
 
     def with_log(self, topic: str, use: Callable[[Log], Any]) -> Any:
-        """Do something to a log, and to the one that took its place if it was moved meanwhile."""
+        """Do something to a log, or to its successor if it was moved meanwhile."""
         while True:
             log = _log_of(self.manager, topic)
             try:
@@ -487,7 +491,7 @@ class _Life:
     # Change
 
     def _keep(self) -> None:
-        """Flush, roll, truncate and delete, in an order that the seed says."""
+        """Flush, roll, truncate and delete, in an order that the seed decides."""
         draw = self.draw("keep")
         while True:
             topic = draw.choice([*POLICIES])
@@ -550,7 +554,7 @@ class _Life:
 
 
 class _Appender:
-    """One thread that appends to one topic, batch after batch, each record with a number of its own."""
+    """One thread that appends to one topic, batch after batch; each record has a unique number."""
 
     def __init__(self, life: _Life, topic: str, name: str, *, is_idempotent: bool) -> None:
         self._life, self._topic = life, topic
@@ -591,7 +595,7 @@ class _Appender:
         draw = self._draw
         generation = self._life.generations[self._topic]
         if self._is_idempotent and generation != self._generation:
-            # What was cut off may have been the end of this producer's sequence.
+            # The end of this producer's sequence may have been cut off.
             self._generation, self._producer, self._sequence = generation, self._life.new_producer(), 0
         records: list[tuple[str, str | None, int | None]] = []
         for _ in range(draw.randint(1, 4)):
@@ -615,7 +619,7 @@ class _Appender:
 
 
 def _batch_of(attempt: Attempt, codec: Codec) -> bytes:
-    """The bytes of an attempt, the same records whenever it is sent."""
+    """The bytes of an attempt, with the same records each time it is sent."""
     now = int(time.time() * 1000)
     records = [
         Record(
@@ -645,7 +649,7 @@ def _value_of(identity: str) -> bytes:
 
 
 def _batch_start(log: Log, offset: int) -> int | None:
-    """Where the batch begins that holds an offset, or the next one."""
+    """The start of the batch that contains an offset, or of the next one."""
     data = log.read(offset, 1, isolation=_LOG_END).records
     for batch in read_batches(data):
         return batch.facts.base_offset
@@ -658,7 +662,7 @@ _NOT_THERE = (errno.ENOENT, errno.ENOTDIR)
 
 
 def read(plan: Plan) -> None:
-    """Follow all three topics by a view of their files, until killed; note what comes, and in which run."""
+    """Follow all three topics through views until killed; record what comes, and in which run."""
     journal = Journal(plan.journal)
     try:
         readers = [_Following(plan, journal, topic) for topic in POLICIES]
@@ -666,12 +670,12 @@ def read(plan: Plan) -> None:
         while time.monotonic() < ends:
             for reader in readers:
                 reader.look()
-    except BaseException:  # whatever it is, the judge must hear of it
+    except BaseException:  # any error must reach the judge
         journal.note("error", traceback.format_exc())
 
 
 class _Following:
-    """One topic, read from where the look before ended; where that is gone a new run begins."""
+    """Read one topic from where the last look ended; if that offset is gone, begin a new run."""
 
     def __init__(self, plan: Plan, journal: Journal, topic: str) -> None:
         self._plan, self._journal, self._topic = plan, journal, topic

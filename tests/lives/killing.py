@@ -1,14 +1,14 @@
-"""Kills a writer, again and again, and judges what the next one finds.
+"""Kills a writer repeatedly, and checks what the next one finds.
 
     python -m tests.lives.killing HOME --kills 100
 
-A process for each kill would take seconds to start. So this one imports and warms everything, opens no log of
-its own, and forks: a child writes (`killed_writer.py`), is killed, and the next child opens what it left. A
-chain of kills goes on in the same directories, so that damage would add up; then it is closed and opened once
+A process for each kill would take seconds to start. So this process imports and warms everything, opens no
+log itself, and forks: a child writes (`killed_writer.py`), is killed, and the next child opens what it left.
+A chain of kills uses the same directories, so that damage would add up; then they are closed and opened once
 more, and the next chain begins with empty ones.
 
 A kill comes from outside at any moment, or from inside at the n-th change of a kind of file, so that every
-step of a roll, a cleaning, a move and a recovery has its turn.
+step of a roll, a cleaning, a move and a recovery is hit.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ from tests.lives.killed_writer import (
 )
 
 CHAIN = 10  # kills in the same directories
-_PATIENCE_S = 120  # with a writer that does not go on, on a machine with other work
-_MOST_LINES = 800  # of the journal of one that is killed from outside
-_TRAPPED_LINES = 1500  # with which one that has not come to its trap is killed from outside
-# Over which files, or in the middle of what, a writer is killed, and at which change at the latest.
+_PATIENCE_S = 120  # the wait for a writer that makes no progress, on a busy machine
+_MOST_LINES = 800  # in the journal of a writer that is killed from outside
+_TRAPPED_LINES = 1500  # a writer that has not reached its trap by then is killed from outside
+# The files or steps at which a writer is killed, and the latest change.
 _PATTERNS = [
     ("", 400),
     (".log", 200),
@@ -80,14 +80,14 @@ class Campaign:
         self._stop = threading.Event()
 
     def run(self, kills: int) -> None:
-        """Kill so often, with a move under way each time if there are moves; stops at the first finding."""
+        """Kill `count` times, each time during a move if there are moves; stops at the first finding."""
         what = "kills during a move" if self._has_moves else "kills"
         while self.counts[what] < kills and not self.findings:
             self._begin_chain()
             for _ in range(CHAIN):
                 if self.counts[what] < kills and not self.findings:
                     self._kill()
-            for _ in range(2):  # what a clean close leaves is looked at too
+            for _ in range(2):  # the result of a clean close is checked too
                 if not self.findings:
                     self._live(is_last=True)
             self.counts += self._known.counts
@@ -113,7 +113,7 @@ class Campaign:
             self.counts["kills during a cleaning"] += 1
 
     def _live(self, *, is_last: bool) -> None:
-        """One life, from the start of a process to its end, and what can be said of it then."""
+        """One life, from the start of a process to its end, with the checks afterwards."""
         self._number += 1
         draw = self._draw
         plan = self._plan(f"{self._number}.writer", None if is_last else self._trap(), is_last=is_last)
@@ -149,7 +149,7 @@ class Campaign:
             self.findings.append(f"life {self._number} ended with status {status}, not as it should.")
 
     def _wait_for(self, descriptor: int) -> bytes | None:
-        """What a writer tells: b"" if it is dead, None if it does not go on."""
+        """The next signal of a writer: b"" if it is dead, None if it makes no progress."""
         ready, _, _ = select.select([descriptor], [], [], _PATIENCE_S)
         if ready:
             return os.read(descriptor, 1)
@@ -171,7 +171,7 @@ class Campaign:
     def _trap(self) -> Trap | None:
         draw = self._draw
         if self._number == 2:
-            return Trap(".cleaned", draw.randint(1, 10), "after")  # in each chain: a cleaning under way
+            return Trap(".cleaned", draw.randint(1, 10), "after")  # once in each chain: during a cleaning
         if draw.random() < 0.4:
             return None
         pattern, most = draw.choice(_PATTERNS + 4 * _MOVING_PATTERNS if self._has_moves else _PATTERNS)
@@ -217,7 +217,7 @@ def _names_below(directory: Path) -> list[str]:
 
 
 def _fork(work: Callable[[], object], *, closing: int | None) -> int:
-    """A child that does this and no more; it never comes back here."""
+    """A child that only runs this function, and then exits."""
     assert threading.active_count() == 1  # the child would have its locks, but not the thread
     pid = os.fork()
     if pid:

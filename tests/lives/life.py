@@ -1,9 +1,9 @@
-"""A life: what one program does to its logs, drawn from a seed, on a disk whose every step may be the last.
+"""A life: what one program does to its logs, generated from a seed, on a disk that may crash at any step.
 
 The program appends, also as an idempotent producer that sends a batch twice and in transactions, rolls,
-flushes, deletes records, truncates, reads, closes and opens again; `node.py` and `lone.py` add what a
-`LogManager` and a lone log can do besides. Some operations have another one in their middle: a second thread
-does it while the first is held up at one of its disk calls, as the system may hold up a thread anywhere.
+flushes, deletes records, truncates, reads, closes and opens again; `node.py` and `lone.py` add what only a
+`LogManager` or a lone log can do. Some operations are interrupted by another one: a second thread runs it
+while the first is paused at one of its disk calls, as the system may pause a thread anywhere.
 
 `at_crash` is called before some of the steps that change the disk, with the books as they are at that moment.
 Everything follows from the seed.
@@ -32,18 +32,18 @@ from tests.log.model import ManualClock, ManualScheduler, ModelBatch, append_mar
 KEYS = [b"k%d" % number for number in range(5)]
 CHANGING = ("write", "append", "create", "truncate", "rename", "delete", "sync", "remove")
 LENGTH = 20, 60  # operations of a life
-HELD_UP_BY = {"read": 8, "move": 60}  # disk calls, at most, before another thread comes in between
-HELD_UP_S = 0.2  # without a step of the other one: it waits for a lock of the thread that is held up
+HELD_UP_BY = {"read": 8, "move": 60}  # disk calls, at most, before another thread runs
+HELD_UP_S = 0.2  # without a step of the other thread, which then waits for a lock of the paused one
 STUCK_S = 120
 
 AtCrash = Callable[["Life"], None]
 
 
 class Life(ABC):
-    """One life; `books` is what its program was told, `doing` the operations that are under way."""
+    """One life; `books` has the promises to its program, `doing` the current operations."""
 
-    operations: ClassVar[dict[str, int]]  # what is done, and how often
-    interruptions: ClassVar[dict[str, tuple[str, ...]]]  # what may be done in the middle of what
+    operations: ClassVar[dict[str, int]]  # each operation, and how often
+    interruptions: ClassVar[dict[str, tuple[str, ...]]]  # which operations may interrupt which
     large: ClassVar = 0.06  # how many records are larger than a sector
 
     def __init__(self, seed: int, at_crash: AtCrash, *, steps_between: int = 30) -> None:
@@ -69,10 +69,10 @@ class Life(ABC):
         self._progress = 0
         self._is_judging = self._are_both_under_way = False
 
-    # How it goes
+    # The course of a life
 
     def run(self) -> None:
-        """All of the life, from the first start to the last shutdown."""
+        """The whole life, from the first start to the last shutdown."""
         try:
             self.begin()
             for _ in range(self.random.randint(*LENGTH)):
@@ -105,7 +105,7 @@ class Life(ABC):
         self.done.append(words)
 
     def watch(self) -> None:
-        """From here on every step of the disk may be the last."""
+        """From here on the disk may crash at every step."""
         self.disk.before_step = self._before_step
 
     @abstractmethod
@@ -118,13 +118,13 @@ class Life(ABC):
 
     @abstractmethod
     def let_go(self) -> None:
-        """The process ends, whatever came of it."""
+        """End the process, in whatever state it is."""
 
     @abstractmethod
     def opened(
         self, disk: SimulatedDisk, *, shut_down: bool
     ) -> AbstractContextManager[dict[TopicPartition, Log]]:
-        """The logs that another process opens on a disk that was found; closed in order, or let go of."""
+        """The logs that another process opens on a disk after a crash; closed cleanly, or dropped."""
 
     # Steps
 
@@ -142,7 +142,7 @@ class Life(ABC):
             self._hold_up()
 
     def _interrupt(self, name: str, key: TopicPartition, most: int) -> None:
-        """Let another thread do this at one of the next disk calls."""
+        """Let another thread do this during one of the next disk calls."""
         self._interruption = self.random.randint(0, most), lambda: self.do(name, key)
 
     def _hold_up(self) -> None:
@@ -172,8 +172,8 @@ class Life(ABC):
             if not other.is_alive():
                 return
             if self._progress == before and not self._is_judging:
-                # It waits for a lock of this thread, and gets it when this one goes on. From here on what the
-                # books say and what the disk has are not of the same moment, until the other one is done.
+                # The other thread waits for a lock of this one, and gets it when this one continues. Until it
+                # is done, books and disk may be from different moments.
                 self._are_both_under_way = True
                 return
 
@@ -222,7 +222,7 @@ class Life(ABC):
             offset = append_marker(self.logs[key], producer_id, kind, timestamp=self.clock())
             if offset != book.end:
                 raise Lost(f"{key}: a marker at {offset}, though the log ended at {book.end}")
-        # A producer has one transaction here, so that a marker tells all that there is to know of it.
+        # A producer has one transaction here, so a marker decides all of its records.
         self._producers = {role: found for role, found in self._producers.items() if found[0] != producer_id}
 
     def do_retry(self, key: TopicPartition) -> None:
@@ -269,13 +269,13 @@ class Life(ABC):
         except LogClosedError:
             if not self._is_in_between:
                 raise
-            book.refuse_append()  # by a handle of before a move
+            book.refuse_append()  # by a handle from before a move
             return
         book.end_append()
         self.appended()
 
     def _records(self, key: TopicPartition) -> list[Record]:
-        """Some records, each with a value of its own; in a compacted log also without, to delete a key."""
+        """Some records, each with a unique value; in a compacted log also tombstones."""
         draw = self.random
         found = []
         for number in range(1 if draw.random() < 0.6 else 2):
@@ -288,13 +288,13 @@ class Life(ABC):
         return found
 
     def appended(self) -> None:  # noqa: B027 (nothing, for most)
-        """What follows an append."""
+        """Called after an append."""
 
     @property
     def _is_in_between(self) -> bool:
         return threading.current_thread() is not threading.main_thread()
 
-    # What else is done to a log
+    # Other operations on a log
 
     def do_roll(self, key: TopicPartition) -> None:
         self.logs[key].roll()
@@ -309,7 +309,7 @@ class Life(ABC):
         self.logs[key].flush()
 
     def do_truncate(self, key: TopicPartition) -> None:
-        """Mostly to the end of a batch; or into one, which goes then."""
+        """Truncate, mostly to the end of a batch; or inside a batch, which is then removed."""
         book = self.books[key]
         ends = [batch.last_offset + 1 for batch in book.batches if batch.last_offset + 1 >= book.start]
         offset = self.random.choice([*ends, book.start])
@@ -330,7 +330,7 @@ class Life(ABC):
         book = self.books[key]
         if self.settings[key]["cleanup.policy"] == "compact":
             return
-        # As a queue does, whose records are all done with; or up to anywhere.
+        # All records, as a queue does when they are processed; or up to any offset.
         offset = book.end if self.random.random() < 0.3 else self.random.randint(book.start, book.end)
         book.begin_delete(offset)
         self.delete(key, offset)
@@ -340,7 +340,7 @@ class Life(ABC):
     def delete(self, key: TopicPartition, offset: int) -> None: ...
 
     def do_tick(self, key: TopicPartition) -> None:
-        """Let time pass, and the work in the background be done."""
+        """Let time pass, and run the background work."""
         del key
         self.clock.sleep(1500)
         self.scheduler.run_due()
@@ -366,5 +366,5 @@ class Life(ABC):
         book.judge_reading(found, before, start, end)
 
     def forget_producers(self, key: TopicPartition) -> None:
-        """What the log knows of producers was rebuilt: they go on under new ids."""
+        """The producer state of the log was rebuilt: producers continue under new ids."""
         self._producers = {role: found for role, found in self._producers.items() if role[0] != key}

@@ -80,7 +80,7 @@ class LoneLife(Life):
             self._let_go(self.log)
 
     def run(self) -> None:
-        # The places are the simulated disk's, and the locks are not.
+        # The directories are on the simulated disk, but the locks are not.
         unlocked: dict[str, Any] = dict.fromkeys(LOCKING, _no_lock)
         with patch.multiple(DirectoryLock, **unlocked):
             super().run()
@@ -102,12 +102,12 @@ class LoneLife(Life):
         )
 
     def _let_go(self, log: PartitionLog) -> None:
-        """As a process does that ends without closing it."""
+        """End as a process that does not close its log."""
         if not log._is_closed:
             log.log.close_handlers()
             log._is_closed = True
 
-    # What a lone log does besides
+    # Operations of a lone log
 
     def flush(self, key: TopicPartition) -> None:
         del key

@@ -1,7 +1,7 @@
 """The life of a node: a `LogManager` with two directories and three topics.
 
-One topic is deleted by size, one is compacted, one is both. Retention, compaction, moves and checkpoints come
-to what every life has, and crashes after which the next process goes on with what it finds.
+One topic is deleted by size, one is compacted, one is both. Retention, compaction, moves and checkpoints are
+added to the operations of every life, and crashes after which the next process continues with what it finds.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class NodeLife(Life):
                 with suppress(LogMovedError):
                     log.update_high_watermark(log.log_end_offset)
 
-    # What a node does besides
+    # Operations of a node
 
     def do_create(self, key: TopicPartition) -> None:
         self.logs[key] = self.manager.get_or_create_log(key, is_new=True)
@@ -162,7 +162,7 @@ class NodeLife(Life):
             self.manager.cleaner.clean_up_logs()
 
     def do_clean(self, key: TopicPartition) -> None:
-        """Compact the dirtiest log; old segments of those that are also deleted go with it."""
+        """Compact the dirtiest log, and delete old segments of logs with both policies."""
         del key
         self.clock.sleep(self.random.choice([0, 1500]))
         with self._giving_up(STATE, BOTH):
@@ -209,7 +209,7 @@ class NodeLife(Life):
             book.reopened(self.logs[key])
 
     def do_crash(self, key: TopicPartition) -> None:
-        """The machine loses its power, and the life goes on with what is found."""
+        """Cut the power, and continue the life with what is found."""
         del key
         found = self.random.choice(self.disk.crash(5))
         self.disk.before_step = None
@@ -232,7 +232,7 @@ class NodeLife(Life):
 
 
 class ReplicaLife(NodeLife):
-    """The same where replicas have the records too: a roll does not wait for the device, as in Kafka."""
+    """The same with replicas: a roll does not wait for the device, as in Kafka."""
 
     has_replicas: ClassVar = True
 
@@ -254,7 +254,7 @@ class CompactingLife(NodeLife):
 
 
 class QueueLife(ReplicaLife):
-    """Records are deleted when they are done with, and flushed; nothing is done in the background."""
+    """Records are deleted when they are processed, and flushed; there is no background work."""
 
     operations: ClassVar = {"append": 14, "roll": 4, "delete": 4, "flush": 4, "checkpoint": 1, "reopen": 1}
     interruptions: ClassVar = {}

@@ -1,4 +1,4 @@
-"""Bytes that only an older Kafka writes, a log that is open by itself, and a machine for small segments."""
+"""Bytes that only an older Kafka writes, a lone log, and a machine for small segments."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A log on a disk that loses its power: opening it there, and every disk that may be found afterwards.
+"""A log on a disk that loses power, and every disk that may be found afterwards.
 
-The lock of the directory is a real one, as locks are not the disk's; all else is on the simulated disk, under
-the same name.
+The lock of the directory is a real one, because locks do not belong to the disk; everything else is on the
+simulated disk, under the same name.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def open_on(
 def opened(
     directory: Path, disk: SimulatedDisk, *, scheduler: ManualScheduler | None = None
 ) -> Iterator[PartitionLog]:
-    """The log, which is let go of at the end, whatever state the machine is in."""
+    """The log, which is dropped at the end, whatever state the machine is in."""
     log = open_on(directory, disk, scheduler=scheduler)
     try:
         yield log
@@ -65,7 +65,7 @@ def value_of(offset: int, life: str = "old") -> bytes:
 
 
 def crashed_at(directory: Path, story: Story, step: int) -> SimulatedDisk:
-    """The disk of a machine whose power goes at this step of the story, or at its end."""
+    """The disk of a machine that loses power at this step of the story, or at its end."""
     disk = new_disk(directory)
     disk.crash_at(step)
     scheduler = ManualScheduler(ManualClock())
@@ -76,7 +76,7 @@ def crashed_at(directory: Path, story: Story, step: int) -> SimulatedDisk:
 
 
 def steps_of(directory: Path, story: Story) -> int:
-    """How many steps a story has, opening the log included and closing it not."""
+    """The number of steps of a story, with opening the log but without closing it."""
     disk = new_disk(directory)
     scheduler = ManualScheduler(ManualClock())
     with opened(directory, disk, scheduler=scheduler) as log:

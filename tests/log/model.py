@@ -1,7 +1,7 @@
-"""A log as a plain list of batches, to compare the real one with; and fakes that make a log wait for nobody.
+"""A log as a plain list of batches, to compare the real one with; and a clock and scheduler for tests.
 
-The model knows nothing of segments, indexes or snapshots. What a transaction came to, where the last stable
-offset is and which record a time leads to are computed from the list each time they are asked for.
+The model knows nothing of segments, indexes or snapshots. The end of a transaction, the last stable offset
+and lookups by time are computed from the list each time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ORDERS = TopicPartition("orders", 0)
 
 
 class ManualClock:
-    """A clock that stands still until it is told otherwise."""
+    """A clock that stands still until a test sets it."""
 
     def __init__(self, now: int = NOW) -> None:
         self.now = now
@@ -52,7 +52,7 @@ class ManualScheduler:
         self.tasks.append((self._clock() + delay_ms, name, task))
 
     def run_due(self) -> list[str]:
-        """Run what is due, in the order it was given; returns the names."""
+        """Run the tasks that are due, in their order; returns their names."""
         now = self._clock()
         due = [entry for entry in self.tasks if entry[0] <= now]
         self.tasks = [entry for entry in self.tasks if entry[0] > now]
@@ -88,7 +88,7 @@ class Machine:
         )
 
     def reopen(self, log: Log, *, embedded: bool = True) -> Log:
-        """Close it and open it again, as a process that starts anew: what was still to be done is not."""
+        """Close it and open it again, as a new process: scheduled tasks are dropped."""
         log.close()
         self.scheduler.tasks.clear()
         return self.open(log_start_offset=log.log_start_offset, embedded=embedded)
@@ -226,7 +226,7 @@ class LogModel:
         self.start = self.end = offset
 
     def reopen(self, active_base: int) -> None:
-        """A truncation into a batch left an end that no file tells of."""
+        """Called after a truncation inside a batch, which left an end that no file stores."""
         self.end = max([active_base, *(batch.last_offset + 1 for batch in self.batches)])
         if self.end < self.start:
             self.truncate_fully(self.start)
@@ -251,7 +251,7 @@ class LogModel:
         return max(min([*open_since.values(), self.end]), self.start)
 
     def committed(self) -> list[Record]:
-        """What a reader of committed records gets."""
+        """What a read_committed reader gets."""
         waiting: dict[int, list[Record]] = {}
         found: list[Record] = []
         for batch in self.batches:

@@ -1,4 +1,4 @@
-"""A partition's producers for tests: one line for a batch or a marker, as the log would pass them on."""
+"""A partition's producers for tests: one call for a batch or a marker, as the log would make it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stratalog.records.control import ControlType, EndTxnMarker
 from tests.log.model import NOW, Machine
 
 CLIENT, COORDINATOR, REPLICATION = AppendOrigin.CLIENT, AppendOrigin.COORDINATOR, AppendOrigin.REPLICATION
-# What Kafka 4.3.1 wrote: of no producer, of two, of three.
+# Snapshots that Kafka 4.3.1 wrote: of no producer, of two, of three.
 EMPTY = bytes.fromhex("000148674bc700000000")
 TWO = bytes.fromhex(
     "0001a5178d17000000020000000000000001000000000005000000000000000a0000000200000000000003e8ffffffffffffffff"
@@ -35,7 +35,7 @@ class Producers:
         self.state = self.reopened()
 
     def reopened(self) -> ProducerStateManager:
-        """Another manager of the same directory, which knows its snapshots and nothing else."""
+        """Another manager of the same directory, which knows only its snapshots."""
         return ProducerStateManager(Disk(), self.directory, clock=lambda: self.now, **self._settings)
 
     def append(
@@ -50,7 +50,7 @@ class Producers:
         transactional: bool = False,
         origin: AppendOrigin = AppendOrigin.CLIENT,
     ) -> ProducerStateEntry:
-        """A batch of `count` records at `offset`, checked, taken over and behind the map's end."""
+        """Check and apply a batch of `count` records at `offset`, and move the map's end past it."""
         info = self.state.prepare_update(producer_id, origin)
         info.append_data(
             producer_epoch=epoch,
@@ -78,7 +78,7 @@ class Producers:
         origin: AppendOrigin = AppendOrigin.COORDINATOR,
         complete: bool = True,
     ) -> CompletedTxn | None:
-        """A marker at `offset`, with all that follows from it."""
+        """Apply a marker at `offset`."""
         info = self.state.prepare_update(producer_id, origin)
         completed = info.append_marker(
             EndTxnMarker(ControlType.ABORT if abort else ControlType.COMMIT, coordinator_epoch),

@@ -1,4 +1,4 @@
-"""A disk that notes what is synced, renamed, deleted and created, and in which order."""
+"""A disk that records what is synced, renamed, deleted and created, in order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.log.model import DIRECTORY, Machine
 
 
 class WatchedDisk(SimulatedDisk):
-    """`done` is told in words such as `sync 00000000000000000000.log`; clear it to begin anew."""
+    """`done` has entries such as `sync 00000000000000000000.log`; clear it to start again."""
 
     def __init__(self) -> None:
         super().__init__()

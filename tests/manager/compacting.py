@@ -1,4 +1,4 @@
-"""Nodes whose logs are compacted, and a cleaner that a test drives or holds up."""
+"""Nodes whose logs are compacted, and a cleaner that a test drives or pauses."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def offsets(log: Log) -> list[int]:
 
 
 class Gate:
-    """Holds a cleaning up at its first run of batches, until it is opened."""
+    """Pauses a cleaning at its first run of batches, until the gate is opened."""
 
     def __init__(self, manager: LogManager, monkeypatch: pytest.MonkeyPatch) -> None:
         self.reached, self.opened = threading.Event(), threading.Event()
@@ -70,7 +70,7 @@ class Gate:
 
 
 def stopping(manager: LogManager, gate: Gate, action: Callable[[], object]) -> None:
-    """Do something that the cleaner must let go for, which is told so before the gate is opened."""
+    """Do something that must stop the cleaner first; the gate is opened once the cleaner was told to stop."""
     other = threading.Thread(target=action)
     other.start()
     while manager.cleaner.manager.state(A) is not State.ABORTED:
@@ -83,7 +83,7 @@ def stopping(manager: LogManager, gate: Gate, action: Callable[[], object]) -> N
 
 
 def compacted(*directories: Path, **log: Any) -> Node:
-    """Three records to a segment; tombstones go ten seconds after they were cleaned first."""
+    """Three records to a segment; tombstones are removed ten seconds after their first cleaning."""
     settings = {
         "internal_segment_bytes": 3 * SET_SIZE,
         "segment_index_bytes": 1000,
@@ -101,12 +101,12 @@ def put(log: Log, *pairs: tuple[bytes, bytes | None]) -> None:
 
 
 def table(log: Log) -> dict[bytes | None, bytes | None]:
-    """What a reader of the whole log takes for the value of each key."""
+    """The value of each key for a reader of the whole log."""
     found = {record.key: record.value for record in read_all(log)}
     return {key: value for key, value in found.items() if value is not None}
 
 
 def copy_some(source: Log, copy: Log, size: int) -> None:
-    """What a move has done when it is a part of the way."""
+    """What a move has done in the middle of its way."""
     records = source.read(copy.log_end_offset, size, isolation=Isolation.LOG_END).records
     copy.append_as_follower(records, leader_epoch=9)

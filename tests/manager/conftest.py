@@ -1,4 +1,4 @@
-"""What several tests of the manager begin with."""
+"""Fixtures for tests of the manager."""
 
 from __future__ import annotations
 

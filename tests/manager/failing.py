@@ -15,7 +15,7 @@ from tests.manager.running import MARKER, Node, append
 
 
 class BrokenDisk(Disk):
-    """A disk that refuses to sync, or to list, what is below a directory, once that is said."""
+    """A disk that refuses, on request, to sync or to list anything below a directory."""
 
     def __init__(self) -> None:
         super().__init__()

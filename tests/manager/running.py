@@ -60,7 +60,7 @@ class Node:
             yield manager
 
     def wait(self, ms: int) -> list[str]:
-        """Let time pass, and the work be done that is due then."""
+        """Let time pass, and run the work that is due then."""
         self.clock.sleep(ms)
         return self.scheduler.run_due()
 
@@ -85,7 +85,7 @@ def fixture_copy(state: str, target: Path, *, without_waiting: bool = False) -> 
 
 
 def contents(directory: Path, *, but: tuple[str, ...] = ()) -> dict[str, bytes]:
-    """All files below a directory; the lock, which is empty, apart."""
+    """All files below a directory, except the lock, which is empty."""
     return {
         str(path.relative_to(directory)): path.read_bytes()
         for path in sorted(directory.rglob("*"))

@@ -1,8 +1,8 @@
-"""A small log directory in a bad state, what is done with it, and what must be found in it afterwards.
+"""A small log directory in a bad state, stories about it, and checks of what must be found afterwards.
 
-The directory was written by a log manager that was killed, and was then damaged: a batch that ends in the
-middle, one with a flipped bit and segments behind it, a swap that is half done, temporary files. What a log
-holds is known from the list of what was appended to it, never from a file.
+A log manager wrote the directory and was killed; then it was damaged: an incomplete batch, a flipped bit with
+segments after it, a half-finished swap, temporary files. The content of a log is known from the list of what
+was appended, never from a file.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ IDEMPOTENT, COMMITTING, ABORTING, UNDECIDED = 1, 2, 3, 4
 
 @dataclass
 class Expected:
-    """One log: all that was ever appended to it, and how many batches of that were vouched for."""
+    """One log: everything that was ever appended to it, and how many of its batches were promised."""
 
     batches: list[ModelBatch] = field(default_factory=list)
     synced_count: int = 0
@@ -68,7 +68,7 @@ Told = dict[TopicPartition, Expected]
 
 
 class Writer:
-    """Appends to a log and to the list of what was appended, which is first."""
+    """Appends to the list of what was appended, and then to a log."""
 
     def __init__(self, log: Log, expected: Expected) -> None:
         self.log = log
@@ -137,8 +137,11 @@ def recover(disk: SimulatedDisk, *, scan_all: bool = False) -> DirectoryReport:
 
 
 def killed(*, is_flushed: bool = True) -> tuple[SimulatedDisk, Told]:
-    """What a killed manager leaves: nothing is closed, the recovery points are old, and what was written
-    behind them is on the device only in part; or nothing is at all."""
+    """What a killed manager leaves.
+
+    Nothing is closed, the recovery points are old, and what was written after them is on the device only in
+    part, or not at all.
+    """
     disk = SimulatedDisk(ManualClock())
     disk.make_directories(ROOT)
     disk.sync_everything()
@@ -185,7 +188,7 @@ class Start:
 
 @cache
 def damaged() -> Start:
-    """The killed manager's directory, with everything wrong that a recovery can mend."""
+    """The killed manager's directory, with every damage that a recovery can repair."""
     files, told = dict(_killed()[0]), {key: each.copy() for key, each in _killed()[1].items()}
     torn = _logs(files, TORN)[-1]
     files[torn] += batch(b"never finished" * 3)[:-9]
@@ -202,7 +205,7 @@ def damaged() -> Start:
     told[DAMAGED].batches = [each for each in told[DAMAGED].batches if each.last_offset < end]
     told[DAMAGED].sequences |= {IDEMPOTENT: 2, UNDECIDED: 0}
 
-    # A cleaner has written the first two segments anew as one, and has renamed half of it.
+    # A cleaner has rewritten the first two segments as one, and has renamed half of the files.
     one, two = _logs(files, SWAPPED)[:2]
     swapped = one.removesuffix("log")
     files[f"{one}.swap"] = files[one] + files.pop(two)
@@ -218,7 +221,7 @@ def damaged() -> Start:
 
 @cache
 def closed() -> Start:
-    """The same, recovered and closed in order: where a manager begins."""
+    """The same, recovered and shut down cleanly: the start of a manager's story."""
     disk, told = damaged().disk()
     report = recover(disk)
     assert report.error is None
@@ -250,16 +253,17 @@ def live(disk: SimulatedDisk, told: Told) -> None:
         manager.startup()
         manager.shutdown()
     finally:
-        manager._let_go()  # the process ends, whatever came of it
+        manager._let_go()  # the process ends in any case
 
 
 _checked: set[int] = set()
 
 
 def check(disk: SimulatedDisk, told: Told, cuts: frozenset[bytes] = frozenset()) -> None:
-    """What is on the disk loads, holds all that was vouched for and nothing else, and stays as it is.
+    """The disk loads, has everything that was promised and nothing else, and a second recovery changes
+    nothing.
 
-    Most of what a power cut leaves is recovered to the same bytes: those are looked at once.
+    Most results of a power cut are recovered to the same bytes: equal ones are checked once.
     """
     found = disk.contents()
     report = recover(disk)
@@ -294,7 +298,7 @@ def _lasting(files: dict[str, bytes]) -> dict[str, bytes]:
 
 
 def check_log(log: Log, expected: Expected) -> None:
-    """A log's batches are those that were appended; only some that nobody vouched for may be missing.
+    """A log's batches are those that were appended; only batches that were not promised may be missing.
 
     Not only the last ones: a new segment's name may outlive the end of the segment before it.
     """
@@ -312,7 +316,7 @@ def check_log(log: Log, expected: Expected) -> None:
 
 
 def committed(log: Log) -> list[Record]:
-    """What a consumer gets that reads committed records alone, by the rule that consumers go by."""
+    """What a read_committed consumer gets, by the rule of Kafka's consumers."""
     found: list[Record] = []
     offset = log.log_start_offset
     while True:
@@ -336,7 +340,7 @@ def committed(log: Log) -> list[Record]:
 
 
 def kept_bytes(disk: SimulatedDisk) -> set[bytes]:
-    """Everything in quarantine, as it comes back from there."""
+    """Everything in quarantine, as it is restored from there."""
     place, found = Quarantine(disk, ROOT), set()
     for entry in place.entries():
         disk.delete("/restored")

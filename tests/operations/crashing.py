@@ -40,7 +40,7 @@ def manager_on(disk: SimulatedDisk) -> LogManager:
 
 
 def new_disk() -> SimulatedDisk:
-    """A directory that was closed in order, with a log for each topic."""
+    """A directory that was shut down cleanly, with a log for each topic."""
     disk = SimulatedDisk(lambda: NOW)
     disk.make_directories("/data")
     manager = manager_on(disk)

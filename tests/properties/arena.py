@@ -1,4 +1,4 @@
-"""Guarded memory for case after case, taken once: forbidding a page is a system call."""
+"""Guarded memory for all cases, allocated once: forbidding a page is a system call."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LARGEST = 512 << 10
 
 
 class Arena:
-    """Arrays against forbidden pages, given out again and again; `front`: the page is the one before them."""
+    """Reused arrays next to forbidden pages; `front`: the page is before them."""
 
     def __init__(self) -> None:
         self._buffers: list[GuardedBuffer] = []

@@ -1,8 +1,8 @@
 """Runs damaged batches through every reader: `python -m tests.properties.attack SEED FIRST COUNT PROGRESS`.
 
-A process of its own, since what is looked for may kill it: a read outside of the buffer meets a page without
-permissions (SIGSEGV), a case that does not end meets its alarm (SIGALRM). The number of the case under way
-stands in the file PROGRESS. On the way out it prints as JSON how often each outcome was seen.
+It runs in a separate process, because a fault may kill it: a read outside of the buffer hits a page without
+permissions (SIGSEGV), and a case that does not end gets an alarm (SIGALRM). The file PROGRESS has the number
+of the current case. At the end it prints as JSON how often each outcome was seen.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from tests.properties.corpus import corpus
 from tests.properties.mutate import Case, mutated
 from tests.properties.readers import Readers
 
-SECONDS = 60  # that a case may take; it takes a few thousandths of one, unless the machine is busy
-MEMORY = 256 << 20  # that all cases together may add to the process
+SECONDS = 60  # the limit of a case, which takes a few milliseconds unless the machine is busy
+MEMORY = 256 << 20  # the limit for all cases together
 
 
 def address_space() -> int:
@@ -31,13 +31,13 @@ def address_space() -> int:
 
 def main(seed: int, first: int, count: int, progress_file: str) -> None:
     faulthandler.enable()
-    # The stack, and then the death that SIGALRM is by default.
+    # Print the stack, and then die as SIGALRM does by default.
     faulthandler.register(signal.SIGALRM, chain=True)
     with Path(progress_file).open("r+b") as file, mmap.mmap(file.fileno(), 8) as progress:
         readers = Readers()
         for number, seed_batch in enumerate(
             corpus()
-        ):  # compiles what is not compiled, takes what memory it takes
+        ):  # compiles kernels, and allocates the memory that stays
             raw = seed_batch.raw
             readers.run(
                 Case(

@@ -1,9 +1,11 @@
-"""Runs damaged files through whatever reads them: `python -m tests.properties.attack_files GROUP SEED FIRST
-COUNT PROGRESS`, where GROUP is "files", "segments", "directories" or "links".
+"""Runs damaged files through everything that reads them.
 
-A process of its own, like `attack.py`, with the same death for a read outside of memory and for a hang. Every
-buffer that the source reads a file into ends at a forbidden page. More memory than MEMORY for all cases
-together, or a length that is believed before it is looked at, is a MemoryError, which is none of ours.
+`python -m tests.properties.attack_files GROUP SEED FIRST COUNT PROGRESS`, where GROUP is "files", "segments",
+"directories" or "links".
+
+It is a separate process, like `attack.py`, and dies in the same way from a read outside of memory or a hang.
+Every buffer that a file is read into ends at a forbidden page. If all cases together need more than MEMORY,
+or a length is used unchecked, a MemoryError is raised, which is not one of our errors.
 """
 
 from __future__ import annotations
@@ -31,18 +33,18 @@ from tests.properties.attack import SECONDS, address_space
 
 MEMORY = 512 << 20  # some buffers are of 16 MiB, and freed memory is not given back at once
 EVERY = 200
-# Cases that compile what is to be compiled, and take what memory that takes.
+# Cases that compile kernels, and allocate the memory that stays.
 WARM = {"files": 300, "segments": 30, "directories": 30, "links": 5}
 
 
 def guarded_buffer(size: int) -> NDArray[np.uint8]:
-    """In the place of `aligned_buffer`: a read of one byte too many is the last one."""
+    """Replaces `aligned_buffer`: reading one byte too many kills the process."""
     return GuardedBuffer(size).behind
 
 
 def runner(group: str, work: Path) -> tuple[Callable[[random.Random], None], Callable[[], dict[str, object]]]:
-    """What runs a case of this group, and what tells of them."""
-    # Not before the buffers are guarded: modules take the function along when they are imported.
+    """The function that runs a case of this group, and the one that reports the outcomes."""
+    # After the buffers are guarded, because modules bind the function when they are imported.
     buffers.aligned_buffer = guarded_buffer
     from tests.properties import directories, victims
 
@@ -97,7 +99,7 @@ def main(group: str, seed: int, first: int, count: int, progress_file: str) -> N
             run(random.Random(f"{group}/{seed}/{number}"))
             slowest = max(slowest, time.perf_counter() - started)
             if number % EVERY == 0:
-                gc.collect()  # whole disks go round in circles; what is still there then is a leak
+                gc.collect()  # disks are in reference cycles; anything left after this is a leak
         signal.setitimer(signal.ITIMER_REAL, 0)
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
         print(json.dumps({"slowest": slowest, "grown_kib": grown, **told()}))

@@ -1,7 +1,7 @@
 """Healthy batches for the attack to damage: every magic, codec and kind of content, small to be cheap.
 
 They are written by the plain twins in `tests.naive`, and by the brokers whose logs are fixtures: nothing here
-depends on the code under attack but the compression of what is to be decompressed again.
+depends on the code under attack, except for compressing.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def set_length(batch: bytearray) -> None:
 
 
 def set_crc(batch: bytearray) -> None:
-    """Give the batch at the front its checksum, as far as its length field can be believed."""
+    """Set the checksum of the first batch, as far as its length field is plausible."""
     if len(batch) < 22:
         return
     end = 12 + struct.unpack_from(">i", batch, 8)[0]
@@ -119,7 +119,7 @@ def _v2() -> list[Seed]:
     horizon = naive.encode_batch(
         _records(4), attributes=TRANSACTIONAL | DELETE_HORIZON, producer_id=1, producer_epoch=0
     )
-    # More than the readers are allowed to unpack: nothing but the limit stops them.
+    # More than the readers may unpack: only the limit stops them.
     bomb = _split("bomb", naive.encode_batch([naive.Record(9, NOW, None, bytes(BOMB_SIZE))]))
     empty_head = bytearray(mixed.head)
     struct.pack_into(">i", empty_head, 57, 0)

@@ -1,4 +1,4 @@
-"""Damage to bytes and to text, whatever is in them: what a bad disk, a bad hand or an attacker leaves."""
+"""Damage to bytes and to text, as a bad disk, a person or an attacker leaves it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ INT64_EDGES = (
     -(2**63) + 1,
 )
 BYTES = (0x00, 0x01, 0x02, 0x7F, 0x80, 0x81, 0xFE, 0xFF)
-# Numbers that int(), Java or JSON read otherwise, or not at all.
+# Numbers that int(), Java or JSON read differently, or not at all.
 ODD_NUMBERS = (
     *(str(edge).encode() for edge in INT64_EDGES),
     *(str(edge).encode() for edge in (2**63, -(2**63) - 1, 2**64, 2**1024)),
@@ -162,7 +162,7 @@ def with_int64_anywhere(rng: random.Random, data: bytearray) -> bytearray:
 
 
 def pad(rng: random.Random, data: bytearray) -> bytearray:
-    """Zeros behind the end, as a preallocated file has them."""
+    """Zeros after the end, as in a preallocated file."""
     return data + bytes(rng.choice((1, 7, 8, 12, 34, 512, 4096)))
 
 
@@ -223,7 +223,7 @@ def _change_lines(rng: random.Random, data: bytearray) -> bytearray:
 
 
 def _nest(rng: random.Random, data: bytearray) -> bytearray:
-    """Deeper than any parser goes down by calling itself."""
+    """Nested deeper than any recursive parser allows."""
     start = rng.randrange(len(data) + 1)
     data[start:start] = rng.choice((b"[", b'{"a":')) * rng.choice((3, 2000, 100_000))
     return data

@@ -1,7 +1,7 @@
 """Damaged segments and whole partition directories, through views and through recovery.
 
-A recovery that says it is done must have been: the log opens, a second recovery changes nothing, and what is
-not in the log any more is in quarantine.
+If a recovery succeeds, the log must open, a second recovery must change nothing, and everything that is no
+longer in the log must be in quarantine.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def attack_segment(outcomes: Outcomes, rng: random.Random) -> None:
 
 
 def attack_directory(outcomes: Outcomes, rng: random.Random) -> None:
-    """A partition of a broker's, several things wrong with it: its bytes, and which files there are."""
+    """A broker's partition with several faults, in its bytes and in its set of files."""
     if rng.random() < 0.1:
         _attack_node(outcomes, rng)
         return
@@ -316,7 +316,7 @@ def _any_name(rng: random.Random) -> str:
 
 
 def _plant(rng: random.Random, partition: Path, outside: Path) -> None:
-    """Something that is no plain file of a sound size, in the place of one or beside it."""
+    """Something that is not a plain file of a sound size, instead of a file or beside it."""
     names = sorted(path.name for path in partition.iterdir())
     name = rng.choice((*names, *ODD_NAMES, "leader-epoch-checkpoint", "partition.metadata", _any_name(rng)))
     path = partition / name
@@ -328,7 +328,7 @@ def _plant(rng: random.Random, partition: Path, outside: Path) -> None:
         path.unlink()
     plant = rng.choice(_PLANTED)
     if ".log" in name and plant in _HUGE:
-        plant = _sparse(8 << 20)  # read whole, and what is cut off is hashed: that takes its time
+        plant = _sparse(8 << 20)  # read completely, and hashed when it is cut off: larger ones take too long
     plant(path, outside)
 
 

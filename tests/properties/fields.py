@@ -1,4 +1,4 @@
-"""Where the numbers stand in a records section or a message set, as far as it can be read."""
+"""The positions of the numbers in a records section or a message set, as far as it can be read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def records(section: bytes) -> list[tuple[int, int, int]]:
 
 
 def varints(section: bytes) -> list[tuple[int, int]]:
-    """Where the numbers stand in a records section, as far as it can be read."""
+    """The positions of the numbers in a records section, as far as it can be read."""
     cursor = naive.Cursor(section)
     found: list[tuple[int, int]] = []
 
@@ -34,7 +34,7 @@ def varints(section: bytes) -> list[tuple[int, int]]:
         found.append((start, cursor.position))
         return value
 
-    with suppress(naive.NaiveError):  # damaged already: what was found before will do
+    with suppress(naive.NaiveError):  # damaged already: the positions found before are enough
         while cursor.left:
             number()  # the record's length
             cursor.take(1)
@@ -61,7 +61,7 @@ def _entries(section: bytes) -> list[int]:
 
 
 def sizes(section: bytes) -> list[tuple[int, int]]:
-    """Where offsets, times and sizes stand in a v0 or v1 message set."""
+    """The positions of offsets, times and sizes in a v0 or v1 message set."""
     found = []
     for start in _entries(section):
         key_at = start + (26 if section[start + 16] == 1 else 18)
@@ -75,7 +75,7 @@ def sizes(section: bytes) -> list[tuple[int, int]]:
 
 
 def with_right_checksums(section: bytearray) -> bytearray:
-    """Every message of the set with the checksum of what is in it now."""
+    """The set with a correct checksum for every message."""
     starts = _entries(bytes(section))
     fixed = bytearray()
     for start, end in pairwise([*starts, len(section)]):

@@ -1,7 +1,7 @@
-"""Damage: case `number` of `seed` is always the same bytes, so that a failure can be had again.
+"""Damage: case `number` of `seed` always has the same bytes, so that a failure can be reproduced.
 
-Most cases get their checksum, and often their length, put right afterwards: otherwise every reader stops at
-the door, and nothing behind it is ever attacked.
+In most cases the checksum, and often the length, are corrected afterwards: otherwise every reader would stop
+at once, and the code after that would never be attacked.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ ODD_VARINTS = (
 )
 INT16_EDGES = (0, 1, -1, 2**15 - 1, -(2**15), 0x07, 0x08, 0x10, 0x20, 0x38, 0x40)
 INT16_FIELDS = (21, 51)
-INT32_FIELDS = (8, 8, 12, 17, 23, 53, 57, 57)  # the lengths twice: they lead the furthest
+INT32_FIELDS = (8, 8, 12, 17, 23, 53, 57, 57)  # the lengths twice: they have the largest effect
 INT64_FIELDS = (0, 27, 35, 43)
 
 
@@ -112,7 +112,7 @@ def _damaged_records(rng: random.Random, victim: Seed) -> bytes:
             break
         fields = find(bytes(section))
         if fields and rng.random() < 0.15:
-            # Just behind a number, or a few bytes on: where one that was to be read is not all there.
+            # Just after a number, or a few bytes later: there the next number is incomplete.
             section = section[
                 : rng.choice(fields)[rng.randrange(2)] + rng.choice((0, 0, 1, 2, 3, 7, 11, 13, 25))
             ]
@@ -169,7 +169,7 @@ _DAMAGES: tuple[Callable[[random.Random, bytearray], bytearray], ...] = (
 
 
 def _with_edge_at(rng: random.Random, data: bytearray, field: tuple[int, int], magic: int) -> bytearray:
-    """Put a number at the edge in the place of the one at this field."""
+    """Replace the number of this field by an extreme one."""
     start, end = field
     if magic < 2:
         to_the_end = len(data) - end - rng.randrange(6)
@@ -188,7 +188,7 @@ def _with_edge_at(rng: random.Random, data: bytearray, field: tuple[int, int], m
         number = naive.varint(rng.choice((rng.randrange(-3, 130), len(data) - end - rng.randrange(4))))
     data[start:end] = number
     if record is not None and rng.random() < 0.6:
-        # The record is as long as it says again, so that the decoder comes as far as the number.
+        # The length of the record is corrected, so that the decoder gets as far as the number.
         length_at, body_at, record_end = record
         data[length_at:body_at] = naive.varint(record_end - body_at + len(number) - (end - start))
     return data

@@ -1,4 +1,4 @@
-"""aiokafka and kafka-python as peers: one way to let each build a batch, and to let each read one.
+"""aiokafka and kafka-python as peers, with one interface to build and to read batches.
 
 aiokafka's record classes are the compiled ones where its wheel has them, kafka-python's are plain Python.
 Both were written after Kafka's Java, and neither shares a line with Stratalog.
@@ -51,7 +51,7 @@ class Producer(NamedTuple):
 
 
 class PeerBatch(NamedTuple):
-    """What a peer says of a v2 batch; None where it has no word for it."""
+    """The facts of a v2 batch by a peer; None for what it does not report."""
 
     magic: int
     base_offset: int

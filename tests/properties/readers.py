@@ -1,6 +1,6 @@
 """Every reader of the records layer, each of them given the same damaged bytes.
 
-Input and output lie in guarded memory. Only our own errors are an outcome; any other goes through.
+Input and output are in guarded memory. Only our own errors are an outcome; any other error is raised.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _T = TypeVar("_T")
 
 
 class Readers:
-    """All readers, with memory that is used again; `outcomes` counts what came of the cases."""
+    """All readers, with reused memory; `outcomes` counts the results."""
 
     def __init__(self) -> None:
         self.outcomes: Counter[str] = Counter()
@@ -62,7 +62,7 @@ class Readers:
 
     def run(self, case: Case) -> None:
         rng = random.Random(case.number)
-        # The end is where nearly all mistakes would show, but a position below zero shows only at the front.
+        # Nearly all mistakes would show at the end, but a position below zero shows only at the front.
         # The two readings of each kind are different ones, which halves the time.
         self._arena.reset(front=False)
         data = self._arena.holding(case.data)
@@ -226,7 +226,7 @@ class Readers:
         hash_keys(data, rows, np.uint64(1), np.uint64(2), hashes)
 
     def _headers(self, data: Bytes, case: Case, rng: random.Random) -> None:
-        """What works in place, on memory whose neighbours are guarded too."""
+        """Functions that work in place, on memory that is guarded too."""
         copy = self._arena.holding(data)
         edge = rng.choice(INT64_EDGES)
         for position in (0, rng.randrange(len(data) + 1)):
@@ -249,7 +249,7 @@ class Readers:
         )
 
     def _against_naive(self, case: Case) -> None:
-        """The plain twin and we agree: on the records, or that there is something wrong."""
+        """The plain twin and our reader agree on the records, or that something is wrong."""
         ours: list[Record] = []
         theirs: list[naive.Record] = []
         try:
@@ -263,7 +263,7 @@ class Readers:
             theirs = naive.decode(case.data, _decompress)
         except naive.NaiveError:
             theirs = []
-        # Where a register wraps round the twin counts on.
+        # If a register wraps around, the twin continues to count.
         if any(not INT64_MIN <= record.offset <= INT64_MAX for record in theirs):
             self.outcomes["naive: offsets beyond int64"] += 1
             return
@@ -294,7 +294,7 @@ def _each(items: Iterator[_T]) -> Iterator[_T]:
 
 
 def _decompress(codec: int, data: bytes, magic: int) -> bytes:
-    """Nothing where it is damaged: an error wherever records are expected, and only there, as in Kafka."""
+    """The records; an error only where records are expected, as in Kafka."""
     try:
         return decompress(codec, data, magic=magic, limit=LIMIT)
     except StratalogError:
@@ -307,6 +307,6 @@ def _as_ours(record: naive.Record) -> Record:
 
 
 def _comparable(record: Record) -> Record:
-    """Java replaces by other rules than Python what is no UTF-8 in a header's key."""
+    """Java and Python replace bytes that are not UTF-8 in a header's key by different rules."""
     pairs = tuple(("?" if "\ufffd" in key else key, value) for key, value in record.headers)
     return record._replace(headers=pairs)

@@ -1,7 +1,7 @@
-"""Every kind of file that Stratalog reads, with healthy ones to damage and all that reads them.
+"""Every kind of file that Stratalog reads, with healthy files to damage and the code that reads them.
 
-A victim's `read` is given damaged bytes. What it does goes through `Outcomes.of`: only errors of ours are an
-outcome there, any other one ends the run.
+A victim's `read` gets damaged bytes, and makes its calls through `Outcomes.of`: only our own errors are an
+outcome there, any other error ends the run.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ Found = TypeVar("Found")
 
 
 class Outcomes:
-    """What came of each try, and how many files of each kind there were."""
+    """The outcome of each call, and the number of files of each kind."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -117,7 +117,7 @@ def files_of(pattern: str) -> tuple[bytes, ...]:
 
 @cache
 def _foreign() -> tuple[bytes, ...]:
-    """A file of each kind, for what ends up under the name of another."""
+    """A file of each kind, to put under the name of another kind."""
     patterns = ("*.log", "*.index", "*.timeindex", "*.txnindex", "*.snapshot", "leader-*", "*.metadata")
     return (*(files_of(pattern)[0] for pattern in patterns), b"", bytes(5000), b"\x7fELF\x02\x01", b"{}")
 
@@ -228,7 +228,7 @@ def _read_txn_index(outcomes: Outcomes, index: TransactionIndex, edges: list[int
 
 
 def read_segment(outcomes: Outcomes, disk: SimulatedDisk, base: int, edges: list[int]) -> None:
-    """What can be asked of a segment, and whether its indexes fit it."""
+    """All queries of a segment, and the check of its indexes."""
     segment = outcomes.of(
         lambda: LogSegment.open(disk, PARTITION, base, LogConfig(), lambda: 0), "segment: open"
     )
@@ -262,7 +262,9 @@ def _snapshots() -> tuple[bytes, ...]:
 
 def _spoil_snapshot(rng: random.Random, data: bytes, others: Sequence[bytes]) -> bytes:
     found = bytearray(damaged(rng, data, others))
-    if len(found) >= 10 and rng.random() < 0.7:  # past the checksum, or nothing behind it is attacked
+    if (
+        len(found) >= 10 and rng.random() < 0.7
+    ):  # with a correct checksum: otherwise the code after it is not attacked
         found[:2] = struct.pack(">h", 1)
         if rng.random() < 0.7:
             found[6:10] = struct.pack(">i", (len(found) - 10) // 46)

@@ -1,4 +1,4 @@
-"""What both readers find in a buffer, in the words of Kafka's own record classes.
+"""What both readers find in a buffer, in the form of Kafka's own record classes.
 
 `described` gives the dictionaries that the Java oracle gives and the fixtures keep as JSON lines, so that
 a test compares all there is with one `==`.
@@ -134,7 +134,7 @@ def described(data: bytes, read: Read = rows_one_by_one) -> Iterator[Json]:
 
 
 def _add_message_checksums(batch: RecordBatch, records: list[Json]) -> None:
-    """Each old message has a checksum of its own, also inside a wrapper; readers do not hand it out."""
+    """Each old message has its own checksum, also inside a wrapper; readers do not return it."""
     (outer,) = naive.messages(bytes(batch.raw))
     inner = [outer]
     if batch.codec:

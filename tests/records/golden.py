@@ -1,4 +1,4 @@
-"""Batches that Kafka 4.3.1 wrote, byte by byte checked against the format, and what stands in them."""
+"""Batches that Kafka 4.3.1 wrote, checked byte by byte against the format, and their contents."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ EMPTY_BATCH = bytes.fromhex(
     "000000000000000700000000000400000000"
 )
 
-# A tombstone of time 500 that compaction has given until 86,401,000.
+# A tombstone of time 500 with the delete horizon 86,401,000.
 TOMBSTONE = bytes.fromhex(
     "000000000000000a0000003c000000000286bbf0250040000000000000000005265fe800000000000001f4ffffffffffffffff"
     "ffffffffffff000000011400e7f7b25200026b0100"
@@ -40,7 +40,7 @@ TOMBSTONE_INSIDE = [Record(10, 500, b"k", None)]
 # The body of a record with a null key and the headers h1 = x and h2 = null, its length before it.
 RECORD_WITH_HEADERS = bytes.fromhex("2000000001027604046831027804683201")
 
-# What the cleaner made of two v0 messages: a tombstone, which then has until 101,000, and a record.
+# The cleaner's result for two v0 messages: a tombstone with the delete horizon 101,000, and a record.
 CLEANED_V0_TOMBSTONE = bytes.fromhex(
     "00000000000000020000003cffffffff020d7385360040000000000000000000018a88ffffffffffffffffffffffffffffffff"
     "ffffffffffff00000001140091aa0c00046b310100"

@@ -18,11 +18,11 @@ INT64_MAX = 2**63 - 1
 HIGHEST_OFFSET = 2**62
 LEGACY_CODECS = (Codec.GZIP, Codec.SNAPPY, Codec.LZ4)
 
-# What happens, in the order in which a failing example shrinks: small, then long, then null.
+# In the order in which a failing example shrinks: small, then long, then null.
 fields = st.one_of(st.binary(max_size=9), st.binary(min_size=60, max_size=150), st.none())
 header_keys = st.one_of(st.sampled_from(["h", "", "ümlaut", "𝄞"]), st.text(max_size=6))
 headers = st.lists(st.tuples(header_keys, fields), max_size=4).map(tuple)
-# -1 is none; the others lie around today, at the edges of varints, and anywhere.
+# -1 is none; the others are around today, at the limits of varints, and anywhere.
 timestamps = st.one_of(
     st.integers(1_700_000_000_000, 1_700_000_100_000),
     st.sampled_from([-1, 0, 63, 64, 8191, 8192, 2**31, 2**62]),
@@ -32,7 +32,7 @@ gaps = st.one_of(st.just(1), st.integers(1, 100), st.integers(1, 2**20))
 
 
 def plain(codec: int, data: bytes, magic: int) -> bytes:
-    """Stratalog's decompression as the twins in `tests.naive` want it."""
+    """Stratalog's decompression in the form that the twins in `tests.naive` need."""
     return decompress(codec, data, magic=magic)
 
 
@@ -89,7 +89,7 @@ def v2_batches(draw: st.DrawFn, *, base_offset: int | None = None, codec: Codec 
 
 @st.composite
 def legacy_sets(draw: st.DrawFn, *, base_offset: int | None = None) -> Encoded:
-    """A v0 or v1 set: plain messages one behind the other, or one wrapper around them."""
+    """A v0 or v1 set: plain messages one after the other, or one wrapper around them."""
     magic = draw(st.sampled_from([0, 1]))
     inside = [record._replace(headers=()) for record in draw(records(base_offset=base_offset))]
     if magic == 0:
@@ -122,7 +122,7 @@ def logs(draw: st.DrawFn, *, max_size: int = 4) -> Encoded:
         batch = draw(st.one_of(v2_batches(base_offset=offset), legacy_sets(base_offset=offset)))
         data += batch.data
         inside += batch.records
-        offset = inside[-1].offset + 4  # past what a batch may claim behind its last record
+        offset = inside[-1].offset + 4  # past the offsets that a batch may claim after its last record
     return Encoded(data, inside)
 
 

@@ -12,5 +12,5 @@ from tests.segment.making import new_segment
 
 @pytest.fixture
 def segment(tmp_path: Path) -> LogSegment:
-    """Base offset 40, an entry for every batch but the first."""
+    """Base offset 40, with an entry for every batch except the first."""
     return new_segment(tmp_path, 40, interval=0)

@@ -21,7 +21,7 @@ NOW = 1_700_000_000_000
 
 
 class ManualClock:
-    """A clock that stands still until it is told the time."""
+    """A clock that stands still until a test sets it."""
 
     def __init__(self, now: int = NOW) -> None:
         self.now = now
@@ -42,7 +42,7 @@ def new_segment(
 
 
 def reopened(segment: LogSegment, *, growable: bool = True) -> LogSegment:
-    """The same files, opened anew; with indexes that can grow, as those of the last segment are."""
+    """The same files, opened again, with indexes that can grow, like those of the last segment."""
     again = LogSegment.open(
         Disk(),
         segment.directory,

@@ -11,7 +11,7 @@ from tests import naive
 
 
 class Indexes(NamedTuple):
-    """Entries of both indexes, relative to nothing: (last offset, position) and (timestamp, offset)."""
+    """Entries of both indexes with absolute offsets: (last offset, position) and (timestamp, offset)."""
 
     offset_entries: list[tuple[int, int]]
     time_entries: list[tuple[int, int]]

@@ -17,13 +17,13 @@ from stratalog.spark.java import java_variables
 
 # Names the master to tests that run on embedded Spark without it.
 MASTER_VARIABLE = "STRATALOG_TEST_MASTER"
-# How every JVM of these tests is started: compiled by the quick compiler only, and collected by one thread,
-# as none runs long enough to repay more.
+# Every JVM of these tests uses only the quick compiler and a single-threaded collector, because none runs
+# long enough to benefit from more.
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SPARK_HOME = Path(pyspark.__file__).parent
 ROOT = Path(__file__).parent.parent.parent
 START_SECONDS = 120
-# As an operator writes it: whoever is told of this folder, driver or daemon, goes by it.
+# As an operator writes it: the driver and the daemons read their settings from this folder.
 DEFAULTS = f"""
 spark.executor.memory 512m
 spark.executor.cores 1

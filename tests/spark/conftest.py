@@ -1,7 +1,7 @@
 """One embedded Spark for all tests that use the fixture `spark`: starting it takes longer than most of them.
 
-The others start processes with a Spark of their own, or none. They are independent of the first, so that
-`make test-spark` runs the two kinds beside each other.
+The others start processes with their own Spark, or none. They are independent of the first, so `make
+test-spark` runs the two kinds in parallel.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def archived(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def _jars() -> dict[str, str]:
-    """Spark's own Kafka source, where it can be had: a session gets jars only as it starts."""
+    """Spark's own Kafka source, if available: a session gets jars only when it starts."""
     try:
         return {"spark.jars": connector_jars()}
     except KafkaUnavailableError:

@@ -1,9 +1,9 @@
-"""A client of Spark Connect that reads, streams and writes, and tells what it saw in HOME/found.json.
+"""A client of Spark Connect that reads, streams and writes, and reports what it saw in HOME/found.json.
 
 python tests/spark/connect_client.py CLEAN HOME
 
-CLEAN is the directory of a broker, HOME has the log directory `logs` with the topic `orders`. Nothing of
-the package is imported until it is said: what the server has is enough.
+CLEAN is the directory of a broker, HOME has the log directory `logs` with the topic `orders`. The package is
+imported only where a comment says so: otherwise the server's copy is enough.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def stream(spark: SparkSession, home: str) -> dict[str, Any]:
     options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "40"}
 
     def triggers() -> list[int]:
-        """Where each trigger that there ever was has ended."""
+        """Where each trigger so far has ended."""
         frame = spark.readStream.format("stratalog").options(**options).load(home + "/logs")
         run(frame.writeStream.format("parquet").option("path", home + "/out"), home + "/checkpoint")
         files = sorted(Path(home, "checkpoint", "offsets").glob("[0-9]*"))

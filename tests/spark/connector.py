@@ -13,7 +13,7 @@ FOLDER = "spark-sql-kafka-4.2.0"
 
 
 def connector_jars() -> str:
-    """The jars with commas between them, as `spark.jars` wants them; KafkaUnavailableError without any."""
+    """The jars separated by commas, for `spark.jars`; KafkaUnavailableError if there are none."""
     folder = cache_folder() / FOLDER
     if not folder.exists():
         _download(folder)

@@ -1,4 +1,4 @@
-"""Queries that are killed and started again while a writer appends and rolls, and what must be there then."""
+"""Queries that are killed and restarted while a writer appends and rolls, and checks of their results."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from stratalog.directory.recovery.recover import recover_directories
 from stratalog.log.api.partition_log import PartitionLog
 from tests.jobs.writing.sinking import by_partition, contents_of, staged_in
 
-MINUTES = 5  # that a query gets to come to its next trigger, on a machine with other work
+MINUTES = 5  # the limit for a query to reach its next trigger, on a busy machine
 ROOT = Path(__file__).parent.parent.parent
 
 
 class Writer(threading.Thread):
-    """Appends to two partitions, and to a third one later, until it is told to stop."""
+    """Appends to two partitions, and later to a third one, until it is stopped."""
 
     def __init__(self, log_dir: Path) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class Writer(threading.Thread):
 
 
 class Queries:
-    """Two queries in a process of their own, tests/spark/streaming.py, as often as it is started."""
+    """Two queries in a separate process, tests/spark/streaming.py, which can be started repeatedly."""
 
     def __init__(self, home: Path, environ: Mapping[str, str], master: str) -> None:
         self.home, self.environ, self.master = home, environ, master
@@ -81,7 +81,7 @@ class Queries:
             assert process.poll() is None, self.said()
 
     def kill_between_commits(self) -> None:
-        """Run until the sink has committed a batch that is new; Spark never hears of that."""
+        """Run until the sink has committed a new batch, and kill it before Spark learns of that."""
         batch = self.newest("sink", "offsets") + 1
         with self._running(str(batch)) as process:
             process.wait(60 * MINUTES)
@@ -95,9 +95,10 @@ class Queries:
         assert process.returncode == 0, self.said()
 
     def forget_a_commit(self) -> None:
-        """As if it had been killed when the Parquet files were committed, and Spark's batch was not.
+        """Make it look as if it was killed after the Parquet files were committed, and before Spark's batch
+        was.
 
-        Spark takes for done what is before the last batch it has planned, so it forgets that plan as well.
+        Spark treats everything before the last planned batch as done, so that plan is removed as well.
         """
         last = self.newest("parquet", "commits")
         if (self.home / "parquet" / "_spark_metadata" / str(last + 1)).exists():
@@ -119,7 +120,7 @@ class Queries:
 
     @contextmanager
     def _running(self, when: str) -> Iterator[subprocess.Popen[bytes]]:
-        """The process, in a group of its own that is killed in the end, its JVM included."""
+        """The process, in its own process group, which is killed at the end together with its JVM."""
         command = [sys.executable, "-m", "tests.spark.streaming", str(self.home), self.master, when]
         self.ends_s = time.monotonic() + 60 * MINUTES
         with (self.home / "said.txt").open("wb") as said:
@@ -135,7 +136,7 @@ class Queries:
 
 
 def kill_again_and_again(home: Path, environ: Mapping[str, str], *, kills: int, master: str) -> None:
-    """Kill the queries this often, let them come to their end, and compare what they copied."""
+    """Kill the queries this often, let them finish, and compare what they copied."""
     draw = random.Random(6)
     queries = Queries(home, environ, master)
     writer = Writer(home / "logs")

@@ -1,13 +1,13 @@
-"""Streaming queries: to Parquet for the tests of streams, and two in a process that is there to be killed.
+"""Streaming queries: to Parquet for the tests of streams, and two in a process that tests kill.
 
 python -m tests.spark.streaming HOME MASTER WHEN
 
 HOME has the log directory `logs`, which one query copies to Parquet files in `parquet`, another one to the
-log directory `sink`. WHEN says how it comes to an end:
+log directory `sink`. WHEN says how it ends:
 
-    killed    it does not: someone kills it
+    killed    it does not end: somebody kills it
     17        kills itself once the sink has committed batch 17, before Spark can note that it has
-    ends      having copied all that is there now; the rows of the Parquet files are then in `rows.parquet`
+    ends      when everything is copied; the rows of the Parquet files are then in `rows.parquet`
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ TRIES = 10
 GROUP_VARIABLE, BATCH_VARIABLE = "STRATALOG_TEST_GROUP", "STRATALOG_TEST_BATCH"
 
 
-# What Spark itself fails over on a busy machine: it gives a Python process ten seconds to import its modules,
-# and has no setting for that; and its scheduler serializes a plan while another thread fills a map in it.
+# Errors of Spark itself on a busy machine: it gives a Python process ten seconds to import its modules,
+# without a setting for that; and its scheduler serializes a plan while another thread fills a map in it.
 SPARKS_OWN = (
     "Python worker failed to connect back",
     "Task serialization failed: java.lang.IllegalStateException",
@@ -53,9 +53,9 @@ def ended(start: Callable[[], StreamingQuery]) -> StreamingQuery:
 
 
 def come_to(what: Callable[[StreamingQuery], object], start: Callable[[], StreamingQuery]) -> StreamingQuery:
-    """The query that `start` starts, once it has come to `what`.
+    """The query that `start` starts, once it has reached `what`.
 
-    It is started again, over the same checkpoint, where the machine was too busy for Spark.
+    If the machine was too busy for Spark, it is started again with the same checkpoint.
     """
     for _ in range(TRIES):
         query = start()
@@ -136,7 +136,7 @@ def main() -> None:
 
 
 def copied(spark: SparkSession, home: Path, form: str, *, available_now: bool) -> bool:
-    """Run both queries to their end; False if one failed over what is Spark's own."""
+    """Run both queries to their end; False if one failed with an error of Spark itself."""
     logs, checkpoints = home / "logs", home / "checkpoints"
     limit = {} if available_now else {"maxOffsetsPerTrigger": str(OFFSETS_PER_TRIGGER)}
     queries = [

@@ -66,7 +66,7 @@ def test_columns_of_one_name_stay_apart(logs: str, capsys: pytest.CaptureFixture
     rows = list(csv.reader(io.StringIO(capsys.readouterr().out)))
     assert rows == [["offset", "offset"], *([f"{n + 1}", f"{n}"] for n in range(4))]
     assert main.run(["sql", logs, query, "--format", "json"]) == 2
-    assert "two columns are called offset" in capsys.readouterr().err
+    assert "two columns are named offset" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("spark")

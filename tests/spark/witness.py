@@ -1,6 +1,6 @@
-"""What Kafka's own consumer gets for the options of a read: the second witness, which runs without Spark.
+"""What Kafka's own consumer gets for the options of a read: a second witness, without Spark.
 
-Topics, the earliest and latest offsets and the offsets of times are asked of the broker too.
+Topics, earliest and latest offsets, and offsets of times also come from the broker.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from tests.kafka.java import JavaProgram
 
 Json = dict[str, Any]
 
-# As SQL over the frame of a source, whose rows are then as those of `Witness.consumed`.
+# SQL over the frame of a source that gives rows like those of `Witness.consumed`.
 COLUMNS = ("topic", "partition", "offset", "key", "value", "unix_millis(timestamp)", "timestampType")
 EARLIEST, LATEST = -2, -1
 
 
 class Witness:
-    """Consumers of one broker, in a JVM of their own; `close` ends it."""
+    """Consumers of one broker, in a separate JVM; `close` ends it."""
 
     def __init__(self, jars: KafkaJars, bootstrap: str) -> None:
         self._program = JavaProgram(jars, "ConsumerOracle")
@@ -29,7 +29,7 @@ class Witness:
         self.close = self._program.close
 
     def consumed(self, options: Mapping[str, str]) -> list[tuple[Any, ...]]:
-        """The records that the options ask for, with their headers if these are asked for, in order."""
+        """The records that the options select, in order, with headers if requested."""
         reading = _Reading(self, options)
         return [row for topic, partition in reading.partitions() for row in reading.rows(topic, partition)]
 
@@ -71,7 +71,7 @@ class _Reading:
         ]
 
     def _bound(self, topic: str, partition: int, side: str, mark: int) -> int:
-        """The offset at which a read begins or ends, by the broker's own word."""
+        """The offset at which a read begins or ends, as the broker answers."""
         bounds = self._ask("bounds", topic, partition)
         timestamp = self._options.get(f"{side}Timestamp")
         times = self._options.get(f"{side}OffsetsByTimestamp")

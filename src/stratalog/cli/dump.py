@@ -36,7 +36,7 @@ class _DumpCommand(click.Command):
 @click.option("--files", default="", metavar="A,B,...", help="The files to dump, as in Kafka's tool.")
 @click.option("--print-data-log", is_flag=True, help="Print keys and values too; every decoder implies it.")
 @click.option("--deep-iteration", is_flag=True, help="Print the records of each batch.")
-@click.option("--skip-record-metadata", is_flag=True, help="Print keys and values only.")
+@click.option("--skip-record-metadata", is_flag=True, help="Print only keys and values.")
 @click.option("--verify-index-only", is_flag=True, help="Compare indexes with the log; do not print entries.")
 @click.option("--index-sanity-check", is_flag=True, help="Only run the sanity check of each index.")
 @click.option(

@@ -196,7 +196,7 @@ def output_options(command: Command) -> Command:
         return callback
 
     for flag, name, words in (
-        ("--summary", "is_summary", "Print totals and the verdict only."),
+        ("--summary", "is_summary", "Print only totals and the verdict."),
         ("--plain", "is_plain", "Print columns with tabs between them, and no bars."),
     ):
         command = click.option(flag, is_flag=True, expose_value=False, callback=remember(name), help=words)(

@@ -119,7 +119,7 @@ def _names_for_json(names: list[str]) -> list[str]:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise UsageError(
-            f"two columns are called {twice[0]}, which an object of JSON cannot have: name one with AS."
+            f"two columns are named {twice[0]}, and a JSON object cannot have both: rename one with AS."
         )
     return names
 

@@ -73,12 +73,12 @@ def _older_settings(
     if "internal.segment.bytes" in settings:
         notes.append(
             f"log.segment.bytes = {settings['internal.segment.bytes']} is legal up to Kafka 3.9 only, "
-            "4.0 wants at least 1048576; it is used as it stands."
+            "4.0 requires at least 1048576. The value is used here."
         )
     difference = "log.message.timestamp.difference.max.ms"
     if difference in found:
         value = parse_value(difference, ConfigKey("long", low=0), found[difference])
-        notes.append(f"{difference} was removed in Kafka 4.0; it is used for what has no setting of its own.")
+        notes.append(f"{difference} was removed in Kafka 4.0; it still sets the limits that replaced it.")
         for name in ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms"):
             if name not in settings:
                 yield name, value

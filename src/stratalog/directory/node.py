@@ -125,7 +125,7 @@ def _agreed(
             f"{first.node_id} of cluster {first.cluster_id}"
         )
         if not is_damaged:
-            raise TwoNodesError(f"{words}: name the directories of one node only.")
+            raise TwoNodesError(f"{words}: name only the directories of one node.")
         notes.append(f"{words}: a broker refuses to start on both.")
         return None, None
     return (known[0][1].node_id, known[0][1].cluster_id) if known else (None, None)

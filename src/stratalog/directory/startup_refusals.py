@@ -206,7 +206,7 @@ def _disagreements(
     if not known:
         return
     (first_path, first), *_ = known
-    apart = "Name the directories of one node only; or correct log.dirs, so that it names only those."
+    apart = "Name only the directories of one node; or correct log.dirs, so that it names only those."
     for path, meta in known:
         if path not in paths:
             continue

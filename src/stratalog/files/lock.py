@@ -49,7 +49,7 @@ class Holding(Enum):
     """Who holds a lock now."""
 
     NOBODY = "nobody"
-    TRIAL = "somebody who may give up at once"
+    TRIAL = "a lock on trial, which may be released at once"
     SOMEBODY = "somebody"
 
 
@@ -80,7 +80,7 @@ class DirectoryLock:
         `is_trial`: the lock counts as taken once `confirm` is called; until then others wait.
         """
         if self.is_held:
-            raise UsageError(f"{self.directory}: this lock is held already.")
+            raise UsageError(f"{self.directory}: this lock is already held.")
         for _ in range(_ATTEMPTS):
             descriptor = self._open()
             try:
@@ -94,7 +94,9 @@ class DirectoryLock:
             finally:
                 if descriptor >= 0:
                     os.close(descriptor)
-        raise LogDirLockedError(self.directory, f"{LOCK} is deleted again and again: look for what does it.")
+        raise LogDirLockedError(
+            self.directory, f"{LOCK} is deleted again and again: find out which program does it."
+        )
 
     def acquire_after_trial(self) -> None:
         """As `acquire`, but waits for the end of another's trial."""
@@ -113,7 +115,7 @@ class DirectoryLock:
         if not self.is_held or not _same_file(self._descriptor, self.path):
             raise LogDirLockedError(
                 self.directory,
-                f"the lock was lost, as {LOCK} was deleted or replaced. Make sure that no broker runs here.",
+                f"the lock was lost: {LOCK} was deleted or replaced. Make sure that no broker runs here.",
             )
 
     def release(self) -> None:
@@ -258,9 +260,9 @@ if sys.platform == "linux":
 else:
 
     def _lock_file(descriptor: int, size: int) -> None:  # noqa: ARG001 (as on Linux)
-        raise UsageError(
-            f"{sys.platform}: a log directory is locked here in a way that only Linux has. Reading works."
-        )
+        raise UsageError(f"{sys.platform}: Stratalog can lock a log directory only on Linux. Reading works.")
 
     def _holding(descriptor: int) -> Holding:  # noqa: ARG001
-        raise UsageError(f"{sys.platform}: whether a log directory is locked can be told on Linux only.")
+        raise UsageError(
+            f"{sys.platform}: only on Linux can Stratalog see whether a log directory is locked."
+        )

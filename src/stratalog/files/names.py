@@ -66,13 +66,13 @@ class TopicPartition(NamedTuple):
 def check_topic_name(topic: str) -> None:
     """InvalidNameError unless a broker would create this topic. Kafka: Topic.validate."""
     if not topic:
-        raise InvalidNameError(topic, "a topic's name is not empty.")
+        raise InvalidNameError(topic, "a topic's name cannot be empty.")
     if topic in (".", ".."):
-        raise InvalidNameError(topic, "a topic is not called . or .., which are directories.")
+        raise InvalidNameError(topic, "a topic cannot be named . or .., which are directories.")
     if len(topic) > MAX_TOPIC_LENGTH:
         raise InvalidNameError(topic, f"a topic's name has at most {MAX_TOPIC_LENGTH} characters.")
     if not _TOPIC.fullmatch(topic):
-        raise InvalidNameError(topic, "a topic's name has ASCII letters, digits, '.', '_' and '-' only.")
+        raise InvalidNameError(topic, "a topic's name can only have ASCII letters, digits, '.', '_' and '-'.")
 
 
 def check_new_partition(topic_partition: TopicPartition) -> None:
@@ -80,7 +80,7 @@ def check_new_partition(topic_partition: TopicPartition) -> None:
     check_topic_name(topic_partition.topic)
     if topic_partition.partition < 0:
         # The directory of partition -1 of `orders` would be read as partition 1 of `orders-`.
-        raise InvalidNameError(str(topic_partition), "a partition's number is not negative.")
+        raise InvalidNameError(str(topic_partition), "a partition's number cannot be negative.")
 
 
 class FileKind(Enum):

@@ -113,7 +113,7 @@ def _timestamp(time: datetime | int) -> int:
 def check_whole(data: bytes) -> None:
     """CorruptRecordError if the last batch is incomplete, which a leader ignores; UsageError if empty."""
     if not isinstance(data, bytes | bytearray | memoryview):
-        raise UsageError(f"a batch is bytes, and this is of type {type(data).__name__}.")
+        raise UsageError(f"a batch must be bytes, but this is of type {type(data).__name__}.")
     if not len(data):
         raise UsageError("the batch is empty: there is nothing to append.")
     position = 0

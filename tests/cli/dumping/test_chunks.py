@@ -23,7 +23,7 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def write_segment(path: Path, codec: Codec = Codec.NONE) -> list[str]:
-    """A log of batches of all sizes with a gap behind each; returns the lines of its records."""
+    """A log of batches of all sizes with a gap after each; returns the lines of its records."""
     lines, batches, offset = [], [], 0
     for size in (1, 100, 5000, 20, 50_000, 3, 9000, 4096, 700):
         value = "väl " * (size // 5) + "x"

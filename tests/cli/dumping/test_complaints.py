@@ -1,4 +1,4 @@
-"""What a dump has against the files, in Kafka's words."""
+"""The complaints of a dump, in Kafka's words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever is in a file, a dump ends with 0 or 1 and with words, and the same bytes are still there."""
+"""Whatever is in a file, a dump exits with 0 or 1 and a message, and leaves the bytes unchanged."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FLAGS = [
 ]
 
 
-# The folder of one test serves all its examples: each fills it anew.
+# One folder serves all examples of a test: each example fills it again.
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.sampled_from(FILES), st.sampled_from(FLAGS), st.data())
 def test_a_damaged_file_is_dumped_as_far_as_it_can_be_read(

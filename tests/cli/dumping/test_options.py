@@ -1,4 +1,4 @@
-"""What was asked of a dump."""
+"""The options of a dump."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def test_every_line_of_a_whole_directory_is_json(capsysbinary: Capture) -> None:
 
 
 def test_each_line_says_which_file_it_is_of(capsysbinary: Capture) -> None:
-    """Offsets of two partitions look alike: without its file nobody can tell a line's place."""
+    """Offsets of two partitions look alike: without the file, a line does not say where it belongs."""
     folders = [CLEAN / "txn-0", CLEAN / "rolled-0"]
 
     found = objects(dump(capsysbinary, "--json", "--print-data-log", *folders).out)

@@ -1,4 +1,4 @@
-"""Options of `stratalog bench startup` for a directory that is measured in no time."""
+"""Options of `stratalog bench startup` for a directory that is measured quickly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The chart of a benchmark: an SVG that a browser takes."""
+"""The chart of a benchmark: an SVG that a browser accepts."""
 
 from __future__ import annotations
 

@@ -17,15 +17,15 @@ MARKER = ".kafka_cleanshutdown"
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 LOG_STARTS = "log-start-offset-checkpoint"
-# What the fixtures' broker was told; topics have their own settings in its cluster's metadata.
+# The settings of the fixtures' broker; topics have their own settings in its cluster's metadata.
 SERVER = read_server_properties("log.index.size.max.bytes=4096\nlog.index.interval.bytes=512\n")
-EPOCH_OF_CLEAN = 124  # in the marker that the broker left
+EPOCH_OF_CLEAN = 124  # in the clean-shutdown file that the broker left
 EPOCH_OF_KILLED = 157  # of the last REGISTER_BROKER_RECORD in the dump of `killed`
 NO_EPOCH = {"version": 0, "brokerEpoch": -1}
 
 
 class Killed(BaseException):
-    """What happens to a process by SIGKILL, as far as files can tell."""
+    """Leaves files as a process that is killed by SIGKILL does."""
 
 
 def copy_of(state: str, target: Path) -> Path:
@@ -69,7 +69,7 @@ def marker(directory: Path) -> object:
 
 
 def ends_by_kafka(state: str) -> dict[str, int]:
-    """Where each log ends, by the batches that Kafka's record classes found in it."""
+    """Where each log ends, from the batches that Kafka's record classes found in it."""
     return {
         partition.name: max(batch["lastOffset"] for batch in partition.batches()) + 1
         for partition in catalog.partitions("4.3.1", state)

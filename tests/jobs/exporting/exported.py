@@ -23,7 +23,7 @@ ROWS = RowSettings()
 
 
 def fill(root: Path, topic: str, values: Sequence[bytes], *, start: int = T0, step: int = HOUR_MS) -> None:
-    """Append a record for each value, an hour apart unless told otherwise."""
+    """Append a record for each value, by default an hour apart."""
     directory = root / f"{topic}-0"
     with stratalog.open_log(directory, create=not directory.exists()) as log:
         first = log.end_offset

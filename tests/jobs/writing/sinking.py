@@ -22,7 +22,7 @@ Rows = Mapping[str, list[object]]
 
 
 class NoLock(DirectoryLock):
-    """The lock of a simulated disk, which nobody else has."""
+    """The lock of a simulated disk, which nobody else holds."""
 
     def acquire(self, *, is_trial: bool = False) -> None:
         pass
@@ -127,7 +127,7 @@ def names_in(directory: Path) -> list[str]:
 
 
 def staged_in(directory: Path) -> list[str]:
-    """The files that a write leaves only if it has not ended."""
+    """The files that exist only while a write has not ended."""
     return [name for name in names_in(directory) if name.startswith("stratalog-write-")]
 
 

@@ -1,4 +1,4 @@
-"""A log that `open_log` opens for a test, a disk that fails on request, and turns of who follows a log."""
+"""A log that `open_log` opens for a test, a disk that fails on request, and an event that drives a `tail`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def values(found: Iterator[stratalog.ConsumerRecord]) -> list[bytes | None]:
 
 
 class FailingDisk(Disk):
-    """A disk that refuses one step, once, when it is told to."""
+    """A disk that refuses one step, once, on request."""
 
     failing = ""
 
@@ -59,7 +59,7 @@ class FailingDisk(Disk):
 
 
 class Turns:
-    """An event that does something each time it is waited for, until there is nothing more to do."""
+    """An event that runs one action at each wait, until there are none left."""
 
     def __init__(self, *turns: object) -> None:
         self.turns = list(turns)

@@ -1,4 +1,4 @@
-"""A log to be cleaned: on a simulated disk, with a clock that is turned by hand, one line for each thing."""
+"""A log to be cleaned: on a simulated disk, with a clock that the test sets."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Dirty:
         throttle: Callable[[int], object] = lambda _: None,
         is_dry: bool = False,
     ) -> CleanResult:
-        """Clean up to the active segment, or to another one's base, with a map for so many keys."""
+        """Clean up to the active segment, or to another base, with a map for `keys` keys."""
         result = clean_log(
             self.bounds(end),
             OffsetMap(24 * (keys + 1), load_factor=keys / (keys + 1) + 1e-9),

@@ -31,7 +31,7 @@ def erase(
     state: DirectoryState = DirectoryState.LIVE,
     clock: Clock = lambda: NOW,
 ) -> list[tuple[ToErase, Rewritten]]:
-    """Erase from one directory; what was found in each file, and what became of it."""
+    """Erase from one directory; returns what was found in each file, and the result."""
     files = PartitionFiles(
         disk=disk,
         directory=directory,

@@ -118,7 +118,7 @@ class Directory:
 
 
 def comparable(contents: dict[str, bytes]) -> dict[str, Any]:
-    """Files as they count: the producers of a snapshot stand in no order."""
+    """Files in comparable form: the producers of a snapshot have no order."""
     return {
         name: sorted(map(repr, parse_snapshot(data))) if name.endswith(".snapshot") else data
         for name, data in contents.items()

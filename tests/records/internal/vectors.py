@@ -1,10 +1,10 @@
-"""What Kafka 4.3.1 itself made of internal records, read from the files beside this one.
+"""What Kafka 4.3.1 itself reads in internal records, from the files beside this one.
 
-vectors.jsonl       records out of a broker's logs, with the dump tool's text: each kind and version it had
+vectors.jsonl       records from a broker's logs, with the dump tool's text: each kind and version it had
 messages.jsonl.gz   every schema in every version, with the JSON of Kafka's converters
 dumped.jsonl.gz     records of every topic, with the dump tool's text; also ones that no healthy broker writes
 
-The last two come from KafkaMessages.java; `test_kafka_makes_the_same_vectors` makes them anew.
+The last two come from KafkaMessages.java; `test_kafka_makes_the_same_vectors` makes them again.
 """
 
 from __future__ import annotations

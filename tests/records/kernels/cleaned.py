@@ -1,4 +1,4 @@
-"""Batches to clean, drawn by Hypothesis, and the rules by which they are."""
+"""Batches to clean, drawn by Hypothesis, and the rules for cleaning them."""
 
 from __future__ import annotations
 
