@@ -146,3 +146,17 @@ def test_an_audit_after_another_reads_only_what_is_new(tmp_path: Path) -> None:
     assert second.totals()["bytes_read"] == last[1]
     assert "wrong-crc" in {each.kind.value for each in serious(second.findings)}
     assert "was not read again" in second.verdict
+
+
+def test_an_index_that_was_replaced_since_the_last_audit_is_read_again(tmp_path: Path) -> None:
+    """Files that this process keeps open have no part in it: beside a cleaner they are those of before."""
+    root = fixture_copy("clean", tmp_path / "data")
+    index = root / "rolled-0" / "00000000000000000020.timeindex"
+    assert audit([root]).status == 0
+    other = tmp_path / "other"
+    other.write_bytes(index.read_bytes()[:12])
+    other.replace(index)
+
+    found = serious(audit([root]).findings)
+
+    assert [finding.kind.value for finding in found] == ["time-index-end"]

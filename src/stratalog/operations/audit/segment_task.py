@@ -8,13 +8,15 @@ so that no entry points past the end that is seen.
 
 from __future__ import annotations
 
+import errno
 import zlib
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
-from stratalog.errors import CorruptIndexError, CorruptRecordError, InvalidRecordError
+from stratalog.errors import CorruptIndexError, CorruptRecordError, DiskError, InvalidRecordError
+from stratalog.files.entries import ExpectedFile, FileId
 from stratalog.files.names import FileKind, segment_file_name
 from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
@@ -42,6 +44,7 @@ from stratalog.segment.time_index import TimeIndex
 from stratalog.segment.txn_index import AbortedTxn, TransactionIndex
 
 MAGIC_V2 = 2
+_MOST_TRIES = 5
 _KINDS = {
     WalkStop.TORN_TAIL: AuditKind.TORN_TAIL,
     WalkStop.BAD_LENGTH: AuditKind.BAD_LENGTH,
@@ -104,7 +107,32 @@ class AuditedSegment:
 
 
 def audit_segment(disk: DiskReader, task: AuditTask) -> AuditedSegment:
-    """Read a segment and its indexes. DiskError if the log cannot be read."""
+    """Read a segment and its indexes. DiskError if the log cannot be read.
+
+    A cleaner replaces log and indexes one after the other. If another file has one of the names afterwards,
+    what was read did not belong together, and is read again.
+    """
+    for tries_left in reversed(range(_MOST_TRIES)):
+        before = _files(disk, task)
+        try:
+            found = _read_once(disk, task)
+        except DiskError as error:
+            if error.errno != errno.ENOENT or not tries_left:
+                raise
+            continue
+        if task.was_closed or not found.spots or _files(disk, task) == before:
+            break
+    return found
+
+
+def _files(disk: DiskReader, task: AuditTask) -> list[FileId | None]:
+    """Which files have the names of this segment now."""
+    kinds = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
+    paths = [join_path(task.directory, segment_file_name(task.base_offset, kind)) for kind in kinds]
+    return [None if (status := disk.status(path)) is None else status.id for path in paths]
+
+
+def _read_once(disk: DiskReader, task: AuditTask) -> AuditedSegment:
     spots = Spots()
     indexes = _Indexes(disk, task, spots)
     with disk.open_read(task.path) as file:
@@ -125,8 +153,9 @@ class _Indexes:
 
     def _offset_entries(self) -> OffsetEntries | None:
         name = segment_file_name(self._task.base_offset, FileKind.OFFSET_INDEX)
+        path = join_path(self._task.directory, name)
         index = OffsetIndex(
-            self._disk, join_path(self._task.directory, name), self._task.base_offset, max_size=0
+            self._disk, path, self._task.base_offset, max_size=0, identity=self._identity(path)
         )
         try:
             if not index.exists:
@@ -147,9 +176,8 @@ class _Indexes:
 
     def _time_entries(self) -> TimeEntries | None:
         name = segment_file_name(self._task.base_offset, FileKind.TIME_INDEX)
-        index = TimeIndex(
-            self._disk, join_path(self._task.directory, name), self._task.base_offset, max_size=0
-        )
+        path = join_path(self._task.directory, name)
+        index = TimeIndex(self._disk, path, self._task.base_offset, max_size=0, identity=self._identity(path))
         try:
             if not index.exists:
                 self._missing(AuditKind.MISSING_TIME_INDEX, name)
@@ -166,7 +194,8 @@ class _Indexes:
 
     def _aborted(self) -> tuple[AbortedTxn, ...] | None:
         name = segment_file_name(self._task.base_offset, FileKind.TXN_INDEX)
-        index = TransactionIndex(self._disk, join_path(self._task.directory, name), self._task.base_offset)
+        path = join_path(self._task.directory, name)
+        index = TransactionIndex(self._disk, path, self._task.base_offset, identity=self._identity(path))
         try:
             if not index.exists:
                 return ()
@@ -177,6 +206,11 @@ class _Indexes:
             return None
         finally:
             index.forget()
+
+    def _identity(self, path: str) -> ExpectedFile | None:
+        """The file of this name now: one that is kept open from before may have been replaced."""
+        status = self._disk.status(path)
+        return None if status is None else ExpectedFile(status.id)
 
     def _missing(self, kind: AuditKind, name: str) -> None:
         if self._task.size:
