@@ -22,6 +22,8 @@ AT_ONCE := --no-print-directory --keep-going -j $(PARTS) $(if $(filter output-sy
 IN_MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 { print "TMPDIR=/dev/shm" }')
 REF ?= main
 ARGS ?=
+# Images for containers often forbid bytecode. Without it each of some hundred processes compiles the source again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help
 help:  ## List the targets

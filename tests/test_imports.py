@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from tests.waiting import PATIENCE_S
 
-HEAVY = ["numba", "numpy", "pyarrow", "pyspark"]
+HEAVY = ["numba", "numpy", "pandas", "pyarrow", "pyspark"]
 REPORT = (
     f"import atexit, sys; atexit.register(lambda: print('heavy:', sorted(set({HEAVY}) & set(sys.modules))))"
 )
@@ -34,6 +35,22 @@ def test_help_stays_light(arguments: list[str]) -> None:
 
     assert printed.startswith(("Usage: stratalog", "stratalog "))
     assert printed.endswith("heavy: []\n")
+
+
+LOGGING = """
+import sys, stratalog
+with stratalog.open_log(sys.argv[1], create=True) as log:
+    log.append_many([b"one", b"two"])
+    log.flush()
+    print([record.value for record in log.records()])
+"""
+
+
+def test_a_log_is_written_and_read_without_pandas(tmp_path: Path) -> None:
+    # Arrow imports it at the first array that is made of Python's values, and that takes half a second.
+    printed = run_and_report(LOGGING, str(tmp_path / "orders-0"))
+
+    assert printed == "[b'one', b'two']\nheavy: ['numba', 'numpy', 'pyarrow']\n"
 
 
 def test_the_report_names_what_is_heavy() -> None:

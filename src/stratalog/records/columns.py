@@ -7,6 +7,7 @@ fields of the batch. Columns that were not requested are not copied: a query of 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -344,11 +345,14 @@ def _sequence(chunk: RowChunk) -> pa.Array:
     return pa.array(np.where(base < 0, -1, sequence).astype(np.int32))
 
 
-_CODEC_NAMES = pa.array([codec.kafka_name for codec in Codec], pa.string())
+@cache
+def _codec_names() -> pa.Array:
+    """Made at its first use: the first `pa.array` imports pandas, which takes longer than opening a log."""
+    return pa.array([codec.kafka_name for codec in Codec], pa.string())
 
 
 def _codec(chunk: RowChunk) -> pa.Array:
-    return _CODEC_NAMES.take(pa.array(chunk.of_batch(chunk.batches["attributes"] & CODEC_MASK)))
+    return _codec_names().take(pa.array(chunk.of_batch(chunk.batches["attributes"] & CODEC_MASK)))
 
 
 _MAKERS: dict[str, Maker] = {
