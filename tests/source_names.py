@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache, cached_property
 from typing import NamedTuple
+
+from tests.source_trees import nodes
 
 
 class Reference(NamedTuple):
@@ -26,11 +29,11 @@ class Names:
     def __init__(self, tree: ast.AST) -> None:
         self._tree = tree
         self._known: dict[str, str] = {}
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             for alias, full in _imported(node):
                 self._known[alias] = full
         for _ in range(3):  # what is assigned from an alias of an alias
-            for node in ast.walk(tree):
+            for node in nodes(tree):
                 for target, value in _assigned(node):
                     if (full := self.full_name(value)) and full.split(".")[0] != target:
                         self._known.setdefault(target, full)
@@ -50,9 +53,13 @@ class Names:
                     return name
         return ""
 
-    def references(self) -> Iterator[Reference]:
+    @cached_property
+    def references(self) -> tuple[Reference, ...]:
         """Every import, and every expression that names something, outermost spelling first."""
-        for node in ast.walk(self._tree):
+        return tuple(self._references())
+
+    def _references(self) -> Iterator[Reference]:
+        for node in nodes(self._tree):
             line = getattr(node, "lineno", 0)
             for _, full in _imported(node):
                 yield Reference(full, node, line)
@@ -62,11 +69,16 @@ class Names:
                 yield Reference(full, node, line)
 
 
-def texts(tree: ast.AST) -> Iterator[tuple[str, int]]:
+@cache
+def texts(tree: ast.AST) -> tuple[tuple[str, int], ...]:
     """Each string with its line, joined if it consists of several constants; without docstrings."""
-    documentation = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    return tuple(_texts(tree))
+
+
+def _texts(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    documentation = {id(node.value) for node in nodes(tree) if isinstance(node, ast.Expr)}
     joined: set[int] = set()
-    for node in ast.walk(tree):  # outermost first
+    for node in nodes(tree):  # outermost first
         if id(node) in documentation or id(node) in joined:
             continue
         if isinstance(node, ast.BinOp | ast.JoinedStr | ast.Constant) and (text := _text(node)):

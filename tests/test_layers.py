@@ -6,9 +6,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-import stratalog
-
-SOURCE = Path(stratalog.__file__).parent
+from tests.source_trees import SOURCE, nodes, tree_of
 
 # What each may import, besides itself. `records` uses neither `files` nor `engine`: it is given buffers.
 ORDER = [
@@ -50,7 +48,7 @@ def layer_of(module: Path) -> str:
 
 def imported_layers(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """The line and the layer of each import of our own, wherever in the file it stands."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -70,7 +68,7 @@ def test_a_package_imports_only_from_its_left() -> None:
         layer = layer_of(module)
         if layer == "__init__":
             continue
-        for line, other in imported_layers(ast.parse(module.read_text("utf-8"))):
+        for line, other in imported_layers(tree_of(module)):
             if other in ORDER and other not in allowed(layer):
                 wrong.append(f"{module.relative_to(SOURCE)}:{line} imports stratalog.{other}")
 

@@ -6,24 +6,16 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from pathlib import Path
 
-import stratalog
+from tests.source_trees import SOURCE, modules, nodes
 
-SOURCE = Path(stratalog.__file__).parent
 ALIAS = re.compile(r"[A-Z][A-Z0-9]*[a-z]\w*")  # as classes are written; a constant has capitals only
 LIMIT = re.compile(r"_?U?INT\d+_(MIN|MAX)")
 
 
-def modules() -> Iterator[tuple[str, ast.Module]]:
-    """Each module's path below the package, and its tree."""
-    for file in sorted(SOURCE.rglob("*.py")):
-        yield file.relative_to(SOURCE).as_posix(), ast.parse(file.read_text("utf-8"))
-
-
 def public_types(tree: ast.Module) -> Iterator[str]:
     """The names of the classes, type aliases and type variables that this module defines."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
             yield node.name
     for node in tree.body:
@@ -62,7 +54,7 @@ def make():
 
 def limits_written(tree: ast.AST) -> Iterator[int]:
     """The lines in which a limit gets a value, or the largest or smallest number of a type is spelt out."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         match node:
             case ast.Name(id=name, ctx=ast.Store()) if LIMIT.fullmatch(name):
                 yield node.lineno
@@ -114,8 +106,11 @@ def path_making(tree: ast.AST) -> Iterator[str]:
         "os.path.basename",
         "os.path.abspath",
     }
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and (name := ast.unparse(node)) in by_hand:
+    last_names = {name.rpartition(".")[2] for name in by_hand}
+    for node in nodes(tree):
+        if not isinstance(node, ast.Attribute) or node.attr not in last_names:
+            continue
+        if (name := ast.unparse(node)) in by_hand:
             yield f"{node.lineno} {name}"
 
 

@@ -6,9 +6,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-import stratalog
+from tests.source_trees import SOURCE, nodes, tree_of
 
-SOURCE = Path(stratalog.__file__).parent
 TESTS = Path(__file__).parent
 MOST_LINES = 70
 # Loops over bytes: taken apart, each part would be inlined again, with all that it works on as arguments.
@@ -20,8 +19,8 @@ KERNELS = {
 }
 
 
-def long_functions(text: str) -> Iterator[str]:
-    for node in ast.walk(ast.parse(text)):
+def long_functions(tree: ast.AST) -> Iterator[str]:
+    for node in nodes(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             assert node.end_lineno is not None
             if node.end_lineno - node.lineno >= MOST_LINES:
@@ -32,7 +31,7 @@ def found_below(root: Path) -> set[str]:
     return {
         f"{file.relative_to(root).as_posix()}:{name}"
         for file in root.rglob("*.py")
-        for name in long_functions(file.read_text("utf-8"))
+        for name in long_functions(tree_of(file))
     }
 
 
@@ -42,8 +41,8 @@ def test_only_kernels_are_longer_than_a_screen() -> None:
 
 
 def test_a_long_function_is_seen() -> None:
-    def of(lines: int) -> str:
-        return "class A:\n    def f(self):\n" + "        pass\n" * (lines - 1)
+    def of(lines: int) -> ast.AST:
+        return ast.parse("class A:\n    def f(self):\n" + "        pass\n" * (lines - 1))
 
     assert [*long_functions(of(MOST_LINES))] == []
     assert [*long_functions(of(MOST_LINES + 1))] == ["f"]

@@ -10,14 +10,12 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 
 import pytest
 
-import stratalog
+from tests import source_trees
 from tests.source_names import Names, texts
-
-SOURCE = Path(stratalog.__file__).parent
+from tests.source_trees import nodes
 
 # What a descriptor is used for. `signals.py` has a pipe of its own, and only writes to it and closes it.
 DESCRIPTOR_CALLS = (
@@ -111,15 +109,9 @@ READ_AND_CHANGE = {
 
 def modules(*packages: str) -> Iterator[tuple[str, ast.Module]]:
     """Each module's path below the package, and its tree; all of them where no package is named."""
-    for name, tree in every_module():
+    for name, tree in source_trees.modules():
         if not packages or name.split("/")[0] in packages:
             yield name, tree
-
-
-@cache
-def every_module() -> list[tuple[str, ast.Module]]:
-    files = sorted(SOURCE.rglob("*.py"))
-    return [(file.relative_to(SOURCE).as_posix(), ast.parse(file.read_text("utf-8"))) for file in files]
 
 
 @cache
@@ -129,7 +121,7 @@ def names_in(tree: ast.AST) -> Names:
 
 def uses(tree: ast.AST, wanted: set[str]) -> Iterator[str]:
     """The line and full name of each use of one of these: a call, an import, another name for it."""
-    found = {(each.line, each.name) for each in names_in(tree).references() if each.name in wanted}
+    found = {(each.line, each.name) for each in names_in(tree).references if each.name in wanted}
     yield from (f"{line} {name}" for line, name in sorted(found))
 
 
@@ -138,7 +130,7 @@ def path_methods(tree: ast.AST) -> Iterator[str]:
     if not has_paths(tree):
         return
     paths = {"Path", "pathlib"}
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if names_any(
                 value.func if isinstance(value, ast.Call) else value, paths
@@ -160,7 +152,7 @@ def takes_locks(tree: ast.AST) -> Iterator[int]:
     To hand on the class as `make_lock` is none of that.
     """
     names, handed_on = names_in(tree), {id(node) for node in lock_makers(tree)}
-    for found in names.references():
+    for found in names.references:
         last = found.name.rpartition(".")[2]
         if isinstance(found.node, ast.Import | ast.ImportFrom):
             is_renamed = any(alias.name == last and alias.asname for alias in found.node.names)
@@ -168,7 +160,7 @@ def takes_locks(tree: ast.AST) -> Iterator[int]:
                 yield found.line
         elif last in ("DirectoryLock", "acquire", "acquire_after_trial") and id(found.node) not in handed_on:
             yield found.line
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Call) and last_of(names.full_name(node.func)).lstrip("_") == "make_lock":
             yield node.lineno
     yield from (line for text, line in texts(tree) if re.search(r"(^|[/\0])\.lock$", text))
@@ -176,7 +168,7 @@ def takes_locks(tree: ast.AST) -> Iterator[int]:
 
 def lock_makers(tree: ast.AST) -> Iterator[ast.AST]:
     """All that is in annotations, and in what a parameter, field or argument `make_lock` is by default."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         match node:
             case ast.arguments(args=args, kwonlyargs=others, defaults=last, kw_defaults=by_name):
                 defaults = [*zip(args[len(args) - len(last) :], last, strict=True)]
@@ -194,27 +186,27 @@ def lock_makers(tree: ast.AST) -> Iterator[ast.AST]:
 
 def changes_clean_shutdown_files(tree: ast.AST) -> Iterator[int]:
     """The lines in which something could be written by the name of the file: its path, or its bytes."""
-    for found in names_in(tree).references():
+    for found in names_in(tree).references:
         if last_of(found.name) == "format_clean_shutdown":
             yield found.line
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         match node:
             case ast.Attribute(value=ast.Attribute(attr="file"), attr="path"):  # of a `CleanState`
                 yield node.lineno
     if "CleanShutdownFile" in ast.dump(tree):  # the reader of it, whose path is nobody else's
         reader = {"CleanShutdownFile"}
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             if isinstance(node, ast.Assign | ast.AnnAssign) and node.value and names_any(node.value, reader):
                 targets = node.targets if isinstance(node, ast.Assign) else [node.target]
                 reader |= {name_of(found) for target in targets for found in ast.walk(target)} - {"self", ""}
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             if isinstance(node, ast.Attribute) and node.attr == "path" and names_any(node.value, reader):
                 yield node.lineno
 
 
 def names_clean_shutdown_files(tree: ast.AST) -> Iterator[int]:
     """The lines in which the file is named, by its constant or spelt out."""
-    for found in names_in(tree).references():
+    for found in names_in(tree).references:
         if found.name == "stratalog.files.names.CLEAN_SHUTDOWN":
             yield found.line
     yield from (line for text, line in texts(tree) if re.search(r"kafka_?clean|cleanshutdown", text))
@@ -225,7 +217,7 @@ def defines_internal_topics(tree: ast.AST) -> Iterator[str]:
     for text, line in texts(tree):
         if INTERNAL_TOPIC.fullmatch(text):
             yield f"{line} {text}"
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         match node:
             case ast.Name(id=name, ctx=ast.Store()) if "INTERNAL_TOPIC" in name.upper():
                 yield f"{node.lineno} {name}"
@@ -238,7 +230,7 @@ def defines_internal_topics(tree: ast.AST) -> Iterator[str]:
 def finds_an_end(tree: ast.AST) -> Iterator[str]:
     """Where the last batch of something is looked for, a LogEnd is made, or None stands for "was closed"."""
     names = names_in(tree)
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         match node:
             case ast.ImportFrom() if any(each.name == "LAST" and each.asname for each in node.names):
                 yield f"{node.lineno} LAST"
@@ -299,7 +291,7 @@ def calling(name: str) -> set[str]:
 
 def calls(tree: ast.AST, name: str) -> bool:
     names = names_in(tree)
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Call) and last_of(names.full_name(node.func)) == name:
             return True
         if isinstance(node, ast.ImportFrom) and any(each.name == name and each.asname for each in node.names):
@@ -507,12 +499,12 @@ def test_no_descriptor_leaves_files() -> None:
         wrong += [f"{name}:{found}" for found in uses(tree, DESCRIPTOR_CALLS)]
         wrong += [
             f"{name}:{node.lineno} .{node.attr}"
-            for node in ast.walk(tree)
+            for node in nodes(tree)
             if isinstance(node, ast.Attribute) and node.attr in ("descriptor", "fileno")
         ]
         wrong += [
             f"{name}:{found.line} {found.name}"
-            for found in names_in(tree).references()
+            for found in names_in(tree).references
             if found.name.startswith("stratalog.files.descriptors")
         ]
 
@@ -525,7 +517,7 @@ def test_only_files_looks_into_the_id_of_a_file() -> None:
         f"{name}:{node.lineno} .{node.attr}"
         for name, tree in modules()
         if not name.startswith("files/")
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, ast.Attribute) and node.attr in numbers and not is_noted_inode(node)
     ]
 

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-import stratalog
 from stratalog.config import LogConfig, ManagerConfig
 from stratalog.config.keys import ConfigKey, config_keys
 from stratalog.errors import ConfigError
+from tests import source_trees
+from tests.source_trees import nodes
 
 # Printed from LogConfig.configDefCopy(): name, type, default, validator.
 TOPIC_DEFINITIONS = """
@@ -212,11 +213,10 @@ PARTLY_OBEYED = {"num.recovery.threads.per.data.dir"}
 
 def settings_that_are_read() -> set[str]:
     """Every attribute that the source reads, as a setting would be called."""
-    source = Path(stratalog.__file__).parent
     return {
         node.attr.replace("_", ".")
-        for file in source.rglob("*.py")
-        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        for _, tree in source_trees.modules()
+        for node in nodes(tree)
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
     }
 
