@@ -14,8 +14,9 @@ BY_FILE := --dist loadfile --no-loadscope-reorder
 # The profile of the tests that start a JVM.
 COUNTS ?= ci
 # Parts at a time, each shown in one piece at its end where this make can do that. All of them run, however
-# many fail. Three, as one of Kafka's or Spark's waits more than it computes.
-PARTS ?= 3
+# many fail. All four that are long, where there is memory for it: those of Kafka and Spark wait for a JVM or a
+# disk half of the time, and the unit tests have the cores then.
+PARTS ?= $(or $(shell awk '/^MemTotal:/ { print ($$2 > 10000000 ? 4 : 3) }' /proc/meminfo 2>/dev/null),3)
 AT_ONCE := --no-print-directory --keep-going -j $(PARTS) $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 # The files of tests that start no JVM lie in memory, if there is room: they are small, and most of the time
 # would go into fsync.
@@ -52,11 +53,11 @@ kernels: set-up
 quick-tests: kernels
 	$(IN_MEMORY) STRATALOG_PROFILE=quick $(PYTEST) -n $(WORKERS) -m "not kafka" $(UNIT) $(ARGS)
 
-# Kafka and Spark mostly wait, for a JVM that starts or for a disk: the other parts have the cores then.
+# While the kernels are compiled, what needs none of them runs. The unit tests come last, as they share two cores
+# evenly: nothing else is left to run alone at the end.
 .PHONY: test
 test: set-up  ## All of it: quick with seeded counts, real Kafka, Spark
-	@$(MAKE) $(AT_ONCE) check kernels
-	@$(MAKE) $(AT_ONCE) test-seeded test-kafka spark-session spark-processes test-uncompiled
+	@$(MAKE) $(AT_ONCE) kernels check test-uncompiled test-kafka spark-processes spark-session test-seeded
 
 .PHONY: test-seeded
 test-seeded: kernels  ## The tests of quick, with a tenth of the deep counts instead of a handful
