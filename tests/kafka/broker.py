@@ -47,6 +47,9 @@ _SESSION_MS = 4000
 
 _STARTED = r"\] started \(kafka\.server|Kafka Server started"
 
+# The files that Kafka's tool writes into new directories, by release and number of directories.
+_formatted: dict[tuple[str, int], list[dict[str, bytes]]] = {}
+
 
 class Broker:
     """One broker over given log directories; `close`, or the end of a `with`, kills it if it still runs."""
@@ -120,7 +123,7 @@ class Broker:
         self._end(signal.SIGKILL, PATIENCE_S)
         if self._zookeeper:
             # A KRaft broker retries its registration; a broker with ZooKeeper gives up at once.
-            time.sleep(1.5 * _SESSION_MS / 1000)
+            self._zookeeper.wait_until_nobody_is_left()
 
     def restart(self) -> None:
         """A clean stop and a start; raises the leader epoch of every partition by two."""
@@ -223,9 +226,24 @@ class Broker:
                     self.jars, self._work, self._controller_port, tick_ms=_SESSION_MS // 4
                 )
         elif not (self.log_dir / "meta.properties").exists():
-            run_tool(
-                self.jars, "storage", "format", "--ignore-formatted", "-c", str(config), "-t", _cluster_id()
-            )
+            self._format(config)
+
+    def _format(self, config: Path) -> None:
+        """By Kafka's tool the first time. Later brokers get copies of its files, which costs no JVM."""
+        kind = self.jars.release, len(self.log_dirs)
+        is_new = not any(self._files_in(folder) for folder in self.log_dirs)
+        if is_new and kind in _formatted:
+            for folder, files in zip(self.log_dirs, _formatted[kind], strict=True):
+                for name, data in files.items():
+                    (folder / name).write_bytes(data)
+            return
+        run_tool(self.jars, "storage", "format", "--ignore-formatted", "-c", str(config), "-t", _cluster_id())
+        if is_new:
+            _formatted[kind] = [self._files_in(folder) for folder in self.log_dirs]
+
+    @staticmethod
+    def _files_in(folder: Path) -> dict[str, bytes]:
+        return {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
 
     def _spawn(self, config: Path) -> subprocess.Popen[bytes]:
         flags = [*self._archive_flags(), *log_flags(self.jars, self._work, level="INFO", target="out")]

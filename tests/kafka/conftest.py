@@ -18,7 +18,7 @@ from tests.kafka.broker import Broker
 from tests.kafka.jars import NEWEST, KafkaJars, KafkaUnavailableError, resolve
 from tests.kafka.log_oracle import LogOracle
 from tests.kafka.oracle import RecordsOracle
-from tests.kafka.recovery_quarry import Quarry, dig
+from tests.kafka.recovery_quarry import Quarry, shared_quarry
 
 T = TypeVar("T")
 
@@ -81,8 +81,11 @@ def log_oracle(kafka_jars: KafkaJars) -> Iterator[LogOracle]:
 
 @pytest.fixture(scope="session")
 def quarries(kafka_jars: KafkaJars, tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Quarry]:
-    """The killed broker with a number, created on first use."""
-    return cache(lambda number: dig(kafka_jars, tmp_path_factory.mktemp(f"quarry-{number}-"), number))
+    """The killed broker with a number, created on first use and shared by all workers."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent  # the run's own
+    return cache(lambda number: shared_quarry(kafka_jars, folder / f"quarry-{number}", number))
 
 
 def had(get: Callable[[], T]) -> T:

@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 NEWEST = "4.3.1"
@@ -53,7 +53,7 @@ def resolve(release: str = NEWEST) -> KafkaJars:
     java = find_java()
     folder = cache_folder() / release
     if not folder.exists():
-        with _locked(folder.parent / f"{release}.lock"):
+        with locked(folder.parent / f"{release}.lock"):
             if not folder.exists():  # another process may have filled it while we waited
                 _download(release, folder)
     return KafkaJars(release=release, folder=folder, java=java)
@@ -67,6 +67,7 @@ def cache_folder() -> Path:
     return folder
 
 
+@cache
 def find_java(tool: str = "java") -> Path:
     """`java` or another program of the JDK, from JAVA_HOME or the path, of version 17 or newer."""
     home = os.environ.get("JAVA_HOME")
@@ -103,7 +104,8 @@ def _download(release: str, folder: Path) -> None:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
+    """Keeps out the other processes that lock this file; it is made if need be."""
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -9,6 +9,7 @@ decides what is sent; how it is split into batches depends on librdkafka and on 
 from __future__ import annotations
 
 import shutil
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ from confluent_kafka import Producer
 
 from tests.kafka.broker import Broker
 from tests.kafka.clients import create_topic, delete_records, produce, producer
-from tests.kafka.jars import KafkaJars
+from tests.kafka.jars import KafkaJars, locked
 from tests.waiting import PATIENCE_S
 
 LIVES = 3
@@ -76,8 +77,19 @@ class Quarry:
     partitions: tuple[Partition, ...]
 
 
-def dig(jars: KafkaJars, work: Path, seed: int) -> Quarry:
-    """Let a broker write, and kill it; takes about 15 s."""
+def shared_quarry(jars: KafkaJars, work: Path, seed: int) -> Quarry:
+    """The quarry in this folder; the first process that needs it digs it, which takes about 15 s."""
+    kept = work / "killed"
+    work.mkdir(parents=True, exist_ok=True)
+    with locked(work / "lock"):
+        if not kept.exists():
+            with tempfile.TemporaryDirectory(dir=work) as partial:
+                dig(jars, Path(partial), seed).rename(kept)
+    return Quarry(directory=kept, partitions=tuple(_partitions(kept)))
+
+
+def dig(jars: KafkaJars, work: Path, seed: int) -> Path:
+    """Let a broker write, and kill it; returns a copy of what it left."""
     random = Random(seed)
     with Broker(jars, work, properties=PROPERTIES) as broker:
         for topic, config in SHAPES.items():
@@ -92,9 +104,7 @@ def dig(jars: KafkaJars, work: Path, seed: int) -> Quarry:
                 delete_records(broker.bootstrap, "trimmed", 0, random.randrange(20, 60))
         traffic.leave_open()
         _kill_while_writing(broker, traffic, random)
-        kept = work / "killed"
-        shutil.copytree(broker.log_dir, kept)
-    return Quarry(directory=kept, partitions=tuple(_partitions(kept)))
+        return shutil.copytree(broker.log_dir, work / "copied")
 
 
 class Traffic:
