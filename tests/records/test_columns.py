@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from stratalog.errors import (
     CorruptCompressionError,
@@ -27,6 +29,8 @@ from stratalog.records.columns import (
     read_columns,
 )
 from stratalog.records.compression import Codec
+from stratalog.records.kernels.decode import RecordTable
+from stratalog.records.kernels.memory import Bytes
 from stratalog.records.walk import WalkStop
 from tests import naive
 from tests.records import golden
@@ -420,3 +424,16 @@ def test_a_reader_that_is_begun_again_refuses_to_go_on_with_what_it_left() -> No
 
     with pytest.raises(UsageError, match="another read"):
         next(first)
+
+
+@given(logs(), st.integers(1, 5))
+def test_only_the_rows_that_are_picked_are_there(log: Encoded, every: int) -> None:
+    def pick(data: Bytes, rows: RecordTable) -> NDArray[np.bool_] | None:
+        assert len(data)
+        picked: NDArray[np.bool_] = rows["offset"] % every == 0
+        return None if picked.all() else picked
+
+    parts = list(read_columns(log.data, columns=RECORD_COLUMNS, pick=pick))
+
+    assert records_of(parts) == edged([each for each in log.records if each.offset % every == 0])
+    assert all(part.num_rows for part in parts)

@@ -90,6 +90,8 @@ class RowChunk:
 Maker = Callable[[RowChunk], pa.Array]
 Keep = Callable[[BatchTable], NDArray[np.bool_] | None]
 """Gets the rows of batches whose checksums match, in order; returns which to decode, None for all."""
+Pick = Callable[[Bytes, RecordTable], NDArray[np.bool_] | None]
+"""Gets decoded rows and the bytes that they lie in; returns which become Arrow rows, None for all."""
 
 
 def arrow_schema(columns: Sequence[str] = KAFKA_COLUMNS) -> pa.Schema:
@@ -110,8 +112,8 @@ class ColumnReader:
 
     It belongs to one thread. Each Arrow batch has at most `max_rows` rows, and more than one only if their
     records fit into `max_bytes`. It leaves out records outside [start_offset, end_offset), control records
-    unless `include_control` is set, and the batches that `keep` rejects. `limit` bounds what one compressed
-    batch may unpack to, `run_size` what is walked and decoded in one go.
+    unless `include_control` is set, and the batches that `keep` and the rows that `pick` reject. `limit`
+    bounds what one compressed batch may unpack to, `run_size` what is walked and decoded in one go.
     """
 
     def __init__(
@@ -128,6 +130,7 @@ class ColumnReader:
         max_bytes: int = DEFAULT_MAX_BYTES,
         limit: int = DEFAULT_LIMIT,
         keep: Keep | None = None,
+        pick: Pick | None = None,
         run_size: int = RUN_SIZE,
     ) -> None:
         if not 0 < max_rows < 2**31 or not 0 < max_bytes < 2**30:
@@ -147,7 +150,7 @@ class ColumnReader:
         self._include_control = include_control
         self._check_crc = check_crc
         self._max_rows, self._max_bytes, self._limit = max_rows, max_bytes, limit
-        self._keep, self._run_size = keep, run_size
+        self._keep, self._pick, self._run_size = keep, pick, run_size
         self._table = new_table()
         self._rows = np.zeros(max_rows, decoding.RECORD)
         self._scratch = Scratch()
@@ -226,6 +229,11 @@ class ColumnReader:
             if count:
                 rows = self._rows[:count]
                 self.rows_start, self.rows_end = int(rows["offset"][0]), int(rows["offset"][-1]) + 1
+                picked = None if self._pick is None else self._pick(run.data, rows)
+                if picked is not None:
+                    rows = rows[picked]
+                    if not len(rows):
+                        continue
                 chunk = RowChunk(run.data, rows, run.batches, both=self._wants_both)
                 arrays = [make(chunk) for make in self._makers]
                 yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)

@@ -11,6 +11,7 @@ from stratalog.records.build import BatchOptions, Record, build_batch
 from stratalog.records.columns import ALL_COLUMNS, ColumnReader
 from stratalog.records.compression import Codec
 from stratalog.records.kernels import decode as decoding
+from stratalog.records.kernels import offset_map
 from stratalog.records.kernels.hash import choose_partitions, hash_keys
 from stratalog.records.reader import read_batches
 
@@ -39,7 +40,13 @@ def warm() -> None:
     values = np.array([[0, 1, decoder.root_of(schema)]], np.int64)
     decoder.decode(np.zeros(1, np.uint8), values, np.zeros(1, np.int32))
     rows = np.zeros(1, decoding.RECORD)
-    hash_keys(np.zeros(8, np.uint8), rows, np.uint64(1), np.uint64(2), np.zeros((1, 2), np.uint64))
+    hashes = np.zeros((1, 2), np.uint64)
+    hash_keys(np.zeros(8, np.uint8), rows, np.uint64(1), np.uint64(2), hashes)
+    slots, state = np.zeros(6, np.uint64), np.zeros(2, np.int64)
+    offset_map.put_newest(slots, 1, state, rows, hashes, 0)
+    offset_map.move_entries(slots, np.zeros(6, np.uint64))
+    offset_map.stored_offsets(slots, np.zeros(1, np.int64))
+    offset_map.mark_stored(rows, np.zeros(1, np.int64), True, np.zeros(1, np.bool_))
     choose_partitions(
         np.zeros(8, np.uint8), np.zeros(2, np.int32), np.ones(1, np.bool_), 1, np.zeros(1, np.int32)
     )

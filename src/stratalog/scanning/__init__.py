@@ -3,6 +3,7 @@
 arrow_predicates   what a pyarrow expression says about the columns that narrow a scan
 asking             the arguments of a scan, checked and parsed
 in_order           tasks on threads, and their results in order, in bounded memory
+latest             the newest record of each key
 polars_predicates  the same of a Polars expression
 predicates         what a query says about topic, partition, offset and timestamp
 scan               `Scan`, which other libraries read as an Arrow stream

@@ -23,6 +23,7 @@ from stratalog.jobs.reading.omissions import Omission, joined_up, warn_of
 from stratalog.jobs.reading.options import KAFKA_COLUMNS
 from stratalog.scanning.asking import IsolationName, Offsets, OnDamage, read_options
 from stratalog.scanning.in_order import cores
+from stratalog.scanning.latest import LatestSource
 from stratalog.scanning.sources import RecordSource, Source
 from stratalog.scanning.words import python_words
 
@@ -39,6 +40,8 @@ def scan(
     on_corruption: OnDamage = "fail",
     fail_on_data_loss: bool = True,
     include_control: bool = False,
+    latest: bool = False,
+    tombstones: bool = False,
     threads: int | None = None,
 ) -> Scan:
     """The records of log directories, in the order of partitions and offsets.
@@ -48,6 +51,9 @@ def scan(
     from its first record that is not before `since` up to its first one that is not before `until`. With
     `offsets` only the partitions that it names are read. Only `columns` are decoded. Reading takes no lock
     and changes nothing; a broker may be running. It uses all cores, or `threads`.
+
+    With `latest` only the newest record of each key is there, as after a compaction; of a key that was
+    deleted none is, or with `tombstones` the record that deleted it.
 
     UsageError says what does not exist, and what does.
     """
@@ -65,7 +71,14 @@ def scan(
             fail_on_data_loss=fail_on_data_loss,
             include_control=include_control,
         )
-        source = RecordSource.of(options, threads or cores())
+        records = RecordSource.of(options, threads or cores())
+        source: Source = records
+        if latest:
+            if include_control:
+                raise UsageError("latest and include_control contradict each other: markers have no key.")
+            source = LatestSource(records=records, tombstones=tombstones)
+        elif tombstones:
+            raise UsageError("tombstones is for latest=True: without it every record is there.")
         return Scan(source, KAFKA_COLUMNS if columns is None else columns)
 
 

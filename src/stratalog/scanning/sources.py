@@ -72,10 +72,9 @@ class RecordSource:
         tasks = plan_stepwise(
             self.options, task_size=TASK_SIZE, disk=self.disk, on_omission=on_omission, narrowing=narrowing
         )
-        return in_order(
-            tasks, read, threads=self.threads, size_of=_size_of, budget=BUDGET * max(self.threads, 1)
-        )
+        return in_order(tasks, read, threads=self.threads, size_of=batch_size, budget=BUDGET * self.threads)
 
 
-def _size_of(batch: pa.RecordBatch) -> int:
+def batch_size(batch: pa.RecordBatch) -> int:
+    """How much memory a batch takes, to keep a budget."""
     return max(int(batch.nbytes), 1)

@@ -39,3 +39,43 @@ def test_the_map_holds_what_a_dict_holds(data: st.DataObject, old: bool, capacit
     assert [latest[i] for i in with_key] == [
         expected.last.get(key_of(run, run.rows[i]), -1) for i in with_key
     ]
+
+
+@given(st.data(), st.booleans())
+def test_the_newest_offset_of_each_key_is_kept_in_a_map_that_grows(data: st.DataObject, old: bool) -> None:
+    run = read(data.draw(batches(old=old)))
+    rows = run.rows[data.draw(st.permutations(range(len(run.rows))))] if len(run.rows) else run.rows
+    hashes = np.empty((len(rows), 2), np.uint64)
+    hash_keys(run.data, rows, *HASH_KEY, hashes)
+    capacity, state, start = 1, np.array([0, -1], np.int64), 0
+    slots = GuardedBuffer((capacity + 1) * 24).behind.view(np.uint64)
+
+    while (start := offset_map.put_newest(slots, capacity, state, rows, hashes, start)) < len(rows):
+        capacity *= 2
+        larger = GuardedBuffer((capacity + 1) * 24).behind.view(np.uint64)
+        offset_map.move_entries(slots, larger)
+        slots = larger
+    found = np.empty(state[offset_map.ENTRIES], np.int64)
+
+    assert offset_map.stored_offsets(slots, found) == len(found)
+    newest: dict[bytes, int] = {}
+    for row in rows:
+        if row["key_size"] >= 0:
+            key = key_of(run, row)
+            newest[key] = max(newest.get(key, -1), int(row["offset"]))
+    assert sorted(found.tolist()) == sorted(newest.values())
+
+
+@given(st.data(), st.booleans(), st.booleans())
+def test_rows_with_stored_offsets_are_marked(data: st.DataObject, old: bool, tombstones: bool) -> None:
+    run = read(data.draw(batches(old=old)))
+    order = data.draw(st.permutations(range(len(run.rows)))) if data.draw(st.booleans()) else slice(None)
+    rows = run.rows[order]
+    stored = data.draw(st.sets(st.integers(0, 30)))
+    kept = np.empty(len(rows), np.bool_)
+
+    offset_map.mark_stored(rows, np.array(sorted(stored), np.int64), tombstones, kept)
+
+    assert kept.tolist() == [
+        int(row["offset"]) in stored and (tombstones or row["value_size"] >= 0) for row in rows
+    ]

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import errno
 import logging
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from functools import partial
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +23,7 @@ from stratalog.config import LogConfig
 from stratalog.directory.partitions import FoundPartition, open_view
 from stratalog.errors import CorruptRecordError, DiskError, OffsetOutOfRangeError
 from stratalog.files.disk import ReadFile
+from stratalog.files.names import TopicPartition
 from stratalog.files.reading import DiskReader
 from stratalog.files.storage import reader_for
 from stratalog.jobs.reading.arrow import assembled, placed, without_columns
@@ -41,6 +43,9 @@ from stratalog.log.api.view import LogView
 from stratalog.log.reading import check_passed_over
 from stratalog.records.batch import LOG_OVERHEAD
 from stratalog.records.columns import ColumnReader
+from stratalog.records.kernels.decode import RecordTable
+from stratalog.records.kernels.memory import Bytes
+from stratalog.records.kernels.walk import BatchTable
 from stratalog.records.reader import BatchRow
 from stratalog.records.walk import walk_batches
 from stratalog.segment.resuming import end_of_batch, next_batch
@@ -59,25 +64,42 @@ def read_task(
     *,
     disk: DiskReader | None = None,
     on_omission: OnOmission = ignore_omission,
+    pickers: Pickers | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The records of a task. Without any column the batches have only a number of rows, to be counted.
 
     CorruptRecordError names the file and byte of damage, unless damage is skipped; OffsetOutOfRangeError
     names offsets that were lost since the read was planned, unless failOnDataLoss is false. `on_omission` is
-    then called for what is skipped or lost.
+    then called for what is skipped or lost. `pickers` choose among the records of their partitions.
     """
     disk = disk or reader_for(*{split.directory for split in task.splits})
-    return assembled(_batches(task, columns, disk, on_omission))
+    return assembled(_batches(task, columns, disk, on_omission, pickers or {}))
 
 
 def _batches(
-    task: ReadTask, columns: Sequence[str], disk: DiskReader, on_omission: OnOmission
+    task: ReadTask, columns: Sequence[str], disk: DiskReader, on_omission: OnOmission, pickers: Pickers
 ) -> Iterator[pa.RecordBatch]:
     memory = _Memory()
     for split in task.splits:
         gaps = Gaps(split.topic_partition, split.start_offset, split.end_offset, on_omission)
-        for batch in _SplitReader(task, split, columns or ("offset",), disk, memory, gaps).read():
+        picker = pickers.get(split.topic_partition)
+        for batch in _SplitReader(task, split, columns or ("offset",), disk, memory, gaps, picker).read():
             yield batch if columns else without_columns(batch.num_rows)
+
+
+class RowPicker(Protocol):
+    """Chooses among the records of one partition; several threads may call it."""
+
+    def pick_batches(self, headers: BatchTable, /) -> NDArray[np.bool_] | None:
+        """Which batches to decode; None for all."""
+        ...
+
+    def pick_rows(self, data: Bytes, rows: RecordTable, /) -> NDArray[np.bool_] | None:
+        """Which of the decoded rows to return; None for all."""
+        ...
+
+
+Pickers = Mapping[TopicPartition, RowPicker]
 
 
 class _Memory:
@@ -102,9 +124,10 @@ class _SplitReader:
         disk: DiskReader,
         memory: _Memory,
         gaps: Gaps,
+        picker: RowPicker | None,
     ) -> None:
         self._task, self._split, self._columns = task, split, columns
-        self._disk, self._memory, self._gaps = disk, memory, gaps
+        self._disk, self._memory, self._gaps, self._picker = disk, memory, gaps, picker
         self._seen = SeenBatches(split, task.on_corruption, gaps)
         self._has_skipped = False
         self._reader = self._reader_from_here()
@@ -128,9 +151,22 @@ class _SplitReader:
             start_offset=self._seen.next_offset,
             end_offset=split.end_offset,
             include_control=self._task.include_control,
-            keep=self._seen,
+            keep=self._seen if self._picker is None else self._keep_picked,
+            pick=None if self._picker is None else self._pick,
             run_size=RUN_SIZE,
         )
+
+    def _keep_picked(self, headers: BatchTable) -> NDArray[np.bool_] | None:
+        """Which batches to decode: those that were not aborted, and may have a record that is picked."""
+        assert self._picker is not None
+        keep, picked = self._seen(headers), self._picker.pick_batches(headers)
+        return picked if keep is None else keep if picked is None else keep & picked
+
+    def _pick(self, data: Bytes, rows: RecordTable) -> NDArray[np.bool_] | None:
+        assert self._picker is not None
+        if self._gaps.is_open:
+            self._gaps.seen(int(rows["offset"][0]))
+        return self._picker.pick_rows(data, rows)
 
     def _is_another_topic(self) -> bool:
         split = self._split

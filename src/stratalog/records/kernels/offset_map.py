@@ -1,4 +1,4 @@
-"""The cleaner's map from the hash of a key to the last offset of that key: open addressing in one array.
+"""The map from the hash of a key to the last offset of that key: open addressing in one array.
 
 A slot is three words: the two halves of the key's hash, and its offset plus one, so that memory which is all
 zeros is an empty map and costs nothing until it is used. Slots are probed one after the other from where the
@@ -147,3 +147,76 @@ def put_sampled(
                     slots[at + 2] = np.uint64(offset + 1)
             row += 1
     return False
+
+
+@kernel
+def put_newest(
+    slots: MapSlots, capacity: int, state: NDArray[np.int64], rows: RecordTable, hashes: Hashes, start: int
+) -> int:
+    """Store the offset of every record with a key from row `start` on, unless its key has a higher one.
+
+    Returns the row before which the map was full, or the number of rows.
+    """
+    slots_count = len(slots) // WORDS
+    for row in range(start, len(rows)):
+        if row + AHEAD < len(rows):
+            _ask_for(slots, slots_count, hashes[row + AHEAD, 1])
+        offset = rows[row].offset
+        if rows[row].key_size < 0 or offset < 0:
+            continue
+        at = _find(slots, slots_count, hashes[row, 0], hashes[row, 1])
+        if slots[at + 2] == 0:
+            if state[ENTRIES] >= capacity:
+                return row
+            slots[at] = hashes[row, 0]
+            slots[at + 1] = hashes[row, 1]
+            state[ENTRIES] += 1
+        stored = np.uint64(offset) + np.uint64(1)
+        if stored > slots[at + 2]:
+            slots[at + 2] = stored
+    return len(rows)
+
+
+@kernel
+def move_entries(slots: MapSlots, larger: MapSlots) -> None:
+    """Put all entries of a map into an empty one that has room for them."""
+    slots_count = len(larger) // WORDS
+    for slot in range(len(slots) // WORDS):
+        at = slot * WORDS
+        if slots[at + 2] != 0:
+            to = _find(larger, slots_count, slots[at], slots[at + 1])
+            for word in range(WORDS):
+                larger[to + word] = slots[at + word]
+
+
+@kernel
+def stored_offsets(slots: MapSlots, out: NDArray[np.int64]) -> int:
+    """Write the offsets of all entries to `out`, in any order; returns how many there are."""
+    count = 0
+    for slot in range(len(slots) // WORDS):
+        stored = slots[slot * WORDS + 2]
+        if stored != 0:
+            out[count] = np.int64(stored - np.uint64(1))
+            count += 1
+    return count
+
+
+@kernel
+def mark_stored(
+    rows: RecordTable, offsets: NDArray[np.int64], with_null_values: bool, kept: NDArray[np.bool_]
+) -> None:
+    """Mark the rows whose offsets are among these; those without a value only if they are wanted too.
+
+    Both are in ascending order, except that rows of damaged batches may not be: each is then searched.
+    """
+    place = 0
+    before = np.int64(-1)
+    for row in range(len(rows)):
+        offset = rows[row].offset
+        if row == 0 or offset < before:
+            place = np.searchsorted(offsets, offset)
+        before = offset
+        while place < len(offsets) and offsets[place] < offset:
+            place += 1
+        is_stored = place < len(offsets) and offsets[place] == offset
+        kept[row] = is_stored and (with_null_values or rows[row].value_size >= 0)
