@@ -113,7 +113,7 @@ def test_the_makefile_targets_that_documents_name_exist() -> None:
 def test_a_worked_example_is_what_kafka_writes(page: str, message: bytes) -> None:
     text = (ROOT / "docs" / "formats" / f"{page}.md").read_text(encoding="utf-8")
     example = text.rpartition("Worked example")[2]
-    # The bytes stand in groups, and what they mean behind two spaces or more.
+    # The bytes are in groups; their meaning follows after two spaces or more.
     lines = [line.strip().partition("  ")[0] for line in example.splitlines() if line.startswith("    ")]
 
     assert bytes.fromhex("".join(lines)) == message

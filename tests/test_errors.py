@@ -19,7 +19,7 @@ ORDINARY = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
 
 def every_error() -> Iterator[StratalogError]:
-    """One of each kind, made of arguments that tell them apart."""
+    """One error of each kind, with distinct arguments."""
     for kind in vars(errors).values():
         if not inspect.isclass(kind) or not issubclass(kind, StratalogError):
             continue

@@ -1,4 +1,4 @@
-"""Imports point one way: a package uses only what stands left of it in the data's path."""
+"""Imports point one way: a package uses only packages before it in the data's path."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.source_trees import SOURCE, nodes, tree_of
 
-# What each may import, besides itself. `records` uses neither `files` nor `engine`: it is given buffers.
+# What each may import, apart from itself. `records` uses neither `files` nor `engine`: it is given buffers.
 ORDER = [
     "version",
     "limits",
@@ -47,7 +47,7 @@ def layer_of(module: Path) -> str:
 
 
 def imported_layers(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """The line and the layer of each import of our own, wherever in the file it stands."""
+    """The line and the layer of each import of our own packages, anywhere in the file."""
     for node in nodes(tree):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]

@@ -9,7 +9,7 @@ import stratalog
 SOURCE = Path(stratalog.__file__).parent
 TESTS = Path(__file__).parent
 
-# Modules without a test file of their own; a folder is meant with all of its modules.
+# Modules without their own test file; a folder stands for all of its modules.
 WITHOUT_TESTS = {
     "cli/startup/rival.py": "starts a Kafka: tests/kafka/test_bench_startup.py",
     "directory/recovery/choices.py": "one value",

@@ -1,4 +1,4 @@
-"""One word for one thing: types have names of their own, limits and the joining of paths have one place."""
+"""One word for one thing: type names are unique; limits and path joining are defined once."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_one_place_joins_paths() -> None:
     wrong = [
         f"{name}:{found}"
         for name, tree in modules()
-        if not name.startswith(("files/", "errors/"))  # the second stands below `files` and names files
+        if not name.startswith(("files/", "errors/"))  # the second is below `files` and names files
         for found in path_making(tree)
     ]
 
@@ -140,4 +140,4 @@ def test_the_rule_for_pathlib_is_suppressed_hardly_anywhere() -> None:
         if re.search(r"# noqa: .*PTH", file.read_text("utf-8"))
     }
 
-    assert found == {"spark/workers.py"}  # expanduser leaves ~ where there is no home, pathlib raises
+    assert found == {"spark/workers.py"}  # without a home, expanduser keeps ~, and pathlib raises

@@ -1,4 +1,4 @@
-"""The public names are `stratalog.__all__`, `stratalog.errors` and what stands for the extra `spark`."""
+"""The public names are `stratalog.__all__`, `stratalog.errors` and those of the extra `spark`."""
 
 from __future__ import annotations
 

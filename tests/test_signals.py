@@ -1,4 +1,4 @@
-"""What signals and exits leave behind of an open log and of a running manager; and the graceful stop."""
+"""What signals and exits leave of an open log and of a running manager; and the graceful stop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A function fits on a screen and a module is one subject: neither grows past what is read in one go."""
+"""A function fits on a screen and a module is one subject: both have a largest size."""
 
 from __future__ import annotations
 

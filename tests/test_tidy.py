@@ -1,7 +1,7 @@
 """What each part keeps to, read out of the source: one owner for each thing that must not be done twice.
 
-Names are resolved (`source_names.py`): an alias, a module's attribute or a `getattr` is no way around.
-Each check has a test beside it that shows which spellings it sees.
+Names are resolved (`source_names.py`): an alias, a module's attribute or a `getattr` does not get around the
+rules. Each check has a test beside it that shows which spellings it sees.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests import source_trees
 from tests.source_names import Names, texts
 from tests.source_trees import nodes
 
-# What a descriptor is used for. `signals.py` has a pipe of its own, and only writes to it and closes it.
+# Functions that use a descriptor. `signals.py` has its own pipe, and only writes to it and closes it.
 DESCRIPTOR_CALLS = (
     {"open", "io.open", "io.FileIO"}
     | {f"os.{name}" for name in ("open", "fdopen", "pread", "preadv", "pwrite", "pwritev", "lseek", "fsync")}
@@ -33,7 +33,7 @@ PATH_CALLS = (
     | {f"os.path.{name}" for name in ("getsize", "getmtime", "samefile")}
     | {f"shutil.{name}" for name in ("copy", "copyfile", "copytree", "move", "rmtree", "disk_usage")}
 )
-# The same as methods of a path, which have names of their own there.
+# The same as methods of a path, which have different names there.
 PATH_METHODS = {
     "read_bytes",
     "read_text",
@@ -60,8 +60,8 @@ PATH_METHODS = {
 }
 # These have paths that could look at files, and do not. All others have a `PurePath`, or text.
 CONCRETE_PATHS = {"directory/home.py", "log/api/partition_log.py"}
-BENCH = "cli/startup/"  # the rival of `stratalog bench startup` makes directories of its own
-# Any beginning of such a name, or what they all begin with. What has a blank in it only speaks of one.
+BENCH = "cli/startup/"  # the rival of `stratalog bench startup` creates its own directories
+# Any start of such a name, or their common prefix. A string with a blank is only a text about one.
 INTERNAL_TOPIC = re.compile(r"__(consumer|transaction_s|share_g|cluster_m)\S*|__")
 # These name the clean-shutdown file, and write nothing by that name.
 NAME_CLEAN_SHUTDOWN_FILES = {
@@ -126,7 +126,7 @@ def uses(tree: ast.AST, wanted: set[str]) -> Iterator[str]:
 
 
 def path_methods(tree: ast.AST) -> Iterator[str]:
-    """The line and name of each method of a `Path`, or of what is made of one, that looks at a file."""
+    """The line and name of each method of a `Path`, or of a value derived from one, that accesses a file."""
     if not has_paths(tree):
         return
     paths = {"Path", "pathlib"}
@@ -193,7 +193,7 @@ def changes_clean_shutdown_files(tree: ast.AST) -> Iterator[int]:
         match node:
             case ast.Attribute(value=ast.Attribute(attr="file"), attr="path"):  # of a `CleanState`
                 yield node.lineno
-    if "CleanShutdownFile" in ast.dump(tree):  # the reader of it, whose path is nobody else's
+    if "CleanShutdownFile" in ast.dump(tree):  # the reader, which no other module may use the path of
         reader = {"CleanShutdownFile"}
         for node in nodes(tree):
             if isinstance(node, ast.Assign | ast.AnnAssign) and node.value and names_any(node.value, reader):
@@ -213,7 +213,7 @@ def names_clean_shutdown_files(tree: ast.AST) -> Iterator[int]:
 
 
 def defines_internal_topics(tree: ast.AST) -> Iterator[str]:
-    """Where an internal topic is spelt out, or a set of them gets a name; not what only speaks of one."""
+    """Where an internal topic is written out, or a set of them gets a name; texts about one do not count."""
     for text, line in texts(tree):
         if INTERNAL_TOPIC.fullmatch(text):
             yield f"{line} {text}"
@@ -228,7 +228,7 @@ def defines_internal_topics(tree: ast.AST) -> Iterator[str]:
 
 
 def finds_an_end(tree: ast.AST) -> Iterator[str]:
-    """Where the last batch of something is looked for, a LogEnd is made, or None stands for "was closed"."""
+    """Where code searches for the last batch, creates a LogEnd, or uses None for "was closed"."""
     names = names_in(tree)
     for node in nodes(tree):
         match node:
@@ -347,7 +347,7 @@ def test_one_place_answers_where_a_log_ends() -> None:
     }
 
     assert found - LAST_BATCH_OF_SEGMENTS == {"log/log_end.py"}
-    assert found >= LAST_BATCH_OF_SEGMENTS  # none is excused that needs it no more
+    assert found >= LAST_BATCH_OF_SEGMENTS  # no exception that is no longer needed
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="there is
 ROOT = Path(__file__).parent.parent
 CONFTEST = "from tests.conftest import pytest_configure as pytest_configure\n"
 
-# As where a thread was never told to stop, or a peer never answers.
+# As if a thread was never stopped, or a peer never answers.
 WAITS = """
 import threading
 

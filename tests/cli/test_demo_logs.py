@@ -15,7 +15,7 @@ SMALL = ["demo", "--engine", "threads", "--size", "4MB"]
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The logs of a demo that was told where to keep them."""
+    """The logs of a demo with --directory."""
     directory = tmp_path_factory.mktemp("demo") / "logs"
     assert main.run([*SMALL, "--directory", str(directory)]) == 0
     return directory

@@ -1,4 +1,4 @@
-"""A broker's server.properties: what is about storage, and what older releases wrote."""
+"""A broker's server.properties: settings of storage, and those of older releases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of offset checkpoints: which files there are, and what each says of a log."""
+"""The table of offset checkpoints: the files, and what each says about a log."""
 
 from __future__ import annotations
 

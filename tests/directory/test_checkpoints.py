@@ -1,4 +1,4 @@
-"""The four checkpoints of a log directory: what a broker wrote is read, what cannot be read is told."""
+"""The four checkpoints of a log directory: a broker's files are read, unreadable ones are reported."""
 
 from __future__ import annotations
 

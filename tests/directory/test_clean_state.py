@@ -1,4 +1,4 @@
-"""The clean-shutdown file while a directory is changed, and the note that stands in for it."""
+"""The clean-shutdown file while a directory is changed, and the note that replaces it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def looked_at(directory: Path, disk: Disk | None = None) -> CleanState:
 
 
 def killed_in_a_session(directory: Path, *, appends: bool = False) -> None:
-    """A session that has removed the clean-shutdown file, and comes to no end."""
+    """A session that has removed the clean-shutdown file, and does not end."""
     with Session([directory], unclean=Unclean.REFUSE, appends=appends) as session:
         session.directories[0].before_change()
 
@@ -60,7 +60,7 @@ def test_appends_that_were_killed_cost_the_epoch(clean: Path) -> None:
 
 def test_a_note_from_before_does_not_vouch_for_appends(clean: Path) -> None:
     note = {"version": 0, "was_clean": True, "broker_epoch": EPOCH_OF_CLEAN, "has_cut": False}
-    (clean / NOTE).write_text(json.dumps(note))  # as a kill leaves it, just behind the clean-shutdown file
+    (clean / NOTE).write_text(json.dumps(note))  # as a kill right after the clean-shutdown file leaves it
 
     killed_in_a_session(clean, appends=True)
 

@@ -1,4 +1,4 @@
-"""What a log directory holds, told apart by its names as a broker does."""
+"""The content of a log directory, sorted by names as a broker does."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def test_a_partition_that_is_a_link_is_locked_where_it_really_is(
 def test_a_manager_waits_for_who_may_give_up_at_once(tmp_path: Path) -> None:
     lone(tmp_path / "orders-0", b"ours")
     trial = DirectoryLock(tmp_path / "orders-0")
-    trial.acquire(is_trial=True)  # somebody opens the log, and has not looked at the directory yet
+    trial.acquire(is_trial=True)  # another program opens the log, and has not checked the directory yet
     with ThreadPoolExecutor(1) as pool:
         node = Node(tmp_path)
         starting = pool.submit(node.start)
@@ -74,7 +74,7 @@ for line in sys.stdin:
     end()
     print("over", flush=True)
 """
-    rounds = 12  # each in a directory of its own, which is a log directory afterwards
+    rounds = 12  # each in a new directory, which is a log directory afterwards
     for number in range(rounds):
         lone(tmp_path / f"{number}" / "orders-0", b"ours")
     with (

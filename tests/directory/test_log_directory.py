@@ -34,7 +34,7 @@ def test_beside_an_epoch_a_directory_that_lost_its_own_says_none(clean: Path, tm
         cut.forget_epoch()
         session.put_back(cut)
 
-    # A broker takes -1 for "none seen yet", and would go by the other's epoch.
+    # A broker reads -1 as "none seen yet", and would use the other's epoch.
     assert json.loads((clean / MARKER).read_text()) == {"version": 0}
 
 

@@ -54,14 +54,14 @@ def test_the_later_one_of_two_starts_counts(tmp_path: Path) -> None:
         log = manager.get_log(ORDERS)
         assert log is not None
         log.delete_records(2)
-    for name in (MARK, STARTS):  # as a broker leaves them that took the directory before
+    for name in (MARK, STARTS):  # as a broker leaves them that had the directory before
         shutil.copy(copy / name, tmp_path / "orders-0" / name)
 
     assert started_at(tmp_path)[0] == 2
 
 
 def test_a_partition_that_is_copied_out_is_not_trusted(tmp_path: Path) -> None:
-    """A mark of a clean close, from before a manager had the log, must not speak for what came since."""
+    """An old clean-shutdown file, from before a manager had the log, must not cover what came since."""
     lone(tmp_path / "data" / "orders-0", b"a")
     with Node(tmp_path / "data").running():
         shutil.copytree(tmp_path / "data" / "orders-0", tmp_path / "orders-0")

@@ -1,4 +1,4 @@
-"""A log that is open by itself and the log directory that it is in: whoever comes second is told."""
+"""A lone log and the log directory around it: the second program to open one of them is refused."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_a_log_that_is_copied_into_a_clean_directory_is_not_trusted(
 def test_a_link_to_a_log_that_was_copied_there_is_taken_over(
     tmp_path: Path, do: Callable[[Path], None]
 ) -> None:
-    """Its lock is held by whoever takes it over, who does not stumble over it."""
+    """The program that takes it over holds its lock, and is not refused because of it."""
     with LogManager([tmp_path / "data"]):
         pass
     lone(tmp_path / "disk" / "orders-0", b"a", b"b", start=1)

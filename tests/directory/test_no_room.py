@@ -1,4 +1,4 @@
-"""A lone log with a torn end, where what is to be cut off cannot be kept beside it."""
+"""A lone log with a torn end that cannot be kept beside it."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def test_a_garbled_meta_properties_is_a_note_and_the_others_tell(tmp_path: Path)
 
 
 def test_a_manager_finds_the_metadata_in_metadata_log_dir(tmp_path: Path) -> None:
-    """It took Kafka's defaults instead, and would have deleted what is to be compacted."""
+    """It used Kafka's defaults instead, and would have deleted a compacted topic's records."""
     disks = TwoDisks(tmp_path, has_metadata_log_dir=True)
 
     with LogManager(server=disks.server) as manager:

@@ -17,7 +17,7 @@ from stratalog.files.disk import Disk
 from tests.directory.recovery.recovering import MARKER, damage, files_of
 from tests.directory.sessions import session_of
 
-# As its broker was told, and the topic in the cluster's metadata.
+# As in the settings of its broker, and of the topic in the cluster's metadata.
 CONFIG = LogConfig.of(
     {"segment.index.bytes": 4096, "index.interval.bytes": 512, "internal.segment.bytes": 1500}
 )

@@ -97,6 +97,6 @@ def test_a_directory_that_is_recovered_beside_an_epoch_says_none_though_nothing_
     with session_of(unclean, clean, unclean=Unclean.RECOVER):
         pass
 
-    # With -1 a broker would go by the epoch of the other one, as if no record could be gone here.
+    # With -1 a broker would use the epoch of the other one, as if no record could be lost here.
     assert json.loads((unclean / MARKER).read_text()) == {"version": 0}
     assert json.loads((clean / MARKER).read_text())["brokerEpoch"] == EPOCH_OF_CLEAN

@@ -131,7 +131,7 @@ def test_a_full_disk_is_recovered_with_a_work_dir_as_any_other(
 
 
 class Filling(WorkDirDisk):
-    """Whose room in one directory is gone when it is asked for a second time."""
+    """A disk without room in one directory from the second query on."""
 
     filled = ""
     asked = 0
@@ -232,7 +232,7 @@ def test_what_a_broker_has_written_since_is_not_undone(small: Path, work: Path) 
 
 
 class Killed(BaseException):
-    """SIGKILL, as far as a test can have it: nothing catches it."""
+    """Like SIGKILL for a test: nothing catches it."""
 
 
 class MortalDisk(WorkDirDisk):
@@ -295,7 +295,7 @@ def test_a_run_without_the_work_dir_in_between_is_not_undone(killed: Path, small
 
 
 def test_the_marker_of_a_clean_stop_does_not_wait(small: Path, work: Path) -> None:
-    """It would be written when a broker has been there since, and vouch for what that did."""
+    """It would be written after a broker has run there, and cover what the broker did."""
     ballast = fill(small)
 
     with pytest.raises(DiskError):
@@ -320,7 +320,7 @@ def test_the_files_of_other_directories_are_not_touched(small: Path, work: Path,
 
 
 def put_down(work: Path, path: str, inode: int | None, data: bytes) -> Path:
-    """What a killed run leaves in a work directory, and beside the file; or what somebody forges."""
+    """What a killed run leaves in a work directory and beside the file, or what an attacker forges."""
     short = hashlib.sha256(path.encode()).hexdigest()[:32]
     copy = work / f"stratalog-work-{short}.json"
     document = {"path": path, "inode": inode, "data": base64.b64encode(data).decode()}

@@ -1,4 +1,4 @@
-"""The journal of a write, as somebody damaged it."""
+"""The journal of a write, damaged by somebody."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ def test_a_rate_is_that_of_the_last_seconds() -> None:
 
 
 def test_a_counting_reader_hands_each_question_to_its_disk() -> None:
-    """One that it answered by itself would be asked of this machine, under a simulated disk's names."""
+    """A call that it does not pass on would go to this machine, with a simulated disk's names."""
     made_of_others = {"exists", "read_file"}
     questions = {name for name in dir(DiskReader) if not name.startswith("_")}
     asked = {name for name in vars(ReadingDisk) if not name.startswith("_")}

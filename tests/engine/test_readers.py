@@ -98,7 +98,7 @@ def test_what_a_task_raises_ends_all_readers_and_is_raised() -> None:
 
 
 def test_a_reader_too_many_is_held_up_inside_its_task() -> None:
-    """Time goes on by what is read, and more with two readers: so one is measured as better than two."""
+    """The clock advances with the bytes read, and faster with two readers: so one reader measures better."""
     disk = contents(["x"], size=4096)
     lock, reads = threading.Lock(), Counter[int]()
     state = {"now": 0.0, "last": 0}
@@ -117,7 +117,7 @@ def test_a_reader_too_many_is_held_up_inside_its_task() -> None:
 
     assert uses[0].bytes_read == 3 * 20_000 * 4096
     assert uses[0].most_readers == 2
-    # The second one is let go on where nothing is left to be taken: the last third of the work.
+    # The second reader may go on when no task is left: in the last third of the work.
     assert min(reads.values()) < max(reads.values()) * 0.6
 
 
@@ -150,7 +150,7 @@ def test_readers_wait_for_whoever_takes_the_outcomes() -> None:
     )
     with closing(reading):
         next(reading)
-        # The first look took what was there; from then on so many wait, and one is in the reader's hand.
+        # The first call took what was there; after that, this many wait, and the reader holds one more.
         for _ in range(1000):
             before = len(begun)
             threading.Event().wait(0.001)

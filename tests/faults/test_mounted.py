@@ -22,7 +22,7 @@ EXPECTED = {
     "ext4 full, a lone log": {errno.ENOSPC},
     # The first call after the error may be an fsync, which says what happened to the bytes.
     "ext4 read-only": {errno.EROFS, errno.EIO},
-    # What the device says to a write is what fsync says: a loop device with no room behind it says that too.
+    # fsync returns the error of the device: a loop device without room returns that one.
     "ext4 failing": {errno.EIO, errno.EROFS, errno.ENOSPC},
 }
 

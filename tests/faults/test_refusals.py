@@ -1,6 +1,6 @@
 """A disk that refuses each kind of call: its directory goes offline with the reason, the other serves on.
 
-After a power cut right then, what was flushed is there: in the directory that failed too.
+After a power cut right then, all flushed records are there, also in the directory that failed.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def test_a_log_that_failed_costs_the_other_logs_of_its_directory_no_flushed_reco
 
 
 def test_work_that_was_scheduled_before_leaves_a_directory_alone_that_is_offline() -> None:
-    """Its lock is released: somebody else may be recovering it by now."""
+    """Its lock is released: another program may be recovering it by now."""
     node = FaultyNode()
     node.attempt(ONE, lambda log: node.append(log, 9))
     node.attempt(ONE, node.delete_records)  # whose epochs are to be written soon

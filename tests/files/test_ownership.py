@@ -1,4 +1,4 @@
-"""Who owns what is created, and with which mode."""
+"""The owner and mode of created files."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def disk(tmp_path: Path) -> PlannedDisk:
 
 
 def read_in_all_ways(disk: Disk, path: Path) -> set[bytes]:
-    """What each way to read gives of a file, asked for more than it has."""
+    """The result of each way to read a file, when more is requested than it has."""
     found = bytearray(100)
     with disk.open_read(path) as file:
         opened = bytearray(100)

@@ -226,7 +226,7 @@ def test_a_sparse_file_that_claims_a_terabyte_is_not_read_whole(tmp_path: Path) 
 
 
 def test_a_size_that_a_damaged_length_asks_for_takes_no_memory(file: Path) -> None:
-    """The system would be asked for all of it before a byte is read."""
+    """The whole size would be allocated before a byte is read."""
     assert Disk().read_at(file, 1 << 62, 3) == file.read_bytes()[3:]
     assert Disk().read_at(file, 1 << 62, 1 << 40) == b""
 

@@ -177,7 +177,7 @@ def test_a_replacement_is_whole_or_has_not_happened_whichever_step_fails(number:
         with pytest.raises(DiskError):
             disk.replace(A, b"new")
         assert disk.contents()[A] in (b"old", b"new")
-        disk.replace(A, b"newer")  # what was left behind is in nobody's way
+        disk.replace(A, b"newer")  # the leftover file does no harm
 
         assert found(disk) == {((A, b"newer"),)}
 

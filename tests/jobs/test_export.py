@@ -1,4 +1,4 @@
-"""Exports to Parquet: every record once, whatever stops them, by topic and day, decoded where asked."""
+"""Exports to Parquet: every record once, whatever stops them, by topic and day, decoded on request."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_progress_is_told_in_bytes(logs: Path, tmp_path: Path) -> None:
 
 
 class NoLock(DirectoryLock):
-    """The lock of a simulated disk, which nobody else has."""
+    """The lock of a simulated disk, which nobody else holds."""
 
     def acquire(self) -> None:
         pass

@@ -28,7 +28,7 @@ def table(name: str, state: str, **options: str) -> list[dict[str, Any]]:
 
 
 def printed(name: str, state: str) -> dict[int, str]:
-    """What the tool printed behind each offset of the log; snapshots come behind the log in the dump."""
+    """What the tool printed after each offset of the log; snapshots come after the log in the dump."""
     return dumped_parts(name, state)[0]
 
 
@@ -115,7 +115,7 @@ def test_control_records_come_when_asked_for() -> None:
 def test_behind_an_open_transaction_committed_records_are_seen_as_a_coordinator_sees_them(
     tmp_path: Path,
 ) -> None:
-    """It loads its topic to the end, and holds back only what is not decided."""
+    """It loads its topic to the end, and leaves out only undecided records."""
     with stratalog.open_log(tmp_path / "__consumer_offsets-0", create=True) as log:
         for producer_id, value in ((1, b"aborted"), (2, b"open"), (3, b"committed")):
             log.log.append_as_leader(produced(producer_id, 0, value, transactional=True), leader_epoch=0)

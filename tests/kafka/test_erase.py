@@ -165,7 +165,7 @@ def plant_copies(log_dir: Path, partition: Path) -> None:
 
 
 def files_of_state(partition: Path) -> Iterator[Path]:
-    """What tells a broker of producers, epochs and aborted transactions: none of it changes."""
+    """The facts about producers, epochs and aborted transactions, none of which change."""
     for pattern in ("*.snapshot", "*.txnindex", "leader-epoch-checkpoint", "partition.metadata"):
         yield from partition.glob(pattern)
 

@@ -1,4 +1,4 @@
-"""`stratalog explain` beside a running broker: what it says of a segment, and what the broker does to it."""
+"""`stratalog explain` beside a running broker: its answer for a segment, and what the broker does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checked-in fixtures still say what Kafka says of them."""
+"""The checked-in dumps are still what Kafka prints for the fixtures."""
 
 from __future__ import annotations
 

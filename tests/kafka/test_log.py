@@ -28,7 +28,7 @@ from tests.kafka.our_log import OurLog
 HISTORIES = 600
 STEPS = 50
 LARGEST_TIMESTAMP = Step("offsetByTimestamp", {"timestamp": -3})
-# What differs where each side compressed anew: bytes, and places in them.
+# What differs if each side compressed again: bytes, and positions in them.
 OF_BYTES = {"size", "sha256"}
 
 
@@ -109,9 +109,9 @@ DESCRIBE = Step("describe", {})
 
 
 def as_we_would(step: Step, answer: Json | Refusal) -> Json | Refusal:
-    """Kafka's answer, but for the two that are meant to be others here."""
+    """Kafka's answer, except for two deliberate differences."""
     if step.name == "read" and step.arguments["isolation"] == "TXN_COMMITTED" and isinstance(answer, dict):
-        # Where all records behind the offset are gone Kafka leaves the list out, elsewhere it is empty.
+        # If all records after the offset are gone, Kafka leaves out the list; otherwise it is empty.
         return {"aborted": [], **answer}
     if step == LARGEST_TIMESTAMP and isinstance(answer, list) and answer[0] == -1:
         return None  # no record has a timestamp: Kafka gives the first one, at time -1

@@ -1,4 +1,4 @@
-"""Two log directories of one broker whose markers do not say the same: what the controller is told.
+"""Two log directories of one broker with different clean-shutdown files: what the controller learns.
 
 A broker that was taken for cleanly stopped generates no record at its registration; else one for each of its
 partitions, as acknowledged records may be gone.
@@ -77,7 +77,7 @@ def test_beside_a_clean_directory_a_recovered_one_is_still_an_unclean_stop(
 
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_broker_passes_over_no_epoch_before_another_directorys(broker: Broker, number: int) -> None:
-    """Which is why a marker that must promise nothing does not say -1 there."""
+    """This is why a clean-shutdown file that must promise nothing does not say -1 there."""
     (broker.log_dirs[number] / MARKER).write_text(json.dumps(NO_EPOCH))
 
     assert is_taken_for_clean(broker) == (number == 0)

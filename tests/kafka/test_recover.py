@@ -41,7 +41,7 @@ PROPERTIES = {"log.index.size.max.bytes": "4096", "log.retention.ms": "-1"}
 REPAIRS = (
     r"Recovering unflushed segment|rebuilding index|Found (a corrupted|an orphaned|invalid)|Corruption found"
 )
-# The controller takes back a replica that was stopped in order as one that has every committed record.
+# The controller accepts a cleanly stopped replica as one with every committed record.
 HAS_ALL = r"Setting new leader .* using ELR\. Previous partition: .* elr=\[1\]"
 
 
@@ -168,7 +168,7 @@ def give_away(folder: Path) -> None:
 
 
 def repairs(broker: Broker) -> list[str]:
-    """Lines of the latest start that tell of a scan or a repair; the metadata log always has one."""
+    """Lines of the latest start about a scan or a repair; the metadata log always has one."""
     return [line for line in broker.log_lines(REPAIRS) if "__cluster_metadata-0" not in line]
 
 
@@ -185,7 +185,7 @@ def send(broker: Broker, first: int) -> list[tuple[int, bytes]]:
 
 
 def send_in_transactions(broker: Broker, first: int) -> list[tuple[int, bytes]]:
-    """(offset, value) of what a transaction committed, behind it one aborted and one left open."""
+    """(offset, value) of a committed transaction, followed by an aborted and an open one."""
     client = producer(broker.bootstrap, transactional_id="t")
     client.init_transactions(PATIENCE_S)
     for end in (client.commit_transaction, client.abort_transaction, None):

@@ -1,4 +1,4 @@
-"""Whole directories with several damages each: what `recover` says of the broker, and what the broker does.
+"""Whole directories with several damages each: what `recover` says about the broker, and what it does.
 
 The dry run and the run exit alike and say the same. A broker starts after 0 and 1, and does not start where
 `recover` says so.
@@ -61,7 +61,7 @@ def recover(config: Path, capsys: pytest.CaptureFixture[str], *options: str) -> 
 
 
 def told(report: dict[str, Any]) -> object:
-    """What a report says was, or would be, lost and found; not where it is kept, nor how long it took."""
+    """The cuts and findings of a report, without the places where cuts are kept and the times."""
     verdict = report["verdict"].removeprefix(PLANNED)
     partitions = [
         (

@@ -62,7 +62,7 @@ def batch(number: int, records_count: int = 1) -> bytes:
 
 
 def on_both(both: tuple[Case, Case], change: str, data: bytes, *, recovery_point: int | None = None) -> None:
-    """Put bytes behind a file of both copies, or the file there if it is none."""
+    """Append bytes to a file of both copies, or create the file."""
     for case in both:
         with (case.directory / change).open("ab") as file:
             file.write(data)
@@ -127,7 +127,7 @@ def test_offsets_below_their_segment_stop_kafka_and_are_cut_here(
 def test_stale_batches_behind_the_last_indexed_one_hide_the_end_from_kafka_and_are_cut_here(
     log_oracle: LogOracle, tmp_path: Path, segments_count: int, torn: bytes, recovery_point: int
 ) -> None:
-    # Of five batches the third and the fifth are indexed; the stale one, close behind, is not.
+    # Of five batches the third and the fifth are indexed; the stale one, right after them, is not.
     config = {"index.interval.bytes": str(len(batch(0, 3))), "segment.index.bytes": str(PADDED)}
     both = written_twice(log_oracle, tmp_path, config, segments_count=segments_count, records_count=3)
     theirs, ours = both

@@ -63,7 +63,7 @@ def test_a_damaged_directory_is_left_as_kafkas_log_manager_leaves_it(
     damage_once(hurt, random, log_oracle)
     words = f"{name} {how}; {hurt}"
     ours = shutil.copytree(damaged, tmp_path / "ours")
-    # Stale batches that hide a log's end from Kafka are a difference of their own: here it is asked without.
+    # Stale batches that hide a log's end from Kafka are a separate difference: here Kafka runs without them.
     seen = without_stale_tail(log_oracle, hurt, tmp_path / "stale", int(time.time() * 1000))
     if seen is not hurt:
         shutil.copytree(seen.directory, hurt.directory, dirs_exist_ok=True)
@@ -121,7 +121,7 @@ CHECKPOINT_DAMAGES: dict[str, Callable[[Path], None]] = {
 
 
 def cases_of(quarry: Quarry, directory: Path, *, forgotten: str | None) -> list[Case]:
-    """Every partition as its checkpoints now tell of it."""
+    """Every partition, as its checkpoints now describe it."""
     return [
         Case(
             directory=directory / partition.directory.name,

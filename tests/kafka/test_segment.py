@@ -32,7 +32,7 @@ _FILES = (".log", ".index", ".timeindex", ".txnindex")
 
 
 class SegmentOracle:
-    """Kafka's LogSegment behind a pipe."""
+    """Kafka's LogSegment at the other end of a pipe."""
 
     def __init__(self, jars: KafkaJars) -> None:
         self._program = JavaProgram(jars, "SegmentOracle")
@@ -55,7 +55,7 @@ def kafka_segment(kafka_jars: KafkaJars) -> Iterator[SegmentOracle]:
 
 
 class Pair:
-    """Kafka's segment and ours with the same base offset and settings, in folders of their own."""
+    """Kafka's segment and ours with the same base offset and settings, in separate folders."""
 
     def __init__(
         self, oracle: SegmentOracle, folder: Path, base_offset: int, *, interval: int, index_bytes: int
@@ -282,7 +282,7 @@ def _damaged(batches: list[bytes], history: History) -> bytes:
 
 
 def _producers(scan: SegmentScan) -> list[dict[str, Any]]:
-    """As Kafka tells of them, when nothing was known before this segment."""
+    """In Kafka's form, if nothing was known before this segment."""
     return [
         {
             "id": producer.producer_id,

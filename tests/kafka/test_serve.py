@@ -43,13 +43,13 @@ FROM_CLIENTS = "from-clients"
 BATCHES = 40
 T0 = 1_700_000_000_000
 LEADER_EPOCH = 0  # the controller's for a new topic; each restart raises it
-# What a broker says of a log that it does not take as it finds it.
+# The log lines of a broker that changes a log while loading it.
 REPAIRS = r"(?i)recovering|rebuilding index|corrupt|truncat|deleting|could not find"
 
 
 @dataclass(slots=True)
 class Written:
-    """What our log was given: every record, and those of them that no abort took back."""
+    """What was appended to our log: every record, and those that were not aborted."""
 
     all: list[Record] = field(default_factory=list)
     committed: list[Record] = field(default_factory=list)
@@ -179,7 +179,7 @@ def split(data: bytes) -> Iterator[bytes]:
 
 
 def replace_directory(directory: Path, topic: str) -> Written:
-    """An empty partition of the broker's becomes one of ours; what tells its topic's id stays."""
+    """An empty partition of the broker is replaced by one of ours; its topic id stays."""
     metadata = (directory / names.PARTITION_METADATA).read_bytes()
     shutil.rmtree(directory)
     directory.mkdir()

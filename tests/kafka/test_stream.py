@@ -1,4 +1,4 @@
-"""A stream over the directory of a running broker, which rolls, retains, adds and makes anew."""
+"""A stream over the directory of a running broker, which rolls, deletes, adds and creates again."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Stream:
 
 
 def consumed(broker: Broker, partition: int, count: int) -> list[Row]:
-    """The last so many committed records of a partition, by Kafka's own client."""
+    """The last `count` committed records of a partition, by Kafka's own client."""
     client = consumer(broker.bootstrap, "witness", isolation_level="read_committed")
     client.assign([TopicPartition(TOPIC, partition, OFFSET_BEGINNING)])
     found: list[Row] = []
@@ -107,7 +107,7 @@ def test_each_committed_record_is_read_once_beside_the_broker(tmp_path: Path) ->
             produce(plain, TOPIC, [{"value": value} for value in others], batch=5)
             committed += others
             if number == ROUNDS // 2:
-                # Retention of what was read is none of the stream's business.
+                # Retention of records that were already read does not concern the stream.
                 first_kept = stream.next_offset(0)
                 delete_records(broker.bootstrap, TOPIC, 0, first_kept)
                 until(lambda: not (log / f"{0:020d}.log").exists())

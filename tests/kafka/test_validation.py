@@ -167,7 +167,7 @@ def test_a_set_is_taken_or_refused_as_by_kafka(
 
 
 def _without_slips(answer: dict[str, Any], case: Case) -> dict[str, Any]:
-    """Kafka's answer, but for two things that a coordinator may send, and that are refused here.
+    """Kafka's answer, except for two things that a coordinator may send and that are refused here.
 
     A batch without records that is written anew is nothing to Kafka, or a NullPointerException. A compressed
     control batch that gets another codec becomes one of ordinary records, markers included.
@@ -205,7 +205,7 @@ def _assert_same(ours: ValidatedSet, answer: dict[str, Any], case: Case, where: 
 
 
 def _described(data: bytes) -> list[Any]:
-    """Headers but for what follows from the codec's output, and records with the timestamps stored."""
+    """Headers without the fields that depend on the codec's output, and records with stored timestamps."""
     return [
         (batch.header._replace(batch_length=0, crc=0), list(batch.records(stored_timestamps=True)))
         for batch in read_batches(data)
@@ -231,7 +231,7 @@ def _records(chance: random.Random, *, headers: bool) -> list[Record]:
 
 
 def _v2_set(chance: random.Random) -> bytes:
-    """Mostly one good batch; else one with a header that lies, a marker, none at all, or two of them."""
+    """Mostly one good batch; otherwise one with a wrong header, a marker, no batch, or two batches."""
     kind = chance.random()
     if kind < 0.05:
         return _marker(chance.randrange(3), epoch=0, coordinator_epoch=0, offset=0, commit=True)
@@ -319,7 +319,7 @@ class History:
         self.log_start = 0
 
     def step(self) -> str:
-        """One random step, and the word for what came of it."""
+        """One random step, and a word for its result."""
         if self._chance.random() < 0.7:
             return self._append()
         end = self.state.map_end_offset

@@ -1,4 +1,4 @@
-"""Whole directories with several damages each: what `recover` says of them is what a broker then does.
+"""Whole directories with several damages each: a broker then does what `recover` says.
 
 A dry run and the run agree: the same status, the same cuts, the same ends. After status 0 and 1 a real broker
 starts, loads every log without a repair and takes no directory offline; after status 3 it does not.
@@ -44,7 +44,7 @@ OFFLINE = (
 
 
 class Judge(Broker):
-    """A broker that takes its directories as they are: what is missing in them is not made."""
+    """A broker that uses its directories as they are, and creates nothing that is missing."""
 
     def _prepare(self, config: Path) -> None:
         pass
@@ -143,7 +143,7 @@ def test_what_a_dry_run_of_retain_lists_is_what_retain_deletes(
     assert deleted(json.loads(plan.out) if plan.out else {}) == found, str(node)
     assert any(found.values()) or status in (2, 3), f"{node}\n{report.err}"
     listed, removed, may_be_replaced = names_of(found), cut_whole(document), replaced(document)
-    # A run that is refused without a report may have recovered before: what that cut off is not told.
+    # A run that is refused without a report may have recovered before: then its cuts are not reported.
     for partition, names in before.items() if document else ():
         gone = names - after[partition] - removed.get(partition, set())
         if partition not in may_be_replaced:
@@ -154,7 +154,7 @@ def test_what_a_dry_run_of_retain_lists_is_what_retain_deletes(
 
 
 def settings_of(node: Node) -> str:
-    """What the broker's server.properties says of its directories and logs."""
+    """The broker's server.properties about its directories and logs."""
     own = {"node.id": "1", "log.dirs": ",".join(map(str, node.log_dirs))}
     return properties_text(PROPERTIES | own)
 
@@ -167,7 +167,7 @@ def recover(capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, dic
 
 
 def outcome(report: dict[str, Any]) -> list[tuple[Any, ...]]:
-    """What a report tells of each partition: where it starts and ends, and what is cut off."""
+    """A report's facts of each partition: where it starts and ends, and what is cut off."""
     return [
         (
             directory["directory"],
@@ -199,7 +199,7 @@ def names_of(found: dict[tuple[str, str], Any]) -> dict[tuple[str, str], set[str
 
 
 def live_logs(node: Node) -> dict[tuple[str, str], set[str]]:
-    """The .log files of each partition that a broker takes for segments."""
+    """The .log files of each partition that a broker loads as segments."""
     return {
         (str(log_dir), partition.name): {
             file.name for file in partition.glob("*.log") if re.fullmatch(r"\d{20}\.log", file.name)
@@ -228,7 +228,7 @@ def replaced(report: dict[str, Any]) -> set[tuple[str, str]]:
 
 
 def recovered(report: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
-    """What the recovery before it says of each partition, by directory and partition."""
+    """The result of the recovery before it, by directory and partition."""
     return {
         (directory["directory"], partition["partition"]): partition
         for directory in (report.get("recovery") or {}).get("directories", [])

@@ -28,7 +28,7 @@ def batch(topic: str, first: int, *records: tuple[str, str | None, int | None]) 
 
 
 def of(known: Acknowledged, topic: str, *, without: Sequence[int] = (), **fields: Any) -> LogState:
-    """The log as it should be, but for some offsets and other fields."""
+    """The log as it should be, except for some offsets and other fields."""
     written = known.topics[topic].written
     records = [
         Found(offset, each.identity, each.key, each.crc, each.attempt.producer)

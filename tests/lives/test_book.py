@@ -1,4 +1,4 @@
-"""The judge of crash tests notices each promise that is broken: a log with less, more or other than told."""
+"""The judge of crash tests notices each broken promise: a log with fewer, more or other records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writers that are killed with SIGKILL: what they acknowledged is there, in order, once, flushed or not.
+"""Writers that are killed with SIGKILL: acknowledged records are there, in order, once, flushed or not.
 
 The page cache outlives a process, so that every write counts that the system took. What a power cut leaves is
 another matter, which the simulated disk shows.
@@ -22,7 +22,7 @@ from tests.counting import Count
 
 ROOT = Path(__file__).parent.parent.parent
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="writers are forks of one process")
-# (kills, by how many campaigns, each with a seed and a process of its own)
+# (kills, in how many campaigns, each with its own seed and process)
 WRITING = {profile.QUICK: (4, 1), profile.CI: (32, 1), profile.DEEP: (1000, 10)}
 MOVING = {profile.QUICK: (2, 1), profile.CI: (8, 1), profile.DEEP: (200, 5)}
 

@@ -1,4 +1,4 @@
-"""Lives of programs, stopped at steps of the disk: what was flushed is there, and every log opens.
+"""Lives of programs, stopped at steps of the disk: flushed records are there, and every log opens.
 
 The counts are those of crash images: 10,000 in `make test`, 200,000 in `make test-deep`. Which lives these
 are follows from the number of the test.

@@ -1,4 +1,4 @@
-"""The first look at a set: what is appended of it, what refuses it as a whole."""
+"""The first checks of a set: what is appended, and what refuses the whole set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records that are given up: what is left, and in which order files and marks change."""
+"""Records that are removed: what is left, and in which order files and marks change."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.log.watched import WatchedDisk, watched
 
 
 class Kept:
-    """A checkpoint in memory, which tells the disk's book when it is written."""
+    """A checkpoint in memory; its writes are recorded together with those of the disk."""
 
     def __init__(self, disk: WatchedDisk, name: str, offset: int) -> None:
         self.offsets: dict[TopicPartition, int] = {ORDERS: offset}
@@ -195,7 +195,7 @@ def test_indexes_of_a_segment_that_is_active_again_have_their_full_size(machine:
     log.truncate_to(3)
 
     assert (machine.disk.size(f"{first}.index"), machine.disk.size(f"{first}.timeindex")) == (1000, 996)
-    # Kafka's count restarts: the first batch behind a truncation has no entry.
+    # Kafka's count restarts: the first batch after a truncation has no entry.
     assert log.segments.active.reader.offset_index.entry_count == 2
 
 
@@ -223,7 +223,7 @@ def test_truncation_forgets_transactions_that_began_behind_it() -> None:
     log = machine.open()
     log.append_as_leader(batch(b"a"), leader_epoch=0)
     log.append_as_leader(produced(1, 0, b"t", transactional=True), leader_epoch=0)
-    log = machine.reopen(log)  # only a snapshot tells of the transaction, which has no place
+    log = machine.reopen(log)  # only a snapshot has the transaction, without a place
     assert log.last_stable_offset == 1
 
     log.truncate_to(1)

@@ -204,7 +204,7 @@ def test_an_epoch_below_the_first_gives_itself_and_the_first_start(cache: Leader
 def test_an_earlier_start_removes_what_it_contradicts(cache: LeaderEpochFileCache) -> None:
     assign(cache, (5, 11), (6, 12), (7, 13), (8, 15))
     assert cache.end_offset_for(5, 20) == (5, 12)
-    cache.assign(6, 10)  # the first entry goes too: it would start behind this one
+    cache.assign(6, 10)  # the first entry is removed too: it would start after this one
 
     assert cache.entries == ((6, 10),)
 

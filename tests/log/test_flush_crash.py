@@ -1,4 +1,4 @@
-"""What was flushed is there after a power cut, whatever was given up before and however its files began."""
+"""Flushed records are there after a power cut, whatever was deleted before and however the files began."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_records_that_were_flushed_after_delete_records_are_there_after_a_power_
 
 
 def test_a_segment_below_the_start_is_synced_by_a_flush() -> None:
-    """A closed one that nobody has synced, and a power cut tears: recovery would end the log there."""
+    """A closed segment that was never synced, torn by a power cut: recovery would end the log there."""
     machine = Machine(internal_segment_bytes=300, segment_index_bytes=240)
     log = machine.open()
     for number in range(10):

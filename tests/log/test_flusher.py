@@ -103,7 +103,7 @@ def test_a_flush_in_the_background_leaves_a_failed_log_alone() -> None:
 
 
 class SlowDisk(SimulatedDisk):
-    """Whose first sync of a .log waits to be let go on."""
+    """A disk whose first sync of a .log waits until it may go on."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -126,7 +126,7 @@ def test_an_interrupt_in_the_roll_of_an_append_leaves_the_record_out_and_the_log
 
 
 def interrupted_at_line(line: int, action: Callable[[], object]) -> bool:
-    """Do it, with an interrupt at so many lines of our own code; False if it has fewer."""
+    """Run it, with an interrupt after `lines` lines of our own code; False if it has fewer."""
     count = 0
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:

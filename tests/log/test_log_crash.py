@@ -38,7 +38,7 @@ from tests.records.strategies import plain
 
 MARK = ".kafka_cleanshutdown"
 CONFIG = {"index.interval.bytes": 100, "segment.index.bytes": 240}
-LAST_MS = 20  # a time behind all records, counted from the first
+LAST_MS = 20  # a time after all records, counted from the first
 IDEMPOTENT, COMMITTING, ABORTING, UNDECIDED = 1, 2, 3, 4
 
 
@@ -149,7 +149,7 @@ class Writer:
 def opened(
     directory: Path, disk: SimulatedDisk, *, create: bool = False, scheduler: ManualScheduler | None = None
 ) -> Iterator[PartitionLog]:
-    """The log, which is let go of at the end, lock and all, whatever state the machine is in."""
+    """The log, which is dropped at the end together with its lock, whatever state the machine is in."""
     clock = ManualClock()
     scheduler = scheduler or ManualScheduler(clock)
     log = open_log(directory, create=create, config=CONFIG, disk=disk, clock=clock, scheduler=scheduler)
@@ -245,7 +245,7 @@ def check_after_crash(directory: Path, found: SimulatedDisk, told: Told) -> str:
         return "as it was closed"
     with opened(directory, found, create=True) as log:
         read = read_all(log.log)
-        # Of two files one may have lost its last batch while the next one, begun behind it, is there.
+        # One file may have lost its last batch while the next file, begun after it, is there.
         assert read == [r for r in told.states[-1].model.records(markers=True) if r in read]
         assert read[: len(told.flushed)] == told.flushed
         for state in told.states:
@@ -266,7 +266,7 @@ def whole_records(data: bytes) -> Iterator[tuple[int, bytes | None]]:
 
 
 def chosen_steps(count: int) -> list[int]:
-    """Every step in deep, a seeded part of them otherwise; the last one, behind the mark, in any case."""
+    """Every step in deep, otherwise a seeded part; the last one, after the clean-shutdown file, always."""
     steps = range(1, count + 1)
     some = random.Random(4).sample(steps, min(count, profile.examples(count, quick=6)))
     return sorted({*some, count})

@@ -1,4 +1,4 @@
-"""Where a log ends, and why there: a broker's file with each kind of tail behind its last batch."""
+"""Where a log ends, and why: a broker's file with each kind of tail after its last batch."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ PATIENCE = 120
 
 
 def run_all(*tasks: Callable[[], None]) -> None:
-    """Each in a thread of its own; the first thing that goes wrong in one is raised here."""
+    """Run each in a separate thread; the first error in one is raised here."""
     problems: list[BaseException] = []
 
     def guarded(task: Callable[[], None]) -> None:

@@ -168,7 +168,7 @@ def append(log: Log, count: int) -> None:
 
 @pytest.fixture
 def log() -> Log:
-    """A replica's log: its high watermark is told to it."""
+    """A replica's log: the caller sets its high watermark."""
     return Machine(internal_segment_bytes=1000).open(embedded=False)
 
 

@@ -1,4 +1,4 @@
-"""A reader beside whoever replaces, truncates, deletes and moves segments: in one process, with real files.
+"""A reader while others replace, truncate, delete and move segments: in one process, with real files.
 
 A read opens a segment by its name. `HeldDisk` stops it between the two, and there lets another thread put
 other files under the old names. Whatever that does, the reader gives records of the log as it was or as it
@@ -151,7 +151,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 
 def key_of(number: int) -> bytes:
-    """One record in nine has a key of its own, and stays behind many that go."""
+    """One record in nine has a unique key, and stays while many others are removed."""
     return b"own %d" % number if number % 9 == 8 else b"%d" % (number % KEYS)
 
 
@@ -195,7 +195,7 @@ def test_a_reader_in_the_middle_of_a_log_goes_on_with_the_right_records(bench: B
 
 @pytest.mark.parametrize("action", ACTIONS)
 def test_every_segment_that_was_there_is_read_as_it_was_or_said_to_be_gone(bench: Bench, action: str) -> None:
-    """What somebody holds is that file, or nothing, though the log itself would look again."""
+    """A held segment reads its own file or fails, although the log itself would look again."""
     segments = [*bench.log.log.segments][:-1]
     expected = [segment.reader.read_bytes(0, segment.size) for segment in segments]
     bench.disk.before_reading(".log", getattr(bench, action))

@@ -192,7 +192,7 @@ def test_what_a_roll_left_is_flushed_in_the_background(machine: Machine) -> None
 
 
 def unflushed(log: PartitionLog, _scheduler: ManualScheduler) -> None:
-    """Several segments, of which nobody has flushed one."""
+    """Several segments, none of which was flushed."""
     fill(log, 9)
 
 

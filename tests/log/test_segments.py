@@ -14,7 +14,7 @@ from tests.log.model import ManualClock
 
 
 def segment(base_offset: int, size: int = 0) -> LogSegment:
-    """A segment as a listing tells of it; its files are never looked at here."""
+    """A segment from a listing; its files are never read here."""
     return LogSegment.open(Disk(), "orders-0", base_offset, LogConfig(), ManualClock(), size=size)
 
 

@@ -53,7 +53,7 @@ def filled(log: PartitionLog, _: ManualScheduler) -> None:
 
 
 def append_new(log: PartitionLog, count: int) -> None:
-    """Records of the same size as the old ones: what is left of those would stand at whole batches."""
+    """Records of the same size as the old ones, so that leftovers of those would be whole batches."""
     for _ in range(count):
         log.append(value_of(log.end_offset, "new"), timestamp=NOW)
 
@@ -111,7 +111,7 @@ def test_truncated_records_do_not_come_back_behind_new_ones(directory: Path, is_
     for image in crashed_at(directory, story, 1 << 30).crash(MOST):
         with opened(directory, image) as log:
             read = values(log)
-        # Of what was not flushed any may be there, but nothing else.
+        # Any unflushed record may be there, but nothing else.
         assert read.items() <= expected.items()
         assert len(read) >= (len(expected) if is_flushed else CUT)
 
@@ -190,7 +190,7 @@ class WatchedDisk(SimulatedDisk):
 
 
 def test_a_recovery_point_above_the_end_of_a_log_is_lowered_when_it_is_opened(directory: Path) -> None:
-    """It would vouch for what is appended next."""
+    """It would wrongly cover the records appended next."""
     disk = WatchedDisk(str(directory.parent))
     disk.make_directories(str(directory.parent))
     points = disk.marks()[0]
@@ -203,7 +203,7 @@ def test_a_recovery_point_above_the_end_of_a_log_is_lowered_when_it_is_opened(di
 
 
 def test_a_truncation_in_a_brokers_directory_lowers_its_marks_before_it_cuts(directory: Path) -> None:
-    """Recovery would else take what stands there afterwards for flushed, and look at none of it."""
+    """Otherwise recovery would treat later records there as flushed, and not scan them."""
     other = TopicPartition("orders", 1)
     disk = WatchedDisk(str(directory.parent))
     disk.make_directories(str(directory.parent))

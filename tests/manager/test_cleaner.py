@@ -76,7 +76,7 @@ def test_segments_below_the_start_of_a_compacted_log_go(tmp_path: Path) -> None:
 
 
 def test_nothing_past_the_high_watermark_is_cleaned(tmp_path: Path) -> None:
-    """What is not replicated may yet be taken back, and must not have replaced what is."""
+    """A record that is not replicated may still be removed, so it must not replace one that is."""
     with node(tmp_path).running() as manager:
         log = new_log(manager, count=16)
         log.update_high_watermark(7)

@@ -149,7 +149,7 @@ def test_a_log_whose_copy_was_begun_before_a_restart_is_not_cleaned_either(tmp_p
 
 
 def compacted_between_two_runs(tmp_path: Path) -> Node:
-    """A copy that has a record, and a log that was cleaned since by somebody who knows of no copy."""
+    """A copy with a record, and a log that was cleaned since by a program that does not know the copy."""
     first, second = tmp_path / "a", tmp_path / "b"
     node = compacted(first, second)
     with node.running() as manager:

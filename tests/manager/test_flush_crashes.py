@@ -1,4 +1,4 @@
-"""A log manager without a checkpoint yet: what was flushed, deleted and truncated is so after a power cut."""
+"""A log manager before its first checkpoint: flushes, deletions and truncations survive a power cut."""
 
 from __future__ import annotations
 

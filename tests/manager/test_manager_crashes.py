@@ -1,4 +1,4 @@
-"""A power cut at any step of opening and closing: a marker that is found tells the truth."""
+"""A power cut at any step of opening and closing: a clean-shutdown file that is found is right."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ POINTS = "/data/recovery-point-offset-checkpoint"
 
 
 class NoLock(DirectoryLock):
-    """The lock of a simulated disk, which nobody else has."""
+    """The lock of a simulated disk, which nobody else holds."""
 
     def acquire(self, *, is_trial: bool = False) -> None:
         pass

@@ -34,7 +34,7 @@ def test_a_truncation_stops_the_cleaner_and_lowers_the_checkpoint(
 def test_a_log_that_is_truncated_past_its_manager_is_not_taken_for_clean(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The cleaner is in the middle of it, and nobody has told it."""
+    """The cleaner is in the middle of the log, and was not stopped."""
     with node(tmp_path).running() as manager:
         log = new_log(manager)
         clean(manager)

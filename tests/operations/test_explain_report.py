@@ -1,4 +1,4 @@
-"""What `explain` says of each segment, for people."""
+"""The answers of `explain` for each segment, as text."""
 
 from __future__ import annotations
 

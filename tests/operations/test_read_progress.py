@@ -1,4 +1,4 @@
-"""What the bars of `estimate`, `compact` and `erase` are told: bytes that were read, up to all of them."""
+"""The progress of `estimate`, `compact` and `erase`: bytes that were read, up to all of them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DELETED: dict[str, Any] = {"cleanup.policy": "delete", "retention.ms": -1}
 
 
 class Watcher:
-    """Keeps what it is told."""
+    """Records the progress events."""
 
     def __init__(self) -> None:
         self.told: list[tuple[str, int, int]] = []
@@ -156,7 +156,7 @@ def test_erase_counts_what_it_looks_through_and_what_it_rewrites(planted: Plante
 
     looked, erased = watcher.stages["looking through"], watcher.stages["erasing from"]
     assert looked.total == size
-    # Read to be written anew, to be compared and hashed; and what it becomes, to be compared and hashed.
+    # The old file is read to be rewritten, compared and hashed; the new one to be compared and hashed.
     assert erased.total == 5 * with_the_key
     assert looked.names == erased.names == ["a-0"]
     assert len({done for _, done, _ in erased.told}) > 4
@@ -176,7 +176,7 @@ def test_erase_counts_what_is_in_quarantine(planted: Planted) -> None:
 
 
 def test_who_watches_is_told_in_the_thread_that_asked(tmp_path: Path) -> None:
-    """Though what is larger than a read is read by another: a bar is not made for two threads."""
+    """Even if another thread reads large parts: progress is reported in one thread."""
     with Planted(tmp_path, a={**COMPACTED, "internal.segment.bytes": 8 << 20}) as planted:
         log = planted.log("a")
         for number in range(9):

@@ -286,7 +286,7 @@ NOBODY = 65534
 
 @contextmanager
 def as_nobody() -> Iterator[None]:
-    """Be the user nobody, in its own group only, for a while."""
+    """Become the user nobody, only in its own group, for a while."""
     groups = os.getgroups()
     os.setgroups([NOBODY])
     os.setegid(NOBODY)
@@ -352,7 +352,7 @@ def test_files_of_another_user_are_still_refused(nobodys: Path) -> None:
 
 
 class SmallDisk(Disk):
-    """A disk with little room, where what is kept takes some; `elsewhere` is another one."""
+    """A disk with little room, part of which kept bytes take; `elsewhere` is another disk."""
 
     def __init__(self, free: int, elsewhere: Path | None = None) -> None:
         super().__init__()

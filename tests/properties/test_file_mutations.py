@@ -85,7 +85,7 @@ def test_damaged_files_are_read_or_refused(
         assert [met for met in MET[group] if not found["outcomes"].get(met)] == []
 
 
-@pytest.mark.deep  # it compiles every kernel anew
+@pytest.mark.deep  # it compiles every kernel again
 @pytest.mark.parametrize("group", ["files", "segments", "directories"])
 def test_no_kernel_of_files_indexes_outside_an_array(group: str, tmp_path: Path, counts: Count) -> None:
     deep, *_, count = GROUPS[group]

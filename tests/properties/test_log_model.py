@@ -177,7 +177,7 @@ class History:
         self.model.append(batch)
 
     def _state_was_rebuilt(self) -> None:
-        """Producers are where the batches that are left say; without the first ones nobody knows."""
+        """Producers match the remaining batches; if their first batches are gone, they are unknown."""
         if not self.is_state_known:
             self._new_generation()
             return
@@ -206,7 +206,7 @@ class History:
     def check_marks(self) -> None:
         log, model = self.log, self.model
         assert (log.log_start_offset, log.log_end_offset) == (model.start, model.end)
-        # Where the start lies inside a batch, a mark in that batch is told by its beginning, as in Kafka.
+        # If the log starts inside a batch, a mark in that batch is the batch's first offset, as in Kafka.
         stable = max(log.last_stable_offset, log.log_start_offset)
         assert log.log_start_offset <= stable <= log.high_watermark == log.log_end_offset
         assert log.recovery_point <= log.log_end_offset

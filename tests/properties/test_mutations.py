@@ -55,7 +55,7 @@ def test_damaged_batches_are_read_or_refused(first: int, tmp_path: Path, counts:
     assert outcomes["naive: records"] > 0
 
 
-@pytest.mark.deep  # it compiles every kernel anew; forbidden pages see most of it in every run
+@pytest.mark.deep  # it compiles every kernel again; forbidden pages catch most of it in every run
 def test_no_kernel_indexes_outside_an_array(tmp_path: Path, counts: Count) -> None:
     # Numba takes a cached kernel without the checks for one with them, hence a cache of its own. What goes
     # through the intrinsics is not checked by this: that is what the forbidden pages are for.

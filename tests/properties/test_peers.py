@@ -211,7 +211,7 @@ def test_peers_read_our_transaction_markers(
 
 @st.composite
 def message_sets(draw: st.DrawFn, magic: int, codec: Codec) -> tuple[bytes, list[Record]]:
-    """A peer's message set as it stands in a log, and the records that a consumer gets of it."""
+    """A peer's message set as it is in a log, and the records that a consumer gets from it."""
     peer = draw(st.sampled_from(PEERS))
     records = draw(record_lists(codec, legacy=True))
     if magic == 0:

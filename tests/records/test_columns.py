@@ -1,4 +1,4 @@
-"""Batches to Arrow columns: what is asked for, in bounded pieces, up to where the bytes are good."""
+"""Batches to Arrow columns: the requested ones, in bounded pieces, as far as the bytes are good."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The codecs together, by the streams in `codecs/streams.py`, and against whoever means harm."""
+"""The codecs together, with the streams in `codecs/streams.py`, and against hostile input."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_what_kafka_compressed_is_read(codec: Codec) -> None:
 @pytest.mark.parametrize("codec", COMPRESSED)
 def test_a_stream_cut_anywhere_is_refused(codec: Codec) -> None:
     stream = HELLO_BY_KAFKA[codec]
-    # A xerial stream cut behind its header or inside the next length just ends there, for Kafka too.
+    # A xerial stream that is cut after its header or inside the next length just ends there, as in Kafka.
     unseen = range(16, 20) if codec is Codec.SNAPPY else [0] if codec is Codec.ZSTD else []
 
     for size in range(len(stream)):
@@ -244,7 +244,7 @@ def test_damaged_streams_raise_our_errors_only_and_harm_no_later_one(codec: Code
                     stream[at:at] = chance.randbytes(chance.randint(1, 8))
             if not stream:
                 break
-        # The last byte lies against a forbidden page: a library that reads past it kills this process.
+        # The last byte is next to a forbidden page: a library that reads past it kills this process.
         guarded = guard[guard.size - len(stream) :]
         guarded[:] = np.frombuffer(stream, dtype=np.uint8)
         with suppress(CorruptRecordError):

@@ -14,7 +14,7 @@ from stratalog.records.control import (
     parse_control_key,
 )
 
-# A COMMIT marker at offset 983 with coordinator epoch 347, as Kafka wrote it: key and value stand at the end.
+# A COMMIT marker at offset 983 with coordinator epoch 347, as Kafka wrote it: key and value are at the end.
 COMMIT_BATCH = bytes.fromhex(
     "00000000000003d7000000420000001d02172b6dc800300000000000000000000003e800000000000003e8"
     "0000000000000049000dffffffff000000012000000008000000010c00000000015b00"

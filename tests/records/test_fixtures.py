@@ -1,4 +1,4 @@
-"""Every fixture decodes to exactly what Kafka says of it: its dump tool in text, its record classes in bytes.
+"""Every fixture decodes to exactly what Kafka reads: its dump tool in text, its record classes in bytes.
 
 The text is compared as a whole: from what was decoded the dump is written again, and must be the tool's own
 down to the last character. Both readers have to pass: the one by one, and the one of columns.

@@ -1,6 +1,6 @@
-"""Message sets of magic 0 and 1: plain ones, wrappers, and what old clients made of them.
+"""Message sets of magic 0 and 1: plain ones, wrappers, and those of odd old clients.
 
-The sets of real brokers are in test_fixtures.py; here stand the corners that no broker writes any more.
+The sets of real brokers are in test_fixtures.py; here are the corner cases that no broker writes any more.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ CONFIG = config_of(interval=100, index_bytes=200)
 
 @dataclass
 class Kept:
-    """What a caller was told, as far as the history came."""
+    """The promises to a caller so far."""
 
     appended: list[bytes] = field(default_factory=list)
     flushed: list[bytes] = field(default_factory=list)

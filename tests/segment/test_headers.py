@@ -72,7 +72,7 @@ def test_a_torn_tail_is_the_end(segment: LogSegment) -> None:
 
 
 def test_only_the_last_part_is_last_where_a_chunk_has_more_batches_than_the_table(tmp_path: Path) -> None:
-    """A walk over a log of small batches took a full table for damage at the end of the log."""
+    """A walk over a log of small batches mistook a full table for damage at the end of the log."""
     count = DEFAULT_ROWS + 500
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(b"".join(build_batch([Record(offset, 0, None, b"v")]) for offset in range(count)))

@@ -1,4 +1,4 @@
-"""What a scan tells of producers, transactions and leader epochs."""
+"""What a scan finds about producers, transactions and leader epochs."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def test_renaming_makes_no_index_and_leaves_none_behind(segment: LogSegment, tmp
 
 
 class NamedSlowly(SegmentReader):
-    """A segment that gets another directory while somebody asks for its name for the first time."""
+    """A segment whose directory is renamed while its name is read for the first time."""
 
     __slots__ = ("mover",)
     mover: threading.Thread | None

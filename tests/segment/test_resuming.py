@@ -1,4 +1,4 @@
-"""Where a segment goes on behind what cannot be read."""
+"""Where a segment continues after an unreadable batch."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from stratalog.files.disk import Target
 
 
-# What the brokers of the fixtures were told; the metadata log has settings of its own.
+# The settings of the fixtures' brokers; the metadata log has its own.
 INTERVAL, METADATA_INTERVAL = 512, 4096
 INDEX_SIZES = {".index": 4096, ".timeindex": 4092}
 
@@ -46,7 +46,7 @@ def segments(state: str) -> list[tuple[Partition, Path]]:
 
 
 def was_reopened(partition: Partition, found: SegmentScan) -> bool:
-    """Whether a broker was restarted while the segment was the active one: another leader epoch tells.
+    """Whether a broker was restarted while the segment was active, which another leader epoch shows.
 
     The count towards the next entry then began anew, which nothing in the file tells. Segments that were
     reopened without more being appended have one epoch, and their indexes are those of the scan.
@@ -262,7 +262,7 @@ def test_indexes_replaced_by_a_scan_serve_every_look_up(tmp_path: Path, content:
 
 
 class CutShort(Disk):
-    """Where somebody truncates the file, to less than was read of it, while it is read."""
+    """A disk on which the file is truncated, to less than was read of it, while it is read."""
 
     def read_into(self, source: ReadFile | DiskPath, buffer: Target, position: int) -> int:
         found = super().read_into(source, buffer, position)

@@ -1,4 +1,4 @@
-"""What is read from a segment: by offset, by time; with a disk that can only read, beside whoever writes."""
+"""Reads from a segment: by offset, by time; with a disk that can only read, while others write."""
 
 from __future__ import annotations
 

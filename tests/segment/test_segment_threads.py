@@ -24,7 +24,7 @@ DIRECTORY = "/orders-0"
 
 
 class FlushedMeanwhile(SimulatedDisk):
-    """Where somebody else flushes a segment when bytes are just about to be written to its log."""
+    """A disk on which another thread flushes a segment just before bytes are written to its log."""
 
     segment: LogSegment | None = None
 

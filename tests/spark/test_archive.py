@@ -13,7 +13,7 @@ from stratalog.errors import StratalogError
 from stratalog.spark.archive import archive_options, archive_path, write_archive
 from tests.waiting import PATIENCE_S
 
-# The archive is used if the JVM has it in its memory.
+# The archive is used if it is mapped in the JVM's memory.
 SESSION = """
 from pathlib import Path
 from stratalog.spark.session import session

@@ -1,4 +1,4 @@
-"""The helper that reads what is asked for."""
+"""The helper `read`, which reads only the requested columns and times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The embedded session: its settings, and the words for what is missing."""
+"""The embedded session: its settings, and the messages about missing parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sink in a plain session: what is written comes back, once, and errors are told on the driver."""
+"""The sink in a plain session: written rows are read back once, and errors are raised on the driver."""
 
 from __future__ import annotations
 

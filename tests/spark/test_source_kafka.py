@@ -1,6 +1,6 @@
 """The same query by Spark's Kafka source from a running broker, and by ours from that broker's directory.
 
-What each of the queries is made from is held against Kafka's own consumer too (`witness.py`).
+The inputs of the queries are also compared with Kafka's own consumer (`witness.py`).
 
 The broker runs on a copy of the checked-in directory that a killed broker left, so every codec, odd headers,
 transactions (one of them open), compaction and a trimmed log are in it, and on a topic made from a seed.

@@ -127,7 +127,7 @@ def test_a_query_that_makes_no_sense_is_wrong_usage(
 def test_the_command_exports(logs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["export", logs, "--to", str(tmp_path / "out"), "--key", "utf8", "--columns", "key,offset"]
 
-    assert main.run([*arguments, "--json"]) == 1  # a key is no text
+    assert main.run([*arguments, "--json"]) == 1  # a key is not text
     first = json.loads(capsys.readouterr().out)
     assert main.run(arguments) == 0
     second = capsys.readouterr()
@@ -146,7 +146,7 @@ def test_an_export_of_a_wrong_topic_is_told(tmp_path: Path, capsys: pytest.Captu
 def test_a_query_leaves_nothing_where_it_was_asked(tmp_path: Path, archived: dict[str, str]) -> None:
     shutil.copytree(CLEAN, tmp_path / "data")
     before = {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")}
-    # A name that is no topic's has Spark look among its tables, for which it makes a folder.
+    # For a name that is not a topic, Spark looks among its tables, and creates a folder for them.
     command = [sys.executable, "-m", "stratalog.cli.main", "sql", ".", "SELECT * FROM orders"]
 
     done = subprocess.run(

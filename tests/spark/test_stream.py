@@ -189,7 +189,7 @@ def test_a_topic_made_anew_fails_the_query_in_words(
 
 
 def test_the_least_and_the_most_of_a_trigger_are_kept_together(log: PartitionLog, log_dir: Path) -> None:
-    """Spark has a limit for one of them only; here it is asked as Spark asks it, without a JVM."""
+    """Spark has a limit for only one of them; here it is called as Spark calls it, without a JVM."""
     options = {"path": str(log_dir), "minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "8"}
     reader = StratalogStreamReader(options, StructType())
     limit = reader.getDefaultReadLimit()

@@ -19,7 +19,7 @@ LOGS = str(FIXTURE / "logs")
 
 
 def newest(topic: str, aborted: range = range(0)) -> list[tuple[str, Any, Any]]:
-    """(type, key, value) of the last record of each key in the dump, less tombstones and what was aborted."""
+    """(type, key, value) of each key's last record in the dump, without tombstones and aborted records."""
     text = (FIXTURE / "dump" / f"{topic}-0.decoded.txt").read_text("utf-8")
     found = {}
     for line in re.finditer(r"^\| offset: (\d+) .*? key: (.*?) payload: (.*)$", text, re.MULTILINE):

@@ -1,8 +1,8 @@
 """A log directory whose disk fails or loses its power at any step of recovering, using and closing it.
 
-After each: the directory loads, no record is lost that was on the device, nothing damaged is served, what was
-cut off can be had from quarantine, and a second recovery changes no byte. `sweeping.py` has the directory and
-what must be found in it. All of it deep, a seeded tenth in ci.
+After each crash: the directory loads, no record is lost that was on the device, nothing damaged is served,
+bytes that were cut off can be restored from quarantine, and a second recovery changes no byte. `sweeping.py`
+has the directory and what must be found in it. All of it deep, a seeded tenth in ci.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PART = {profile.DEEP: 1, profile.CI: 10, profile.QUICK: 40}[profile.current()]
 
 
 def recovered(disk: SimulatedDisk, _: Told) -> None:
-    """The command's way: a directory that fails has no marker."""
+    """As the command does it: a directory that fails has no clean-shutdown file."""
     report = recover(disk)
     if report.error is not None:
         assert MARKER not in disk.contents()
@@ -98,7 +98,7 @@ def test_a_refusal_at_any_step_loses_nothing_that_was_synced(name: str, number: 
 
 
 def test_what_a_recovery_accepted_survives_the_power_cut_behind_it() -> None:
-    """The process was killed, so nobody has synced what it wrote last; then the power goes too."""
+    """The process was killed before it synced its last writes; then the power is cut too."""
     disk, told = killed(is_flushed=False)
 
     recovered(disk, told)

@@ -43,7 +43,7 @@ def test_quarantine_can_be_elsewhere(killed: Path, tmp_path: Path) -> None:
 
 
 def test_the_manifest_of_a_shared_quarantine_says_from_which_directory_each_line_is(tmp_path: Path) -> None:
-    """The same bytes, cut from two replicas of one partition: each is told, and each comes back."""
+    """The same bytes, cut from two replicas of one partition: each is reported, and each can be restored."""
     first, second = copy_of("killed", tmp_path / "first"), copy_of("killed", tmp_path / "second")
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -68,7 +68,7 @@ def test_the_manifest_of_a_shared_quarantine_says_from_which_directory_each_line
 
 
 def test_two_runs_do_not_keep_in_one_place_at_the_same_time(killed: Path, tmp_path: Path) -> None:
-    """Replicas have the same names: one run would take the other's copy for that of a killed one."""
+    """Replicas have the same names: one run would mistake the other's copy for that of a killed run."""
     damage(killed / "blocks-0" / "00000000000000000000.log")
     before = files_of(killed)
     elsewhere = tmp_path / "elsewhere"

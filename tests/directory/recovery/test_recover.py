@@ -1,4 +1,4 @@
-"""Log directories brought to what a clean shutdown leaves: several at once, failures, kills, salvage."""
+"""Log directories brought to the state of a clean shutdown: several at once, failures, kills, salvage."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ def test_killed_anywhere_and_run_again_it_comes_to_the_same(state: str, tmp_path
 
 
 def comparable(directory: Path) -> dict[str, bytes]:
-    """The files, without what is different each time: when something was put into quarantine."""
+    """The files, without the times at which something was put into quarantine."""
     found = files_of(directory)
     lines = [json.loads(line) for line in found.pop(MANIFEST, b"").splitlines() if line]
     told = [{key: line[key] for key in ("partition", "file", "position", "size", "parts")} for line in lines]

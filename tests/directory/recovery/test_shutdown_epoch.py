@@ -1,4 +1,4 @@
-"""What a recovery promises in its markers: the epoch, and when a broker must not be told one."""
+"""The epoch that a recovery writes to clean-shutdown files, and when it must not write one."""
 
 from __future__ import annotations
 
@@ -24,9 +24,7 @@ from tests.directory.recovery.recovering import (
     recover,
 )
 
-SAYS_NOTHING = {
-    "version": 0
-}  # Kafka's reader, asked, finds no epoch in it: tests/directory/test_clean_shutdown.py
+SAYS_NOTHING = {"version": 0}  # Kafka's reader finds no epoch in it: tests/directory/test_clean_shutdown.py
 
 
 def let_length_reach_past_the_end(killed: Path) -> None:
@@ -138,7 +136,7 @@ def test_what_was_recovered_with_cuts_is_not_promised_by_a_later_run(killed: Pat
 
 
 def epoch_by_kafka(*directories: Path) -> int | None:
-    """What a broker makes of the markers: LogManager.readBrokerEpochFromCleanShutdownFiles, step by step."""
+    """How a broker reads the files: LogManager.readBrokerEpochFromCleanShutdownFiles, step by step."""
     seen = -1
     for directory in directories:
         found = json.loads((directory / MARKER).read_bytes()).get("brokerEpoch")
@@ -178,7 +176,7 @@ def test_a_marker_that_says_nothing_says_nothing_again(killed: Path) -> None:
 
 
 def test_beside_a_directory_that_was_recovered_before_nothing_is_promised(tmp_path: Path) -> None:
-    """One of two failed at first; what the other has lost, its own marker says."""
+    """One of two failed at first; the other's own clean-shutdown file says what that one has lost."""
     first, second = copy_of("killed", tmp_path / "first"), copy_of("killed", tmp_path / "second")
     recover(first)
 

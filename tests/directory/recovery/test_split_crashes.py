@@ -23,7 +23,7 @@ STATES_OF_A_STEP = 2
 
 
 def overflowed_disk() -> SimulatedDisk:
-    """A log whose first segment reaches further than an index entry can say; closed in order."""
+    """A log whose first segment has offsets too far for an index entry; shut down cleanly."""
     disk = SimulatedDisk(lambda: NOW)
     disk.make_directories("/data")
     manager = manager_on(disk)

@@ -47,7 +47,7 @@ class ReadingDisk(Disk):
 
 @pytest.mark.parametrize("lost", [None, ".index", ".timeindex", ".snapshot"])
 def test_no_byte_of_a_log_is_read_twice(killed: Path, lost: str | None) -> None:
-    """Whatever a segment is wanted for: to be checked, for an index, for producers of those behind it."""
+    """Whatever a segment is needed for: a check, an index, the producers of later segments."""
     (killed / RECOVERY_POINTS).unlink()
     if lost is not None:
         for path in killed.glob(f"*-0/*{lost}"):

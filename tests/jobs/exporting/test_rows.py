@@ -1,4 +1,4 @@
-"""The rows of an export: their columns, their days, decoded where asked."""
+"""The rows of an export: their columns, their days, decoded on request."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def test_a_large_batch_travels_alone() -> None:
 
 
 def test_a_null_in_a_column_that_is_called_not_null_is_refused() -> None:
-    """Spark would answer a query for nulls by what it was told, without a look at them."""
+    """Spark would answer a query for nulls from the schema, without looking at the values."""
     batch = pa.RecordBatch.from_pydict({"key": [b"k", None], "offset": [1, 2]})
 
     (found,) = arrow.with_nullability([batch], [True, False])

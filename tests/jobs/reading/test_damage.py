@@ -1,4 +1,4 @@
-"""Damaged logs: named with file, byte, offset and remedy, or left out, and no more than what is damaged."""
+"""Damaged logs: reported with file, byte, offset and remedy, or skipped, and only what is damaged."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_behind_a_damaged_length_reading_goes_on_at_the_next_batch(
 def test_behind_a_damaged_length_messages_of_old_formats_are_found_by_the_index(
     partition: Partition, tmp_path: Path
 ) -> None:
-    """The first batch of each segment that the index names something behind is damaged."""
+    """Damage the first batch of each segment whose index names a later batch."""
     copy = Path(shutil.copytree(partition.path, tmp_path / partition.name))
     kafkas = [record["offset"] for batch, record in kafka_rows(partition) if not batch["isControl"]]
     named: set[int] = set()
@@ -92,7 +92,7 @@ def test_damage_that_is_longer_than_an_index_s_steps_ends_where_it_ends(
 
 
 def test_a_batch_that_was_written_wrong_is_named_with_its_offset(tmp_path: Path) -> None:
-    """Its checksum holds, so that it is found out when others behind it were seen already."""
+    """Its checksum is correct, so the fault is noticed only after later batches were seen."""
     with stratalog.open_log(tmp_path / "orders-0", create=True) as log:
         log.append_many([b"value"] * 7)
         log.append_many([b"value"] * 7)

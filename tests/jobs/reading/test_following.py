@@ -1,4 +1,4 @@
-"""A stream without Spark: what its triggers read while a log grows, rolls, is retained and made anew."""
+"""A stream without Spark: what its triggers read while a log grows, rolls, is deleted and created again."""
 
 from __future__ import annotations
 
@@ -438,7 +438,7 @@ def test_in_steps_a_stream_reads_what_kafka_says_is_committed(partition: Partiti
 
 
 class Running(RuleBasedStateMachine):
-    """A writer and a stream by turns: whatever happens in between, every record is read once and in order."""
+    """A writer and a stream in turns: whatever happens in between, every record is read once and in order."""
 
     @initialize()
     def start(self) -> None:

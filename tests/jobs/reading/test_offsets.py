@@ -1,4 +1,4 @@
-"""Where a stream stands and how far it goes: decided from values, so each rule has its case here."""
+"""The position of a stream and how far it goes: decided from values, so each rule has its case here."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def standing(start: int, end: int, topic_id: str | None = None, valid_end: int |
 
 
 def at(topic_id: str | None = None, /, **offsets: int) -> StreamOffset:
-    """at(a0=17): a stream that stands at offset 17 of a-0."""
+    """at(a0=17): a stream whose next offset of a-0 is 17."""
     by_partition = {TopicPartition(name[0], int(name[1:])): offset for name, offset in offsets.items()}
     ids = dict.fromkeys(by_partition, topic_id) if topic_id else {}
     return StreamOffset(offsets=by_partition, topic_ids=ids)

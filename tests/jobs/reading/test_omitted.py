@@ -1,4 +1,4 @@
-"""What a read leaves out is told: which offsets, which bytes, and why. Nothing else, and nothing twice."""
+"""A read reports what it leaves out: which offsets, which bytes, and why. Nothing else, and nothing twice."""
 
 from __future__ import annotations
 

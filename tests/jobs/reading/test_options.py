@@ -1,4 +1,4 @@
-"""Options are parsed once, and what is wrong with one is said in words."""
+"""Options are parsed once, and errors say what is wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a task reads, held against Kafka's word on its own files, and what becomes of a plan that has aged."""
+"""What a task reads, compared with Kafka's reading of its own files, and reads of an outdated plan."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ def test_segments_that_are_being_replaced_are_read_once(
     gone: set[int] = set()
     if when == "planned now" and len(steps) > 1:
         gone = set(range(int(first.stem), end))
-    elif when == "planned before":  # what was planned is read where it is still there
+    elif when == "planned before":  # the planned records that still exist are read
         names = [source for source, _ in steps]
         gone |= set(range(int(first.stem), middle) if "first.log" in names else ())
         gone |= set(range(middle, end) if "second.log" in names else ())
@@ -333,7 +333,7 @@ def test_a_topic_that_was_made_anew_is_not_taken_for_the_one_that_was_planned(tm
     tasks = plan(tmp_path)
     forgiving = plan(tmp_path, failOnDataLoss="false")
     assert len(rows_of(tasks)) == len(rows_of(forgiving)) == 10
-    elsewhere = tmp_path / "broker" / "orders-0"  # as another process would: nothing here is told of it
+    elsewhere = tmp_path / "broker" / "orders-0"  # as another process would: nothing here is notified
     with stratalog.open_log(elsewhere, create=True, topic_id="b3JkZXJzLW1hZGUtYW5ldw") as log:
         log.append_many([b"second"] * 10)
     shutil.rmtree(directory)
@@ -360,7 +360,7 @@ def test_a_file_that_may_not_be_read_is_named(own_log: Made) -> None:
 
 @contextmanager
 def as_nobody() -> Iterator[None]:
-    """Root may read everything: as root, be somebody else for a while."""
+    """Root may read everything: so root becomes another user for a while."""
     if os.geteuid() != 0:
         yield
         return

@@ -1,4 +1,4 @@
-"""Where a read is cut: offsets, and hints where they lie."""
+"""Where a read is cut: offsets, and hints where their bytes are."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_messages_of_old_formats_are_cut_at_any_offset(partition: Partition) -> 
 
 
 def test_a_start_behind_a_broken_batch_passes_over_nothing_in_silence(own_log: Made) -> None:
-    """Its length reaches beyond the segment: from there on no batch is found, but for the index."""
+    """Its length reaches past the segment: only the index finds a batch from there on."""
     log = sorted(own_log.path.glob("*.log"))[1]
     data = bytearray(log.read_bytes())
     (length,) = struct.unpack_from(">i", data, 8)

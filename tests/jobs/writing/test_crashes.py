@@ -31,7 +31,7 @@ def rows(**partitions: list[bytes]) -> dict[str, list[object]]:
 
 
 def new_disk() -> SimulatedDisk:
-    """A directory with a record in each of two partitions, closed in order in epoch 5."""
+    """A directory with a record in each of two partitions, shut down cleanly in epoch 5."""
     return SimulatedDisk.of(first_write())
 
 
@@ -52,7 +52,7 @@ def second_write(disk: SimulatedDisk) -> Writing:
 
 
 def steps_of_a_commit() -> tuple[int, int]:
-    """How many steps come before the commit, and behind its last one."""
+    """The number of steps before the commit, and up to its end."""
     disk = new_disk()
     writing = second_write(disk)
     first = disk.steps
@@ -154,7 +154,8 @@ def test_a_disk_that_refuses_once_leaves_all_or_nothing(step: int) -> None:
 
 def test_a_disk_that_refuses_before_the_journal_leaves_the_directory_closed() -> None:
     outcomes = set()
-    for step in range(FIRST + 1, LAST + 1):  # all of them: only a few are about the marker and the journal
+    # All steps: only a few concern the clean-shutdown file and the journal.
+    for step in range(FIRST + 1, LAST + 1):
         disk = new_disk()
         writing = second_write(disk)
         disk.fail_at(step)

@@ -1,4 +1,4 @@
-"""What a write may be asked for."""
+"""The options of a write."""
 
 from __future__ import annotations
 

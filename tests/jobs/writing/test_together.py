@@ -235,7 +235,7 @@ def test_what_was_written_to_a_topic_does_not_get_into_one_made_anew(
 
 
 def decided(directory: Path, value: bytes) -> Journal:
-    """The journal of a write that is to put one record behind the two of orders-0."""
+    """The journal of a write that adds one record after the two of orders-0."""
     writing = Writing(str(directory), **ORDERS)
     writing.task(values(value))
     (staged,) = writing.staged

@@ -12,7 +12,7 @@ from stratalog.log.api.listing import list_log, offsets_of, whole_swaps
 
 OLD, NEW = FileId("old"), FileId("new")
 LOG = f"{0:020d}.log"
-# How a broker replaces a segment by its cleaned one, as it was watched to do; the rest is deleted later.
+# How a broker replaces a segment by its cleaned one, as observed; the rest is deleted later.
 STATES = [
     {LOG: OLD, f"{LOG}.cleaned": NEW},
     {LOG: OLD, f"{LOG}.swap": NEW},
@@ -37,7 +37,7 @@ class Scanned(Disk):
 
 
 def torn_scans() -> Iterator[tuple[dict[str, FileId], dict[str, FileId]]]:
-    """What a scan finds that meets one state up to a name and a later one behind it; and the later one."""
+    """A listing that sees one state up to a name and a later state after it; and the later state."""
     for order in permutations(NAMES):
         for before, after in combinations(STATES, 2):
             for cut in range(len(order) + 1):
@@ -52,7 +52,7 @@ def has_segment(disk: Disk) -> bool:
 
 def test_a_segment_that_is_renamed_while_its_directory_is_listed_is_found() -> None:
     scans = list(torn_scans())
-    # Some have the segment under no name at all, and nothing that tells of it.
+    # Some listings have the segment under no name at all, and no trace of it.
     assert any(not found for found, _ in scans)
 
     assert all(has_segment(Scanned(found, after)) for found, after in scans)

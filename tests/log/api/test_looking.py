@@ -1,7 +1,7 @@
-"""Where a log ends that somebody else writes, truncates and fills again, at any moment of the reading.
+"""The end of a log that another process writes, truncates and fills again while it is read.
 
 `MeetingDisk` lets the writer do so between two reads of the view. Where batches have other sizes than those
-before, a new one stands in the middle of an old one: damage, to whoever believes what was there before.
+before, a new one starts in the middle of an old one: that looks like damage to a reader of the old one.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def test_a_truncation_beside_a_view_does_not_look_like_damage(
 
 
 class SizedDisk(Disk):
-    """Does something when the size of a file is asked for the n-th time."""
+    """Does something when the size of a file is read for the n-th time."""
 
     def __init__(self, at: int, meet: Callable[[], object]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Producers of a log that somebody else writes: replayed once, and gone on with."""
+"""Producers of a log that another process writes: replayed once, and continued."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_what_was_found_of_transactions_is_gone_on_with(tmp_path: Path) -> None:
 def test_what_was_found_of_transactions_that_were_cut_off_is_forgotten(
     tmp_path: Path, is_decided: bool
 ) -> None:
-    """The log is as long as it was, or longer, and the batch that was last is another one now."""
+    """The log is as long as before, or longer, but its former last batch is another one now."""
     with open_log(tmp_path / "orders-0", create=True) as log:
         log.append(b"plain")
         log.log.append_as_leader(produced(1, 0, b"a", transactional=True), leader_epoch=0)
@@ -115,7 +115,7 @@ def test_an_entry_that_comes_after_its_marker_is_seen_although_the_log_has_not_g
         with open_log(directory, read_only=True) as view:
             assert committed(view) == []
             hidden.rename(index)
-            # Behind a snapshot no marker is read any more: from here on the index alone tells of the abort.
+            # Markers before a snapshot are not read any more: from here on only the index has the abort.
             log.log.roll()
             log.append(b"plain")
             assert committed(view) == [b"plain"]

@@ -48,7 +48,7 @@ def test_a_garbled_epoch_file_does_not_stop_a_view(
 
     view = view_of(garbled(partition, tmp_path), start)
 
-    # A leader that wrote nothing is in the broker's file, and no batch tells of it.
+    # A leader that wrote nothing is in the broker's file, but in no batch.
     written = {batch["partitionLeaderEpoch"] for batch in partition.batches()}
     kafka = [tuple(map(int, line.split())) for line in lines]
     assert list(view.epochs) == [entry for entry in kafka if entry[0] in written]

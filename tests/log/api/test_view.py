@@ -1,4 +1,4 @@
-"""Read-only: nothing is locked, created or changed, whoever writes at the same time."""
+"""Read-only: nothing is locked, created or changed, while others may write."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ReadOnlyMount(Disk):
 
 
 def in_kafka_s_words(partition: Partition) -> list[tuple[object, ...]]:
-    """Offset, timestamp, key and value of each record that is no marker, by Kafka's own classes."""
+    """Offset, timestamp, key and value of each record that is not a marker, by Kafka's own classes."""
     return [
         (record["offset"], record["timestamp"], record["key"], record["value"])
         for batch in partition.batches()

@@ -65,7 +65,7 @@ def test_what_is_behind_the_bound_is_left_alone() -> None:
 
 
 def test_a_map_that_is_used_again_knows_nothing_of_the_log_before() -> None:
-    """Else what is clean here, and was written to another log later on, would be lost."""
+    """Otherwise records that are clean here, and were written to another log later, would be lost."""
     other, dirty = Dirty(), Dirty()
     for number in range(5):
         other.put((b"clean", b"%d" % number))
@@ -108,7 +108,7 @@ def test_a_second_cleaning_at_the_same_clock_changes_no_byte() -> None:
 
 
 class TestMapThatIsTooSmall:
-    """KAFKA-3587, KAFKA-2235: a full map ends the round, and is no error."""
+    """KAFKA-3587, KAFKA-2235: a full map ends the round, and is not an error."""
 
     def test_each_round_gets_as_far_as_its_map(self) -> None:
         dirty = Dirty()
@@ -244,7 +244,7 @@ def test_a_throttle_is_told_of_all_that_is_read_and_written() -> None:
 
 
 def test_a_preallocated_segment_is_trimmed() -> None:
-    """KAFKA-5431: zeros behind the last batch of a cleaned file."""
+    """KAFKA-5431: zeros after the last batch of a cleaned file."""
     dirty = Dirty(preallocate="true", internal_segment_bytes=4096)
     dirty.put((b"a", b"1"))
     dirty.roll()

@@ -1,6 +1,6 @@
-"""Erasing: what is named is gone, all else is as it was, and a broker's view of the log has not changed.
+"""Erasing: the named records are gone, everything else is unchanged, also for a broker.
 
-What must be left comes from the list of what was appended, or from real files of old formats.
+The expected records come from the list of what was appended, or from real files of old formats.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def test_records_without_a_key_go_and_are_counted() -> None:
 
 class TestTombstones:
     def test_they_stay_for_the_time_promised_and_go_at_the_horizon(self) -> None:
-        """KAFKA-8522, KAFKA-4529: the horizon is set by the first cleaning, and stands in the batch."""
+        """KAFKA-8522, KAFKA-4529: the first cleaning sets the horizon, and stores it in the batch."""
         dirty = Dirty(delete_retention_ms=1000)
         dirty.put((b"a", b"1"))
         dirty.put((b"a", None))
@@ -156,7 +156,8 @@ def test_old_messages_become_batches_with_horizons_as_kafka_makes_them() -> None
         (12, 12, 1, None),
         (14, 14, 1, HORIZON),
     ]
-    # The tombstones are gone: one with its batch, one out of its batch, the last one but for a header.
+    # The tombstones are gone: one with its batch, one out of its batch, and of the last one only a header is
+    # left.
     last: list[Left] = [first[0], first[2], (6, 8, 1, HORIZON), *first[4:7], (14, 14, 0, None)]
     assert rounds == [first, first, last]
 

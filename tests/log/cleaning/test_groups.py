@@ -80,7 +80,7 @@ def test_segments_that_lose_all_their_records_become_one() -> None:
 
 
 def test_an_index_without_entries_does_not_hide_how_far_offsets_reach() -> None:
-    """Kafka's testSegmentGroupingFollowingLoadOfZeroIndex: the next base tells it, not the index."""
+    """Kafka's testSegmentGroupingFollowingLoadOfZeroIndex: the next base decides, not the index."""
     unindexed = segments(0, 10, INT32_MAX + 5, offset_index_size=0, time_index_size=0)
 
     assert groups_of(*unindexed, end=INT32_MAX + 10) == [[0], [1, 2]]

@@ -64,7 +64,7 @@ def records(seed: int, codecs: tuple[Codec, ...], size: int) -> tuple[Batches, l
 
 
 def looked_at(runs: Iterator[DecodedRun], pause_s: float = 0.004) -> list[tuple[int, bytes, bytes]]:
-    """Offset, key and hash of each record, read only once the run behind is ready too."""
+    """Offset, key and hash of each record, read only once the next run is ready too."""
     found = []
     for run in runs:
         time.sleep(pause_s)

@@ -1,4 +1,4 @@
-"""A sample of a log tells what cleaning frees, within its bound; the cleaner itself says what is true."""
+"""A sample of a log estimates what cleaning frees, within its bound; the cleaner gives the true value."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def test_offsets_that_lie_are_no_reason_to_split_again_and_again() -> None:
 
 
 def overflowed(*batches: bytes) -> Dirty:
-    """A segment at 0 with keys a and b, and behind them these batches; the active segment begins at END."""
+    """A segment at 0 with keys a and b, followed by these batches; the active segment begins at END."""
     dirty = Dirty()
     dirty.put((b"a", b"1"), (b"b", b"1"))
     plant(dirty, *batches)
@@ -122,7 +122,7 @@ def overflowed(*batches: bytes) -> Dirty:
 
 
 def plant(dirty: Dirty, *batches: bytes, end: int = END) -> None:
-    """Write batches behind the log's end, whatever their offsets are; the next segment has a record."""
+    """Write batches after the log's end, whatever their offsets are; the next segment has a record."""
     segment = dirty.log.segments.active
     for data in batches:
         dirty.machine.disk.write_at(segment.log_path, data, segment.size)

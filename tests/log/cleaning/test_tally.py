@@ -1,4 +1,4 @@
-"""What belongs to each key is counted, against a plain dictionary; and what a full table misses is told."""
+"""Counts of each key, compared with a plain dictionary; and the bound of what a full table misses."""
 
 from __future__ import annotations
 

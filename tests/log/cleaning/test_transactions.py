@@ -197,7 +197,7 @@ def test_an_aborted_transaction_is_known_in_every_round_that_it_reaches_into() -
 
 
 def test_an_aborted_transaction_behind_the_end_of_a_full_map_stays_aborted() -> None:
-    """KAFKA-13727: its segment is written anew, and so must its entry be, which the map did not reach."""
+    """KAFKA-13727: its segment is rewritten, and so must its entry be, which the map did not reach."""
     dirty = Dirty()
     dirty.put((b"a", b"1"))
     dirty.put((b"b", b"1"))

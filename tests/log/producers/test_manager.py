@@ -1,4 +1,4 @@
-"""The state of all producers: what is staged, and who is forgotten."""
+"""The state of all producers: staged changes, and which producers are forgotten."""
 
 from __future__ import annotations
 

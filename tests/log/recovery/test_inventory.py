@@ -320,7 +320,7 @@ def test_the_facts_are_the_systems(tmp_path: Path) -> None:
 
 
 def test_an_epoch_file_that_was_being_replaced_is_a_leftover() -> None:
-    # Kafka writes the file anew at each start, over what is left of the time before.
+    # Kafka rewrites the file at each start, over what is left from before.
     inventory = take_inventory(disk_of({**ORIGINALS, "leader-epoch-checkpoint.tmp": b"0\n"}), DIRECTORY)
 
     (finding,) = inventory.findings

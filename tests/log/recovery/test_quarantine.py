@@ -1,4 +1,4 @@
-"""What is cut off is to be had: bit for bit, told once, and safe before the cut."""
+"""Bytes that are cut off can be restored: bit for bit, listed once, and safe before the cut."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ WIDE = naive.encode_batch(
 
 
 def compacted(orders: Directory, log: str, index: str | None) -> None:
-    """Put C there, its log and its indexes with these suffixes behind their names."""
+    """Add segment C, its log and its indexes with these suffixes after their names."""
     orders.write(0, f".log{log}", COMPACTED)
     if index is not None:
         orders.write(0, f".index{index}", b"")
@@ -86,7 +86,7 @@ def test_a_swap_is_finished(orders: Directory, state: str, clean: bool, recovery
 
 
 def test_a_swapped_log_without_indexes_gets_them_where_kafka_leaves_zeros(orders: Directory) -> None:
-    # Kafka opens the swapped segment to see where it ends, and leaves a preallocated index behind.
+    # Kafka opens the swapped segment to see where it ends, and leaves a preallocated index.
     compacted(orders, ".swap", None)
 
     plan = orders.recover(clean=True)
@@ -124,7 +124,7 @@ def test_a_segment_with_too_wide_offsets_is_split(tmp_path: Path) -> None:
 def test_a_segment_of_which_nothing_fits_its_base_gets_another(
     tmp_path: Path, data: bytes, base: int, end: int
 ) -> None:
-    """An empty one keeps the base, where Kafka leaves none: what is replaced lies between the new ones."""
+    """An empty segment keeps the base; Kafka leaves none. What is replaced is between the new segments."""
     orders = Directory(tmp_path / "data")
     orders.write(0, ".log", data)
 
@@ -223,7 +223,7 @@ def test_a_crash_leaves_what_a_clean_stop_would_have_left(seed: int, tmp_path: P
             orders.delete(offset, ".snapshot")
     (orders.path / "leader-epoch-checkpoint").write_bytes(before["leader-epoch-checkpoint"] if first else b"")
 
-    # A clock before all timestamps: nobody has been silent for long.
+    # A clock before all timestamps: no producer has expired.
     plan = orders.recover(recovery_point=bases[first] + 1, now_ms=0)
 
     after = {name: data for name, data in orders.contents().items() if data or name in before}

@@ -195,7 +195,7 @@ def test_random_damages(seed: int) -> None:
 
 
 def whole(salvage: Salvage) -> int:
-    """That what is kept and what is not are the file, each byte once; returns its size."""
+    """Check that kept and dropped ranges together are the file, each byte once; returns its size."""
     ranges = [*salvage.kept, *((left.position, left.size) for left in salvage.left_out)]
     end = 0
     for position, size in sorted(ranges):

@@ -34,7 +34,8 @@ def test_a_transaction_open_at_a_gap_is_left_out_of_the_segments_behind_it_too(t
 
     plan = orders.recover(salvage=True)
 
-    # What began before the gap is gone wherever it went on, its commit ends nothing; what began behind stays.
+    # A transaction that began before the gap is gone everywhere, and its commit ends nothing; later ones
+    # stay.
     assert [record.offset for record in read_all(orders.open())] == [2, 4, 5, 6]
     assert plan.log_end_offset == 7
 
@@ -56,7 +57,7 @@ def test_transactions_open_at_a_gap_stay_if_asked_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "survive"),
     [
-        # The commit would reach what stands in the earlier segment; an abort may.
+        # The commit would commit the part in the earlier segment; an abort may stay.
         (". # 1 1c .", ". ."),
         (". # 1 1a .", ". 1a ."),
         (". # 1 1c 1 1c 1 1a 1 1c", ". 1a 1 1c"),

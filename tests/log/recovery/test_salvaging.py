@@ -1,4 +1,4 @@
-"""Salvage over several segments, cut off at any step: what is in doubt in a later one stays in doubt."""
+"""Salvage over several segments, interrupted at any step: doubts about later segments remain."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_salvage_reported_the_segments_base_as_the_first_offset_lost(
         ("1 . | # . | 1 1a .", None),
         (". | # . | 1 .", None),
         ("1 # . | 1c .", None),
-        # The log ends at the damage: what is open there may go on.
+        # The log ends at the damage: a transaction that is open there may continue.
         (". 1 | 1 #", None),
     ],
 )
@@ -108,18 +108,18 @@ def test_readers_of_committed_records_that_see_nothing_after_a_gap_are_told(
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        # A segment with nothing but what is in doubt: were it kept, the commit behind it would commit it.
+        # A segment with only doubtful batches: if it were kept, the commit after it would commit them.
         ("1 # . | 1 1 | 1c .", ". | | 1c ."),
         ("1 # . | 1 1a | . 1 1c", ". | 1a | . 1 1c"),
         ("1 # . | 1 | 1 | 2 1c 1 1c", ". | | | 2 1c 1 1c"),
         # In doubt, and ended before the damage of a later segment.
         ("1 # . | 1 1c . # .", ". | 1c . ."),
         ("1 # . | 1 . # . | 1c 1 1c", ". | . . | 1c 1 1c"),
-        # Nothing behind the damage of its segment stays, but the next one does: that is a gap.
+        # Nothing after the damage in its segment stays, but the next segment does: that is a gap.
         (". 1 # | 1 1c .", ". | 1c ."),
         ("# . 1 # | 1 1c .", ". | 1c ."),
         ("1 # | 1 # | 1c .", "| | 1c ."),
-        # Behind the last gap nothing is in doubt but what was open there.
+        # After the last gap, only transactions that were open there are in doubt.
         ("1 2 # . | 2 2c 1 | 2 2c 1a", ". | 2c | 2 2c 1a"),
         # The part in a segment that is not damaged stays; no commit may reach it, until an abort ends it.
         ("1 . | # . | 1 1c 1 1c | 1 1a 1 1c", "1 . | . | | 1a 1 1c"),
@@ -175,7 +175,7 @@ def new_disk(text: str) -> SimulatedDisk:
 
 
 def words_in(words: list[tuple[str, bytes]], data: bytes) -> list[str]:
-    """Which of the batches of a segment stand in its file, one behind the other."""
+    """Which batches of a segment are in its file, in order."""
     found = []
     for word, batch_data in words:
         if data.startswith(batch_data):

@@ -153,7 +153,7 @@ def test_a_log_that_ends_before_its_start_begins_anew_there(orders: Directory) -
 
 
 def test_a_log_begins_anew_where_one_of_its_segments_began(orders: Directory) -> None:
-    """Damage below the log's start takes everything behind it, the segment at the start too."""
+    """Damage below the log's start removes everything after it, including the segment at the start."""
     orders.flip(0, 70)
 
     plan = orders.recover(log_start_offset=10)

@@ -1,4 +1,4 @@
-"""Batches of another time behind a log's last one: which stay, as in Kafka, and which would hide the end.
+"""Stale batches after a log's last one: which stay, as in Kafka, and which would hide the end.
 
 Whether a broker finds the end is shown on Kafka in tests/kafka/test_recovery_differences.py.
 """
@@ -75,7 +75,7 @@ def test_a_stale_batch_with_segments_behind_it_hides_no_end(orders: Directory) -
 def test_where_a_higher_batch_follows_the_last_indexed_one_the_stale_batch_is_the_last(
     tmp_path: Path,
 ) -> None:
-    # With it a broker finds the last indexed one, and believes what is the last of all.
+    # With it a broker finds the last indexed batch, and trusts the last batch of all.
     orders = Directory(tmp_path / "data", index_interval_bytes=2 * ONE)
     orders.write(0, ".log", threes(0, 3, 6, 9, 12, 3))
 
@@ -124,7 +124,7 @@ def test_a_replay_from_inside_a_flushed_segment_comes_to_its_producers_though_a_
 
 @pytest.mark.parametrize("partition", catalog.partitions(state="clean"), ids=str)
 def test_no_log_that_a_broker_has_written_ends_in_a_stale_tail(partition: Partition) -> None:
-    """Plain, compressed and compacted logs of each format, wherever the last entry of their index stands."""
+    """Plain, compressed and compacted logs of each format, with the last index entry anywhere."""
     for log in partition.logs:
         size = log.stat().st_size
         for interval in (0, 100, 1000, 4096):

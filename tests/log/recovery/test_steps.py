@@ -67,7 +67,7 @@ def files(disk: SimulatedDisk) -> dict[str, bytes]:
 
 
 def cut(disk: Disk) -> tuple[Step, ...]:
-    """A plan as recovery makes it: what is behind goes first, then the damage."""
+    """A plan as recovery makes it: later segments are removed first, then the damage."""
     log = fact(disk, LOG)
     return (
         KeepFile(file=fact(disk, NEXT), why="behind damage"),
@@ -249,7 +249,7 @@ def test_no_room_in_quarantine_stops_before_the_first_step() -> None:
 
 
 def planned_again(disk: SimulatedDisk) -> None:
-    """What a new plan says of a directory in which some of it may be done."""
+    """A new plan for a directory in which some steps may be done."""
     found = files(disk)
     steps: list[Step] = []
     if NEXT in found:

@@ -1,4 +1,4 @@
-"""Scans laid behind each other say of producers what replaying every batch says."""
+"""Scans added one after the other give the same producers as replaying every batch."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def _with_epoch(batch: bytes) -> bytes:
 
 
 def _emptied(batch: bytes) -> bytes:
-    """The batch without its record, as the cleaner leaves it; with the checksum of what is left."""
+    """The batch without its record, as the cleaner leaves it, with a correct checksum."""
     header = bytearray(batch[:61])
     header[8:12] = (61 - 12).to_bytes(4, "big")
     header[57:61] = (0).to_bytes(4, "big")

@@ -34,7 +34,7 @@ def test_a_segment_without_its_time_index_is_scanned_wherever_it_is(pairs: Direc
 
 
 def test_a_segment_without_its_offset_index_costs_the_snapshots_behind_it(pairs: Directory) -> None:
-    # So it is with Kafka: to recover the segment it goes back to its base, and takes them anew.
+    # As in Kafka: to recover the segment it goes back to its base, and writes the snapshots again.
     pairs.delete(2, ".index")
 
     assert scanned(pairs, clean=True) == scanned(pairs, 9) == [2, 4, 6, 8]

@@ -1,4 +1,4 @@
-"""Zeros in what is cut off: counted, and not kept."""
+"""Zeros in bytes that are cut off: counted, not kept."""
 
 from __future__ import annotations
 

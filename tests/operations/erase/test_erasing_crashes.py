@@ -81,7 +81,7 @@ def value_of(key: bytes, offset: int) -> bytes:
 
 @cache
 def begun() -> dict[str, bytes]:
-    """The directory, closed in order."""
+    """The directory, shut down cleanly."""
     disk = SimulatedDisk(lambda: NOW)
     disk.make_directories(ROOT)
     manager = manager_on(disk)
@@ -117,7 +117,7 @@ def begun() -> dict[str, bytes]:
     ):
         disk.make_directories(f"{ROOT}/{copy.partition('/')[0]}")
         disk.append(f"{ROOT}/{copy}", data)
-    # Of a cleaner that has failed, before its broker stopped in order.
+    # Leftovers of a cleaner that failed before its broker stopped cleanly.
     cleaned = f"{ROOT}/{PLAIN}/{3:020d}.log"
     disk.append(f"{cleaned}.cleaned", disk.read_at(cleaned, disk.size(cleaned), 0))
     return disk.contents()
@@ -194,7 +194,7 @@ _checked: set[int] = set()
 
 
 def check(disk: SimulatedDisk) -> None:
-    """Run again, nothing is left of what was to go, and all else is there; and again, nothing changes.
+    """After another run the erased records are gone and all others are there; one more run changes nothing.
 
     Most steps only read, and leave what the one before them left: the same files are checked once.
     """

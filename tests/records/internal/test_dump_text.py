@@ -11,7 +11,7 @@ from tests.records.internal.vectors import Dumped, dumped, from_a_broker
 
 
 def printed(record: Dumped) -> str | None:
-    """The contents as they stand on the tool's line."""
+    """The contents as the tool prints them."""
     if record.topic == "control":
         return control_contents(record.key, record.value)
     contents = record_contents(record.topic, record.offset, record.key, record.value)

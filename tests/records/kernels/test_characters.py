@@ -29,7 +29,7 @@ PIECES = [
 
 
 def replace_as_java(error: UnicodeError) -> tuple[str, int]:
-    """Python's replacement, but that a surrogate, whole or without its last byte, is one character."""
+    """Python's replacement, except that a surrogate, whole or without its last byte, is one character."""
     assert isinstance(error, UnicodeDecodeError)
     surrogate = re.match(rb"\xed[\xa0-\xbf][\x80-\xbf]?", error.object[error.start :])
     return REPLACEMENT, error.start + len(surrogate[0]) if surrogate else error.end
@@ -84,7 +84,7 @@ def test_text_is_written_as_it_is(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("raw", "replaced"),
-    [  # each asked of Java 17: new String(bytes, UTF_8)
+    [  # each by Java 17: new String(bytes, UTF_8)
         (b"\x80", "?"),
         (b"\xc0\xaf", "??"),
         (b"\xc3", "?"),

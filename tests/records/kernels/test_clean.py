@@ -1,6 +1,6 @@
 """The kernels of compaction against their slow twins: the same bytes, and not one beside them.
 
-What is written lies against a page that nobody may touch, and has just the room that the filter makes for it.
+The output ends at a forbidden page, and has only the room that the filter makes for it.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def test_what_is_left_of_a_run_is_what_a_slow_cleaner_leaves(data: st.DataObject
 
 
 def clean(run: DecodedRun, discards: list[bool], given: Rules) -> tuple[bytes, int]:
-    """The three kernels one behind the other, in the room that `RunFilter` makes."""
+    """The three kernels one after the other, in the room that `RunFilter` makes."""
     found, rows = run.batches, run.rows
     verdicts = np.zeros(len(found), kernel.VERDICT)
     verdicts["can_discard"] = discards

@@ -48,7 +48,7 @@ def section_of(made: list[Record]) -> bytes:
 def encoded(
     made: list[Record], room: int, *, start: int = 0, max_size: int = GENEROUS
 ) -> tuple[int, int, bytes]:
-    """(first record left out, end, bytes written behind a prefix of three)."""
+    """(first record left out, end, bytes written after a prefix of three)."""
     out = np.zeros(room + 3, np.uint8)
     first = made[start]
     done, end = encode(columns_of(made), start, len(made), first.offset, first.timestamp, out, 3, max_size)

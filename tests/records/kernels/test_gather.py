@@ -37,7 +37,7 @@ def rows_of(batch: Encoded) -> decoding.RecordTable:
 
 
 def guarded(size: int) -> Bytes:
-    """So many bytes to write to, with eight behind that must stay what they are."""
+    """`size` bytes to write to, followed by eight that must not change."""
     return np.full(size + 8, CANARY, np.uint8)
 
 

@@ -134,7 +134,7 @@ def test_a_folder_named_for_the_cache_is_used_by_a_user_without_a_home(package: 
 
 
 def as_nobody(program: str) -> str:
-    """Root may write anywhere, so it becomes somebody who may not; others are held off by the modes."""
+    """Root may write anywhere, so it becomes a user who may not; other users are stopped by the modes."""
     return BECOME_NOBODY + program if os.getuid() == 0 else program
 
 

@@ -14,7 +14,7 @@ Answer = tuple[bool, int, int, int, int]
 
 
 def found(data: bytes, timestamp: int, start_offset: int) -> Answer:
-    """What the kernel says, the same wherever the window lies."""
+    """The kernel's result, which must be the same wherever the window is."""
     (answer,) = {
         find_record(window, len(window), timestamp, start_offset) for window in GuardedBuffer.holding(data)
     }

@@ -1,4 +1,4 @@
-"""Copies of any size, beside memory that nobody may touch."""
+"""Copies of any size, next to forbidden memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches are found again behind damage, where its slow twin finds them, and no byte outside is touched."""
+"""Batches after damage are found where the slow twin finds them, and no byte outside is touched."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def record_line(record: Record, batch: naive.Batch) -> str:
 
 
 def written(data: bytes, *, room: int, flags: int = kernel.METADATA | kernel.CONTENTS) -> str:
-    """The lines of uncompressed v2 batches, through a buffer of so many bytes with a guard behind it."""
+    """The lines of uncompressed v2 batches, through a buffer of `size` bytes with a guard after it."""
     array = byte_array(data)
     headers = walk_batches(data).headers
     rows = np.zeros(64, decoding.RECORD)
