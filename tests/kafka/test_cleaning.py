@@ -49,7 +49,7 @@ def test_there_are_forty_histories() -> None:
     assert len(HISTORIES) == 40
 
 
-@pytest.mark.parametrize("seed", HISTORIES[: 6 if profile.current() == profile.QUICK else None])
+@pytest.mark.parametrize("seed", HISTORIES[: {profile.QUICK: 6, profile.CI: 12}.get(profile.current())])
 def test_a_cleaned_log_has_kafkas_files(
     cleaner: CleanerOracle,
     log_oracle: LogOracle,

@@ -12,6 +12,7 @@ import pytest
 from stratalog.errors import DiskError, MissingDependencyError
 from stratalog.spark import java
 from stratalog.spark.java import SHIM, cache_folder, java_variables, java_version, write_shim
+from tests.spark.cluster import QUICK_JVM
 from tests.waiting import PATIENCE_S
 
 # What the releases themselves print, on stderr.
@@ -148,7 +149,8 @@ def test_spark_runs_where_no_java_is_found(tmp_path: Path) -> None:
             link = tools / program.name
             if not program.name.startswith("java") and not link.is_symlink():
                 link.symlink_to(program)
-    environ = {"PATH": str(tools), "HOME": str(tmp_path), "LANG": "C.UTF-8"}
+    quick = dict.fromkeys(("SPARK_LAUNCHER_OPTS", "SPARK_SUBMIT_OPTS"), QUICK_JVM)
+    environ = {"PATH": str(tools), "HOME": str(tmp_path), "LANG": "C.UTF-8"} | quick
 
     done = subprocess.run(
         [sys.executable, "-c", JOB],
