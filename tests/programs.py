@@ -8,7 +8,7 @@ import sys
 from types import TracebackType
 from typing import Self
 
-_LIMIT = 120  # seconds: enough even for a busy machine
+from tests.waiting import PATIENCE_S
 
 
 class Program:
@@ -55,9 +55,9 @@ class Program:
 
     def wait(self) -> int:
         """Wait until the process is gone, even if others hold its pipes; returns its exit code."""
-        return self._process.wait(timeout=_LIMIT)
+        return self._process.wait(timeout=PATIENCE_S)
 
     def end(self) -> tuple[int, list[str], str]:
         """Wait for its end; returns its exit code, the lines printed since, and its last stderr output."""
-        out, err = self._process.communicate(timeout=_LIMIT)
+        out, err = self._process.communicate(timeout=PATIENCE_S)
         return self._process.returncode, out.splitlines(), err.strip().rpartition("\n")[2]

@@ -12,6 +12,7 @@ from stratalog.files.lock import DirectoryLock
 from tests.directory.lone import lone, start_manager
 from tests.manager.running import Node
 from tests.programs import Program
+from tests.waiting import PATIENCE_S
 
 
 @pytest.mark.parametrize("is_manager_first", [False, True])
@@ -45,7 +46,7 @@ def test_a_manager_waits_for_who_may_give_up_at_once(tmp_path: Path) -> None:
         starting = pool.submit(node.start)
         trial.release()
 
-        manager = starting.result(timeout=60)
+        manager = starting.result(timeout=PATIENCE_S)
     manager.shutdown()
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from stratalog.errors import DiskError, LogDirLockedError, UsageError
 from stratalog.files.lock import DirectoryLock, check_unlocked, is_locked
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the lock is Linux's")
 
@@ -40,13 +41,13 @@ def test_who_looks_waits_for_the_end_of_a_trial(tmp_path: Path) -> None:
         given_up.acquire(is_trial=True)
         look = pool.submit(check_unlocked, tmp_path)
         given_up.release()
-        look.result(timeout=60)
+        look.result(timeout=PATIENCE_S)
 
         taken.acquire(is_trial=True)
         look = pool.submit(check_unlocked, tmp_path)
         taken.confirm()
         with pytest.raises(LogDirLockedError):
-            look.result(timeout=60)
+            look.result(timeout=PATIENCE_S)
     taken.release()
 
 

@@ -14,6 +14,7 @@ from stratalog import open_log
 from stratalog.errors import LogDirLockedError
 from stratalog.files.lock import is_locked
 from tests.programs import Program
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the lock is Linux's")
 
@@ -289,7 +290,7 @@ def test_a_log_that_is_collected_unclosed_warns_and_is_not_marked_clean(director
     assert not (directory / MARK).exists()
     for thread in threading.enumerate():
         if thread.name == "stratalog-scheduler":
-            thread.join(60)
+            thread.join(PATIENCE_S)
     gc.collect()
     with open_log(directory) as again:
         assert [record.value for record in again.records()] == [b"kept"]

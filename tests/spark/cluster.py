@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
@@ -14,6 +13,7 @@ from typing import Self
 import pyspark
 
 from stratalog.spark.java import java_variables
+from tests.waiting import until
 
 # Names the master to tests that run on embedded Spark without it.
 MASTER_VARIABLE = "STRATALOG_TEST_MASTER"
@@ -22,7 +22,6 @@ MASTER_VARIABLE = "STRATALOG_TEST_MASTER"
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SPARK_HOME = Path(pyspark.__file__).parent
 ROOT = Path(__file__).parent.parent.parent
-START_SECONDS = 120
 # As an operator writes it: the driver and the daemons read their settings from this folder.
 DEFAULTS = f"""
 spark.executor.memory 512m
@@ -81,10 +80,9 @@ class Cluster:
         self._stack.callback(_end, process)
 
     def _wait_for(self, name: str, pattern: str) -> str:
-        ends_s = time.monotonic() + START_SECONDS
-        while not (found := re.search(pattern, self._said(name))):
-            assert time.monotonic() < ends_s, self._said(name)
-            time.sleep(0.05)
+        until(lambda: re.search(pattern, self._said(name)), lambda: self._said(name))
+        found = re.search(pattern, self._said(name))
+        assert found is not None
         return found[1]
 
     def _said(self, name: str) -> str:

@@ -20,8 +20,8 @@ import stratalog
 from stratalog.directory.recovery.recover import recover_directories
 from stratalog.log.api.partition_log import PartitionLog
 from tests.jobs.writing.sinking import by_partition, contents_of, staged_in
+from tests.waiting import PATIENCE_S, until
 
-MINUTES = 5  # the limit for a query to reach its next trigger, on a busy machine
 ROOT = Path(__file__).parent.parent.parent
 
 
@@ -73,10 +73,12 @@ class Queries:
         """Run until each has done a trigger, and kill them within the two seconds after that."""
         before = {name: self.newest(name, "commits") for name in ("sink", "parquet")}
         with self._running("killed") as process:
-            while any(self.newest(name, "commits") <= number for name, number in before.items()):
+
+            def has_gone_on() -> bool:
                 assert process.poll() is None, self.said()
-                assert time.monotonic() < self.ends_s, self.said()
-                time.sleep(0.01)
+                return all(self.newest(name, "commits") > number for name, number in before.items())
+
+            until(has_gone_on, self.said)
             time.sleep(draw.random() * 2)
             assert process.poll() is None, self.said()
 
@@ -84,14 +86,14 @@ class Queries:
         """Run until the sink has committed a new batch, and kill it before Spark learns of that."""
         batch = self.newest("sink", "offsets") + 1
         with self._running(str(batch)) as process:
-            process.wait(60 * MINUTES)
+            process.wait(PATIENCE_S)
         assert process.returncode == -signal.SIGKILL, self.said()
         assert self.newest("sink", "offsets") == batch
         assert self.newest("sink", "commits") == batch - 1
 
     def run_to_the_end(self) -> None:
         with self._running("ends") as process:
-            process.wait(60 * MINUTES)
+            process.wait(PATIENCE_S)
         assert process.returncode == 0, self.said()
 
     def forget_a_commit(self) -> None:
@@ -122,7 +124,6 @@ class Queries:
     def _running(self, when: str) -> Iterator[subprocess.Popen[bytes]]:
         """The process, in its own process group, which is killed at the end together with its JVM."""
         command = [sys.executable, "-m", "tests.spark.streaming", str(self.home), self.master, when]
-        self.ends_s = time.monotonic() + 60 * MINUTES
         with (self.home / "said.txt").open("wb") as said:
             process = subprocess.Popen(
                 command, cwd=ROOT, env=self.environ, stdout=said, stderr=said, start_new_session=True
