@@ -65,20 +65,6 @@ def test_a_relative_directory_is_one_and_the_same(tmp_path: Path, monkeypatch: p
     assert checkpoint(tmp_path / "data", RECOVERY_POINTS) == {"orders-0": 0}
 
 
-def test_a_manager_is_used_between_start_and_end(tmp_path: Path) -> None:
-    manager = Node(tmp_path).manager()
-    with pytest.raises(UsageError, match="not started"):
-        manager.get_or_create_log(ORDERS, is_new=True)
-    manager.startup()
-    with pytest.raises(UsageError, match="already started"):
-        manager.startup()
-    manager.shutdown()
-    with pytest.raises(UsageError, match="shut down"):
-        manager.async_delete(ORDERS)
-    with pytest.raises(UsageError, match="make another one"):
-        manager.startup()
-
-
 def test_the_name_of_one_directory_is_not_taken_for_a_list_of_letters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

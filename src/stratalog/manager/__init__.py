@@ -6,7 +6,9 @@ cleaning_states  whether a log is being cleaned, or paused
 closing          the end of a clean run, in Kafka's order
 copies           copies of logs on their way to another directory
 creation         creates new logs
+homes            changes in directories, any of which may find that its disk fails
 housekeeping     periodic flushes, checkpoints and expiry of producers
+life             whether a manager may be used, and by which process
 loading          opens the logs of one directory
 manager          `LogManager`: open, create, delete, move, close
 moving           moves a log: fill a copy, then swap

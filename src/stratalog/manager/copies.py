@@ -11,18 +11,15 @@ ReplicaManager
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import Protocol
 
-from stratalog.directory.log_directory import LogDirectory
 from stratalog.directory.pending_move import PendingMove, forget_move, note_move
-from stratalog.errors import LogClosedError, LogMovedError, UsageError
+from stratalog.errors import LogMovedError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.names import TopicPartition
 from stratalog.log.log import Log
-from stratalog.log.scheduler import ScheduledTask
 from stratalog.manager.cleaner_manager import LogCleanerManager
+from stratalog.manager.homes import Homes
 from stratalog.manager.moving import agreement, catch_up, take_marks_of, take_name
 from stratalog.manager.registry import LogRegistry
 
@@ -30,30 +27,14 @@ _MOST_ROUNDS = 10  # of copying what was appended meanwhile, before appends must
 _MOST_LEFT_SIZE = 1 << 20  # that may be left to copy while appends wait
 
 
-class _Directories(Protocol):
-    """The manager's operations on its directories."""
-
-    def act_in(self, directory: LogDirectory, action: ScheduledTask) -> None:
-        """Run an action in a directory; a DiskError takes the directory offline, and is raised."""
-        ...
-
-    def checkpoint_all(self, directory: LogDirectory) -> None: ...
-
-    def retire(self, log: Log, refusal: Callable[[], LogClosedError]) -> None:
-        """Mark a log for deletion; later changes raise the refusal."""
-        ...
-
-
 class Copies:
     """The copies of one manager's logs. Callers hold the manager's lock."""
 
-    def __init__(
-        self, logs: LogRegistry, cleaner: LogCleanerManager, disk: Disk, directories: _Directories
-    ) -> None:
+    def __init__(self, logs: LogRegistry, cleaner: LogCleanerManager, disk: Disk, homes: Homes) -> None:
         self._logs = logs
         self._cleaner = cleaner
         self._disk = disk
-        self._directories = directories
+        self._homes = homes
         self._moving: set[TopicPartition] = set()
         self._unproven: set[TopicPartition] = set()
 
@@ -85,9 +66,10 @@ class Copies:
             if catch_up(source, copy) <= _MOST_LEFT_SIZE:
                 break
 
-    def swap(self, source: Log, copy: Log, old_home: LogDirectory, home: LogDirectory) -> None:
+    def swap(self, source: Log, copy: Log) -> None:
         """Replace a log by its copy, which must be complete; the old log is deleted."""
-        key, do = source.topic_partition, self._directories
+        key, do = source.topic_partition, self._homes
+        old_home, home = do.of(source), do.of(copy)
         with source.holding_changes():
             if copy.log_end_offset != source.log_end_offset:
                 raise no_copy(key)

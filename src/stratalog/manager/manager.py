@@ -13,11 +13,10 @@ Kafka: LogManager, and the checkpoint of high watermarks from ReplicaManager
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Self
 from uuid import UUID
 
 from stratalog.clock import Clock, system_clock
@@ -37,19 +36,12 @@ from stratalog.directory.session import RecoverySources, Session, Unclean
 from stratalog.directory.startup_refusals import StartupRefusal, startup_refusals
 from stratalog.directory.topic_configs import TopicConfigs
 from stratalog.engine.progress import OnProgress
-from stratalog.errors import (
-    DiskError,
-    LogClosedError,
-    LogDeletedError,
-    StratalogError,
-    UsageError,
-)
+from stratalog.errors import LogDeletedError, StratalogError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.entries import Path
 from stratalog.files.lock import DirectoryLock
 from stratalog.files.names import TopicPartition
 from stratalog.files.paths import absolute_path
-from stratalog.files.processes import Opener, tell_in_child
 from stratalog.log.log import Log
 from stratalog.log.partition_metadata import topic_id_of
 from stratalog.log.scheduler import BackgroundScheduler, ScheduledTask, Scheduler
@@ -57,7 +49,9 @@ from stratalog.manager.cleaner import LogCleaner
 from stratalog.manager.closing import close_logs
 from stratalog.manager.copies import Copies, no_copy
 from stratalog.manager.creation import create_in_first
+from stratalog.manager.homes import Homes
 from stratalog.manager.housekeeping import Housekeeping
+from stratalog.manager.life import ManagerLife
 from stratalog.manager.loading import Loading, LogOpening, Metrics
 from stratalog.manager.moving import catch_up
 from stratalog.manager.placement import Placement
@@ -67,8 +61,6 @@ from stratalog.manager.schedule import Schedule
 from stratalog.manager.starting import Starting, check_any_online, open_directories
 from stratalog.manager.truncation import truncate_fully_and_start_at, truncate_to
 from stratalog.records.internal_topics import INTERNAL_TOPICS
-
-_T = TypeVar("_T")
 
 
 class LogManager:
@@ -126,12 +118,15 @@ class LogManager:
         )
         self._removal = DelayedRemoval(disk, self._schedule, self.handle_log_dir_failure)
         self._placement = Placement(self._directories, self._logs, self.config.cordoned_log_dirs)
-        self._copies = Copies(self._logs, self.cleaner.manager, disk, self)
-        self._lock = threading.RLock()
-        self._is_open = False
-        self._was_shut_down = False
-        self._opener = Opener()
-        tell_in_child(self)
+        self._homes = Homes(
+            self._directories,
+            self._housekeeping,
+            self._removal,
+            self.handle_log_dir_failure,
+            lambda: self.topics.defaults.file_delete_delay_ms,
+        )
+        self._copies = Copies(self._logs, self.cleaner.manager, disk, self._homes)
+        self._life = ManagerLife(self.directories[0].path)
 
     # Start and end
 
@@ -142,13 +137,8 @@ class LogManager:
         DiskError if none can be used; then no lock is held. If only some cannot be used, these are offline
         afterwards.
         """
-        with self._lock:
-            if self._is_open:
-                self._check_opener()
-                raise UsageError("this log manager was already started.")
-            if self._was_shut_down:
-                raise UsageError("this log manager was shut down; make another one to open the logs again.")
-            self._opener = Opener()
+        with self._life.lock:
+            self._life.begin()
             try:
                 topics, metadata = open_directories(self._starting, self._session)
                 self._opening = self._opening._replace(topics=topics)
@@ -160,7 +150,7 @@ class LogManager:
             for directory in failed:
                 self._drop(directory)
             self._copies.go_on()
-            self._is_open = True
+            self._life.open()
             delay_ms = self.topics.defaults.file_delete_delay_ms
             self._removal.leftovers(self.directories, max(self.config.log_initial_task_delay_ms, delay_ms))
         self._housekeeping.begin(self._schedule, self.config)
@@ -180,12 +170,9 @@ class LogManager:
         `broker_epoch` is written into these files, instead of the epoch that each directory was opened with.
         In a forked child this writes nothing, and the logs stay open in its parent.
         """
-        with self._lock:
-            if not self._is_open:
-                return
-            self._is_open = False
-            self._was_shut_down = True
-        if not self._opener.is_here:
+        if not self._life.end():
+            return
+        if not self._life.is_here:
             self._let_go()
             return
         self._schedule.stop()
@@ -221,7 +208,7 @@ class LogManager:
 
         The first run is after log.initial.task.delay.ms. Shutdown calls `stop` first, and waits for it.
         """
-        self._check_opener()
+        self._life.check_opener()
         delay_ms = self.config.log_initial_task_delay_ms
         self._schedule.add(name, task, every_ms=every_ms, delay_ms=delay_ms, stop=stop)
 
@@ -264,7 +251,7 @@ class LogManager:
 
     def get_log(self, topic_partition: TopicPartition, *, is_future: bool = False) -> Log | None:
         """The log, None if there is none; DiskError if it is in a directory that went offline."""
-        with self._lock:
+        with self._life.lock:
             log = self._logs.find(topic_partition, is_future=is_future)
             if log is not None and log.failure is not None:
                 self.handle_log_dir_failure(home_of(log), log.failure)
@@ -287,8 +274,8 @@ class LogManager:
 
         If a directory is offline, a log is created only with `is_new`, because any other log may be in there.
         """
-        with self._lock:
-            self._check_open()
+        with self._life.lock:
+            self._life.check_open()
             log = self.get_log(topic_partition, is_future=is_future)
             if log is not None:
                 topic_id_of(self._opening.disk, log.directory, wanted=topic_id)
@@ -316,12 +303,12 @@ class LogManager:
 
     def set_preferred_log_dir(self, topic_partition: TopicPartition, directory: Path) -> None:
         """Choose the directory in which the log, or the copy of an existing log, will be created."""
-        with self._lock:
+        with self._life.lock:
             self._placement.prefer(topic_partition, directory)
 
     def update_topic_config(self, topic: str, settings: Mapping[str, ConfigValue]) -> LogConfig:
         """Replace the topic's settings from now on, for its open logs too."""
-        with self._lock:
+        with self._life.lock:
             config = self.topics.update(topic, settings)
             for topic_partition in self._logs.configure(topic, config):
                 self.cleaner.manager.abort(topic_partition)
@@ -331,7 +318,7 @@ class LogManager:
 
     def truncate_to(self, offsets: Mapping[TopicPartition, int], *, is_future: bool = False) -> None:
         """Truncate logs to offsets, and write the recovery points of their directories."""
-        self._check_opener()
+        self._life.check_opener()
         affected: dict[str, LogDirectory] = {}
         for topic_partition, offset in offsets.items():
             log = self.get_log(topic_partition, is_future=is_future)
@@ -343,7 +330,7 @@ class LogManager:
         self, topic_partition: TopicPartition, offset: int, *, is_future: bool = False
     ) -> None:
         """Empty a log, which continues at an offset."""
-        self._check_opener()
+        self._life.check_opener()
         log = self.get_log(topic_partition, is_future=is_future)
         if log is not None:
             truncate_fully_and_start_at(self.cleaner.manager, log, offset)
@@ -356,17 +343,17 @@ class LogManager:
 
         Readers can go on until then. Returns None if there is no such log.
         """
-        with self._lock:
-            self._check_open()
+        with self._life.lock:
+            self._life.check_open()
             log = self.get_log(topic_partition, is_future=is_future)
             if log is not None:
                 home = home_of(log)
                 if not is_future:
                     self.cleaner.manager.abort(topic_partition)
-                self.retire(log, partial(LogDeletedError, log.directory))
+                self._homes.retire(log, partial(LogDeletedError, log.directory))
                 self._logs.remove(topic_partition, is_future=is_future)
                 self._copies.end()
-                self.checkpoint_all(self._directories[home])
+                self._homes.checkpoint_all(self._directories[home])
                 self.cleaner.manager.forget(home, topic_partition)
             return log
 
@@ -375,14 +362,13 @@ class LogManager:
 
         Appends wait meanwhile, and are then refused with a LogMovedError: none is lost between the two.
         """
-        with self._lock:
-            self._check_open()
+        with self._life.lock:
+            self._life.check_open()
             source = self.get_log(topic_partition)
             copy = self.get_log(topic_partition, is_future=True)
             if source is None or copy is None:
                 raise no_copy(topic_partition)
-            old_home, home = self._directories[home_of(source)], self._directories[home_of(copy)]
-            self._copies.swap(source, copy, old_home, home)
+            self._copies.swap(source, copy)
             return copy
 
     def move_log(self, topic_partition: TopicPartition, directory: Path) -> Log:
@@ -391,88 +377,57 @@ class LogManager:
         The log is not cleaned meanwhile. The old `Log` object can be read from for a while; changing or
         flushing it after the swap raises a LogMovedError.
         """
-        self._check_opener()
+        self._life.check_opener()
         source = self.get_log(topic_partition)
         if source is None:
             raise UsageError(f"this log manager has no log of {topic_partition}.")
         topic_id = topic_id_of(self._opening.disk, source.directory)
-        with self._lock:
+        with self._life.lock:
             other = self.get_log(topic_partition, is_future=True)
             if other is not None and home_of(other) != self._placement.directory(directory).path:
                 # as Kafka does: the copy was meant for another directory
                 self.async_delete(topic_partition, is_future=True)
         copy = self.get_or_create_log(topic_partition, topic_id=topic_id, is_future=True, directory=directory)
         self._copies.fill(source, copy)
-        with self._lock, source.holding_changes():
+        with self._life.lock, source.holding_changes():
             catch_up(source, copy)
             return self.replace_current_with_future_log(topic_partition)
-
-    def retire(self, log: Log, refusal: Callable[[], LogClosedError]) -> None:
-        """Mark a log for deletion; later changes raise the refusal."""
-        home = self._directories[home_of(log)]
-        self.act_in(home, lambda: self._removal.rename_for_deletion(log, refusal))
-        self._removal.later(home, log.directory, self.topics.defaults.file_delete_delay_ms, log)
 
     # Checkpoints and failures
 
     def flush_dirty_logs(self) -> None:
         """Flush the logs that were not flushed for their flush.ms."""
-        self._check_opener()
+        self._life.check_opener()
         self._housekeeping.flush_dirty_logs()
 
     def checkpoint_log_recovery_offsets(self, directories: Iterable[LogDirectory] | None = None) -> None:
         """Write recovery-point-offset-checkpoint, of all directories or some."""
-        self._check_opener()
+        self._life.check_opener()
         self._housekeeping.checkpoint([RECOVERY_POINTS], directories)
 
     def checkpoint_log_start_offsets(self, directories: Iterable[LogDirectory] | None = None) -> None:
         """Write log-start-offset-checkpoint, of all directories or some."""
-        self._check_opener()
+        self._life.check_opener()
         self._housekeeping.checkpoint([LOG_START_OFFSETS], directories)
 
     def checkpoint_high_watermarks(self, directories: Iterable[LogDirectory] | None = None) -> None:
         """Write replication-offset-checkpoint, of all directories or some."""
-        self._check_opener()
+        self._life.check_opener()
         self._housekeeping.checkpoint([HIGH_WATERMARKS], directories)
 
     def handle_log_dir_failure(self, directory: Path, error: StratalogError) -> None:
         """Take a directory offline: its logs are dropped without writing; the other directories continue."""
-        with self._lock:
+        with self._life.lock:
             found = self._directories[absolute_path(directory)]
             found.fail(error)
             self._drop(found)
-
-    def checkpoint_all(self, directory: LogDirectory) -> None:
-        """Write all checkpoints of a directory."""
-        self._check_opener()
-        self._housekeeping.checkpoint(directories=[directory])
 
     def _drop(self, directory: LogDirectory) -> None:
         for log in self._logs.drop_directory(directory):
             log.close_handlers()
         self._copies.end()
 
-    def act_in(self, directory: LogDirectory, action: ScheduledTask) -> None:
-        """Run an action in a directory; a DiskError takes the directory offline, and is raised."""
-        try:
-            action()
-        except DiskError as error:
-            self.handle_log_dir_failure(directory.path, error)
-            raise
-
     def _let_go(self) -> None:
         for log in self._logs:
             log.close_handlers()
         self._session.release()
-
-    def _check_open(self) -> None:
-        if not self._is_open:
-            raise UsageError("this log manager was not started yet, or was shut down.")
-        self._check_opener()
-
-    def _check_opener(self) -> None:
-        self._opener.check(self.directories[0].path)
-
-    def start_over_in_child(self) -> None:
-        """After a fork: this process may only read, because the manager's threads are not here."""
-        self._lock = threading.RLock()
