@@ -8,8 +8,8 @@ import threading
 import pytest
 
 from stratalog.errors import UsageError
-from stratalog.log.scheduler import BackgroundScheduler
-from tests.log.model import ManualClock
+from stratalog.log.scheduler import BackgroundScheduler, repeat
+from tests.log.model import NOW, ManualClock, ManualScheduler
 from tests.waiting import PATIENCE_S
 
 
@@ -90,3 +90,32 @@ def test_a_task_that_breaks_the_thread_does_not_keep_later_ones_from_running() -
 
     assert done.wait(PATIENCE_S)
     scheduler.close()
+
+
+def test_a_task_is_repeated_as_long_as_it_is_wanted() -> None:
+    clock = ManualClock()
+    scheduler = ManualScheduler(clock)
+    ran: list[int] = []
+    repeat(scheduler, "work", 10, lambda: ran.append(clock()), is_wanted=lambda: len(ran) < 3)
+
+    for _ in range(6):
+        clock.sleep(10)
+        scheduler.run_due()
+
+    assert [now - NOW for now in ran] == [10, 20, 30]
+
+
+def test_a_repeated_task_ends_with_an_error() -> None:
+    clock = ManualClock()
+    scheduler = ManualScheduler(clock)
+
+    def fail() -> None:
+        raise UsageError("no more")
+
+    repeat(scheduler, "work", 10, fail, is_wanted=lambda: True)
+    clock.sleep(10)
+    with pytest.raises(UsageError, match="no more"):
+        scheduler.run_due()
+
+    clock.sleep(10)
+    assert scheduler.run_due() == []

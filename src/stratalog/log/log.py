@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from stratalog.config import LogConfig
@@ -36,6 +37,7 @@ from stratalog.log.reader import LogReader
 from stratalog.log.reading import FetchedData, Isolation, out_of_range
 from stratalog.log.retention import Decision
 from stratalog.log.roller import Roller
+from stratalog.log.scheduler import repeat
 from stratalog.segment.search import TimestampAndOffset
 from stratalog.segment.segment import LogSegment
 
@@ -67,20 +69,11 @@ class Log:
         self._reader = LogReader(parts)
         self._closer = Closer(parts, self._flusher)
         tell_in_child(self)
+        again = partial(repeat, parts.scheduler, is_wanted=lambda: parts.guard.is_changeable)
         if config.flush_ms < INT64_MAX:
-            self._repeat("flush by flush.ms", config.flush_ms, self.flush)
+            again("flush by flush.ms", config.flush_ms, self.flush)
         if parts.marks.follows_end:  # otherwise its manager does it for all logs
-            self._repeat("producer expiration", EXPIRATION_CHECK_MS, self.remove_expired_producers)
-
-    def _repeat(self, name: str, every_ms: int, task: Callable[[], object]) -> None:
-        """Run a task periodically, as long as the log is open and has not failed."""
-
-        def run() -> None:
-            if self._guard.is_changeable:
-                task()
-                self._parts.scheduler.schedule(name, run, every_ms)
-
-        self._parts.scheduler.schedule(name, run, every_ms)
+            again("producer expiration", EXPIRATION_CHECK_MS, self.remove_expired_producers)
 
     def start_over_in_child(self) -> None:
         """After a fork: this process may only read, and gets new locks."""

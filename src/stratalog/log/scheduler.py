@@ -97,3 +97,16 @@ class BackgroundScheduler:
                     return None
                 else:
                     self._changed.wait()
+
+
+def repeat(
+    scheduler: Scheduler, name: str, every_ms: int, task: ScheduledTask, *, is_wanted: Callable[[], bool]
+) -> None:
+    """Run a task periodically, as long as it is wanted; an error ends it."""
+
+    def run() -> None:
+        if is_wanted():
+            task()
+            scheduler.schedule(name, run, every_ms)
+
+    scheduler.schedule(name, run, every_ms)

@@ -10,20 +10,6 @@ from stratalog.log.recovery.manifest import MANIFEST
 from tests.log.recovery.keeping import ROOT, keep, lines, made, quarantine
 
 
-@pytest.mark.parametrize("cut", range(1, 60, 7))
-def test_a_torn_line_is_no_line_and_the_next_one_is_whole(cut: int) -> None:
-    disk = made()
-    first, second = keep(disk, 0, 10), keep(disk, 20, 10)
-    path = f"{ROOT}/{MANIFEST}"
-    whole = disk.contents()[path]
-    disk.truncate(path, len(whole) - cut)
-
-    kept = (first, second) if cut == 1 else (first,)  # without its line break alone, a line is whole
-    assert quarantine(disk).entries() == kept
-    third = keep(disk, 40, 10)
-    assert quarantine(disk).entries() == (*kept, third)
-
-
 @pytest.mark.parametrize("line", [b"null", b"[]", b'{"parts": []}', b"\0\0\0", b'{"parts": 5}', b"\xff\xfe"])
 def test_lines_that_are_not_ours_are_passed_over(line: bytes) -> None:
     disk = made()

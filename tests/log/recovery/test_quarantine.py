@@ -308,15 +308,3 @@ def test_a_file_that_a_crash_left_both_names_loses_the_old_one(log: Path) -> Non
 
     assert not log.exists()
     assert (root / f"{PREFIX}moved").read_bytes() == BYTES
-
-
-def test_a_manifest_that_is_a_link_is_refused(log: Path, tmp_path: Path) -> None:
-    root = log.parent.parent
-    (tmp_path / "victim").write_bytes(b"somebody's")
-    (root / MANIFEST).symlink_to(tmp_path / "victim")
-
-    with pytest.raises(QuarantineError, match="symbolic link"):
-        Quarantine(Disk(), root).keep_file(log, partition="t-0", file=NAME, reason="behind damage")
-
-    assert (tmp_path / "victim").read_bytes() == b"somebody's"
-    assert log.read_bytes() == BYTES

@@ -4,7 +4,8 @@ facts                 the values that a plan and its report are made of
 findings              findings of the sequence, in words
 index_checks          whether the indexes of a segment that is not scanned match its log
 inventory             the files as they will be once every interrupted swap is finished
-manifest              the manifest of a quarantine
+manifest              the lines of a quarantine's manifest
+manifest_file         the file with these lines
 plan                  the steps that lead to the state a clean shutdown leaves
 quarantine            keeps what recovery cuts off
 ranges                ranges of a file: joined, subtracted

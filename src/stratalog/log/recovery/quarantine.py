@@ -12,7 +12,7 @@ here is on the device. A power cut at any moment leaves the bytes in the log or 
   second one.
 - A whole file is renamed. Its line is written first: a renamed file without a line could be mistaken for a
   worthless copy. A line without its file is from a killed run, and the next run moves the file.
-- A line that a crash has torn does not count. What follows begins on a new line.
+- A line that a crash has torn does not count (`manifest_file.py`).
 
 Why: docs/decisions/0015-quarantine.md.
 """
@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from stratalog.buffers import aligned_buffer
 from stratalog.clock import Clock, system_clock
 from stratalog.errors import DiskError, QuarantineError, QuarantineFullError
-from stratalog.files.disk import DirectoryEntry, Disk, Path
+from stratalog.files.disk import Disk, Path
 from stratalog.files.entries import FileId, inode_of
 from stratalog.files.paths import absolute_path, join_path, parent_path
 from stratalog.log.recovery.manifest import (
@@ -40,18 +40,13 @@ from stratalog.log.recovery.manifest import (
     PREFIX,
     KeptPart,
     ManifestEntry,
-    format_line,
     is_same_range,
-    kept_name,
-    parse_line,
     short_name,
 )
+from stratalog.log.recovery.manifest_file import ManifestFile
 from stratalog.log.recovery.zero_runs import runs_of_range
 
 _CHUNK_SIZE = 1 << 20
-_LARGEST_MANIFEST = 256 << 20  # about a million lines
-
-
 _ADVICE = "name a directory on another disk with --quarantine, or give up these bytes with --no-quarantine."
 
 
@@ -69,16 +64,12 @@ class Quarantine:
         self._disk = disk
         self._clock = clock
         self._lock = threading.Lock()
-        self._lines: list[ManifestEntry] | None = None
-        # The same by origin, and all names: a whole log of 16,000 segments may be moved here.
-        self._by_source: dict[tuple[str, str, str], list[ManifestEntry]] = {}
-        self._taken: set[str] = set()
+        self._manifest = ManifestFile(disk, self.directory, advice)
 
     def entries(self) -> tuple[ManifestEntry, ...]:
         """Everything that is kept here, oldest first; a line whose files are missing is left out."""
         with self._lock:
-            self._lines = None  # another process may have written since
-            return tuple(kept for kept in self._read() if self._has_files(kept))
+            return tuple(kept for kept in self._manifest.read_again() if self._has_files(kept))
 
     def require_writable(self) -> None:
         """QuarantineError if this user cannot create files here."""
@@ -125,7 +116,7 @@ class Quarantine:
             before = self._kept_before(directory, partition, file, position, size, digest)
             if before is not None:
                 return before
-            name = self._free_name(partition, file, position)
+            name = self._manifest.free_name(partition, file, position)
             needed = sum(length for length, is_zero in parts if not is_zero)
             if needed:
                 self._copy(source, position, parts, name, needed)
@@ -142,7 +133,7 @@ class Quarantine:
                 inode=0,
                 time_ms=self._clock(),
             )
-            self._write_line(kept)
+            self._manifest.write(kept)
             return kept
 
     def names_of_range(
@@ -156,13 +147,13 @@ class Quarantine:
             if before is not None:
                 return before.files
             is_copied = any(length and not is_zero for length, is_zero in parts)
-            return (self._free_name(partition, file, position),) if is_copied else ()
+            return (self._manifest.free_name(partition, file, position),) if is_copied else ()
 
     def _kept_before(
         self, directory: str, partition: str, file: str, position: int, size: int, digest: str
     ) -> ManifestEntry | None:
         wanted = (directory, partition, file, position, size, digest)
-        for kept in self._lines_of(directory, partition, file):
+        for kept in self._manifest.lines_of(directory, partition, file):
             same = (kept.directory, kept.partition, kept.file, kept.position, kept.size, kept.sha256)
             if same == wanted and self._has_files(kept):
                 return kept
@@ -178,7 +169,7 @@ class Quarantine:
                 there = None if before is None else self._disk.status(self.path(*before.files))
                 if before is not None and (there is None or there.id == status.id):
                     return before.files
-            return (self._free_name(partition, file, 0),)
+            return (self._manifest.free_name(partition, file, 0),)
 
     def keep_file(self, source: Path, *, partition: str, file: str, reason: str) -> ManifestEntry:
         """Move a whole file here; the move is on the device when this returns."""
@@ -192,7 +183,7 @@ class Quarantine:
             kept = self.moved(directory, partition, file, status.id, status.size)
             there = None if kept is None else self._disk.status(self.path(*kept.files))
             if kept is None or (there is not None and there.id != status.id):
-                name = self._free_name(partition, file, 0)
+                name = self._manifest.free_name(partition, file, 0)
                 kept = ManifestEntry(
                     directory=directory,
                     partition=partition,
@@ -208,7 +199,7 @@ class Quarantine:
                 )
                 # Otherwise a power cut could lose unsynced bytes of the file, although its new name survives.
                 self._disk.sync(source)
-                self._write_line(kept)
+                self._manifest.write(kept)
                 there = None
             if there is None:
                 self._disk.rename(source, self.path(*kept.files))
@@ -225,7 +216,7 @@ class Quarantine:
     ) -> ManifestEntry | None:
         """The entry of a file that was moved here, or was about to be, from a log directory."""
         wanted = (directory, partition, file, inode_of(file_id), size)
-        for kept in self._lines_of(directory, partition, file):
+        for kept in self._manifest.lines_of(directory, partition, file):
             if (kept.directory, kept.partition, kept.file, kept.inode, kept.size) == wanted:
                 return kept
         return None
@@ -281,7 +272,7 @@ class Quarantine:
         last, when the new ones and their line are on the device.
         """
         with self._lock:
-            name = self._free_name(kept.partition, kept.file, kept.position)
+            name = self._manifest.free_name(kept.partition, kept.file, kept.position)
             size, digest = self._write_pieces(name, pieces or ())
             changed = replace(
                 kept,
@@ -294,10 +285,10 @@ class Quarantine:
             )
             if check is not None:
                 check(changed)
-            if any(is_same_range(changed, line) and self._has_files(line) for line in self._read()):
+            if any(is_same_range(changed, line) and self._has_files(line) for line in self._manifest.read()):
                 self._disk.delete(self.path(name))  # left by a run that was killed here
             else:
-                self._write_line(changed)
+                self._manifest.write(changed)
             for file in kept.files:
                 self._disk.delete(self.path(file))
             self._disk.sync_directory(self.directory)
@@ -308,11 +299,12 @@ class Quarantine:
         A copy that is shorter than its line says counts too; `entries` leaves it out.
         """
         with self._lock:
-            known = {name for kept in self._read() if self._has_files(kept) for name in kept.files}
+            known = {name for kept in self._manifest.read() if self._has_files(kept) for name in kept.files}
             start, short = f"{PREFIX}{partition}-", f"{PREFIX}{short_name(partition)}-"
+            found = self._disk.list_directory(self.directory) if self._disk.exists(self.directory) else []
             return [
                 entry.name
-                for entry in self._listing()
+                for entry in found
                 if entry.name.startswith((start, short)) and entry.name not in known
             ]
 
@@ -328,15 +320,6 @@ class Quarantine:
     def path(self, name: str) -> str:
         """The path of a file in the quarantine."""
         return join_path(self.directory, name)
-
-    def _free_name(self, partition: str, file: str, position: int) -> str:
-        """A name that no line uses. If a file has that name, it is the copy of a killed run."""
-        self._read()
-        name, number = kept_name(partition, file, f"{position}"), 1
-        while name in self._taken:
-            number += 1
-            name = kept_name(partition, file, f"{position}-{number}")
-        return name
 
     def _copy(
         self, source: Path, position: int, parts: list[tuple[int, bool]], name: str, needed: int
@@ -388,55 +371,6 @@ class Quarantine:
             if status is None or status.size < part.at + part.size:
                 return False
         return True
-
-    def _listing(self) -> list[DirectoryEntry]:
-        return self._disk.list_directory(self.directory) if self._disk.exists(self.directory) else []
-
-    def _read(self) -> list[ManifestEntry]:
-        if self._lines is None:
-            path = self.path(MANIFEST)
-            if any(entry.name == MANIFEST and entry.is_symlink for entry in self._listing()):
-                raise QuarantineError(path, "it is a symbolic link, which is not written through.")
-            status = self._disk.status(path)
-            if status is not None and status.size > _LARGEST_MANIFEST:
-                raise QuarantineError(path, f"it has {status.size} bytes, which is too large for a manifest.")
-            data = b"" if status is None else self._disk.read_at(path, status.size, 0)
-            found = (parse_line(line) for line in data.split(b"\n"))
-            self._lines, self._by_source, self._taken = [], {}, set()
-            for kept in found:
-                if kept is not None:
-                    self._note(kept)
-        return self._lines
-
-    def _lines_of(self, directory: str, partition: str, file: str) -> list[ManifestEntry]:
-        self._read()
-        return self._by_source.get((directory, partition, file), [])
-
-    def _note(self, kept: ManifestEntry) -> None:
-        assert self._lines is not None, "the manifest is read first"
-        self._lines.append(kept)
-        self._by_source.setdefault((kept.directory, kept.partition, kept.file), []).append(kept)
-        self._taken.update(kept.files)
-
-    def _write_line(self, kept: ManifestEntry) -> None:
-        path = self.path(MANIFEST)
-        line = format_line(kept)
-        status = self._disk.status(path)
-        if status is None:
-            self._disk.create(path)
-            self._disk.sync_directory(self.directory)
-        elif status.size and self._disk.read_at(path, 1, status.size - 1) != b"\n":
-            line = b"\n" + line
-        try:
-            self._disk.append(path, line)
-            self._disk.sync(path)
-        except DiskError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                raise
-            free = self._disk.free_size(self.directory)
-            raise QuarantineFullError(self.directory, len(line), free, self._advice) from error
-        self._read()
-        self._note(kept)
 
 
 def log_directory_of(partition_directory: Path) -> str:
