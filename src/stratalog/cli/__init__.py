@@ -7,6 +7,7 @@ compact        `stratalog compact`
 demo           `stratalog demo`: builds a directory, damages it, finds the damage
 demo_damage    the damage that `demo` plants
 demo_logs      the logs that `demo` builds, the same bytes for the same seed
+doctor         `stratalog doctor`
 dump           `stratalog dump`
 dumping/       what `dump` prints of each kind of file
 erase          `stratalog erase`

@@ -11,6 +11,7 @@ from stratalog.cli.audit import audit
 from stratalog.cli.bench import bench
 from stratalog.cli.compact import compact
 from stratalog.cli.demo import demo
+from stratalog.cli.doctor import doctor
 from stratalog.cli.dump import dump
 from stratalog.cli.erase import erase
 from stratalog.cli.estimate import estimate
@@ -42,6 +43,7 @@ cli.add_command(audit)
 cli.add_command(bench)
 cli.add_command(compact)
 cli.add_command(demo)
+cli.add_command(doctor)
 cli.add_command(dump)
 cli.add_command(erase)
 cli.add_command(estimate)

@@ -2,6 +2,7 @@
 
 audit/           every byte checked, nothing changed; a broker may run
 compact          compaction, whatever min.cleanable.dirty.ratio says
+doctor           may the broker be started here?
 erase/           erasing records
 estimate         what compaction would free, by topic, key and prefix
 estimate_report  its report

@@ -1,0 +1,38 @@
+"""`stratalog doctor`: may the broker be started here?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from stratalog.cli.broker import BrokerFiles
+from stratalog.cli.options import check_directories, config_option, directories_argument
+from stratalog.cli.output import ExitCode, Output, output_options
+
+
+@click.command()
+@directories_argument
+@config_option
+@output_options
+@click.pass_obj
+def doctor(output: Output, *, directories: tuple[str, ...], config: Path | None) -> ExitCode:
+    """Say whether a broker can be started here; if not, why not, and what to do.
+
+    DIR are the log directories of one broker; or --config names them. Nothing is locked or changed; a broker
+    may run. Only names, sizes and small files are read, so it takes seconds; `audit` checks every byte.
+
+    Exit status: 0 it can be started, 2 wrong usage, 3 Kafka would refuse to start, or take a directory
+    offline.
+    """
+    from stratalog.operations.doctor import Checkup
+
+    broker = BrokerFiles.of(config, directories)
+    check_directories(directories)
+    checkup = Checkup(
+        directories=broker.directories,
+        siblings=broker.log_dirs,
+        metadata_directory=broker.metadata_directory,
+        node_id=broker.node_id,
+    )
+    return output.report(checkup.run())

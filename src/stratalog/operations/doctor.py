@@ -1,0 +1,171 @@
+"""`doctor`: may the broker be started here? Everything that Kafka would refuse to start for, and what to do.
+
+It looks at names, sizes and small files only, so it takes seconds, however much data there is. Checksums are
+the work of `audit`. Nothing is locked or changed.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+
+from stratalog.directory.checkpoints import DirectoryCheckpoints
+from stratalog.directory.clean_shutdown import CleanShutdownFile
+from stratalog.directory.kind import check_log_directory
+from stratalog.directory.layout import classify
+from stratalog.directory.session import unique_paths
+from stratalog.directory.startup_refusals import StartupRefusal, startup_refusals
+from stratalog.errors import DiskError
+from stratalog.files.lock import is_locked
+from stratalog.files.names import FileKind
+from stratalog.files.paths import join_path
+from stratalog.files.reading import DiskReader
+from stratalog.operations.report import (
+    Report,
+    Status,
+    Table,
+    refusal_document,
+    refusals_table,
+    why_not_started,
+)
+from stratalog.operations.words import size_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedDirectory:
+    """One log directory. `unflushed_size` is what a broker reads again when it starts, if it is not clean."""
+
+    directory: str
+    partitions_count: int
+    is_clean: bool
+    is_in_use: bool
+    unflushed_size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoctorReport(Report):
+    """The directories of a node, and what keeps a broker from starting on them."""
+
+    states: tuple[CheckedDirectory, ...]
+    refusals: tuple[StartupRefusal, ...]
+
+    @property
+    def may_start(self) -> bool:
+        return not self.refusals
+
+    @property
+    def status(self) -> Status:
+        return Status.FINE if self.may_start else Status.FAILED
+
+    @property
+    def verdict(self) -> str:
+        used = [state.directory for state in self.states if state.is_in_use]
+        if self.refusals:
+            found = f"The broker must not be started yet: {why_not_started(self.refusals)}."
+        elif used:
+            found = "All is well."
+        else:
+            found = "The broker can be started."
+        if used:
+            return f"{found} A broker or another program is using {', '.join(used)} now."
+        unclean = [state for state in self.states if not state.is_clean]
+        size = sum(state.unflushed_size for state in unclean)
+        if unclean and size:
+            return (
+                f"{found} It was not shut down cleanly: a broker reads {size_text(size)} again before it "
+                "serves. `stratalog recover` does that first, and faster."
+            )
+        return found
+
+    def tables(self) -> list[Table]:
+        return [
+            Table(
+                title="Log directories",
+                columns=["!directory", ">partitions", "shut down cleanly", "in use", ">to read again"],
+                rows=[
+                    [
+                        state.directory,
+                        str(state.partitions_count),
+                        "yes" if state.is_clean else "no",
+                        "yes" if state.is_in_use else "no",
+                        "-" if state.is_clean else size_text(state.unflushed_size),
+                    ]
+                    for state in self.states
+                ],
+            ),
+            refusals_table(self.refusals),
+        ]
+
+    def words(self) -> Sequence[str]:
+        return ()
+
+    def totals(self) -> dict[str, int]:
+        return {
+            "directories": len(self.states),
+            "partitions": sum(state.partitions_count for state in self.states),
+            "refusals": len(self.refusals),
+            "bytes_to_read_again": sum(state.unflushed_size for state in self.states if not state.is_clean),
+        }
+
+    def to_document(self) -> dict[str, object]:
+        return {
+            "directories": [asdict(state) for state in self.states],
+            "refusals": [refusal_document(refusal) for refusal in self.refusals],
+            "may_start": self.may_start,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkup:
+    """A request: the log directories of one node, and what its server.properties says."""
+
+    directories: Sequence[str]
+    siblings: Sequence[str] = ()
+    metadata_directory: str | None = None
+    node_id: int | None = None
+    disk: DiskReader = field(default_factory=DiskReader)
+
+    def run(self) -> DoctorReport:
+        """Look at all directories. NotALogDirectoryError if a path is not a log directory."""
+        paths = unique_paths(self.directories)
+        for path in paths:
+            check_log_directory(self.disk, path)
+        refusals = startup_refusals(
+            self.disk,
+            paths,
+            siblings=[path for path in self.siblings if path not in paths],
+            metadata_directory=self.metadata_directory,
+            node_id=self.node_id,
+        )
+        return DoctorReport(states=tuple(self._state(path) for path in paths), refusals=refusals)
+
+    def _state(self, path: str) -> CheckedDirectory:
+        try:
+            partitions = classify(self.disk, path).partitions
+            points = DirectoryCheckpoints(self.disk, path).recovery_points.read()
+            unflushed_size = sum(
+                self._unflushed(join_path(path, entry.name), points.get(entry.topic_partition, 0))
+                for entry in partitions
+            )
+        except DiskError:  # among the refusals
+            partitions, unflushed_size = (), 0
+        return CheckedDirectory(
+            directory=path,
+            partitions_count=len(partitions),
+            is_clean=CleanShutdownFile(self.disk, path).exists(),
+            is_in_use=is_locked(path),
+            unflushed_size=unflushed_size,
+        )
+
+    def _unflushed(self, directory: str, recovery_point: int) -> int:
+        """Bytes of the segments from the one that holds the recovery point on."""
+        suffix = FileKind.LOG.value
+        sizes = {
+            int(name.removesuffix(suffix)): size
+            for name, size in self.disk.list_sizes(directory, suffix).items()
+            if name.endswith(suffix) and name.removesuffix(suffix).isdecimal()
+        }
+        bases = sorted(sizes)
+        first = max(0, bisect_right(bases, recovery_point) - 1)
+        return sum(sizes[base] for base in bases[first:])
