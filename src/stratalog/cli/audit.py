@@ -1,4 +1,4 @@
-"""`stratalog audit`: every byte of every file checked, nothing changed."""
+"""`stratalog audit`: checks every byte of every file, and changes nothing."""
 
 from __future__ import annotations
 

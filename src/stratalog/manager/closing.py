@@ -24,7 +24,7 @@ from stratalog.manager.registry import LogRegistry
 def close_logs(
     directories: Sequence[LogDirectory], logs: LogRegistry, *, threads: int
 ) -> list[StratalogError]:
-    """Close all logs of these directories, several at a time in each; a log that fails fails its directory.
+    """Close all logs of these directories, several at a time in each; an error takes the directory offline.
 
     Returns the errors of logs whose appended records may not all be on the device.
     """

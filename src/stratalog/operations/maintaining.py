@@ -216,7 +216,7 @@ class Maintenance:
     def _why_not_opened(
         self, disk: DiskReader, directory: str, partition: Partition, found: FoundPartition
     ) -> PartitionWork | None:
-        """That the run cannot open a log that it has to change, checked before the first change."""
+        """The error if the run cannot open a log that it has to change; checked before the first change."""
         name = partition.name
         start, end = found.log_start_offset, partition.view.log_end_offset
         if end < start:

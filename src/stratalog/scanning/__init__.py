@@ -1,14 +1,14 @@
 """Log directories as Arrow streams, without Spark: `stratalog.scan`.
 
-arrow_predicates   what a pyarrow expression says about the columns that narrow a scan
+arrow_predicates   a pyarrow expression as a predicate
 asking             the arguments of a scan, checked and parsed
 in_order           tasks on threads, and their results in order, in bounded memory
 latest             the newest record of each key
-polars_predicates  the same of a Polars expression
+polars_predicates  a Polars expression as a predicate
 predicates         what a query says about topic, partition, offset and timestamp
 scan               `Scan`, which other libraries read as an Arrow stream
 sources            what a scan reads: the records of topics
-words              errors in the words of Python instead of those of Spark's options
+words              errors with the names of Python's arguments instead of Spark's options
 
 Not here: how a read is planned and done (`jobs/reading`), which Spark's source uses too.
 """

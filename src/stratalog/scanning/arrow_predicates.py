@@ -1,8 +1,8 @@
-"""A pyarrow expression as a predicate, as far as it is understood.
+"""Translates a pyarrow expression to a predicate, as far as it is understood.
 
-pyarrow shows the parts of an expression only where it writes one to be sent elsewhere: as a batch with the
-literals in its columns, and the calls in the schema's metadata, one line for each in the order of the
-expression. Whatever is not as expected there makes the whole expression unknown.
+pyarrow shows the parts of an expression only in serialized form: a batch has the literals in its columns, and
+the calls in the schema's metadata, one line each in the order of the expression. If anything there is not as
+expected, the whole expression is unknown.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _call(name: str, arguments: list[_Node], options: pa.Scalar | None) -> Predi
 
 def _as_predicate(node: _Node) -> Predicate:
     if isinstance(node, pa.BooleanScalar):
-        return ALWAYS if node.as_py() else NEVER  # a null does not hold either
+        return ALWAYS if node.as_py() else NEVER  # a null is not true either
     return node if isinstance(node, Predicate) else UNKNOWN
 
 

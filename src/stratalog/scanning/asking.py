@@ -1,4 +1,4 @@
-"""The arguments of a scan, checked at the call: what is not there is named, with what there is."""
+"""The arguments of a scan, checked at the call: an error names what does not exist, and what does."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _partition(name: PartitionName) -> TopicPartition:
 
 
 def _range(name: PartitionName, given: OffsetSpan) -> tuple[int, int]:
-    """(start, end) with marks for what is not given."""
+    """(start, end), with Kafka's special values for what is not given."""
     if isinstance(given, range) and given.step == 1:
         start, end = given.start, given.stop
     elif isinstance(given, tuple) and len(given) == 2:

@@ -1,9 +1,9 @@
-"""Runs tasks on threads and hands on what they produce, in the order of the tasks and in bounded memory.
+"""Runs tasks on threads and returns their results in the order of the tasks, in bounded memory.
 
-Theory of operation. Threads take tasks in order. Each puts what its task produces on that task's shelf, and
+Theory of operation. Threads take tasks in order. Each puts the items of its task on that task's shelf, and
 the caller takes from the shelf of one task after the other. A thread waits while the shelves together hold
-more than the budget; only the thread whose shelf is taken from may then still add to it, up to the same
-budget, or nothing would ever move. So the shelves hold at most two budgets and one item of each thread. The
+more than the budget. Only the thread whose shelf is being emptied may still add to it, up to the same budget;
+otherwise nothing would ever move. So the shelves hold at most two budgets and one item of each thread. The
 engine in `engine/` does not fit here: a task there has one result, which is held until the task has ended.
 """
 
@@ -38,10 +38,10 @@ def in_order(
     size_of: Callable[[_Item], int],
     budget: int,
 ) -> Generator[_Item, None, None]:
-    """What `read` yields for each task, in order. Closing the generator ends the threads.
+    """The items that `read` yields for each task, in order. Closing the generator ends the threads.
 
-    `tasks` is asked for the next task by one thread at a time. The first error is raised in its place: after
-    everything that comes before it.
+    One thread at a time takes the next of `tasks`. The first error is raised in its place, after all items
+    before it.
     """
     if threads <= 1:
         for task in tasks:
@@ -56,7 +56,7 @@ def in_order(
 
 
 class _Shelf(Generic[_Item]):
-    """What one task has produced and nobody has taken yet."""
+    """The items of one task that were not taken yet."""
 
     __slots__ = ("error", "is_done", "items", "size")
 
@@ -115,7 +115,7 @@ class _Shelves(Generic[_Task, _Item]):
             yield item
 
     def _next_shelf(self) -> _Shelf[_Item] | None:
-        """The shelf of the current task, once there is something on it or never will be; None at the end."""
+        """The shelf of the current task, once it has an item or its task has ended; None at the end."""
         while True:
             shelf = self._shelves.get(self._current)
             if shelf is not None and (shelf.items or shelf.is_done):
@@ -141,7 +141,7 @@ class _Shelves(Generic[_Task, _Item]):
                     for item in items:
                         if not self._put(number, shelf, item):
                             return
-            except BaseException as raised:  # raised again where the items are taken
+            except BaseException as raised:  # raised again in the consumer
                 error = raised
             self._end(shelf, error)
 

@@ -1,13 +1,13 @@
 """The newest record of each key: the compacted view of a topic, without compacting it.
 
-Two passes over the same planned tasks. The first decodes keys and puts a hash of each and its offset into a
-map; the second reads only batches that have a newest record, and of these only such records. So memory is
-that of a scan, and the map: 24 bytes for each key and its share of empty slots, for some partitions at a
-time. Keys are told apart by SipHash-128 with a random key, as compaction tells them apart: among a billion
+There are two passes over the same planned tasks. The first decodes keys, and puts the hash of each key with
+its offset into a map; the second decodes only batches with a newest record, and returns only these records.
+Memory is that of a scan plus the map: 24 bytes for each key and its share of empty slots, for a few
+partitions at a time. As in compaction, keys are compared by SipHash-128 with a random key: among a billion
 keys, the chance that any two have the same hash is below 1 in 10^20.
 
-As in compaction, each partition is by itself, records without a key are left out, and a key whose newest
-record has no value is deleted.
+As in compaction, each partition is handled separately, records without a key are left out, and a key whose
+newest record has no value is deleted.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class LatestSource:
             partition: StoredOffsets(maps.pop(partition).offsets(), with_tombstones=self.tombstones)
             for partition in partitions
         }
-        # What is left out was told in the first pass.
+        # The first pass has reported what is left out.
         yield from self._read(tasks, columns, stored, ignore_omission)
 
     def _read(
@@ -151,7 +151,7 @@ class StoredOffsets:
 
 
 def _from_start(wanted: Wanted | None) -> Wanted | None:
-    """Where to start for a query: a record before its end may not be the newest of its key."""
+    """The narrowing without its end: a record before the end may not be the newest of its key."""
     return None if wanted is None else replace(wanted, last_offset=EVERYTHING.last_offset)
 
 

@@ -1,4 +1,4 @@
-"""A predicate of Polars as one of ours, as far as it is understood; Polars writes its tree as JSON."""
+"""Translates a Polars predicate to ours, as far as it is understood; Polars writes its tree as JSON."""
 
 from __future__ import annotations
 
@@ -62,7 +62,8 @@ def from_polars(predicate: pl.Expr | None) -> Predicate:
 def without_dynamic(predicate: pl.Expr | None) -> pl.Expr | None:
     """The part of a predicate that can be evaluated.
 
-    Above a limit, Polars adds a predicate of its own that only prunes, and cannot be evaluated outside.
+    If a query has a limit, Polars adds a predicate that is only a hint, and cannot be evaluated outside of
+    Polars.
     """
     if predicate is None or _DYNAMIC not in str(predicate):
         return predicate

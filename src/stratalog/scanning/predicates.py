@@ -1,7 +1,8 @@
-"""What a query says about topic, partition, offset and timestamp, and which records it can want by that.
+"""Predicates on topic, partition, offset and timestamp, and the records that they can match.
 
-Each library has its own form of a predicate; `arrow_predicates.py` and `polars_predicates.py` translate what
-they understand. Everything else is UNKNOWN, and narrows nothing. None of the four columns is ever null.
+Each library has its own form of a predicate; `arrow_predicates.py` and `polars_predicates.py` translate the
+parts that they understand. Everything else is UNKNOWN, and excludes nothing. None of the four columns is ever
+null.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class All:
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    """One of these must hold; none does if there is none."""
+    """At least one of these must hold; an empty list never holds."""
 
     parts: tuple[Predicate, ...]
 
@@ -77,7 +78,7 @@ ALWAYS, NEVER = All(()), AnyOf(())
 
 
 def compared(column: object, how: str, value: object) -> Predicate:
-    """The comparison, if the column and the value are of those that narrow something."""
+    """The comparison, if column and value can narrow a scan; otherwise UNKNOWN."""
     if not isinstance(column, str) or column not in KINDS:
         return UNKNOWN
     if not isinstance(value, KINDS[column]) or isinstance(value, bool):
@@ -91,7 +92,7 @@ def one_of(column: object, values: list[Any]) -> Predicate:
 
 
 def narrowing_by(predicate: Predicate) -> Narrowing:
-    """What the predicate can want of each partition."""
+    """The part of each partition that the predicate can match."""
     return lambda partition: _wanted(predicate, partition)
 
 

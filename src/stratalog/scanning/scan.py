@@ -1,10 +1,10 @@
-"""`stratalog.scan`: the records of log directories as an Arrow stream, for whoever reads one.
+"""`stratalog.scan`: the records of log directories as an Arrow stream, for any library that reads one.
 
     orders = stratalog.scan("/var/lib/kafka", topics="orders")
     pl.DataFrame(orders)
     duckdb.sql("SELECT partition, count(*) FROM orders GROUP BY partition")
 
-A scan is lazy: the call checks what it is asked for, and each use plans and reads again.
+A scan is lazy: the call only checks its arguments, and each use plans and reads again.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def scan(
     `offsets` only the partitions that it names are read. Only `columns` are decoded. Reading takes no lock
     and changes nothing; a broker may be running. It uses all cores, or `threads`.
 
-    With `latest` only the newest record of each key is there, as after a compaction; of a key that was
-    deleted none is, or with `tombstones` the record that deleted it.
+    With `latest` the scan has only the newest record of each key, as after a compaction; a deleted key has
+    none, or with `tombstones` the record that deleted it.
 
     UsageError says what does not exist, and what does.
     """
@@ -83,10 +83,11 @@ def scan(
 
 
 class Scan:
-    """Rows that can be read as an Arrow stream, as often as wanted; each time as the files are then.
+    """Rows that can be read as an Arrow stream, any number of times; each read sees the files as they are
+    then.
 
-    After a reading, `omissions` says what it left out because it was told to: damage, lost offsets. A reading
-    that left something out also ends with an `OmissionWarning`.
+    After a read, `omissions` says what it left out, as its arguments allow: damage, lost offsets. A read that
+    left something out also ends with an `OmissionWarning`.
     """
 
     def __init__(self, source: Source, columns: Sequence[str], *, narrowing: Narrowing = everything) -> None:
@@ -101,11 +102,11 @@ class Scan:
         return names
 
     def narrowed(self, columns: Sequence[str], narrowing: Narrowing) -> Scan:
-        """A scan of these columns that may leave out rows which a query cannot want."""
+        """A scan of these columns that may leave out rows that a query cannot match."""
         return Scan(self._source, columns, narrowing=narrowing)
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """A reader of the rows, which begins to read when its first batch is asked for."""
+        """A reader of the rows, which begins when its first batch is requested."""
         return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
 
     def to_batches(self) -> Generator[pa.RecordBatch, None, None]:

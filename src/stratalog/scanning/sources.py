@@ -22,16 +22,16 @@ from stratalog.scanning.in_order import in_order
 
 # Small, so that threads that read ahead need little memory; a task of this size takes some milliseconds.
 TASK_SIZE = 8 << 20
-# For each thread, of batches that nobody has taken yet.
+# For each thread: bytes of batches that were not taken yet.
 BUDGET = 32 << 20
 
 
 class Source(Protocol):
-    """What can be scanned, once or more often."""
+    """Something that can be scanned, any number of times."""
 
     @property
     def schema(self) -> pa.Schema:
-        """All columns that there are."""
+        """All columns."""
         ...
 
     def batches(
@@ -39,7 +39,8 @@ class Source(Protocol):
     ) -> Generator[pa.RecordBatch, None, None]:
         """The rows, as they are now, with these columns. Without any, batches have only a number of rows.
 
-        `narrowing` may leave out what a query cannot want; rows of other partitions and offsets may remain.
+        `narrowing` may leave out rows that a query cannot match; other rows that it does not match may
+        remain.
         """
         ...
 
@@ -76,5 +77,5 @@ class RecordSource:
 
 
 def batch_size(batch: pa.RecordBatch) -> int:
-    """How much memory a batch takes, to keep a budget."""
+    """The memory of a batch, for the budget."""
     return max(int(batch.nbytes), 1)

@@ -1,4 +1,4 @@
-"""Errors in the words of Python: `jobs/reading` speaks of Spark's options, a scan has arguments."""
+"""Errors for Python users: `jobs/reading` names Spark's options, but a scan has arguments."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WORDS = {
 
 @contextmanager
 def python_words() -> Iterator[None]:
-    """Errors that are raised in the block name arguments of a scan."""
+    """Makes errors that are raised in the block name the arguments of a scan."""
     try:
         yield
     except StratalogError as error:
@@ -34,7 +34,7 @@ def python_words() -> Iterator[None]:
 
 
 def in_python(text: str) -> str:
-    """A message about options of the source as one about arguments."""
+    """A message about options of the source, changed to one about arguments."""
     for option, argument in _WORDS.items():
         text = text.replace(option, argument)
     return text

@@ -92,7 +92,7 @@ def missing_snapshot(log_end_offset: int) -> Finding:
 
 
 def unknown_start(why: str, start: int, epochs: Sequence[EpochEntry]) -> list[Finding]:
-    """That deleted records may be visible again, as nobody knows any more where the log started.
+    """The finding that deleted records may be visible again, because the start of the log is lost.
 
     `start` is the base of the first segment, where it starts now. The first leader epoch begins where the log
     starts (a broker raises it with the start), so epochs from `start` on show that no record was deleted.
@@ -105,7 +105,7 @@ def unknown_start(why: str, start: int, epochs: Sequence[EpochEntry]) -> list[Fi
         words += f"Its leader epochs begin at offset {known}: that is probably where it started."
         advice = f"If it did, delete the records before offset {known} again"
     else:
-        words += "It may have started anywhere between that and its high watermark: nothing else tells."
+        words += "It may have started anywhere between that offset and its high watermark."
         advice = "If some were, delete them again"
     return [
         Finding(

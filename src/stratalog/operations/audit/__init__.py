@@ -1,9 +1,9 @@
-"""The audit of log directories: every byte of every file checked, nothing changed, beside a broker too.
+"""The audit of log directories: checks every byte of every file and changes nothing; a broker may run.
 
 audit              `AuditRequest`: the request, and the order of the work
 audit_report       `AuditReport`: tables, JSON, Arrow
-audited_directory  what is found in a log directory itself
-baseline           what an earlier audit has read
+audited_directory  findings in a log directory itself
+baseline           what an earlier audit has read, so that it need not be read again
 coordinated        open transactions that a coordinator knows
 deep               the records inside batches
 finding            `AuditFinding`: one row
@@ -12,7 +12,7 @@ kinds              every kind of finding: severity, consequence, remedy
 partition          the segments of a partition against each other and its small files
 partition_task     a task: the listing and the small files of a partition
 rows               the headers of a segment's batches against each other
-segment_task       a task: one reading of a segment
+segment_task       a task: reads a segment once
 spots              collects the places of one file
 
 Not here: repairing. A finding names the command that does it.

@@ -1,10 +1,10 @@
 """Audits log directories: checks every byte of every file, and changes nothing. A broker may run meanwhile.
 
-Tasks list partitions, then read segments, on threads or on Spark. The small results are put together here.
+Tasks list partitions, then read segments, on threads or on Spark. This module combines their small results.
 
-Beside a broker that runs, a file may be replaced between two readings: the index of a segment is then that of
-its cleaned successor, say. So in a directory without a clean-shutdown file, a partition in which something
-was found is looked at once more, and only what is still found is reported.
+A running broker may replace a file between two reads: for example, the index may already belong to the
+cleaned segment. So in a directory without a clean-shutdown file, a partition with findings is checked a
+second time, and only what is found again is reported.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ from stratalog.records.internal_topics import CLUSTER_METADATA
 class AuditRequest:
     """A request: which log directories, of any nodes, and which topics or partitions in them (none: all).
 
-    `is_deep` also unpacks and decodes every record. `baseline` is an earlier audit: what that one has read is
-    not read again.
+    `is_deep` also unpacks and decodes every record. `baseline` is an earlier audit, whose bytes are not read
+    again.
     """
 
     directories: Sequence[str]
@@ -63,10 +63,10 @@ class AuditRequest:
     clock: Clock = system_clock
 
     def run(self, on_progress: OnProgress | None = None) -> AuditReport:
-        """Audit everything that was asked for.
+        """Audit the requested partitions.
 
         UsageError if no topic or partition has a given name, NotALogDirectoryError if a path is not a log
-        directory. What cannot be read is a finding, and the rest is audited all the same.
+        directory. Anything that cannot be read is a finding, and the rest is still audited.
         """
         paths = unique_paths(self.directories)
         for path in paths:
@@ -88,8 +88,8 @@ def audit(
 ) -> AuditReport:
     """Check every byte of these log directories, or of some topics or partitions in them; change nothing.
 
-    `engine` runs the tasks: threads unless it says otherwise. `baseline` is the `audited` of an earlier
-    report. Raises what `AuditRequest.run` raises.
+    `engine` runs the tasks; by default on threads. `baseline` is the `audited` of an earlier report. Raises
+    what `AuditRequest.run` raises.
     """
     asked = AuditRequest(
         directories=[os.fspath(directory) for directory in directories],
@@ -102,7 +102,7 @@ def audit(
 
 
 class _Partition:
-    """A partition while it is audited."""
+    """A partition during its audit."""
 
     def __init__(self, directory: AuditedDirectory, task: PartitionTask) -> None:
         self.directory, self.task = directory, task
@@ -277,7 +277,7 @@ class _Run:
             yield task
 
     def _check(self, partitions: Iterable[_Partition], nodes: dict[str, tuple[Node, KnownTopics]]) -> None:
-        """Put segments together; what is found is added to the partition's places."""
+        """Combine segments; findings are added to the partition's places."""
         partitions = list(partitions)
         newest: dict[str, int] = {}
         open_producers = open_transactions(
@@ -323,7 +323,7 @@ class _Run:
     def _look_again(
         self, partitions: Sequence[_Partition], nodes: dict[str, tuple[Node, KnownTopics]]
     ) -> None:
-        """Keep only what is still there, where a broker may have changed files meanwhile."""
+        """Check again, and keep only what is found again, if a broker may have changed files meanwhile."""
         doubtful = [
             partition
             for partition in partitions
@@ -413,7 +413,7 @@ def _findings(partition: _Partition) -> list[AuditFinding]:
 
 
 def _check_topic_id(partition: _Partition, node: Node) -> list[Spot]:
-    """The topic id of a partition against the cluster's metadata."""
+    """Compare the topic id of a partition with the cluster's metadata."""
     key, facts = partition.task.topic_partition, partition.facts
     is_live = str(key) == partition.task.name
     if facts is None or key.topic == CLUSTER_METADATA or not is_live:

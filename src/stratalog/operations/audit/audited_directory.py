@@ -1,7 +1,8 @@
-"""What an audit finds in a log directory itself: checkpoints, strays, foreign files, a broker that refuses.
+"""Findings in a log directory itself: checkpoints, strays, foreign files, reasons why a broker would not
+start.
 
-The checkpoints are read before the logs: a broker that runs moves its logs on first, and writes the
-checkpoints later, so none of them is past the end that the audit sees.
+The checkpoints are read before the logs: a running broker first appends to its logs and later writes the
+checkpoints, so no checkpoint is past the end that the audit sees.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def look_at_directory(disk: DiskReader, path: str) -> AuditedDirectory:
 
 
 def refusal_finding(refusal: StartupRefusal) -> AuditFinding | None:
-    """What a broker would refuse to start for; None for checkpoints, which are a finding of their own."""
+    """The finding for a reason why a broker would not start; None for checkpoints, reported elsewhere."""
     if refusal.kind is RefusalKind.CHECKPOINT:
         return None
     partition, _, file = refusal.name.rpartition("/")

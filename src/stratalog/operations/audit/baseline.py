@@ -1,8 +1,8 @@
 """What an audit has read, kept with its report, so that the next one reads only what is new.
 
-For each segment: the byte up to which all was well, the next offset there, and a checksum of the checksums so
-far. A later audit goes on from that byte if the file is still the same one. Bytes that were audited are not
-read again, so rot in them is not found; the report says so.
+For each segment it stores the byte up to which nothing was found, the next offset there, and a checksum of
+the checksums so far. A later audit continues from that byte if the file is still the same. Audited bytes are
+not read again, so newer damage in them is not found; the report says so.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from stratalog.segment.scan import ScanStop, SegmentScan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditedBytes:
-    """One segment: `end` is the byte up to which it was read and is well."""
+    """One segment: `end` is the byte up to which it was read without a finding."""
 
     stamp: str
     end: int
@@ -37,7 +37,7 @@ class AuditedBytes:
         return replace(task, start_position=self.end, start_offset=self.next_offset, start_digest=self.digest)
 
     def as_audited(self, task: AuditTask) -> AuditedSegment:
-        """The segment, of which nothing is new."""
+        """The result for a segment in which nothing is new."""
         scan = SegmentScan(
             path=task.path,
             base_offset=task.base_offset,
@@ -113,12 +113,12 @@ class Baseline:
             ) from error
 
     def find(self, task: AuditTask, stamp: str) -> AuditedBytes | None:
-        """What is known of a segment; None if nothing, or if another file has its name now."""
+        """What is known about a segment; None if nothing, or if another file has its name now."""
         known = self.segments.get(task.path)
         return known if known is not None and known.stamp == stamp and known.end <= task.size else None
 
     def to_document(self) -> dict[str, object]:
-        """In values that JSON has."""
+        """As JSON values."""
         return {
             path: {name: getattr(facts, name) for name in AuditedBytes.__slots__}
             for path, facts in self.segments.items()

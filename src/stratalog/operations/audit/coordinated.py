@@ -22,7 +22,7 @@ _OPEN = frozenset({1, 2, 3, 7})
 
 
 class CoordinatedTxn(NamedTuple):
-    """The last state of a transactional id in a segment; producer -1 once the id was forgotten."""
+    """The last state of a transactional id in a segment; producer -1 if the id was deleted."""
 
     transactional_id: str
     producer_id: int
@@ -36,7 +36,7 @@ class TransactionStates:
         self._last: dict[str, CoordinatedTxn] = {}
 
     def add(self, data: Bytes, rows: BatchTable) -> None:
-        """The next batches, whose checksums are right."""
+        """Add the next batches, whose checksums are correct."""
         reader = ColumnReader(columns=["key", "value"], check_crc=False)
         for start, end in runs(rows):
             try:
@@ -64,6 +64,6 @@ class TransactionStates:
 
 
 def open_transactions(states: Iterable[CoordinatedTxn]) -> frozenset[int]:
-    """The producers whose transaction is open by the last of these states of their transactional id."""
+    """The producers whose transaction is open, by the last state of their transactional id."""
     last = {state.transactional_id: state for state in states}
     return frozenset(state.producer_id for state in last.values() if state.is_open)

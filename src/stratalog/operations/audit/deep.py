@@ -1,4 +1,4 @@
-"""Looks at the records inside batches: they unpack, decode, and say what their header says.
+"""Checks the records inside batches: they must unpack, decode, and agree with their header.
 
 In an internal topic each record must also be one that a broker knows.
 """

@@ -9,11 +9,11 @@ from stratalog.operations.audit.kinds import AuditKind, Severity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditFinding:
-    """One thing that was found.
+    """One finding.
 
     `file` is a name in the partition's directory, or in the log directory if `partition` is empty. `position`
     is a byte of the file and `size` how many bytes are concerned; `offset` is the first offset concerned.
-    What is not known is None. `count` is how many times it was found, if only the first place is named.
+    Unknown fields are None. `count` is how often it was found, if only the first place is named.
     """
 
     kind: AuditKind
@@ -42,11 +42,11 @@ class AuditFinding:
 
     @property
     def place(self) -> tuple[object, ...]:
-        """What tells this finding from others, whatever its words."""
+        """The identity of this finding, independent of its words."""
         return self.kind, self.directory, self.partition, self.file, self.position, self.offset
 
     def to_document(self) -> dict[str, object]:
-        """The finding in values that JSON and Arrow have."""
+        """The finding as values for JSON and Arrow."""
         own = {field.name: getattr(self, field.name) for field in fields(self)}
         del own["consequence_words"], own["remedy_words"]
         return {

@@ -1,8 +1,9 @@
 """Compares the entries of a segment's offset and time index with its batches, as these are read.
 
-An entry of the offset index must point at the first byte of a batch, whose offsets begin after those of all
-batches before that byte. Its own offset is that of a batch: since 3.9.1 and 4.0.1 the last offset of the
-batch it points at; before, the last offset of the append that this batch began; before 2.0 the first one.
+An entry of the offset index must point to the first byte of a batch, and the offsets of that batch must be
+after those of all batches before it. Its own offset is that of a batch: since 3.9.1 and 4.0.1 the last offset
+of the batch it points at; before, the last offset of the append that this batch began; before 2.0 the first
+one.
 
 An entry of the time index has the largest timestamp up to its offset: no batch before that offset is later,
 and the batch that holds the offset has this timestamp.
@@ -37,7 +38,7 @@ class OffsetEntries:
         self._named: list[int] = []  # entries that found their batch, but not yet the batch of their offset
 
     def add(self, rows: BatchTable, position: int, last_before: int) -> None:
-        """The next batches; `last_before` is the last offset of those before them."""
+        """Add the next batches; `last_before` is the last offset of those before them."""
         if not len(rows):
             return
         starts = rows["position"] + position
@@ -71,12 +72,12 @@ class OffsetEntries:
         self._named = named[~within].tolist()
 
     def skip_to(self, position: int) -> None:
-        """Damage up to this byte: entries that point into it are not judged."""
+        """Skip damage up to this byte: entries that point into it are not checked."""
         self._next = max(self._next, int(np.searchsorted(self._positions, position)))
         self._named.clear()
 
     def end(self, size: int) -> None:
-        """The log ends at this byte."""
+        """Called at the end of the log, with its size."""
         for number in range(self._next, len(self._positions)):
             self._say(number, f"It points past the last batch, which ends at byte {size}.")
         for number in self._named:
@@ -129,11 +130,12 @@ class TimeEntries:
         self._reached = max(self._reached, int(times.max()))
 
     def skip_damage(self) -> None:
-        """A batch could not be read: which timestamp the next entries should have is not known."""
+        """Called for an unreadable batch: the correct timestamp of the next entries is then unknown."""
         self._next = len(self._offsets)
 
     def end(self, last_offset: int, *, is_closed: bool) -> None:
-        """The log ends with this offset; `is_closed`: no more is appended, so the last entry is there."""
+        """Called at the end of the log; with `is_closed` nothing is appended, so the last entry must
+        exist."""
         if self._next < len(self._offsets) and int(self._offsets[-1]) > last_offset:
             self._say(len(self._offsets) - 1, f"The log ends with offset {last_offset}.")
         last = int(self._timestamps[-1]) if len(self._timestamps) else NO_TIMESTAMP

@@ -1,4 +1,4 @@
-"""Every kind of thing that an audit can find: how bad it is, what follows from it, and what to do.
+"""Every kind of finding of an audit: its severity, its consequence, and what to do.
 
 `docs/audit.md` has the same table for people; a test compares the two.
 """
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Severity(Enum):
-    """How bad a finding is. A note does not count as a finding: the directory is healthy in spite of it."""
+    """How bad a finding is. A note does not count as a finding: the directory is still healthy."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -18,7 +18,7 @@ class Severity(Enum):
 
 
 class AuditRule(NamedTuple):
-    """What holds for all findings of a kind. `remedy` may name {directory} and {topic}."""
+    """The facts of all findings of a kind. `remedy` may contain {directory} and {topic}."""
 
     severity: Severity
     consequence: str
@@ -38,7 +38,7 @@ _UNREADABLE_FROM_HERE = "A consumer that reaches it gets an error and cannot go 
 
 
 class AuditKind(Enum):
-    """What was found; the value is the word for JSON and tables."""
+    """The kind of a finding; the value is the word for JSON and tables."""
 
     WRONG_CRC = "wrong-crc"
     BAD_LENGTH = "bad-length"

@@ -1,12 +1,12 @@
-"""Puts the audited segments of one partition together, and compares them with each other and its small files.
+"""Combines the audited segments of one partition, and compares them with each other and its small files.
 
-Nothing here touches a disk. Segments are laid in order: gaps between them, transactions that span them,
-producers and leader epochs as they grow. The state that comes out is compared with the .txnindex files, the
-snapshots, leader-epoch-checkpoint and the checkpoints of the log directory.
+Nothing here touches a disk. Segments are combined in their order, with the gaps between them, the
+transactions that span them, and the producers and leader epochs so far. The resulting state is compared with
+the .txnindex files, the snapshots, leader-epoch-checkpoint and the checkpoints of the log directory.
 
-A rule reports only what cannot be explained otherwise. Compaction, deletion and expired producers remove
-facts from a log that its small files still have, so what a small file says beyond the log is believed; what
-the log says and a small file denies is a finding.
+A rule reports only what has no other explanation. Compaction, deletion and expiry remove facts from a log
+that its small files still have. So a small file may say more than the log, but if it contradicts the log,
+that is a finding.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ HANGING_MS = 900_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionMarks:
-    """What the log directory keeps for a partition; None where a checkpoint has no line for it."""
+    """The checkpoints' entries of a partition; None if a checkpoint has no line for it."""
 
     log_start_offset: int | None = None
     recovery_point: int | None = None
@@ -46,7 +46,7 @@ class AuditedPartition:
     """A partition and its audited segments, in order.
 
     `is_compacted`: its cleanup.policy says so now; None if the topic's settings are not known. `newest_ms` is
-    the newest timestamp of its log directory, which tells how long a transaction has been open.
+    the newest timestamp of its log directory; it shows how long a transaction has been open.
     """
 
     topic_partition: TopicPartition
@@ -60,7 +60,7 @@ class AuditedPartition:
 
 
 def check_partition(partition: AuditedPartition) -> list[Spot]:
-    """What the segments and small files of a partition say against each other."""
+    """The contradictions between the segments and small files of a partition."""
     found = [*_gaps(partition)]
     if partition.segments:
         found += _checkpoints(partition)
@@ -148,7 +148,7 @@ def _producers(partition: AuditedPartition) -> Iterator[Spot]:
 def _compare_aborts(
     segment: AuditedSegment, expected: Sequence[AbortedTxn], was_cleaned: bool
 ) -> Iterator[Spot]:
-    """The .txnindex of a segment against the aborts in its log."""
+    """Compare the .txnindex of a segment with the aborts in its log."""
     assert segment.aborted is not None
     name = segment_file_name(segment.base_offset, FileKind.TXN_INDEX)
     listed = {(each.producer_id, each.last_offset): each for each in segment.aborted}
@@ -187,7 +187,7 @@ def _compare_snapshot(
     producers: dict[int, ProducerStateEntry],
     was_cleaned: bool,
 ) -> Iterator[Spot]:
-    """A snapshot against the producers of the log below its offset."""
+    """Compare a snapshot with the producers of the log below its offset."""
     name = segment_file_name(offset, FileKind.PRODUCER_SNAPSHOT)
     for found in listed:
         known = producers.get(found.producer_id)
@@ -200,7 +200,7 @@ def _compare_snapshot(
                 f"{known.producer_epoch} in the log below offset {offset}."
             )
         elif found.producer_epoch > known.producer_epoch or was_cleaned:
-            continue  # a marker brought the new epoch; or compaction took the last batch
+            continue  # a marker has the new epoch, or compaction removed the last batch
         elif found.last_offset >= 0 and (found.last_offset, found.last_sequence) != (
             last.last_offset,
             last.last_sequence,
@@ -221,10 +221,10 @@ def _compare_snapshot(
 
 
 def _epochs(partition: AuditedPartition) -> Iterator[Spot]:
-    """leader-epoch-checkpoint against the epochs in the batches."""
+    """Compare leader-epoch-checkpoint with the epochs in the batches."""
     listed = partition.facts.epochs
     if listed is None:
-        return  # it cannot be read, which keeps a broker from starting and is reported as that
+        return  # it cannot be read: reported as a reason why a broker does not start
     start = max(partition.marks.log_start_offset or 0, listed[0].start_offset if listed else 0)
     stitch = EpochStitch()
     for segment in partition.segments:

@@ -1,7 +1,7 @@
-"""Looks at what is in a partition's directory, apart from its segments: names, snapshots, epochs, topic id.
+"""Reads a partition's directory, except its segments: names, snapshots, epochs, topic id.
 
-A task reads one directory, so that executors may list disks that only they have. The content of the segments
-is read by tasks of their own (`segment_task.py`).
+A task reads one directory, so that executors can list disks that only they have. Other tasks read the
+segments (`segment_task.py`).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class PartitionTask:
 
 
 class SnapshotProducer(NamedTuple):
-    """What a snapshot says of one producer; the sequence and offset of its last batch are -1 without one."""
+    """One producer in a snapshot; the sequence and offset of its last batch are -1 without one."""
 
     producer_id: int
     producer_epoch: int
@@ -62,7 +62,7 @@ class SnapshotProducer(NamedTuple):
 
 
 class ListedSegment(NamedTuple):
-    """A .log file as the listing has it; `stamp` changes when another file takes its name."""
+    """A .log file in the listing; `stamp` changes when another file gets its name."""
 
     base_offset: int
     size: int
@@ -117,7 +117,7 @@ def look_at_partition(disk: DiskReader, task: PartitionTask) -> PartitionFacts:
 def _segment_file(name: str) -> SegmentFile | None:
     try:
         return parse_segment_file(name)
-    except InvalidNameError:  # a broker refuses to start because of it, which is reported as that
+    except InvalidNameError:  # reported as a reason why a broker does not start
         return None
 
 

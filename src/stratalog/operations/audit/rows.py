@@ -1,7 +1,7 @@
 """Checks the headers of a segment's batches against each other: offsets, epochs, times, counts.
 
 Headers come in runs, in the order of the file, as rows of `records/kernels/walk.py`. Each check is a few
-operations on whole columns, so a run of small batches costs little beside its checksums.
+operations on whole columns, so a run of small batches costs little compared with its checksums.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _V2 = 2
 
 
 class RowChecks:
-    """What the headers of one segment say, and where they contradict each other.
+    """The facts in the headers of one segment, and where they contradict each other.
 
     `gaps` are the first and last offset of ranges that no batch covers, the first thousand of `gaps_count`.
     `is_compacted`: a batch has fewer records than offsets, or a delete horizon, as only the cleaner leaves.
@@ -47,7 +47,7 @@ class RowChecks:
         self._epoch = -1
 
     def add(self, rows: BatchTable, position: int) -> None:
-        """The next batches, whose checksums are right; the buffer begins at byte `position` of the file."""
+        """Add the next batches with correct checksums; the buffer begins at byte `position` of the file."""
         if not len(rows):
             return
         last = rows["last_offset"]
@@ -135,7 +135,7 @@ class RowChecks:
         self.add_times(_first_times(rows))
 
     def add_times(self, times: NDArray[np.int64]) -> None:
-        """The first timestamps of batches; -1 for none, as in an emptied batch or in magic 0."""
+        """Add the first timestamps of batches; -1 for none, as in an emptied batch or in magic 0."""
         known = times[times >= 0]
         if known.size:
             earliest = int(known.min())

@@ -1,9 +1,9 @@
-"""Audits one segment in one reading: its bytes, its batches against each other, its indexes against them.
+"""Audits one segment in one pass: its bytes, its batches against each other, its indexes against them.
 
-A task needs only the files of its segment, so the segments of one log can be audited side by side, on threads
-or on executors. What depends on earlier segments is returned in a form that can be combined afterwards
-(`partition.py`). The indexes are read before the log: a broker that appends meanwhile adds to the log first,
-so that no entry points past the end that is seen.
+A task needs only the files of its segment, so the segments of one log can be audited in parallel, on threads
+or on executors. Results that depend on earlier segments are returned in a form that can be combined
+afterwards (`partition.py`). The indexes are read before the log: a broker that appends meanwhile adds to the
+log first, so that no entry points past the end that is seen.
 """
 
 from __future__ import annotations
@@ -79,11 +79,11 @@ class AuditTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditedSegment:
-    """What one reading of a segment says.
+    """The result of reading a segment once.
 
     `scan` has its producers, transactions and epochs. `aborted` are the entries of its .txnindex, None if
-    that cannot be read. `coordinated` is what a segment of __transaction_state says. `good_end` is the byte
-    up to which all is well, and `digest` a checksum of the checksums up to there.
+    that cannot be read. `coordinated` has the states in a segment of __transaction_state. `good_end` is the
+    byte up to which nothing was found, and `digest` a checksum of the checksums up to there.
     """
 
     base_offset: int
@@ -110,7 +110,7 @@ def audit_segment(disk: DiskReader, task: AuditTask) -> AuditedSegment:
     """Read a segment and its indexes. DiskError if the log cannot be read.
 
     A cleaner replaces log and indexes one after the other. If another file has one of the names afterwards,
-    what was read did not belong together, and is read again.
+    the files did not belong together, and are read again.
     """
     for tries_left in reversed(range(_MOST_TRIES)):
         before = _files(disk, task)
@@ -208,7 +208,7 @@ class _Indexes:
             index.forget()
 
     def _identity(self, path: str) -> ExpectedFile | None:
-        """The file of this name now: one that is kept open from before may have been replaced."""
+        """The file that has this name now: a file that is kept open may have been replaced."""
         status = self._disk.status(path)
         return None if status is None else ExpectedFile(status.id)
 
@@ -218,7 +218,7 @@ class _Indexes:
 
 
 class _Look:
-    """Reads a .log from front to back, past damage too."""
+    """Reads a .log from start to end, also after damage."""
 
     def __init__(self, task: AuditTask, indexes: _Indexes, spots: Spots, size: int) -> None:
         self._task, self._indexes, self._spots, self._size = task, indexes, spots, size
@@ -286,7 +286,7 @@ class _Look:
                     self._rows.first_offset = min(self._rows.first_offset or 0, records.column(0)[0].as_py())
                     self._rows.add_times(records.column(1).cast("int64").to_numpy() // 1000)
             except CorruptRecordError as error:
-                if not self._task.is_deep:  # a deep audit says so itself
+                if not self._task.is_deep:  # a deep audit reports it itself
                     at, offset = part.position + start, int(row["base_offset"])
                     self._say(AuditKind.INVALID_RECORDS, at, size, offset, sentence(error.reason))
 
@@ -333,7 +333,7 @@ class _Look:
         end = size if found is None else found
         kind = self._kind_of(read_into, stop, position, is_at_end=found is None)
         if kind is AuditKind.TORN_TAIL and not self._task.was_closed:
-            self._has_damage = True  # a broker may be writing this batch: its index is judged all the same
+            self._has_damage = True  # a broker may be writing this batch, but its index is still checked
         else:
             self._damaged(end)
         self._say(kind, start, end - start, offset, reason)

@@ -1,4 +1,4 @@
-"""Collects what is found in one file, without keeping a million rows of the same kind.
+"""Collects the findings in one file, without keeping a million rows of the same kind.
 
 The first places of each kind are kept; later ones are only counted. So a file that is damaged in every batch
 costs a task no more memory than one that is damaged once.
@@ -40,7 +40,7 @@ class Spots:
             self._kept.append(spot)
 
     def result(self) -> tuple[Spot, ...]:
-        """All of them; the last one of a kind that was found too often says how many there are."""
+        """All places; if a kind was found too often, its last place has the count."""
         found = list(self._kept)
         for (kind, file), count in self._counts.items():
             if count > MOST_PLACES:

@@ -53,7 +53,7 @@ REASONS = {
 
 
 class AvroDecoder:
-    """Reads values as the reader's schema has them. It belongs to one thread."""
+    """Reads values as values of the reader's schema. It belongs to one thread."""
 
     def __init__(self, reader: AvroType) -> None:
         self._layout = AvroLayout.of(reader)
@@ -65,7 +65,7 @@ class AvroDecoder:
         return self._layout.root.type
 
     def root_of(self, writer: AvroType) -> int:
-        """The program for values of this schema; SchemaError if they cannot be read as the reader's."""
+        """The program for values of this schema; SchemaError if they cannot be read with the reader's."""
         root = self._programs.add(writer)
         self._tables = None
         return root
@@ -73,8 +73,8 @@ class AvroDecoder:
     def decode(self, data: Bytes, rows: Int64Array, codes: NDArray[np.int32]) -> pa.Array:
         """The values of these rows: (start, end, root) in `data`.
 
-        `codes` is OK for a row that is to be read; any other makes it null. Afterwards it also has the code
-        of each row that could not be read.
+        `codes` is OK for a row that is to be read; any other code makes it null. Afterwards it also has the
+        code of each row that could not be read.
         """
         nodes, lists, constants = self._tables = self._tables or self._made()
         columns = self._columns()

@@ -95,7 +95,7 @@ class AvroLayout:
 
     @classmethod
     def of(cls, reader: AvroType) -> AvroLayout:
-        """SchemaError if the schema has no form in columns."""
+        """The layout of a schema; SchemaError if it cannot become columns."""
         layout = cls()
         layout._column(reader, "the schema")
         return layout
@@ -187,7 +187,7 @@ def members_of(union: AvroUnion) -> tuple[AvroType, ...]:
 
 
 def factor_of(logical: LogicalType | None) -> int:
-    """By what a number is multiplied on its way into the column."""
+    """The factor between a number and its value in the column."""
     return MICROS if logical is not None and logical.name.endswith("timestamp-millis") else 1
 
 

@@ -1,16 +1,17 @@
-"""Makes the program that reads values of a writer's schema as a reader's, by the rules of Avro.
+"""Makes the program that reads values of a writer's schema as those of a reader's, by the rules of Avro.
 
-    fields are matched by name, or by an alias of the reader's field; the order does not matter
-    a field that the reader does not have is passed over; one that the writer does not have gets its default
-    int becomes long, float or double; long float or double; float double; text and bytes become each other
-    records, enums and fixed match by the last part of their names, or by an alias of the reader's
-    a symbol that the reader does not have becomes the default of its enum, if it has one
-    a value of a union's branch is read as the reader's type; if that is a union, as its first branch of the
-    same type, or else as the first that it can become
-    decimals match if their scales do; other logical types if they are the same, or one side has none
+- Fields match by name, or by an alias of the reader's field, in any order.
+- A field that the reader does not have is skipped; one that the writer does not have gets its default.
+- int can become long, float or double; long can become float or double; float can become double; text can
+  become bytes, and bytes can become text.
+- Records, enums and fixed match by the last part of their names, or by an alias of the reader's.
+- A symbol that the reader does not have becomes the default of the reader's enum, if there is one.
+- A value of a branch of a writer's union is read as the reader's type. If that is a union, the value becomes
+  its first branch of the same type, or else its first branch that it can become.
+- Decimals match if their scales do; other logical types if they are the same, or if one side has none.
 
-Where the two do not match, values cannot be read: SchemaError says where. In a branch of a writer's union
-only the values of this branch cannot, and the program fails for them.
+If the two do not match, values cannot be read, and SchemaError says where. If only a branch of a writer's
+union does not match, the program fails only for values of that branch.
 """
 
 from __future__ import annotations
@@ -148,12 +149,12 @@ class Programs:
         return self._add(op, out.number, b=factor_of(reader.logical))
 
     def _map(self, column: int, keys: int, value: int) -> int:
-        """An array of pairs, which have no column of their own."""
+        """An array of pairs, which have no separate column."""
         pair = self._list([self._add(ops.BYTES, keys, b=1), value])
         return self._add(ops.ARRAY, column, self._add(ops.RECORD, -1, pair, 2))
 
     def _writer_union(self, writer: AvroUnion, reader: AvroType, out: OutColumn, where: str) -> int:
-        """One node for each branch; a branch that the reader cannot have fails when a value of it comes."""
+        """One node for each branch; a branch that the reader cannot have fails when a value uses it."""
         nodes = []
         level = self._level
         for branch in writer.branches:
@@ -186,7 +187,7 @@ class Programs:
         columns = dict(zip((each.name for each in reader.fields), out.children, strict=True))
         missing = {each.name: each for each in reader.fields}
         written = {each.name for each in writer.fields}
-        # A field that the writer has by its own name is not looked for under an older one.
+        # If the writer has a field under its own name, aliases are not tried.
         renamed = [each for each in reader.fields if each.name not in written]
         by_alias = {alias: each for each in renamed for alias in each.aliases}
         nodes = []
@@ -252,7 +253,7 @@ class Programs:
         return self._add(_SCALARS[writer.name], -1)
 
     def _skip_record(self, writer: AvroRecord) -> int:
-        """The node of a record that is passed over. If it contains itself, its node does too."""
+        """The node of a record that is skipped. If it contains itself, its node does too."""
         if writer in self._skipping:
             return self._skipping[writer]
         first = self._list([0] * len(writer.fields))
@@ -314,7 +315,7 @@ def _check_match(writer: AvroType, reader: AvroType, where: str) -> None:
 
 
 def _matches(writer: AvroType, reader: AvroType) -> bool:
-    """Whether two types that are not unions match, without a look at their parts."""
+    """Whether two types that are not unions match, without looking at their parts."""
     match writer, reader:
         case (AvroArray(), AvroArray()) | (AvroMap(), AvroMap()):
             return True
@@ -349,12 +350,12 @@ def has_no_bytes(kind: AvroType, seen: dict[AvroRecord, bool] | None = None) -> 
     seen = {} if seen is None else seen
     if isinstance(kind, AvroRecord):
         if kind not in seen:
-            seen[kind] = True  # what only contains itself has no bytes either
+            seen[kind] = True  # a type that contains only itself has no bytes either
             seen[kind] = all(has_no_bytes(each.type, seen) for each in kind.fields)
         return seen[kind]
     return is_null(kind) or (isinstance(kind, AvroFixed) and kind.size == 0)
 
 
 def _halves(number: int) -> tuple[int, int]:
-    """The upper and the lower 64 bits of a number of 128, each as it is kept in 64 bits with a sign."""
+    """The upper and the lower 64 bits of a 128-bit number, each as a signed 64-bit number."""
     return number >> 64, int(np.uint64(number & 0xFFFF_FFFF_FFFF_FFFF).astype(np.int64))

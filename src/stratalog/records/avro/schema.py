@@ -1,8 +1,8 @@
 """Avro schemas: the JSON text parsed into a tree, with names, aliases, defaults and logical types.
 
-A name refers to the same object wherever it is used, so a recursive type contains itself. What is not a valid
-schema is a SchemaError; an unknown logical type, or one that does not fit its type, is ignored, as the
-specification says.
+A name refers to the same object wherever it is used, so a recursive type contains itself. An invalid schema
+is a SchemaError; an unknown logical type, or one that does not fit its type, is ignored, as the specification
+says.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NO_DEFAULT = object()
 
 @dataclass(frozen=True, slots=True)
 class LogicalType:
-    """What a number, text or bytes stand for; precision and scale are those of a decimal."""
+    """The meaning of a number, text or bytes; precision and scale are those of a decimal."""
 
     name: str
     precision: int = 0
@@ -85,7 +85,7 @@ class AvroField:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class AvroRecord:
-    """Fields in the order in which they are written. They are set last, as it may contain itself."""
+    """Fields in the order in which they are written; set last, because the record may contain itself."""
 
     name: str
     aliases: frozenset[str]
@@ -148,7 +148,7 @@ def too_deep(where: str) -> str:
 
 
 def described(kind: AvroType) -> str:
-    """How a type is called in a message."""
+    """The name of a type in a message."""
     match kind:
         case AvroPrimitive(name=name, logical=logical):
             return name if logical is None else logical.name
@@ -168,7 +168,7 @@ _KINDS: dict[type, str] = {AvroRecord: "record", AvroEnum: "enum", AvroFixed: "f
 class _Parser:
     """Parses schemas one after the other; each knows the named types of those before it.
 
-    A lenient one notes the names that are not defined, and takes them for null.
+    A lenient parser records the names that are not defined, and treats them as null.
     """
 
     lenient: bool = False
@@ -298,7 +298,7 @@ def _logical(found: dict[str, Any], kind: str) -> LogicalType | None:
 
 
 def _full_name(found: dict[str, Any], namespace: str, where: str) -> tuple[str, str]:
-    """(full name, namespace) of a type; one without a namespace has that of the type around it."""
+    """(full name, namespace) of a type; without a namespace, it has that of the type around it."""
     name = found.get("name")
     if not isinstance(name, str) or not name or not all(map(_is_name, name.split("."))):
         raise SchemaError(f"{where} is an Avro {found['type']} with the name {name!r}, which is not a name.")
