@@ -27,6 +27,7 @@ ORDER = [
     "operations",
     "jobs",
     "scanning",
+    "tables",
     "polars",
     "spark",
     "console",

@@ -25,6 +25,7 @@ PUBLIC_MODULES = (
     "stratalog.spark",
     "stratalog.spark.export",
     "stratalog.spark.tables",
+    "stratalog.tables",
 )
 API = ROOT / "docs" / "api.md"
 

@@ -12,6 +12,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
 from stratalog.directory.partitions import FoundPartition, list_partitions, partition_at
 from stratalog.errors import MissingPathError, UsageError
@@ -53,6 +54,16 @@ def find_partitions(
     if not may_lack:
         _check_asked(options, found.keys())
     return [found[each] for each in sorted(found) if is_selected(found[each])]
+
+
+def all_partitions(disk: DiskReader, options: ReadOptions) -> list[FoundPartition]:
+    """Every partition in the paths of the options, internal ones too; UsageError as for `find_partitions`."""
+    topics = {
+        partition.topic_partition.topic
+        for path in expand_paths(disk, options.paths)
+        for partition in partitions_in(disk, path)
+    }
+    return find_partitions(disk, replace(options, topics=tuple(sorted(topics)), pattern=None, assigned=None))
 
 
 def expand_paths(disk: DiskReader, paths: Iterable[str]) -> list[str]:

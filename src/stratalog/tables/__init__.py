@@ -1,0 +1,31 @@
+"""What Kafka keeps about itself, as scans: groups, commits, transactions, metadata, partitions, lag.
+
+internal    internal topics, record by record or as their current state
+partitions  each partition with its offsets, size and times, and how far groups are behind
+sources     tables that are computed when they are read
+
+Not here: how messages are decoded (`jobs/tables.py`).
+"""
+
+from stratalog.tables.internal import (
+    cluster_metadata,
+    commits,
+    consumer_offsets,
+    groups,
+    members,
+    transaction_state,
+    transactions,
+)
+from stratalog.tables.partitions import lag, partitions
+
+__all__ = [
+    "cluster_metadata",
+    "commits",
+    "consumer_offsets",
+    "groups",
+    "lag",
+    "members",
+    "partitions",
+    "transaction_state",
+    "transactions",
+]
