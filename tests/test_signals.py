@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import stratalog
-from stratalog.errors import UsageError
+from stratalog.errors import UsageError, WrongTypeError
 from stratalog.files.lock import is_locked
 from tests.programs import Program
 
@@ -224,3 +224,45 @@ def test_a_graceful_stop_outside_of_the_main_thread_is_refused() -> None:
     thread.join()
 
     assert "main thread" in str(caught[0])
+
+
+def test_a_signal_set_only_the_inner_one_of_two_stops() -> None:
+    """A library that stops gracefully inside a program that does: both end."""
+    program = """
+import os, signal, stratalog
+with stratalog.graceful_stop() as outer:
+    with stratalog.graceful_stop() as inner:
+        os.kill(os.getpid(), signal.SIGTERM)
+        print(inner.wait(60), outer.is_set(), inner.signal.name, outer.signal.name)
+    print(signal.getsignal(signal.SIGTERM) is signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGTERM)  # the second one has its usual effect
+"""
+    with Program(program) as running:
+        assert running.end() == (-signal.SIGTERM, ["True True SIGTERM SIGTERM", "True"], "")
+
+
+def test_after_the_inner_one_of_two_stops_the_outer_one_still_waits() -> None:
+    with stratalog.graceful_stop([signal.SIGUSR1]) as outer:
+        with stratalog.graceful_stop([signal.SIGUSR1]) as inner:
+            pass
+        os.kill(os.getpid(), signal.SIGUSR1)
+        assert outer.wait(60)
+        assert not inner.is_set()
+
+
+def test_stops_that_end_in_another_order_leave_no_handler_behind() -> None:
+    before = signal.getsignal(signal.SIGUSR1)
+    one, two = stratalog.graceful_stop([signal.SIGUSR1]), stratalog.graceful_stop([signal.SIGUSR1])
+
+    one.__enter__()
+    two.__enter__()
+    one.__exit__(None, None, None)
+    two.__exit__(None, None, None)
+
+    assert signal.getsignal(signal.SIGUSR1) is before
+
+
+@pytest.mark.parametrize("signals", [["SIGTERM"], 5, [None], [100_000]])
+def test_what_is_not_a_signal_is_refused(signals: object) -> None:
+    with pytest.raises(WrongTypeError, match=r"signal\.SIGTERM"), stratalog.graceful_stop(signals):  # type: ignore[arg-type]
+        pass

@@ -23,7 +23,7 @@ from types import FrameType
 from typing import Any
 from weakref import finalize
 
-from stratalog.errors import UsageError
+from stratalog.errors import UsageError, WrongTypeError
 from stratalog.files.processes import tell_in_child
 
 
@@ -74,33 +74,69 @@ def graceful_stop(
 
     Use it in the main thread, where Python handles signals. A signal that is ignored stays ignored: a shell
     ignores SIGINT for programs in the background. In a forked child the signals have their usual effect.
+    Inside another one, a signal sets both, so that the whole program ends.
     """
     if threading.current_thread() is not threading.main_thread():
         raise UsageError("graceful_stop handles signals, and Python does that only in the main thread.")
-    stop = GracefulStop()
-    process = os.getpid()
-    before: dict[signal.Signals, Any] = {}  # Any: what signal.getsignal returns, a handler or a number
+    handling = _Handling(GracefulStop(), _checked(signals))
+    try:
+        handling.begin()
+        yield handling.stop
+    finally:
+        handling.end()
 
-    def restore() -> None:
-        for number, handler in before.items():
-            if signal.getsignal(number) is handle:
-                signal.signal(number, handler)
 
-    def handle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        restore()
-        if os.getpid() != process:
+class _Handling:
+    """The handler of some signals while a stop waits for one of them, and those from before."""
+
+    def __init__(self, stop: GracefulStop, signals: Iterable[signal.Signals]) -> None:
+        self.stop = stop
+        self._process = os.getpid()
+        self._is_over = False
+        self._before: dict[int, Any] = {}  # Any: what signal.getsignal returns, a handler or a number
+        for number in signals:
+            handler = signal.getsignal(number)
+            if (
+                handler is not None and handler != signal.SIG_IGN
+            ):  # None: set outside Python, cannot come back
+                self._before[number] = handler
+
+    def begin(self) -> None:
+        for number in self._before:
+            signal.signal(number, self.handle)
+
+    def end(self) -> None:
+        """Put the handlers from before back, without those that ended meanwhile."""
+        self._is_over = True
+        for number in self._before:
+            if signal.getsignal(number) == self.handle:
+                signal.signal(number, self._usual(number))
+
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        outer = _handling_of(self._usual(number))
+        self.end()
+        if os.getpid() != self._process:
             os.kill(os.getpid(), number)
             return
-        stop.signal = signal.Signals(number)
-        stop.set()
+        self.stop.signal = signal.Signals(number)
+        self.stop.set()
+        if outer is not None:
+            outer.handle(number, frame)
 
-    for number in signals:
-        handler = signal.getsignal(number)
-        if handler is not None and handler != signal.SIG_IGN:  # None: set outside Python, cannot be restored
-            before[number] = handler
+    def _usual(self, number: int) -> Any:
+        handler = self._before[number]
+        other = _handling_of(handler)
+        return other._usual(number) if other is not None and other._is_over else handler
+
+
+def _handling_of(handler: Any) -> _Handling | None:
+    """That of a `graceful_stop` around this one, if the handler is one's."""
+    owner = getattr(handler, "__self__", None)
+    return owner if isinstance(owner, _Handling) else None
+
+
+def _checked(signals: Iterable[signal.Signals]) -> list[signal.Signals]:
     try:
-        for number in before:
-            signal.signal(number, handle)
-        yield stop
-    finally:
-        restore()
+        return [signal.Signals(number) for number in signals]
+    except (TypeError, ValueError) as error:
+        raise WrongTypeError(f"signals is {signals!r}: it is a list like [signal.SIGTERM].") from error

@@ -223,3 +223,10 @@ def test_a_partition_whose_name_would_be_read_as_another_topics_is_not_created(p
 
     with pytest.raises(InvalidNameError, match="cannot be negative"):
         check_new_partition(wanted)
+
+
+def test_a_pair_is_a_partition() -> None:
+    found = TopicPartition.of(("orders", 3))
+
+    assert (type(found), str(found)) == (TopicPartition, "orders-3")
+    assert TopicPartition.of(found) is found

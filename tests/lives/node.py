@@ -133,7 +133,9 @@ class NodeLife(Life):
     def _logs_of(self, manager: LogManager) -> dict[TopicPartition, Log]:
         if len(manager.live_log_dirs) != len(DIRECTORIES):
             raise Lost(f"offline: {[each.failure for each in manager.directories]}")
-        logs = {log.topic_partition: log for log in manager.all_logs() if "-future" not in log.directory}
+        logs: dict[TopicPartition, Log] = {
+            log.topic_partition: log for log in manager.all_logs() if "-future" not in log.directory
+        }
         self.appended(logs)
         return logs
 

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from functools import cache
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from stratalog.errors import ConfigError
+from stratalog.errors import ConfigError, WrongTypeError
 from stratalog.limits import INT32_MAX, INT64_MAX
 
 MINUTE_MS = 60_000
@@ -124,9 +124,14 @@ def _parse_number(key: ConfigKey, value: ConfigValue, refusal: ConfigError) -> i
 
 
 def parse_all(kind: type[Configuration], settings: Mapping[str, ConfigValue]) -> dict[str, Any]:
+    if not isinstance(settings, Mapping):
+        what = type(settings).__name__
+        raise WrongTypeError(f"settings are a dictionary by Kafka's names, and this is of type {what}.")
     known = config_keys(kind)
     parsed: dict[str, Any] = {}
     for name, value in settings.items():
+        if not isinstance(name, str):
+            raise WrongTypeError(f"{name!r} is not the name of a setting.")
         if name not in known:
             raise ConfigError(name, value, _REMOVED.get(name) or _unknown(name, known))
         if value is None and name == "internal.segment.bytes":

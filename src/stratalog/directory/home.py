@@ -33,7 +33,14 @@ from stratalog.directory.locking import Locks
 from stratalog.directory.lone_files import LoneFiles
 from stratalog.directory.partitions import FoundPartition, open_view
 from stratalog.directory.session import Session, Unclean
-from stratalog.errors import DiskError, InvalidNameError, MissingPathError, NeedsRecoveryError, UsageError
+from stratalog.errors import (
+    DiskError,
+    InvalidNameError,
+    MissingPathError,
+    NeedsRecoveryError,
+    UsageError,
+    WrongTypeError,
+)
 from stratalog.files.directories import make_directories
 from stratalog.files.disk import Disk
 from stratalog.files.entries import EntryKind
@@ -368,6 +375,8 @@ def topic_id_of_user(topic_id: UUID | str) -> UUID:
     """The id that a caller gave; UsageError if it is not one."""
     if isinstance(topic_id, UUID):
         return topic_id
+    if not isinstance(topic_id, str):
+        raise WrongTypeError(f"topic_id is {topic_id!r}: it is a UUID, or Kafka's text for one.")
     try:
         return topic_id_from_text(topic_id)
     except ValueError as error:

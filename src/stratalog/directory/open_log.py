@@ -23,8 +23,11 @@ from stratalog.directory.home import LogHome, topic_id_of_user
 from stratalog.directory.kind import check_place
 from stratalog.errors import UsageError
 from stratalog.files.disk import Disk
-from stratalog.log.api.partition_log import PartitionLog, codec_of
+from stratalog.files.paths import path_text
+from stratalog.log.api.log_api import codec_of
+from stratalog.log.api.partition_log import PartitionLog
 from stratalog.log.scheduler import BackgroundScheduler, Scheduler
+from stratalog.records.compression import CodecName
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +39,7 @@ def open_log(
     read_only: bool = False,
     config: Mapping[str, ConfigValue] | LogConfig | None = None,
     topic_id: UUID | str | None = None,
-    codec: str = "none",
+    codec: CodecName = "none",
     quarantine: str | os.PathLike[str] | None = None,
     disk: Disk | None = None,
     clock: Clock = system_clock,
@@ -62,12 +65,13 @@ def open_log(
             f"{directory}: a log that is opened read_only is not cut, so it needs no quarantine."
         )
     disk = disk or Disk()
-    if quarantine is not None:
-        check_place(disk, os.fspath(quarantine), [], option="quarantine")
-    settings = config if isinstance(config, LogConfig) else LogConfig.of(config or {})
+    path, place = path_text(directory), None if quarantine is None else path_text(quarantine)
+    if place is not None:
+        check_place(disk, place, [], option="quarantine")
+    settings = config if isinstance(config, LogConfig) else LogConfig.of({} if config is None else config)
     compression = codec_of(codec)
     wanted_id = None if topic_id is None else topic_id_of_user(topic_id)
-    home = LogHome.of(disk, os.fspath(directory), create=create)
+    home = LogHome.of(disk, path, create=create)
     if read_only:
         view = home.view(settings, clock)
         if (end := view.end()).hides_something:
@@ -77,9 +81,7 @@ def open_log(
     if scheduler is None:
         scheduler = own = BackgroundScheduler(clock)
     try:
-        log = home.load(
-            settings, clock, scheduler, wanted_id, None if quarantine is None else os.fspath(quarantine)
-        )
+        log = home.load(settings, clock, scheduler, wanted_id, place)
     except BaseException:  # an interrupt too: the thread would go on
         if own is not None:
             own.close()

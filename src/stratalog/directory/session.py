@@ -40,6 +40,7 @@ from stratalog.errors import (
     NotALogDirectoryError,
     StratalogError,
     UsageError,
+    WrongTypeError,
 )
 from stratalog.files.disk import Disk
 from stratalog.files.entries import Path
@@ -259,7 +260,9 @@ def check_session(disk: Disk, directories: Iterable[Path], *, unclean: Unclean) 
 def unique_paths(directories: Iterable[Path]) -> list[str]:
     """The absolute paths; UsageError if one is named twice, whatever the spelling."""
     if isinstance(directories, str | bytes | os.PathLike):
-        raise UsageError(f"{directories!r} is one directory; give a list of them: [{directories!r}].")
+        raise WrongTypeError(f"{directories!r} is one directory; give a list of them: [{directories!r}].")
+    if not isinstance(directories, Iterable):
+        raise WrongTypeError(f"{directories!r} is not a list of directories.")
     paths = [absolute_path(directory) for directory in directories]
     twice = [path for number, path in enumerate(paths) if path in paths[:number]]
     if twice:

@@ -20,7 +20,7 @@ import re
 from enum import Enum
 from typing import NamedTuple
 
-from stratalog.errors import InvalidNameError
+from stratalog.errors import InvalidNameError, WrongTypeError
 from stratalog.limits import INT32_MAX, INT64_MAX, INT64_MIN
 
 LOCK = ".lock"
@@ -59,8 +59,21 @@ class TopicPartition(NamedTuple):
     topic: str
     partition: int
 
+    @classmethod
+    def of(cls, key: PartitionKey) -> TopicPartition:
+        """From what a caller gave: a pair such as ("orders", 0) will do."""
+        if isinstance(key, TopicPartition):
+            return key
+        match key:
+            case (str() as topic, int() as partition) if not isinstance(partition, bool):
+                return cls(topic, partition)
+        raise WrongTypeError(f'{key!r} is not a partition: write ("orders", 0) for partition 0 of orders.')
+
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+PartitionKey = TopicPartition | tuple[str, int]
 
 
 def check_topic_name(topic: str) -> None:

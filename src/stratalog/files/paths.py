@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from stratalog.errors import WrongTypeError
 from stratalog.files.entries import Path
 
 
@@ -36,4 +37,13 @@ def last_name(path: Path) -> str:
 
 def absolute_path(path: Path) -> str:
     """The path from the root on, without `.` and `..`; symbolic links stay as they are."""
-    return os.path.abspath(os.fspath(path))
+    return os.path.abspath(path_text(path))
+
+
+def path_text(path: Path) -> str:
+    """A path that a caller gave, as text; WrongTypeError if it is something else."""
+    try:
+        text = os.fspath(path)
+    except TypeError as error:
+        raise WrongTypeError(f"{path!r} is not a path, but of type {type(path).__name__}.") from error
+    return text if isinstance(text, str) else os.fsdecode(text)

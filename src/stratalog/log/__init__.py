@@ -1,6 +1,7 @@
 """One partition: append, read, roll, truncate, retain, load.
 
-api/                the public face: PartitionLog, views, consuming
+all_or_none         several batches of which an error leaves none
+api/                the public face: PartitionLog, ManagedLog, views, consuming
 append              the first checks of a set of batches, before the lock
 appender            `Appender`: checks a set of batches and writes it
 checkpoint_file     checkpoint files: offsets by partition, leader epochs

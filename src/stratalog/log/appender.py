@@ -8,6 +8,7 @@ A set of batches is first checked by functions that change nothing, and only the
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 
 from stratalog.config import LogConfig
 from stratalog.errors import (
@@ -74,7 +75,7 @@ class Appender:
         first time.
         """
         if origin.assigns_offsets:
-            info = self._with_offsets(info, origin, leader_epoch)
+            info = self._with_offsets(info, origin, leader_epoch, self._marks.end.offset)
             self._note_epoch(2, leader_epoch, info.first_offset)
         else:
             if info.first_known_offset < self._marks.end.offset:
@@ -90,13 +91,8 @@ class Appender:
                     self._segments.active.log_path, info.first_known_offset, info.last_offset
                 )
             self._note_epochs(info.batches)
-        limit = self.config.segment_size
-        if info.size > limit:
-            raise RecordBatchTooLargeError(
-                f"a set of {info.size} bytes; segment.bytes of this topic is {limit}.",
-                size=info.size,
-                limit=limit,
-            )
+        if info.size > self.config.segment_size:
+            raise self._too_large(info)
         segment = self._segment_for(info)
         changes = NO_CHANGES
         while True:
@@ -114,6 +110,41 @@ class Appender:
                 self._guard.fail_over(error)
                 raise
             segment = self._roll_for(info)
+
+    def prepare_all(self, infos: Iterable[AppendInfo], leader_epoch: int) -> list[AppendInfo]:
+        """Check sets of a client that are to be written one after the other, and assign their offsets.
+
+        They have no producers. An error refuses all of them, and nothing but the leader epoch was written.
+        """
+        first = next_offset = self._marks.end.offset
+        prepared = []
+        for info in infos:
+            prepared.append(self._with_offsets(info, AppendOrigin.CLIENT, leader_epoch, next_offset))
+            next_offset = prepared[-1].last_offset + 1
+            if prepared[-1].size > self.config.segment_size:
+                raise self._too_large(prepared[-1])
+        self._note_epoch(2, leader_epoch, first)
+        return prepared
+
+    def write_prepared(self, info: AppendInfo) -> None:
+        """Write the next one of them."""
+        segment = self._segment_for(info)
+        try:
+            while not self._write(info, segment, NO_CHANGES):
+                segment = self._roll_for(info)
+        except (DiskError, IndexFullError):
+            raise
+        except BaseException as error:
+            self._guard.fail_over(error)
+            raise
+
+    def _too_large(self, info: AppendInfo) -> RecordBatchTooLargeError:
+        limit = self.config.segment_size
+        return RecordBatchTooLargeError(
+            f"a set of {info.size} bytes; segment.bytes of this topic is {limit}.",
+            size=info.size,
+            limit=limit,
+        )
 
     def _write(self, info: AppendInfo, segment: LogSegment, changes: ProducerChanges) -> bool:
         """Write the set to the segment and update the state in memory; False if an index is full."""
@@ -149,10 +180,12 @@ class Appender:
             guard=guard,
         )
 
-    def _with_offsets(self, info: AppendInfo, origin: AppendOrigin, leader_epoch: int) -> AppendInfo:
+    def _with_offsets(
+        self, info: AppendInfo, origin: AppendOrigin, leader_epoch: int, next_offset: int
+    ) -> AppendInfo:
         validated = validate_and_assign_offsets(
             info,
-            next_offset=self._marks.end.offset,
+            next_offset=next_offset,
             config=self.config,
             now_ms=self._clock(),
             leader_epoch=leader_epoch,

@@ -76,13 +76,14 @@ def load(
     before_change: Callable[[], object] | None = None,
     keeps_deleted: bool = False,
     kept_marks: KeptMarks | None = None,
+    kind: type[Log] = Log,
 ) -> Log:
     """The log in this directory, which was closed cleanly or is empty.
 
     `before_change` is called after all checks, before the first change of a file. Files that wait for their
     deletion are deleted, because their readers ended with their process; a caller may keep them with
     `keeps_deleted`. `kept_marks` are the log's entries in its owner's checkpoints, which the log changes
-    before its files.
+    before its files. `kind` is what the log is made of: a manager has logs of its own kind.
     """
     name = os.fspath(directory)
     disk.release(name)
@@ -130,7 +131,7 @@ def load(
         scheduler=scheduler,
         clock=clock,
     )
-    return Log(parts, config=config, recovery_point=end.offset, kept_marks=kept_marks)
+    return kind(parts, config=config, recovery_point=end.offset, kept_marks=kept_marks)
 
 
 def check_loadable(disk: DiskReader, directory: str, config: LogConfig) -> None:

@@ -12,7 +12,7 @@ Kafka: UnifiedLog, LocalLog
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from stratalog.config import LogConfig
 from stratalog.errors import DiskError, LogClosedError, LogMovedError, PolicyViolationError, UsageError
 from stratalog.files.processes import tell_in_child
 from stratalog.limits import INT64_MAX
+from stratalog.log.all_or_none import append_all
 from stratalog.log.append import AppendInfo, analyze
 from stratalog.log.appender import Appender
 from stratalog.log.closer import Closer
@@ -165,8 +166,7 @@ class Log:
     def take_lowest_end(self) -> int:
         """The lowest offset that the log was truncated to since the last call; INT64_MAX if it was not.
 
-        A copy that reached further may have records that the log has removed, although the log may be longer
-        again.
+        A copy that reached further may have records that the log, though it is longer again, has removed.
         """
         with self._guard.lock:
             return self._marks.take_lowest_end()
@@ -195,6 +195,13 @@ class Log:
             leader_epoch=leader_epoch,
         )
         return self._append(info, origin, leader_epoch, transaction_version, guard)
+
+    def append_all_as_leader(self, sets: Sequence[Any], *, leader_epoch: int) -> tuple[int, int]:
+        """Append several batches, all or none (`all_or_none.py`); returns the first and the last offset."""
+        found = append_all(self._parts, self._appender, self._cutter, sets, leader_epoch)
+        if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
+            self.flush()
+        return found
 
     def append_as_follower(self, data: Any, *, leader_epoch: int) -> AppendInfo:
         """Write batches as their leader has them; gaps between offsets are legal."""
@@ -270,10 +277,9 @@ class Log:
     def close(self) -> None:
         """Flush, write a snapshot at the end, trim the indexes, as a clean shutdown does.
 
-        Calling it again has no effect.
-        A log that has failed still syncs its records if it can (`is_saved` says whether), and its failure is
-        raised, because it was not closed cleanly. A log that was moved or deleted, or that the parent process
-        has open, is closed without writing.
+        Calling it again has no effect. A log that has failed still syncs its records if it can (`is_saved`
+        says whether), and its failure is raised, because it was not closed cleanly. A log that was moved or
+        deleted, or that the parent process has open, is closed without writing.
         """
         with self._guard.flush_lock, self._guard.lock:
             self._closer.close()
@@ -314,10 +320,7 @@ class Log:
     # Give up records
 
     def increment_log_start_offset(self, offset: int) -> bool:
-        """Delete the records below an offset; retention deletes their files. True if the start moved.
-
-        The start is in its checkpoint, on the device, when this returns.
-        """
+        """Delete the records below an offset; True if the start moved, which is then on the device."""
         with self._guard.changing():
             is_news = self._cutter.raise_start(offset)
         if is_news:
@@ -362,8 +365,7 @@ class Log:
         """Remove the record at an offset, the others of its batch and all after it; False if there is none.
 
         They are gone permanently when this returns. A crash meanwhile leaves a prefix of the log with at
-        least all records that stay: no mark covers the removed records any more, and they are removed from
-        the end.
+        least all records that stay.
         """
         offset = to_offset(offset)
         if offset < 0:
@@ -387,16 +389,14 @@ class Log:
         throttle: Callable[[int], object] = lambda _: None,
         on_read: Callable[[int], object] = lambda _: None,
     ) -> CleanResult:
-        """Compact the log once, as far as the map has room; appends and reads go on meanwhile.
+        """Compact the log once, as far as the map has room; appends and reads go on (`cleaning/in_log.py`).
 
         `check_done` may raise an error to stop it; `throttle` is called with bytes read and written,
-        `on_read` with bytes read. LogChangedError if the log is truncated meanwhile, or loses segments to
-        retention.
+        `on_read` with bytes read. LogChangedError if the log loses records to somebody else meanwhile.
         """
         from stratalog.log.cleaning.in_log import LogCompaction
 
-        compaction = LogCompaction(self._parts, self._flusher, self._cutter)
-        return compaction.run(
+        return LogCompaction(self._parts, self._flusher, self._cutter).run(
             first_dirty_offset,
             first_uncleanable_offset,
             offset_map,
@@ -415,11 +415,10 @@ class Log:
             yield
 
     def retire(self, directory: str, refusal: Callable[[], LogClosedError]) -> None:
-        """Rename the directory of a log that no longer serves its partition; from now on changes raise
-        `refusal`.
+        """Rename the directory of a log that no longer serves its partition; changes raise `refusal` then.
 
-        Reads go on until the files are removed. Waiting appends are refused, so that no acknowledged record
-        is only in the old log. Kafka closes the old log of a move, or lets appends go on in it.
+        Waiting appends are refused, so that no acknowledged record is only in the old log. Kafka closes the
+        old log of a move, or lets appends go on in it.
         """
         with self._guard.flush_lock, self._guard.changing():
             self._guard.refusal = refusal

@@ -5,6 +5,9 @@ log_start_offset <= last_stable_offset <= high_watermark <= log_end_offset
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from stratalog.errors import OffsetOutOfRangeError, UsageError
 from stratalog.limits import INT64_MAX
 from stratalog.log.offsets import OffsetMetadata, OffsetSnapshot
@@ -28,6 +31,7 @@ class LogMarks:
     """
 
     __slots__ = (
+        "_is_following",
         "_lowest_end",
         "_producers",
         "_published",
@@ -48,7 +52,7 @@ class LogMarks:
     ) -> None:
         self.log_start_offset = log_start_offset
         self.end = end
-        self.follows_end = follows_end
+        self.follows_end = self._is_following = follows_end
         self._segments, self._producers = segments.readers, producers
         self._lowest_end = INT64_MAX  # after truncations since the last `take_lowest_end`
         high_watermark = end if follows_end else OffsetMetadata(log_start_offset)
@@ -104,10 +108,19 @@ class LogMarks:
     def follow_end(self) -> None:
         """Called when the end has moved forwards and the producers know it: the high watermark may follow."""
         mark = self._published[0]
-        if self.follows_end:
+        if self._is_following:
             mark = self.end
             self._producers.on_high_watermark_updated(mark.offset)
         self._published = (mark, self._find_first_unstable())
+
+    @contextmanager
+    def holding_high_watermark(self) -> Iterator[None]:
+        """Inside the block the high watermark does not follow the end, so that readers see no new record."""
+        self._is_following = False
+        try:
+            yield
+        finally:
+            self._is_following = self.follows_end
 
     def place_end(self, base_offset: int) -> None:
         """Called when the end is in a new segment; its offset is unchanged."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, Protocol
 
-from stratalog.errors import CorruptRecordError, UsageError
+from stratalog.errors import CorruptRecordError, UsageError, WrongTypeError
 from stratalog.records.batch import LOG_OVERHEAD
 from stratalog.records.build import Header, Record
 
@@ -45,10 +45,19 @@ def to_record(offset: int, record: bytes | AppendableRecord, now: int) -> Record
     try:
         value, key, headers, timestamp = record.value, record.key, record.headers, record.timestamp
     except AttributeError as error:
-        raise UsageError(f"{record!r} is neither bytes nor a record: make a NewRecord of it.") from error
+        raise WrongTypeError(f"{record!r} is neither bytes nor a record: make a NewRecord of it.") from error
     timestamp = now if timestamp is None else _timestamp(timestamp)
     pairs = _headers(headers) if headers != () else ()
     return Record(offset, timestamp, _content("key", key), _content("value", value), pairs)
+
+
+def check_records(records: object) -> None:
+    """WrongTypeError if this is not a list of records, or another iterable of them, but one value or none."""
+    if isinstance(records, bytes | bytearray | memoryview | str) or not isinstance(records, Iterable):
+        what = "None" if records is None else f"of type {type(records).__name__}"
+        raise WrongTypeError(
+            f"append_many takes a list of records, and this is {what}. For one record there is append."
+        )
 
 
 def _content(name: str, content: Any) -> bytes | None:
@@ -57,7 +66,7 @@ def _content(name: str, content: Any) -> bytes | None:
     if isinstance(content, bytearray | memoryview):
         return bytes(content)
     what = "text" if isinstance(content, str) else f"of type {type(content).__name__}"
-    raise UsageError(f"the {name} {content!r} is {what}; a log keeps bytes: encode it.")
+    raise WrongTypeError(f"the {name} {content!r} is {what}; a log keeps bytes: encode it.")
 
 
 def _headers(headers: Any) -> tuple[Header, ...]:
@@ -69,7 +78,7 @@ def _headers(headers: Any) -> tuple[Header, ...]:
                     raise UsageError(f"the header's name {name!r} cannot be written in UTF-8.")
                 pairs.append((name, _content("header", content)))
             case _:
-                raise UsageError(
+                raise WrongTypeError(
                     f"the header {header!r} is not a pair of a name (text) and a value (bytes or None)."
                 )
     return tuple(pairs)
@@ -85,7 +94,7 @@ def to_offset(offset: int) -> int:
     try:
         return operator.index(offset)
     except TypeError as error:
-        raise UsageError(f"the offset {offset!r} is not a whole number.") from error
+        raise WrongTypeError(f"the offset {offset!r} is not a whole number.") from error
 
 
 def to_milliseconds(time: datetime | int) -> int:
@@ -105,7 +114,7 @@ def _timestamp(time: datetime | int) -> int:
     try:
         return operator.index(time)
     except TypeError as error:
-        raise UsageError(
+        raise WrongTypeError(
             f"the time {time!r} is neither a datetime nor whole milliseconds since 1970."
         ) from error
 
@@ -113,7 +122,7 @@ def _timestamp(time: datetime | int) -> int:
 def check_whole(data: bytes) -> None:
     """CorruptRecordError if the last batch is incomplete, which a leader ignores; UsageError if empty."""
     if not isinstance(data, bytes | bytearray | memoryview):
-        raise UsageError(f"a batch must be bytes, but this is of type {type(data).__name__}.")
+        raise WrongTypeError(f"a batch must be bytes, but this is of type {type(data).__name__}.")
     if not len(data):
         raise UsageError("the batch is empty: there is nothing to append.")
     position = 0

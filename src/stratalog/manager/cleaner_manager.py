@@ -72,7 +72,7 @@ class LogCleanerManager:
             self._states.begin(chosen.topic_partition)
             return self._logs.current[chosen.topic_partition], chosen
 
-    def grab_deletable(self) -> list[Log]:
+    def grab_deletable(self) -> Sequence[Log]:
         """Reserve the idle compacted logs until `done_deleting`: their old segments may be deleted."""
         with self._changed:
             logs = self._free_logs(compacted=True)
@@ -80,7 +80,7 @@ class LogCleanerManager:
                 self._states.begin(log.topic_partition)
             return logs
 
-    def pause_not_compacted(self) -> list[Log]:
+    def pause_not_compacted(self) -> Sequence[Log]:
         """The logs that only retention handles, paused for the cleaner because their policy may change."""
         with self._changed:
             logs = [log for log in self._logs.current.values() if not log.config.compact]
@@ -89,7 +89,7 @@ class LogCleanerManager:
                 self._states.pause(log.topic_partition)
             return logs
 
-    def _free_logs(self, *, compacted: bool) -> list[Log]:
+    def _free_logs(self, *, compacted: bool) -> Sequence[Log]:
         return [
             log
             for log in [*self._logs.current.values()]
@@ -164,7 +164,7 @@ class LogCleanerManager:
         """Bytes of logs that cannot be cleaned. Kafka: uncleanable-bytes"""
         return sum(log.size for log in self.uncleanable_logs())
 
-    def uncleanable_logs(self) -> list[Log]:
+    def uncleanable_logs(self) -> Sequence[Log]:
         """The logs whose cleaning has failed within the last hour. Kafka: uncleanable-partitions-count"""
         return [log for log in [*self._logs.current.values()] if self.is_uncleanable(log)]
 

@@ -16,7 +16,7 @@ from stratalog.files.names import (
     partition_directory_name,
 )
 from stratalog.files.paths import join_path
-from stratalog.log.log import Log
+from stratalog.log.api.managed_log import ManagedLog
 from stratalog.log.partition_metadata import PartitionMetadataFile, topic_id_of
 from stratalog.manager.housekeeping import OnFailure
 from stratalog.manager.loading import LogOpening
@@ -30,7 +30,7 @@ def create_in_first(
     *,
     is_future: bool,
     topic_id: UUID | None,
-) -> Log:
+) -> ManagedLog:
     """An empty log in the first of these directories where it can be created.
 
     `on_failure` is called with each directory that fails. DiskError if all fail."""
@@ -50,7 +50,7 @@ def create_log(
     is_future: bool,
     topic_id: UUID | None,
     log_start_offset: int = 0,
-) -> Log:
+) -> ManagedLog:
     """An empty log in this directory, its name and its topic's id on the device."""
     check_new_partition(topic_partition)
     state = DirectoryState.FUTURE if is_future else DirectoryState.LIVE

@@ -29,9 +29,9 @@ from stratalog.files.names import (
 )
 from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
+from stratalog.log.api.managed_log import ManagedLog
 from stratalog.log.checkpoint_file import PartitionOffsets
 from stratalog.log.loader import load
-from stratalog.log.log import Log
 from stratalog.log.partition_metadata import topic_id_of
 from stratalog.log.scheduler import Scheduler
 from stratalog.manager.registry import LogRegistry
@@ -57,9 +57,9 @@ class LogOpening(NamedTuple):
         topic_partition: TopicPartition,
         *,
         log_start_offset: int = 0,
-    ) -> Log:
+    ) -> ManagedLog:
         """The log in a sub-directory of this name."""
-        return load(
+        log = load(
             disk=self.disk,
             clock=self.clock,
             scheduler=self.scheduler,
@@ -70,7 +70,10 @@ class LogOpening(NamedTuple):
             high_watermark_follows_end=self.high_watermark_follows_end,
             before_change=directory.before_change,
             kept_marks=directory.checkpoints.marks_of(topic_partition),
+            kind=ManagedLog,
         )
+        assert isinstance(log, ManagedLog)
+        return log
 
 
 @contextmanager
@@ -192,7 +195,7 @@ class Loading:
         self.strays.append(path)
 
 
-def _open(opening: LogOpening, directory: LogDirectory, entry: PartitionEntry, start: int) -> Log:
+def _open(opening: LogOpening, directory: LogDirectory, entry: PartitionEntry, start: int) -> ManagedLog:
     """Open the log. A state that no clean shutdown leaves, such as a missing index, is repaired first.
 
     Kafka also recovers the segment of a missing index, whether there is a clean-shutdown file or not.

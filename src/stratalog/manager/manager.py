@@ -1,7 +1,8 @@
 """All logs of a node, in one log directory or several: open, create, delete, move, close.
 
-    with LogManager(["data"]) as manager:
-        log = manager.get_or_create_log(TopicPartition("orders", 0), is_new=True)
+    with LogManager(["data"], high_watermark_follows_end=True) as manager:
+        log = manager.get_or_create_log(("orders", 0), is_new=True)
+        log.append(b"hello")
 
 `startup` locks every directory, recovers what was not shut down cleanly (`directory/session.py`) and opens
 the logs; `shutdown` closes them and writes the clean-shutdown files. In between, a directory whose disk fails
@@ -30,6 +31,7 @@ from stratalog.directory.checkpoint_table import (
 )
 from stratalog.directory.clean_shutdown import CleanShutdown
 from stratalog.directory.cluster_metadata import ClusterMetadata
+from stratalog.directory.home import topic_id_of_user
 from stratalog.directory.locking import MakeLock
 from stratalog.directory.log_directory import LogDirectory
 from stratalog.directory.session import RecoverySources, Session, Unclean
@@ -40,9 +42,9 @@ from stratalog.errors import LogDeletedError, StratalogError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.entries import Path
 from stratalog.files.lock import DirectoryLock
-from stratalog.files.names import TopicPartition
+from stratalog.files.names import PartitionKey, TopicPartition
 from stratalog.files.paths import absolute_path
-from stratalog.log.log import Log
+from stratalog.log.api.managed_log import ManagedLog
 from stratalog.log.partition_metadata import topic_id_of
 from stratalog.log.scheduler import BackgroundScheduler, ScheduledTask, Scheduler
 from stratalog.manager.cleaner import LogCleaner
@@ -61,6 +63,8 @@ from stratalog.manager.schedule import Schedule
 from stratalog.manager.starting import Starting, check_any_online, open_directories
 from stratalog.manager.truncation import truncate_fully_and_start_at, truncate_to
 from stratalog.records.internal_topics import INTERNAL_TOPICS
+
+_Offsets = Mapping[TopicPartition, int] | Mapping[tuple[str, int], int]
 
 
 class LogManager:
@@ -154,9 +158,8 @@ class LogManager:
             delay_ms = self.topics.defaults.file_delete_delay_ms
             self._removal.leftovers(self.directories, max(self.config.log_initial_task_delay_ms, delay_ms))
         self._housekeeping.begin(self._schedule, self.config)
-        if (
-            metadata is not None or self._is_configured
-        ):  # otherwise the settings are unknown, and the defaults would delete records
+        # Without known settings nothing is begun: the defaults would delete records.
+        if metadata is not None or self._is_configured:
             # Kafka's own topics are compacted by settings that only the cluster's metadata has.
             known = INTERNAL_TOPICS if metadata is not None else {*filter(self.topics.has, INTERNAL_TOPICS)}
             self.cleaner.begin(self._schedule, spared=INTERNAL_TOPICS - known)
@@ -238,7 +241,7 @@ class LogManager:
         """The settings of all topics."""
         return self._opening.topics
 
-    def all_logs(self) -> tuple[Log, ...]:
+    def all_logs(self) -> tuple[ManagedLog, ...]:
         """The current logs, and the copies that are being filled."""
         return tuple(self._logs)
 
@@ -249,8 +252,9 @@ class LogManager:
         """
         return self._loading.metrics(self.directories)
 
-    def get_log(self, topic_partition: TopicPartition, *, is_future: bool = False) -> Log | None:
+    def get_log(self, topic_partition: PartitionKey, *, is_future: bool = False) -> ManagedLog | None:
         """The log, None if there is none; DiskError if it is in a directory that went offline."""
+        topic_partition = TopicPartition.of(topic_partition)
         with self._life.lock:
             log = self._logs.find(topic_partition, is_future=is_future)
             if log is not None and log.failure is not None:
@@ -262,23 +266,25 @@ class LogManager:
 
     def get_or_create_log(
         self,
-        topic_partition: TopicPartition,
+        topic_partition: PartitionKey,
         *,
-        topic_id: UUID | None = None,
+        topic_id: UUID | str | None = None,
         is_new: bool = False,
         is_future: bool = False,
         directory: Path | None = None,
-    ) -> Log:
+    ) -> ManagedLog:
         """The log, created if necessary: in `directory`, in the preferred one, or in the one with the fewest
         logs.
 
         If a directory is offline, a log is created only with `is_new`, because any other log may be in there.
         """
+        topic_partition = TopicPartition.of(topic_partition)
+        wanted = None if topic_id is None else topic_id_of_user(topic_id)
         with self._life.lock:
             self._life.check_open()
             log = self.get_log(topic_partition, is_future=is_future)
             if log is not None:
-                topic_id_of(self._opening.disk, log.directory, wanted=topic_id)
+                topic_id_of(self._opening.disk, log.directory, wanted=wanted)
                 return log
             if not is_new:
                 for lost in self.directories:
@@ -293,7 +299,7 @@ class LogManager:
                     topic_partition,
                     self.handle_log_dir_failure,
                     is_future=is_future,
-                    topic_id=topic_id,
+                    topic_id=wanted,
                 )
                 self._logs.add(log, is_future=is_future)
                 self._placement.forget(topic_partition)
@@ -301,8 +307,9 @@ class LogManager:
             finally:
                 self._copies.end()
 
-    def set_preferred_log_dir(self, topic_partition: TopicPartition, directory: Path) -> None:
+    def set_preferred_log_dir(self, topic_partition: PartitionKey, directory: Path) -> None:
         """Choose the directory in which the log, or the copy of an existing log, will be created."""
+        topic_partition = TopicPartition.of(topic_partition)
         with self._life.lock:
             self._placement.prefer(topic_partition, directory)
 
@@ -316,7 +323,7 @@ class LogManager:
 
     # Cut
 
-    def truncate_to(self, offsets: Mapping[TopicPartition, int], *, is_future: bool = False) -> None:
+    def truncate_to(self, offsets: _Offsets, *, is_future: bool = False) -> None:
         """Truncate logs to offsets, and write the recovery points of their directories."""
         self._life.check_opener()
         affected: dict[str, LogDirectory] = {}
@@ -327,9 +334,10 @@ class LogManager:
         self.checkpoint_log_recovery_offsets(affected.values())
 
     def truncate_fully_and_start_at(
-        self, topic_partition: TopicPartition, offset: int, *, is_future: bool = False
+        self, topic_partition: PartitionKey, offset: int, *, is_future: bool = False
     ) -> None:
         """Empty a log, which continues at an offset."""
+        topic_partition = TopicPartition.of(topic_partition)
         self._life.check_opener()
         log = self.get_log(topic_partition, is_future=is_future)
         if log is not None:
@@ -338,11 +346,12 @@ class LogManager:
 
     # Delete and move
 
-    def async_delete(self, topic_partition: TopicPartition, *, is_future: bool = False) -> Log | None:
+    def async_delete(self, topic_partition: PartitionKey, *, is_future: bool = False) -> ManagedLog | None:
         """Delete a log: its directory is renamed to -delete at once, and removed after file.delete.delay.ms.
 
         Readers can go on until then. Returns None if there is no such log.
         """
+        topic_partition = TopicPartition.of(topic_partition)
         with self._life.lock:
             self._life.check_open()
             log = self.get_log(topic_partition, is_future=is_future)
@@ -357,11 +366,12 @@ class LogManager:
                 self.cleaner.manager.forget(home, topic_partition)
             return log
 
-    def replace_current_with_future_log(self, topic_partition: TopicPartition) -> Log:
+    def replace_current_with_future_log(self, topic_partition: PartitionKey) -> ManagedLog:
         """Replace a log by its copy, which must be complete; the old log is deleted.
 
         Appends wait meanwhile, and are then refused with a LogMovedError: none is lost between the two.
         """
+        topic_partition = TopicPartition.of(topic_partition)
         with self._life.lock:
             self._life.check_open()
             source = self.get_log(topic_partition)
@@ -371,12 +381,13 @@ class LogManager:
             self._copies.swap(source, copy)
             return copy
 
-    def move_log(self, topic_partition: TopicPartition, directory: Path) -> Log:
+    def move_log(self, topic_partition: PartitionKey, directory: Path) -> ManagedLog:
         """Move a log to another directory: copied while it is in use, then swapped. Returns the new one.
 
         The log is not cleaned meanwhile. The old `Log` object can be read from for a while; changing or
         flushing it after the swap raises a LogMovedError.
         """
+        topic_partition = TopicPartition.of(topic_partition)
         self._life.check_opener()
         source = self.get_log(topic_partition)
         if source is None:

@@ -13,6 +13,7 @@ from stratalog.directory.log_directory import LogDirectory
 from stratalog.errors import UsageError
 from stratalog.files.names import TopicPartition
 from stratalog.files.paths import parent_path
+from stratalog.log.api.managed_log import ManagedLog
 from stratalog.log.log import Log
 
 
@@ -20,25 +21,25 @@ class LogRegistry:
     """Which log is where."""
 
     def __init__(self) -> None:
-        self.current: dict[TopicPartition, Log] = {}
-        self.future: dict[TopicPartition, Log] = {}
+        self.current: dict[TopicPartition, ManagedLog] = {}
+        self.future: dict[TopicPartition, ManagedLog] = {}
         self._offline: dict[tuple[TopicPartition, bool], LogDirectory] = {}
 
-    def __iter__(self) -> Iterator[Log]:
+    def __iter__(self) -> Iterator[ManagedLog]:
         """All logs; safe while logs are added or removed."""
         return iter([*self.current.values(), *self.future.values()])
 
-    def logs(self, *, is_future: bool) -> dict[TopicPartition, Log]:
+    def logs(self, *, is_future: bool) -> dict[TopicPartition, ManagedLog]:
         return self.future if is_future else self.current
 
-    def find(self, topic_partition: TopicPartition, *, is_future: bool) -> Log | None:
+    def find(self, topic_partition: TopicPartition, *, is_future: bool) -> ManagedLog | None:
         """The log, or None; DiskError if it is in a directory that went offline."""
         log = self.logs(is_future=is_future).get(topic_partition)
         if log is None and (lost := self._offline.get((topic_partition, is_future))) is not None:
             lost.check()
         return log
 
-    def add(self, log: Log, *, is_future: bool) -> None:
+    def add(self, log: ManagedLog, *, is_future: bool) -> None:
         logs = self.logs(is_future=is_future)
         other = logs.get(log.topic_partition)
         if other is not None:
@@ -47,14 +48,14 @@ class LogRegistry:
             )
         logs[log.topic_partition] = log
 
-    def remove(self, topic_partition: TopicPartition, *, is_future: bool) -> Log | None:
+    def remove(self, topic_partition: TopicPartition, *, is_future: bool) -> ManagedLog | None:
         return self.logs(is_future=is_future).pop(topic_partition, None)
 
     def promote(self, topic_partition: TopicPartition) -> None:
         """Make the copy the current log; the old current log is forgotten."""
         self.current[topic_partition] = self.future.pop(topic_partition)
 
-    def drop_directory(self, directory: LogDirectory) -> list[Log]:
+    def drop_directory(self, directory: LogDirectory) -> list[ManagedLog]:
         """Forget the logs of a directory that went offline; returns them."""
         dropped = []
         for is_future in (False, True):
@@ -73,7 +74,7 @@ class LogRegistry:
             log.config = config
         return [] if config.compact else were_compacted
 
-    def in_directory(self, path: str) -> list[Log]:
+    def in_directory(self, path: str) -> list[ManagedLog]:
         return [log for log in self if home_of(log) == path]
 
     def counts(self) -> Counter[str]:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container
 from enum import IntEnum
-from typing import NoReturn
+from typing import Literal, NoReturn
 
 from stratalog.errors import InvalidBatchError, UnsupportedCompressionTypeError
 from stratalog.records.codecs import gzip, lz4, snappy, zstd
@@ -30,6 +30,9 @@ __all__ = ["CODEC_MASK", "DEFAULT_LIMIT", "Codec", "Scratch", "compress", "decom
 
 DEFAULT_LIMIT = 1 << 30  # far above message.max.bytes (1 MiB) times any ratio seen in practice
 CODEC_MASK = 0x07  # the low bits of a batch's or message's attributes
+
+
+CodecName = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
 
 class Codec(IntEnum):

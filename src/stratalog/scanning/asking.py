@@ -13,7 +13,6 @@ from stratalog.jobs.reading.arguments import Time, option_texts
 from stratalog.jobs.reading.options import EARLIEST, LATEST, ReadBound, ReadOptions
 from stratalog.limits import INT64_MAX
 
-IsolationName = Literal["read_uncommitted", "read_committed"]
 OnDamage = Literal["fail", "skip"]
 PartitionName = TopicPartition | tuple[str, int] | str
 OffsetSpan = range | tuple[int | None, int | None]

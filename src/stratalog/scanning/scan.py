@@ -21,7 +21,8 @@ from stratalog.jobs.reading.arguments import Time
 from stratalog.jobs.reading.narrowing import Narrowing, everything
 from stratalog.jobs.reading.omissions import Omission, joined_up, warn_of
 from stratalog.jobs.reading.options import KAFKA_COLUMNS
-from stratalog.scanning.asking import IsolationName, Offsets, OnDamage, read_options
+from stratalog.log.api.consume import IsolationName
+from stratalog.scanning.asking import Offsets, OnDamage, read_options
 from stratalog.scanning.in_order import cores
 from stratalog.scanning.latest import LatestSource
 from stratalog.scanning.sources import RecordSource, Source

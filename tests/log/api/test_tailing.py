@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 
-from stratalog import PartitionLog, open_log
+from stratalog import ConsumerRecord, PartitionLog, open_log
 from stratalog.errors import DiskError, OffsetOutOfRangeError
+from stratalog.signals import GracefulStop
 from tests.log.api.opened import FailingDisk, Turns, values
 from tests.log.model import NOW, ManualClock
 
@@ -90,3 +92,104 @@ def test_a_tail_of_another_thread_ends_by_its_event(log: PartitionLog) -> None:
     reader.join(10)
 
     assert found == [b"a", b"b", b"last"]
+
+
+# For asyncio
+
+
+async def values_of(following: AsyncIterator[ConsumerRecord]) -> list[bytes | None]:
+    return [record.value async for record in following]
+
+
+def test_a_tail_in_a_loop_gives_what_comes_while_the_loop_goes_on(log: PartitionLog) -> None:
+    log.append(b"before")
+
+    async def main() -> tuple[list[bytes | None], int]:
+        stop, turns = asyncio.Event(), 0
+        following = asyncio.create_task(values_of(log.tail_async(poll_ms=1, stop=stop)))
+        for value in (b"a", b"b", b"c"):
+            await asyncio.sleep(0.02)
+            log.append(value)
+            turns += 1
+        await asyncio.sleep(0.1)
+        stop.set()
+        return await following, turns
+
+    assert asyncio.run(main()) == ([b"a", b"b", b"c"], 3)
+
+
+def test_a_stop_ends_a_tail_in_a_loop_at_once(log: PartitionLog) -> None:
+    async def main() -> list[bytes | None]:
+        stop = asyncio.Event()
+        following = asyncio.create_task(values_of(log.tail_async(poll_ms=3_600_000, stop=stop)))
+        await asyncio.sleep(0.05)
+        stop.set()
+        return await asyncio.wait_for(following, 30)
+
+    assert asyncio.run(main()) == []
+
+
+@pytest.mark.parametrize("make", [threading.Event, GracefulStop])
+def test_any_event_ends_a_tail_in_a_loop(
+    log: PartitionLog, make: Callable[[], threading.Event | GracefulStop]
+) -> None:
+    log.append_many([b"a", b"b"])
+
+    async def main() -> list[bytes | None]:
+        stop, seen = make(), []
+        async for record in log.tail_async(0, poll_ms=1, stop=stop):
+            seen.append(record.value)
+            stop.set()
+        return seen
+
+    assert asyncio.run(main()) == [b"a"]
+
+
+def test_a_tail_in_a_loop_reads_a_long_log_to_its_end(log: PartitionLog) -> None:
+    sent = [str(number).encode() for number in range(3000)]
+    log.append_many(sent)
+
+    assert asyncio.run(values_of(log.tail_async(0, timeout_ms=0))) == sent
+
+
+def test_a_tail_in_a_loop_can_be_left_and_cancelled(log: PartitionLog) -> None:
+    log.append_many([b"a", b"b"])
+
+    async def main() -> None:
+        async for record in log.tail_async(0, poll_ms=1):
+            assert record.value == b"a"
+            break
+        task = asyncio.create_task(values_of(log.tail_async(poll_ms=1)))
+        await asyncio.sleep(0.02)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert log.append(b"c") == 2
+
+
+def test_a_tail_in_a_loop_is_told_when_its_place_is_gone(log: PartitionLog) -> None:
+    log.append(b"a")
+    log.append(b"b")
+
+    async def main() -> None:
+        async for _ in log.tail_async(1, poll_ms=1, timeout_ms=30_000):
+            log.truncate_to(0)
+
+    with pytest.raises(OffsetOutOfRangeError):
+        asyncio.run(main())
+
+
+def test_a_tail_in_a_loop_follows_what_another_process_writes(directory: Path) -> None:
+    """A view looks at the files again before it gives the next records."""
+    with open_log(directory, create=True) as log, open_log(directory, read_only=True) as view:
+
+        async def main() -> bytes | None:
+            following = view.tail_async(poll_ms=1, timeout_ms=30_000)
+            coming = asyncio.ensure_future(anext(following))
+            await asyncio.sleep(0.02)
+            log.append(b"a")
+            return (await coming).value
+
+        assert asyncio.run(main()) == b"a"

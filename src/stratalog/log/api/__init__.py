@@ -1,9 +1,12 @@
-"""The public face of a log: `PartitionLog`, views and consuming.
+"""The public face of a log: `PartitionLog`, `ManagedLog`, views and consuming.
 
+batching       records divided among several batches
 consume        records as a consumer gets them: committed, without markers, nothing twice
 listing        which files make up a log while another process changes it
+log_api        `LogApi`: append, read, follow, for logs of either kind
 looking        segments and end of a log that another process writes
-partition_log  `PartitionLog`: append, read, follow, close
+managed_log    `ManagedLog`: a log of a `LogManager`
+partition_log  `PartitionLog`: a log of `open_log`, from open to close
 replay         producers of a log that another process writes
 seen_epochs    leader epochs for a view, from the batches where their file is garbled
 tailing        follows a log: its records as they arrive

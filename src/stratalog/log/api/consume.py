@@ -8,7 +8,7 @@ CompletedFetch
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +36,7 @@ from stratalog.records.walk import WalkStop, explain_stop, new_table, walk_batch
 _T = TypeVar("_T")
 
 FETCH_SIZE = 1 << 20  # what a consumer asks of one partition at a time, `max.partition.fetch.bytes`
+IsolationName = Literal["read_uncommitted", "read_committed"]
 _ISOLATIONS = {"read_uncommitted": Isolation.HIGH_WATERMARK, "read_committed": Isolation.TXN_COMMITTED}
 # Errors of a batch whose checksum is right: its bytes are those that were written.
 _HAS_ITS_CHECKSUM = (
@@ -122,11 +123,11 @@ class Fetch(NamedTuple):
         return offset
 
 
-def isolation_of(name: str) -> Isolation:
+def isolation_of(name: IsolationName) -> Isolation:
     """The isolation that a consumer's `isolation.level` of this name asks for."""
     try:
         return _ISOLATIONS[name]
-    except KeyError:
+    except (KeyError, TypeError):  # a list, say, is not even looked for
         raise UsageError(f"isolation {name!r}: it is one of {', '.join(_ISOLATIONS)}.") from None
 
 

@@ -9,37 +9,22 @@ from __future__ import annotations
 import logging
 import threading
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import Protocol, Self
 from uuid import UUID
 
 from stratalog.clock import Clock
 from stratalog.errors import DiskError, LogClosedError, UsageError
 from stratalog.files.processes import Opener
-from stratalog.limits import INT32_MAX
-from stratalog.log.api.consume import ConsumerRecord, consume, consume_columns, end_of, isolation_of
-from stratalog.log.api.tailing import TailStop, follow
+from stratalog.log.api.log_api import LogApi
 from stratalog.log.api.view import LogView
 from stratalog.log.log import Log
 from stratalog.log.log_end import LogEnd
-from stratalog.log.new_records import AppendableRecord, NewRecord, check_whole, to_milliseconds, to_record
 from stratalog.log.scheduler import BackgroundScheduler
-from stratalog.log.timestamps import SpecialTimestamp
-from stratalog.records.build import BatchOptions, Header, build_batch, build_batches
-from stratalog.records.columns import KAFKA_COLUMNS, arrow_schema
 from stratalog.records.compression import Codec
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 logger = logging.getLogger(__name__)
-
-DEFAULT_POLL_MS = 100
-_BASE_OFFSET_SIZE = 8
-_APPENDED_COLUMNS = ("key", "value", "timestamp", "headers")
 
 
 class Home(Protocol):
@@ -54,7 +39,7 @@ class Home(Protocol):
     def release(self) -> None: ...
 
 
-class PartitionLog:
+class PartitionLog(LogApi):
     """One partition's log, open. Created by `open_log`; use it in a `with`, or call `close`.
 
     Offsets count from `start_offset` to `end_offset` (exclusive). Any number of threads may use it at once.
@@ -105,15 +90,11 @@ class PartitionLog:
         state = "closed" if self._is_closed else f"{self.start_offset} to {self.end_offset}"
         return f"<PartitionLog {self._log.directory}: {state}>"
 
+    @property
+    def _below(self) -> Log | LogView:
+        return self._log
+
     # What it is
-
-    @property
-    def topic(self) -> str:
-        return self._log.topic_partition.topic
-
-    @property
-    def partition(self) -> int:
-        return self._log.topic_partition.partition
 
     @property
     def directory(self) -> Path:
@@ -141,16 +122,6 @@ class PartitionLog:
         return end if end.hides_something else None
 
     @property
-    def start_offset(self) -> int:
-        """The first offset that can be read."""
-        return self._log.log_start_offset
-
-    @property
-    def end_offset(self) -> int:
-        """The offset that the next record gets."""
-        return self._log.log_end_offset
-
-    @property
     def high_watermark(self) -> int:
         """Where a read_uncommitted reader ends; without replicas that is the end of the log."""
         return self._log.high_watermark
@@ -169,156 +140,6 @@ class PartitionLog:
     def metrics(self) -> dict[str, int]:
         """Kafka's gauges of a log: NumLogSegments, LogStartOffset, LogEndOffset, Size."""
         return self._log.metrics()
-
-    # Append
-
-    def append(
-        self,
-        value: bytes | None,
-        key: bytes | None = None,
-        headers: Sequence[Header] = (),
-        timestamp: int | datetime | None = None,
-    ) -> int:
-        """Append one record; returns its offset. It is in the file, not yet on the device: see `flush`."""
-        return self.append_many([NewRecord(value, key, headers, timestamp)])[0]
-
-    def append_many(
-        self, records: Iterable[bytes | AppendableRecord], *, codec: str | None = None
-    ) -> tuple[int, int]:
-        """Append records as one batch, all or none; returns the first and the last offset.
-
-        Bytes are a record's value. A batch has at most `max.message.bytes`, 1 MiB unless configured.
-        """
-        log = self._writable()
-        now = self._clock()
-        rows = [to_record(offset, record, now) for offset, record in enumerate(records)]
-        options = BatchOptions(codec=self._codec if codec is None else codec_of(codec))
-        return self._append(log, build_batch(rows, options))
-
-    def append_batch(self, data: bytes, *, keep_offsets: bool = False) -> tuple[int, int]:
-        """Append one encoded batch, as a producer sends it; returns its offsets.
-
-        With `keep_offsets`, `data` is any number of batches copied from another log, including markers. Each
-        keeps its offset, and none may be below this log's end.
-        """
-        log = self._writable()
-        check_whole(data)
-        if not keep_offsets:
-            return self._append(log, data)
-        info = log.append_as_follower(data, leader_epoch=_HIGHEST_EPOCH)
-        return info.first_known_offset, info.last_offset
-
-    def append_arrow(self, table: pa.Table | pa.RecordBatch, *, codec: str | None = None) -> tuple[int, int]:
-        """Append the rows of an Arrow table: `value`, and where present `key`, `timestamp`, `headers`.
-
-        The rows go into batches of 16 KiB before compression, one append each. Returns the first and the last
-        offset; records of another thread may be in between. If one append fails, the batches before it stay.
-        """
-        log = self._writable()
-        options = BatchOptions(codec=self._codec if codec is None else codec_of(codec))
-        known = table.select([name for name in _APPENDED_COLUMNS if name in table.schema.names])
-        offsets = [
-            # A producer's batch counts from 0; the base offset is outside the CRC.
-            self._append(log, bytes(_BASE_OFFSET_SIZE) + batch[_BASE_OFFSET_SIZE:])
-            for batch in build_batches(known, options)
-        ]
-        if not offsets:
-            raise UsageError("the table has no rows; there is nothing to append.")
-        return offsets[0][0], offsets[-1][1]
-
-    def _append(self, log: Log, data: bytes) -> tuple[int, int]:
-        # The latest leader epoch is used again; a log that no broker wrote has one leader, in epoch 0.
-        info = log.append_as_leader(data, leader_epoch=log.epochs.latest_epoch or 0)
-        return info.first_offset, info.last_offset
-
-    # Read
-
-    def records(
-        self,
-        offset: int | None = None,
-        *,
-        end_offset: int | None = None,
-        since: datetime | int | None = None,
-        until: datetime | int | None = None,
-        isolation: str = "read_uncommitted",
-    ) -> Iterator[ConsumerRecord]:
-        """The records that the log has now, from an offset or a time on, up to an offset or a time.
-
-        `since` and `until` are turned into offsets by `offset_for_time`: the first record that is not before
-        the time. With read_committed, records of aborted and of open transactions are left out.
-        """
-        level = isolation_of(isolation)
-        self._refresh()
-        start, end = self._range(offset, end_offset, since, until, end_of(self._log, level))
-        return consume(self._log, start, end, level)
-
-    def tail(
-        self,
-        offset: int | None = None,
-        *,
-        since: datetime | int | None = None,
-        isolation: str = "read_uncommitted",
-        poll_ms: int = DEFAULT_POLL_MS,
-        timeout_ms: int | None = None,
-        stop: TailStop | None = None,
-    ) -> Iterator[ConsumerRecord]:
-        """Records as they arrive: from the end of the log unless an offset or a time is given.
-
-        Looks for new ones every `poll_ms`. Ends when `stop` is set, or when no record came for `timeout_ms`.
-        It raises OffsetOutOfRangeError if its position is no longer in the log, after a truncation or a
-        deletion of records.
-        """
-        level = isolation_of(isolation)
-        self._refresh()
-        position = self._start(offset, since, default=end_of(self._log, level))
-        return follow(
-            self._log,
-            position,
-            level,
-            poll_ms=poll_ms,
-            timeout_ms=timeout_ms,
-            stop=stop or threading.Event(),
-            refresh=self._refresh,
-            clock=self._clock,
-        )
-
-    def arrow_batches(
-        self,
-        columns: Sequence[str] = KAFKA_COLUMNS,
-        *,
-        offset: int | None = None,
-        end_offset: int | None = None,
-        since: datetime | int | None = None,
-        until: datetime | int | None = None,
-        isolation: str = "read_uncommitted",
-    ) -> Iterator[pa.RecordBatch]:
-        """The same records as `records` returns, in Arrow batches of these columns."""
-        level = isolation_of(isolation)
-        self._refresh()
-        start, end = self._range(offset, end_offset, since, until, end_of(self._log, level))
-        return consume_columns(self._log, start, end, level, columns)
-
-    def to_arrow(self, columns: Sequence[str] = KAFKA_COLUMNS, **options: Any) -> pa.Table:
-        """All batches of `arrow_batches` as one table in memory; the options are those of `arrow_batches`."""
-        import pyarrow as pa
-
-        batches = self.arrow_batches(columns, **options)
-        return pa.Table.from_batches(batches, schema=arrow_schema(columns))
-
-    def offset_for_time(self, time: datetime | int) -> int | None:
-        """The offset of the first record that is not before a time; None if all are.
-
-        A time is a datetime with a time zone, or milliseconds since 1970.
-        """
-        self._check_open()
-        found = self._log.first_not_before(to_milliseconds(time))
-        return None if found is None else found.offset
-
-    def offset_of_newest(self) -> int | None:
-        """The offset of the record with the largest timestamp; None if no record has a timestamp."""
-        self._check_open()
-        found = self._log.fetch_offset_by_timestamp(SpecialTimestamp.MAX_TIMESTAMP)
-        return None if found is None else found.offset
 
     # Change, flush, close
 
@@ -400,38 +221,3 @@ class PartitionLog:
         self._check_open()
         if isinstance(self._log, LogView):
             self._log.refresh(self._home.start_offset())
-
-    def _range(
-        self,
-        offset: int | None,
-        end_offset: int | None,
-        since: datetime | int | None,
-        until: datetime | int | None,
-        mark: int,
-    ) -> tuple[int, int]:
-        if end_offset is not None and until is not None:
-            raise UsageError("end_offset and until both say where to end; give one of them.")
-        start = self._start(offset, since, default=self._log.log_start_offset)
-        end = mark if end_offset is None else min(end_offset, mark)
-        if until is not None:
-            found = self.offset_for_time(until)
-            end = mark if found is None else min(found, mark)
-        return start, end
-
-    def _start(self, offset: int | None, since: datetime | int | None, *, default: int) -> int:
-        if since is None:
-            return default if offset is None else offset
-        if offset is not None:
-            raise UsageError("offset and since both say where to begin; give one of them.")
-        found = self.offset_for_time(since)
-        return self._log.log_end_offset if found is None else found
-
-
-_HIGHEST_EPOCH = INT32_MAX
-
-
-def codec_of(name: str) -> Codec:
-    for codec in Codec:
-        if codec.kafka_name == name:
-            return codec
-    raise UsageError(f"codec {name!r}: it is one of {', '.join(codec.kafka_name for codec in Codec)}.")

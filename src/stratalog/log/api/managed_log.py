@@ -1,0 +1,36 @@
+"""A log of a `LogManager`: all that a broker does to a log, and what people do with one."""
+
+from __future__ import annotations
+
+from stratalog.config import LogConfig
+from stratalog.log.api.log_api import LogApi
+from stratalog.log.kept_marks import KeptMarks
+from stratalog.log.log import Log
+from stratalog.log.parts import LogParts
+from stratalog.records.compression import Codec
+
+
+class ManagedLog(LogApi, Log):
+    """One partition of a node. Its manager opens and closes it.
+
+    Readers end at the high watermark, which follows the end of the log only if its manager says so.
+    """
+
+    def __init__(
+        self, parts: LogParts, *, config: LogConfig, recovery_point: int, kept_marks: KeptMarks | None = None
+    ) -> None:
+        super().__init__(parts, config=config, recovery_point=recovery_point, kept_marks=kept_marks)
+        self._clock, self._codec = parts.clock, Codec.NONE
+
+    @property
+    def _below(self) -> Log:
+        return self
+
+    def _writable(self) -> Log:
+        return self
+
+    def _check_open(self) -> None:
+        """Each call of the log checks it."""
+
+    def _refresh(self) -> None:
+        """An open log knows its own changes."""
