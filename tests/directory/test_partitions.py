@@ -9,7 +9,8 @@ import pytest
 
 import stratalog
 from stratalog.clock import system_clock
-from stratalog.directory.partitions import LOADED, list_partitions, open_view, partition_at
+from stratalog.directory.layout import LOADED
+from stratalog.directory.partitions import list_partitions, open_view, partition_at
 from stratalog.files.disk import Disk
 from stratalog.files.names import DirectoryState, TopicPartition
 from stratalog.log.log_end import NOT_CLOSED, Left
