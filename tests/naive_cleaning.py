@@ -10,7 +10,8 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from tests.naive import CODEC_MASK, LOG_APPEND_TIME, Batch, Record, crc32c, encode_records
+from tests.naive import CODEC_MASK, LOG_APPEND_TIME, Batch, Record, encode_records
+from tests.naive_sums import crc32c
 
 TRANSACTIONAL, CONTROL, HORIZON = 0x10, 0x20, 0x40
 

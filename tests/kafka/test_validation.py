@@ -6,7 +6,6 @@ what one of the two compressed anew is compared decoded, as codec libraries diff
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,40 +17,31 @@ from stratalog.config import LogConfig
 from stratalog.errors import (
     CorruptRecordError,
     InvalidBatchError,
-    InvalidProducerEpochError,
     InvalidRecordError,
     InvalidTimestampError,
-    InvalidTxnStateError,
-    OutOfOrderSequenceError,
     RecordValidationError,
     StratalogError,
-    TransactionCoordinatorFencedError,
-    UsageError,
 )
 from stratalog.files.disk import Disk
 from stratalog.log.append import analyze
 from stratalog.log.origin import AppendOrigin
 from stratalog.log.producers.analysis import analyze_producers, apply_changes
 from stratalog.log.producers.manager import ProducerStateManager
-from stratalog.log.producers.snapshot import parse_snapshot
 from stratalog.log.validation import ValidatedSet, validate_and_assign_offsets
-from stratalog.records.batch import BatchHeader, set_base_offset, write_crc
+from stratalog.records.batch import BatchHeader
 from stratalog.records.build import BatchOptions, Record, build_batch
-from stratalog.records.compression import Codec
-from stratalog.records.control import ControlType, EndTxnMarker
 from stratalog.records.reader import read_batches
 from tests.kafka.conftest import had
 from tests.kafka.jars import KafkaJars
-from tests.kafka.java import JavaProgram
 from tests.kafka.oracle import RecordsOracle
+from tests.kafka.producer_histories import History
+from tests.kafka.record_sets import legacy_set, v2_set
+from tests.kafka.validation_oracle import HOUR, NOW, ValidationOracle
 from tests.profile import examples
 
-NOW = 1_700_000_000_000
-HOUR = 3_600_000
 GROUPS = 6
-DAY = 24 * HOUR
 
-# Kafka's exception, and what is raised here. The last two of the first table a client sees as an unknown
+# Kafka's exception, and what is raised here. A client sees the last two as an unknown
 # server error: Kafka finds inner offsets of a compressed batch that do not count up, wants to write the batch
 # anew, and trips over the keys that it has skipped; and its builder takes neither timestamps below -1 nor
 # half a producer, which a batch that stays as it is may have.
@@ -62,27 +52,6 @@ VALIDATION_ERRORS = {
     "UnsupportedOperationException": InvalidRecordError,
     "IllegalArgumentException": InvalidBatchError,
 }
-PRODUCER_ERRORS = {
-    "InvalidProducerEpochException": InvalidProducerEpochError,
-    "OutOfOrderSequenceException": OutOfOrderSequenceError,
-    "InvalidTxnStateException": InvalidTxnStateError,
-    "TransactionCoordinatorFencedException": TransactionCoordinatorFencedError,
-    "IllegalArgumentException": UsageError,
-}
-
-
-class ValidationOracle:
-    """java/ValidationOracle.java on the other end of a pipe; an answer with `error` was an exception."""
-
-    def __init__(self, jars: KafkaJars) -> None:
-        self._program = JavaProgram(jars, "ValidationOracle")
-
-    def ask(self, question: str, **wanted: Any) -> dict[str, Any]:
-        answer: dict[str, Any] = json.loads(self._program.ask(f"{question} {json.dumps(wanted)}"))
-        return answer
-
-    def close(self) -> None:
-        self._program.close()
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +73,7 @@ class Case:
         self.after_max = chance.choice([HOUR, 0, 2**63 - 1])
         self.next_offset = chance.choice([0, 1, 77, 2**40])
         self.leader_epoch = chance.randrange(100)
-        self.data = _legacy_set(chance, kafka) if chance.random() < 0.25 else _v2_set(chance)
+        self.data = legacy_set(chance, kafka) if chance.random() < 0.25 else v2_set(chance)
 
     @property
     def config(self) -> LogConfig:
@@ -209,251 +178,6 @@ def _described(data: bytes) -> list[Any]:
     return [
         (batch.header._replace(batch_length=0, crc=0), list(batch.records(stored_timestamps=True)))
         for batch in read_batches(data)
-    ]
-
-
-def _records(chance: random.Random, *, headers: bool) -> list[Record]:
-    oddity = chance.random()
-    records = []
-    for offset in range(chance.choice([1, 1, 2, 3, 5, 40])):
-        timestamp = NOW - chance.randrange(HOUR)
-        if oddity < 0.1:
-            timestamp = -1
-        elif oddity < 0.4 and chance.random() < 0.4:
-            timestamp = NOW + chance.choice([1, HOUR, HOUR + 1, 3 * HOUR, -HOUR - 1, -30 * DAY])
-        key = None if chance.random() < 0.05 else chance.randbytes(chance.randrange(6))
-        value = None if chance.random() < 0.1 else b"value" * chance.randrange(20)
-        pairs: tuple[tuple[str, bytes | None], ...] = ()
-        if headers and chance.random() < 0.3:
-            pairs = (("h", chance.choice([None, b"", b"x"])),)
-        records.append(Record(offset, timestamp, key, value, pairs))
-    return records
-
-
-def _v2_set(chance: random.Random) -> bytes:
-    """Mostly one good batch; otherwise one with a wrong header, a marker, no batch, or two batches."""
-    kind = chance.random()
-    if kind < 0.05:
-        return _marker(chance.randrange(3), epoch=0, coordinator_epoch=0, offset=0, commit=True)
-    if kind < 0.07:
-        return b""
-    codec = chance.choice([Codec.NONE, Codec.NONE, *Codec])
-    options = BatchOptions(codec=codec)
-    if chance.random() < 0.3:
-        transactional = chance.random() < 0.5
-        options = BatchOptions(
-            codec=codec, producer_id=5, producer_epoch=1, base_sequence=9, is_transactional=transactional
-        )
-    batch = bytearray(build_batch(_records(chance, headers=True), options))
-    header = BatchHeader.unpack(batch)
-    if kind < 0.3:
-        delta = header.last_offset_delta
-        change: dict[str, int] = chance.choice(
-            [
-                {"last_offset_delta": delta + 1},
-                {"last_offset_delta": -1},
-                {"records_count": header.records_count + 1},
-                {"records_count": header.records_count - 1},
-                {"records_count": header.records_count + 1, "last_offset_delta": delta + 1},
-                {"records_count": 0},
-                {"records_count": -3},
-                {"attributes": header.attributes | 0x08},  # says LogAppendTime
-                {"attributes": header.attributes | 0x08, "max_timestamp": -1},
-                {"attributes": header.attributes | 0x10},
-                {"attributes": header.attributes | 0x20},
-                {"attributes": header.attributes | 0x40},
-                {"producer_id": 7, "base_sequence": -1},
-                {"max_timestamp": NOW + 99},
-                {"base_timestamp": -5, "max_timestamp": -5},
-                {"base_timestamp": NOW + 50 * DAY},
-            ]
-        )
-        batch[:61] = header._replace(**change).pack()
-        write_crc(batch, 0, len(batch))
-    return bytes(batch) * (2 if kind > 0.97 else 1)
-
-
-def _legacy_set(chance: random.Random, kafka: RecordsOracle) -> bytes:
-    magic = chance.randrange(2)
-    codec = chance.choice(["none", "none", "gzip", "snappy", "lz4"])
-    records = [
-        {
-            "timestamp": record.timestamp,
-            "key": None if record.key is None else record.key.hex(),
-            "value": None if record.value is None else record.value.hex(),
-        }
-        for record in _records(chance, headers=False)
-    ]
-    options: dict[str, Any] = {}
-    if magic == 1 and chance.random() < 0.15:
-        options = {"timestampType": "LogAppendTime", "logAppendTime": NOW - 5}
-    data = kafka.build(records, magic=magic, codec=codec, **options)
-    if chance.random() < 0.1:
-        other = 1 - magic
-        data += kafka.build([{"timestamp": NOW, "key": "6b", "value": "76"}], magic=other, baseOffset=99)
-    return data
-
-
-def _marker(producer_id: int, *, epoch: int, coordinator_epoch: int, offset: int, commit: bool) -> bytes:
-    marker = EndTxnMarker(ControlType.COMMIT if commit else ControlType.ABORT, coordinator_epoch)
-    options = BatchOptions(
-        producer_id=producer_id, producer_epoch=epoch, is_transactional=True, is_control=True
-    )
-    timestamp = NOW - 1000
-    return build_batch([Record(offset, timestamp, marker.key_bytes(), marker.value_bytes())], options)
-
-
-class History:
-    """Steps of a partition's producers, taken by Kafka and by us side by side."""
-
-    def __init__(self, chance: random.Random, oracle: ValidationOracle, folder: Path) -> None:
-        self._chance = chance
-        self._oracle = oracle
-        self.theirs_folder, self.ours_folder = folder / "theirs", folder / "ours"
-        self.theirs_folder.mkdir(parents=True)
-        self.ours_folder.mkdir()
-        oracle.ask("producers", directory=str(self.theirs_folder), now=NOW, producerIdExpirationMs=HOUR)
-        self.state = ProducerStateManager(
-            Disk(), self.ours_folder, clock=lambda: NOW, producer_id_expiration_ms=HOUR
-        )
-        self.log_start = 0
-
-    def step(self) -> str:
-        """One random step, and a word for its result."""
-        if self._chance.random() < 0.7:
-            return self._append()
-        end = self.state.map_end_offset
-        offset = self._chance.randint(self.log_start, end)
-        what = self._chance.choice(
-            ["snapshot", "highWatermark", "logStart", "truncate", "truncateFully", "deleteBefore", "expire"]
-        )
-        now = NOW + self._chance.choice([0, HOUR // 2, 2 * HOUR])
-        theirs = self._oracle.ask("do", what=what, offset=offset, start=self.log_start, now=now)
-        self._act(what, offset, now)
-        if what == "logStart":
-            self.log_start = offset
-        self.compare(theirs, what)
-        return what
-
-    def _act(self, what: str, offset: int, now: int) -> None:
-        match what:
-            case "snapshot":
-                self.state.take_snapshot()
-            case "highWatermark":
-                self.state.on_high_watermark_updated(offset)
-            case "logStart":
-                self.state.on_log_start_offset_incremented(offset)
-            case "truncate":
-                self.state.truncate_and_reload(self.log_start, offset, now)
-            case "truncateFully":
-                self.state.truncate_fully_and_start_at(offset)
-            case "deleteBefore":
-                self.state.delete_snapshots_before(offset)
-            case "expire":
-                self.state.remove_expired_producers(now)
-
-    def _append(self) -> str:
-        origin = self._chance.choice(
-            [AppendOrigin.CLIENT, AppendOrigin.CLIENT, AppendOrigin.COORDINATOR, AppendOrigin.REPLICATION]
-        )
-        replicated = origin is AppendOrigin.REPLICATION
-        version = -1 if replicated else self._chance.choice([0, 0, 1, 2])
-        count = self._chance.choice([1, 3, 12]) if replicated else 1
-        data, offset = b"", self.state.map_end_offset
-        for _ in range(count):
-            batch = self._batch(offset, origin)
-            data += batch
-            offset = BatchHeader.unpack(batch).last_offset + 1
-        theirs = self._oracle.ask("append", hex=data.hex(), origin=origin.name, transactionVersion=version)
-        info = analyze(data, origin=AppendOrigin.REPLICATION, max_message_bytes=None, leader_epoch=2**31 - 1)
-        if "error" in theirs:
-            with pytest.raises(StratalogError) as caught:
-                analyze_producers(
-                    self.state, info.data, info.batches, origin=origin, transaction_version=version
-                )
-            assert isinstance(caught.value, PRODUCER_ERRORS[theirs["error"]]), (theirs, caught.value)
-            return str(theirs["error"])
-        changes = analyze_producers(
-            self.state, info.data, info.batches, origin=origin, transaction_version=version
-        )
-        assert (changes.duplicate is not None) == theirs.get("isDuplicate", False)
-        if changes.duplicate is not None:
-            return "duplicate"
-        apply_changes(self.state, changes)
-        ended = []
-        for completed in changes.completed:
-            ended.append([*completed, self.state.last_stable_offset(completed)])
-            self.state.complete_txn(completed)
-        self.state.update_map_end_offset(info.last_offset + 1)
-        assert ended == theirs["completed"]
-        self.compare(theirs, "append")
-        return "appended"
-
-    def _batch(self, offset: int, origin: AppendOrigin) -> bytes:
-        chance = self._chance
-        producer_id = chance.randrange(1, 4)
-        entry = self.state.last_entry(producer_id)
-        epoch = max(0, 0 if entry is None else entry.producer_epoch) + chance.choice([0] * 8 + [1, -1])
-        epoch = max(epoch, 0)
-        if chance.random() < 0.25 and origin is not AppendOrigin.CLIENT:
-            coordinator_epoch = chance.choice([0, 1, 2])
-            marker_epoch = epoch + chance.randrange(2)
-            return _marker(
-                producer_id,
-                epoch=marker_epoch,
-                coordinator_epoch=coordinator_epoch,
-                offset=offset,
-                commit=chance.random() < 0.5,
-            )
-        count = chance.choice([1, 1, 2, 7])
-        last = -1 if entry is None or entry.producer_epoch != epoch else entry.last_sequence
-        sequence = (last + 1 + chance.choice([0] * 12 + [1, 5])) & (2**31 - 1)
-        if entry is not None and entry.batches and chance.random() < 0.15:
-            known = chance.choice(entry.batches)
-            sequence, count = known.first_sequence, known.offset_delta + 1
-        if entry is None and chance.random() < 0.1:
-            sequence = 2**31 - 1 - chance.randrange(3)
-        is_open = entry is not None and entry.current_txn_first_offset is not None
-        options = BatchOptions(
-            producer_id=producer_id,
-            producer_epoch=epoch,
-            base_sequence=sequence,
-            is_transactional=is_open if chance.random() < 0.9 else not is_open,
-        )
-        records = [Record(i, NOW - chance.randrange(HOUR), b"k", b"v") for i in range(count)]
-        batch = bytearray(build_batch(records, options))
-        set_base_offset(batch, offset)
-        return bytes(batch)
-
-    def compare(self, theirs: dict[str, Any], what: str) -> None:
-        unstable = self.state.first_unstable_offset
-        undecided = self.state.first_undecided_offset
-        latest = self.state.snapshots.latest
-        ours = {
-            "producers": [_fields(entry) for _, entry in sorted(self.state.producers.items())],
-            "firstUnstable": -1 if unstable is None else unstable.offset,
-            "firstUndecided": -1 if undecided is None else undecided,
-            "mapEnd": self.state.map_end_offset,
-            "isEmpty": self.state.is_empty,
-            "latestSnapshot": -1 if latest is None else latest,
-        }
-        assert ours == {name: theirs[name] for name in ours}, what
-
-    def snapshots(self, folder: Path) -> dict[str, list[Any]]:
-        return {
-            path.name: sorted(map(_fields, parse_snapshot(path.read_bytes()))) for path in folder.iterdir()
-        }
-
-
-def _fields(entry: Any) -> list[Any]:
-    first = entry.current_txn_first_offset
-    return [
-        entry.producer_id,
-        entry.producer_epoch,
-        entry.coordinator_epoch,
-        entry.last_timestamp,
-        -1 if first is None else first,
-        [list(batch) for batch in entry.batches],
     ]
 
 

@@ -9,8 +9,6 @@ the plan says so.
 
 from __future__ import annotations
 
-import errno
-import json
 import logging
 import os
 import random
@@ -19,205 +17,42 @@ import signal
 import threading
 import time
 import traceback
-import zlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import count
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
-import stratalog
-from stratalog.config import LogConfig, ManagerConfig, ServerConfig
-from stratalog.config.keys import ConfigValue
-from stratalog.directory.topic_configs import TopicConfigs
 from stratalog.errors import (
-    DiskError,
-    LogClosedError,
     OffsetOutOfRangeError,
     StratalogError,
-    UsageError,
 )
-from stratalog.files.disk import Disk, byte_view
-from stratalog.files.entries import Path as AnyPath
-from stratalog.files.names import CLEAN_SHUTDOWN, TopicPartition
-from stratalog.log.api.consume import consume
+from stratalog.files.names import CLEAN_SHUTDOWN
 from stratalog.log.log import Log
 from stratalog.log.origin import AppendOrigin
-from stratalog.log.reading import Isolation
 from stratalog.log.scheduler import BackgroundScheduler, ScheduledTask
 from stratalog.manager.manager import LogManager
 from stratalog.records.build import BatchOptions, Record, build_batch
 from stratalog.records.compression import Codec
 from stratalog.records.control import ControlType, EndTxnMarker
 from stratalog.records.reader import read_batches
-from tests.lives.acknowledged import Acknowledged, Attempt, Found, LogState, Policy
+from tests.lives.acknowledged import Acknowledged
+from tests.lives.journal import LOG_END, Journal, crc_of, facts_of, state_of
+from tests.lives.killed_plan import (
+    FAR,
+    LEDGER,
+    LONGEST_S,
+    OPEN,
+    POLICIES,
+    QUEUE,
+    TRADES,
+    Plan,
+    log_of,
+    manager_of,
+    partition_of,
+)
+from tests.lives.killing_disk import KillingDisk
+from tests.lives.known import Attempt
 
-if TYPE_CHECKING:
-    from stratalog.files.disk import Data
-
-LEDGER, QUEUE, TRADES = "ledger", "queue", "trades"
-RETENTION_SIZE = 16_384
-POLICIES = {
-    LEDGER: Policy(is_compacted=True),
-    QUEUE: Policy(retention_size=RETENTION_SIZE),
-    TRADES: Policy(is_compacted=True, retention_size=4 * RETENTION_SIZE),
-}
-_SMALL: dict[str, ConfigValue] = {
-    "internal.segment.bytes": 4096,
-    "segment.index.bytes": 4096,
-    "index.interval.bytes": 256,
-    "file.delete.delay.ms": 5,
-    "min.cleanable.dirty.ratio": 0.05,
-    "delete.retention.ms": 0,
-    "retention.ms": -1,
-    "transaction.partition.verification.enable": "false",  # there is no coordinator to ask
-}
-_TOPICS: dict[str, dict[str, ConfigValue]] = {
-    LEDGER: {"cleanup.policy": "compact"},
-    QUEUE: {"cleanup.policy": "delete", "retention.bytes": RETENTION_SIZE},
-    TRADES: {"cleanup.policy": "compact,delete", "retention.bytes": 4 * RETENTION_SIZE},
-}
-OPEN, FAR = b"o", b"f"  # signals of a writer: its logs are open; it has come as far as its plan says
 _KEYS_COUNT = 12
-_LONGEST_S = 60  # the longest life that nobody ends
-_LOG_END = Isolation.LOG_END
-
-
-class Trap(NamedTuple):
-    """Where a writer kills itself: at the n-th change of a file.
-
-    Only changes count of files whose names contain `pattern`, or by the thread whose current step has that
-    name ("cutting").
-
-    `when`: before the change, after it, or after half of a write.
-    """
-
-    pattern: str
-    nth: int
-    when: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """One life of a writer.
-
-    Its parent gets a signal when the journal has `lines` lines: on a busy machine, time says little about
-    progress. `has_moves`: logs are moved meanwhile. `is_last`: it only opens and closes.
-    """
-
-    number: int
-    seed: int
-    directories: Sequence[str]
-    journal: str
-    lines: int = 0
-    trap: Trap | None = None
-    has_moves: bool = False
-    is_last: bool = False
-
-
-class Journal:
-    """A journal: a line is in the file when `note` returns, whatever happens to the process.
-
-    `on_line` is called after each of them with its number.
-    """
-
-    def __init__(self, path: str, on_line: Callable[[int], object] = lambda _: None) -> None:
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        self._numbers = count()
-        self._on_line = on_line
-
-    def note(self, *line: Any) -> None:
-        os.write(self._descriptor, json.dumps(line, separators=(",", ":")).encode() + b"\n")
-        self._on_line(next(self._numbers))
-
-
-def read_journal(path: str) -> list[list[Any]]:
-    """The complete lines; anything after the last line end was being written when the process died."""
-    *lines, _ = Path(path).read_bytes().split(b"\n")
-    return [json.loads(line) for line in lines]
-
-
-class KillingDisk(Disk):
-    """The disk of this machine; the process is killed at one of its changes."""
-
-    def __init__(self, trap: Trap | None) -> None:
-        super().__init__()
-        self._trap = trap
-        self._left = -1 if trap is None else trap.nth
-        self._lock = threading.Lock()
-        self._doing: dict[int, str] = {}
-
-    @contextmanager
-    def doing(self, what: str) -> Iterator[None]:
-        """Names the current step of this thread, for a trap."""
-        self._doing[threading.get_ident()] = what
-        try:
-            yield
-        finally:
-            del self._doing[threading.get_ident()]
-
-    def _is_meant(self, paths: Sequence[AnyPath]) -> bool:
-        if self._trap is None:
-            return False
-        is_named_so = any(self._trap.pattern in os.fspath(path) for path in paths)
-        return is_named_so or self._doing.get(threading.get_ident()) == self._trap.pattern
-
-    def _change(
-        self, change: Callable[[], Any], *paths: AnyPath, half: Callable[[], Any] | None = None
-    ) -> Any:
-        if self._trap is None or not self._is_meant(paths):
-            return change()
-        with self._lock:
-            self._left -= 1
-            is_now = self._left == 0
-        if not is_now:
-            return change()
-        if self._trap.when == "after":
-            change()
-        elif self._trap.when == "half" and half is not None:
-            half()
-        os.kill(os.getpid(), signal.SIGKILL)
-        raise AssertionError("a process goes on after SIGKILL")
-
-    def append(self, path: AnyPath, data: Data) -> int:
-        view = byte_view(data)
-        halved = bytes(view[: view.nbytes // 2])
-        found: int = self._change(
-            lambda: super(KillingDisk, self).append(path, data),
-            path,
-            half=lambda: super(KillingDisk, self).append(path, halved),
-        )
-        return found
-
-    def write_at(self, path: AnyPath, data: Data, position: int) -> None:
-        view = byte_view(data)
-        self._change(
-            lambda: super(KillingDisk, self).write_at(path, data, position),
-            path,
-            half=lambda: super(KillingDisk, self).write_at(path, view[: len(view) // 2], position),
-        )
-
-    def create(self, path: AnyPath, size: int = 0) -> None:
-        self._change(lambda: super(KillingDisk, self).create(path, size), path)
-
-    def truncate(self, path: AnyPath, size: int) -> None:
-        self._change(lambda: super(KillingDisk, self).truncate(path, size), path)
-
-    def rename(self, source: AnyPath, target: AnyPath) -> None:
-        self._change(lambda: super(KillingDisk, self).rename(source, target), source, target)
-
-    def delete(self, path: AnyPath) -> bool:
-        found: bool = self._change(lambda: super(KillingDisk, self).delete(path), path)
-        return found
-
-    def make_directory(self, path: AnyPath) -> bool:
-        found: bool = self._change(lambda: super(KillingDisk, self).make_directory(path), path)
-        return found
-
-    def remove_directory(self, path: AnyPath) -> bool:
-        found: bool = self._change(lambda: super(KillingDisk, self).remove_directory(path), path)
-        return found
 
 
 # What is counted, by the words of the log.
@@ -264,28 +99,6 @@ class HeldScheduler(BackgroundScheduler):
             super().schedule(name, task, delay_ms)
 
 
-def manager_of(plan: Plan, disk: Disk, scheduler: BackgroundScheduler) -> LogManager:
-    """The log manager of a life, with all periodic work at very short intervals."""
-    settings = ManagerConfig(
-        log_retention_check_interval_ms=15,
-        log_flush_offset_checkpoint_interval_ms=20,
-        log_flush_start_offset_checkpoint_interval_ms=35,
-        replica_high_watermark_checkpoint_interval_ms=50,
-        log_initial_task_delay_ms=0,
-        log_cleaner_backoff_ms=3,
-        log_cleaner_dedupe_buffer_size=1 << 18,
-    )
-    log = LogConfig.of(_SMALL)
-    return LogManager(
-        plan.directories,
-        server=ServerConfig(settings, log, ()),
-        topics=TopicConfigs(log, _TOPICS),
-        high_watermark_follows_end=True,
-        disk=disk,
-        scheduler=scheduler,
-    )
-
-
 def write(plan: Plan, known: Acknowledged, tell: Callable[[bytes], object]) -> None:
     """Live until killed. `known` is what the parent knows about earlier lives; it gets OPEN and FAR."""
     journal = Journal(plan.journal, lambda number: tell(FAR) if number == plan.lines else None)
@@ -296,9 +109,9 @@ def write(plan: Plan, known: Acknowledged, tell: Callable[[bytes], object]) -> N
         manager = manager_of(plan, disk, scheduler)
         manager.startup()
         for topic in POLICIES:
-            manager.get_or_create_log(_partition(topic), is_new=True)
+            manager.get_or_create_log(partition_of(topic), is_new=True)
         for topic in POLICIES:
-            facts = _facts(_log_of(manager, topic))
+            facts = facts_of(log_of(manager, topic))
             journal.note("state", topic, *facts)
             known.compare(topic, state_of(facts))  # in this process's copy, to find what must be sent again
         scheduler.let_go()
@@ -321,69 +134,17 @@ def warm(directory: Path) -> None:
     with manager_of(plan, disk, HeldScheduler()) as manager:
         life = _Life(plan, Journal(plan.journal), manager, disk, Acknowledged(POLICIES))
         for topic in POLICIES:
-            manager.get_or_create_log(_partition(topic), is_new=True, directory=directories[0])
+            manager.get_or_create_log(partition_of(topic), is_new=True, directory=directories[0])
             appender = _Appender(life, topic, topic, is_idempotent=True)
             for number in range(60):
                 appender.append(f"{topic} {number // 10}" if topic == TRADES else None)
                 if topic == TRADES and number % 10 == 9:
                     appender.end(f"{topic} {number // 10}", "commit")
-            _facts(_log_of(manager, topic))
+            facts_of(log_of(manager, topic))
         manager.cleaner.clean_once(manager.cleaner.new_map())
     Path(directories[0], CLEAN_SHUTDOWN).unlink()
     with manager_of(plan, disk, HeldScheduler()):
         pass  # recovered, because it was not closed
-
-
-def state_of(fields: Sequence[Any]) -> LogState:
-    """The state of a log in a line of the journal."""
-    start, end, stable, records, committed = fields
-    found = [Found(*record) for record in records]
-    return LogState(start=start, end=end, stable=stable, records=found, committed=committed)
-
-
-def _facts(log: Log) -> tuple[int, int, int, list[Found], list[int]]:
-    start, end, stable = log.log_start_offset, log.log_end_offset, log.last_stable_offset
-    records: list[Found] = []
-    offset = start
-    while offset < end:
-        data = log.read(offset, 1 << 20, isolation=_LOG_END).records
-        batches = [*read_batches(data)]
-        for batch in batches:
-            for record in batch:
-                if record.offset >= start:
-                    records.append(_found(record, batch.facts.producer_id, is_control=batch.is_control))
-        if not batches:
-            break
-        offset = batches[-1].facts.last_offset + 1
-    committed = [found.offset for found in consume(log, start, max(stable, start), Isolation.TXN_COMMITTED)]
-    return start, end, stable, records, committed
-
-
-def _found(record: Any, producer: int | None, *, is_control: bool = False) -> Found:
-    if is_control:
-        return Found(record.offset, _marker_kind(record), None, None, producer)
-    (_, identity), *_ = record.headers
-    key = None if record.key is None else record.key.decode()
-    return Found(record.offset, identity.decode(), key, crc_of(record.value), producer)
-
-
-def _marker_kind(record: Record) -> str:
-    kind = EndTxnMarker.parse(record.key, record.value).control_type
-    return "commit" if kind is ControlType.COMMIT else "abort"
-
-
-def crc_of(value: bytes | None) -> int | None:
-    return None if value is None else zlib.crc32(value)
-
-
-def _partition(topic: str) -> TopicPartition:
-    return TopicPartition(topic, 0)
-
-
-def _log_of(manager: LogManager, topic: str) -> Log:
-    log = manager.get_log(_partition(topic))
-    assert log is not None
-    return log
 
 
 class _Life:
@@ -415,7 +176,7 @@ class _Life:
             work.append(self._move)
         for each in work:
             threading.Thread(target=self._guarded, args=(each,), daemon=True).start()
-        time.sleep(_LONGEST_S)
+        time.sleep(LONGEST_S)
 
     def draw(self, name: str) -> random.Random:
         return random.Random(f"{self.plan.seed} {self.plan.number} {name}")
@@ -468,11 +229,11 @@ class _Life:
     def with_log(self, topic: str, use: Callable[[Log], Any]) -> Any:
         """Do something to a log, or to its successor if it was moved meanwhile."""
         while True:
-            log = _log_of(self.manager, topic)
+            log = log_of(self.manager, topic)
             try:
                 return use(log)
             except StratalogError:
-                if self.manager.get_log(_partition(topic)) is log:
+                if self.manager.get_log(partition_of(topic)) is log:
                     raise
                 self.journal.note("did", "changes of a log that had moved")
 
@@ -513,13 +274,13 @@ class _Life:
     def _cut(self, topic: str, draw: random.Random) -> None:
         for gate in self.gates[topic]:
             gate.acquire()
-        log = _log_of(self.manager, topic)
+        log = log_of(self.manager, topic)
         first = max(log.log_start_offset, log.log_end_offset - draw.choice([1, 3, 10, 60, 200]))
         offset = _batch_start(log, first)
         if offset is not None and log.log_start_offset < offset < log.log_end_offset:
             self.journal.note("cutting", topic, offset)
             with self._disk.doing("cutting"):
-                self.with_log(topic, lambda _: self.manager.truncate_to({_partition(topic): offset}))
+                self.with_log(topic, lambda _: self.manager.truncate_to({partition_of(topic): offset}))
             self.journal.note("cut", topic, offset)
             self.generations[topic] += 1
         for gate in self.gates[topic]:
@@ -528,7 +289,7 @@ class _Life:
     def _delete(self, topic: str, draw: random.Random) -> None:
         for gate in self.gates[topic]:  # so that no truncation comes in between
             gate.acquire()
-        log = _log_of(self.manager, topic)
+        log = log_of(self.manager, topic)
         start, end = log.log_start_offset, log.log_end_offset
         offset = start + draw.randrange(max(1, (end - start) // 2))
         self.journal.note("deleting", topic, offset)
@@ -545,11 +306,11 @@ class _Life:
         draw = self.draw("move")
         while True:
             topic = draw.choice([*POLICIES])
-            home = str(Path(_log_of(self.manager, topic).directory).parent)
+            home = str(Path(log_of(self.manager, topic).directory).parent)
             (target,) = (path for path in self.plan.directories if path != home)
             self.journal.note("did", "moves begun")
             with self._disk.doing("moving"):
-                self.manager.move_log(_partition(topic), target)
+                self.manager.move_log(partition_of(topic), target)
             self.journal.note("did", "moves done")
 
 
@@ -650,69 +411,7 @@ def _value_of(identity: str) -> bytes:
 
 def _batch_start(log: Log, offset: int) -> int | None:
     """The start of the batch that contains an offset, or of the next one."""
-    data = log.read(offset, 1, isolation=_LOG_END).records
+    data = log.read(offset, 1, isolation=LOG_END).records
     for batch in read_batches(data):
         return batch.facts.base_offset
     return None
-
-
-# The reader
-
-_NOT_THERE = (errno.ENOENT, errno.ENOTDIR)
-
-
-def read(plan: Plan) -> None:
-    """Follow all three topics through views until killed; record what comes, and in which run."""
-    journal = Journal(plan.journal)
-    try:
-        readers = [_Following(plan, journal, topic) for topic in POLICIES]
-        ends = time.monotonic() + _LONGEST_S
-        while time.monotonic() < ends:
-            for reader in readers:
-                reader.look()
-    except BaseException:  # any error must reach the judge
-        journal.note("error", traceback.format_exc())
-
-
-class _Following:
-    """Read one topic from where the last look ended; if that offset is gone, begin a new run."""
-
-    def __init__(self, plan: Plan, journal: Journal, topic: str) -> None:
-        self._plan, self._journal, self._topic = plan, journal, topic
-        self._run, self._position = 0, -1
-
-    def look(self) -> None:
-        for directory in self._plan.directories:
-            path = Path(directory, f"{self._topic}-0")
-            try:
-                with stratalog.open_log(path, read_only=True, config=_SMALL) as view:
-                    self._read(view)
-            except OffsetOutOfRangeError:
-                self._run, self._position = self._run + 1, -1
-            except UsageError:
-                continue  # it is in the other directory
-            except DiskError as error:
-                if error.errno not in _NOT_THERE:
-                    raise
-            except LogClosedError:
-                continue
-
-    def _read(self, view: stratalog.PartitionLog) -> None:
-        if self._position > view.end_offset:
-            self._run, self._position = self._run + 1, -1
-        start = view.start_offset if self._position < 0 else self._position
-        for record in view.records(start):
-            found = _found(record, None)
-            self._journal.note("saw", self._topic, self._run, found)
-            self._position = record.offset + 1
-
-
-def runs_of(lines: Sequence[Sequence[Any]]) -> Iterator[tuple[str, list[Found]]]:
-    """What a reader saw, run by run."""
-    runs: dict[tuple[str, int], list[Found]] = {}
-    for kind, *fields in lines:
-        if kind == "saw":
-            topic, run, found = fields
-            runs.setdefault((topic, run), []).append(Found(*found))
-    for (topic, _), found in runs.items():
-        yield topic, found

@@ -28,22 +28,14 @@ from functools import partial
 from pathlib import Path
 
 from tests.lives.acknowledged import Acknowledged
-from tests.lives.killed_writer import (
-    FAR,
-    OPEN,
-    POLICIES,
-    Plan,
-    Trap,
-    read,
-    read_journal,
-    runs_of,
-    state_of,
-    warm,
-    write,
-)
+from tests.lives.journal import read_journal, state_of
+from tests.lives.killed_plan import FAR, OPEN, POLICIES, Plan
+from tests.lives.killed_reader import read, runs_of
+from tests.lives.killed_writer import warm, write
+from tests.lives.killing_disk import Trap
+from tests.waiting import PATIENCE_S
 
 CHAIN = 10  # kills in the same directories
-_PATIENCE_S = 120  # the wait for a writer that makes no progress, on a busy machine
 _MOST_LINES = 800  # in the journal of a writer that is killed from outside
 _TRAPPED_LINES = 1500  # a writer that has not reached its trap by then is killed from outside
 # The files or steps at which a writer is killed, and the latest change.
@@ -150,10 +142,10 @@ class Campaign:
 
     def _wait_for(self, descriptor: int) -> bytes | None:
         """The next signal of a writer: b"" if it is dead, None if it makes no progress."""
-        ready, _, _ = select.select([descriptor], [], [], _PATIENCE_S)
+        ready, _, _ = select.select([descriptor], [], [], PATIENCE_S)
         if ready:
             return os.read(descriptor, 1)
-        self.findings.append(f"life {self._number} did not go on for {_PATIENCE_S} s.")
+        self.findings.append(f"life {self._number} did not go on for {PATIENCE_S} s.")
         return None
 
     def _plan(self, name: str, trap: Trap | None, *, is_last: bool = False) -> Plan:

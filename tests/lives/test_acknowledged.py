@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.lives.acknowledged import Acknowledged, Found, LogState, Policy
+from tests.lives.acknowledged import Acknowledged
+from tests.lives.known import Found, LogState, Policy
 
 QUEUE, LEDGER = "queue", "ledger"
 POLICIES = {QUEUE: Policy(retention_size=1000), LEDGER: Policy(is_compacted=True)}

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -14,7 +12,6 @@ from typing import Any, cast
 import pytest
 
 from stratalog.directory.startup_refusals import RefusalKind
-from stratalog.errors import FileOwnerError
 from stratalog.files.disk import Disk
 from stratalog.log.recovery.facts import FindingKind
 from stratalog.operations.recover import PLANNED, RecoverOptions, RecoverReport, recover
@@ -28,11 +25,11 @@ from tests.directory.recovery.recovering import (
     SERVER,
     copy_of,
     damage,
-    files_of,
     marker,
 )
 from tests.directory.refused import REFUSED, with_second
 from tests.fixtures import catalog
+from tests.operations.recovering import both, run
 
 TOPIC_ID = "rolled-0/partition.metadata"
 FINE = "The broker can be started: nothing is lost."
@@ -46,18 +43,6 @@ def killed(tmp_path: Path) -> Path:
 @pytest.fixture
 def clean(tmp_path: Path) -> Path:
     return copy_of("clean", tmp_path / "clean")
-
-
-def run(*directories: Path, **options: object) -> RecoverReport:
-    return recover(list(map(str, directories)), RecoverOptions(server=SERVER, **options))  # type: ignore[arg-type]
-
-
-def both(directory: Path, **options: object) -> tuple[RecoverReport, RecoverReport]:
-    """The dry run, which must change nothing, and the run."""
-    before = files_of(directory)
-    plan = run(directory, dry_run=True, **options)
-    assert files_of(directory) == before
-    return plan, run(directory, **options)
 
 
 def verdict_of(report: RecoverReport) -> str:
@@ -279,76 +264,6 @@ def test_a_directory_of_a_zookeeper_cluster_needs_no_node_id(tmp_path: Path) -> 
     (source,) = catalog.log_dirs("2.8.2", "killed")
 
     assert run(Path(shutil.copytree(source, tmp_path / "data"))).may_start
-
-
-NOBODY = 65534
-
-
-@contextmanager
-def as_nobody() -> Iterator[None]:
-    """Become the user nobody, only in its own group, for a while."""
-    groups = os.getgroups()
-    os.setgroups([NOBODY])
-    os.setegid(NOBODY)
-    os.seteuid(NOBODY)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
-        os.setegid(0)
-        os.setgroups(groups)
-
-
-@pytest.fixture
-def nobodys() -> Iterator[Path]:
-    """A killed broker's directory of user nobody and group root, as a container leaves it."""
-    with tempfile.TemporaryDirectory() as name:
-        directory = copy_of("killed", Path(name) / "data")
-        for path in (Path(name), directory, *directory.rglob("*")):
-            os.chown(path, NOBODY, 0)
-            path.chmod(0o750 if path.is_dir() else 0o640)
-        yield directory
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
-def test_the_brokers_own_user_was_refused_where_only_the_group_differs(nobodys: Path) -> None:
-    with (nobodys / "rolled-0" / "00000000000000000088.log").open("ab") as file:
-        file.write(bytes(8) + b"\0\0\1\0" + b"half")
-
-    with as_nobody():
-        plan, report = both(nobodys)
-
-    for found in (plan, report):
-        assert found.may_start
-        assert found.result.remarks == (
-            f"{nobodys}: user {NOBODY} is not in group 0 ({nobodys}, for one). Files that are written "
-            "here get another group; their owner and permissions are kept.",
-        )
-    index = nobodys / "rolled-0" / "00000000000000000088.index"
-    assert (index.stat().st_uid, index.stat().st_mode & 0o777) == (NOBODY, 0o640)
-    assert {path.stat().st_uid for path in nobodys.rglob("*")} == {NOBODY}
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
-def test_a_group_that_cannot_be_kept_is_not_a_finding(nobodys: Path) -> None:
-    with as_nobody():
-        report = run(nobodys)
-
-    assert (report.may_start, report.has_findings) == (True, False)
-    assert report.result.remarks
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
-def test_files_of_another_user_are_still_refused(nobodys: Path) -> None:
-    other = nobodys / "rolled-0" / "00000000000000000088.log"
-    os.chown(other, 0, 0)
-    before = files_of(nobodys)
-
-    with as_nobody(), pytest.raises(FileOwnerError) as refusal:
-        run(nobodys)
-
-    assert (refusal.value.path, refusal.value.owner) == (str(other), 0)
-    assert files_of(nobodys) == before
 
 
 class SmallDisk(Disk):

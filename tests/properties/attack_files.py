@@ -47,8 +47,9 @@ def runner(group: str, work: Path) -> tuple[Callable[[random.Random], None], Cal
     # After the buffers are guarded, because modules bind the function when they are imported.
     buffers.aligned_buffer = guarded_buffer
     from tests.properties import directories, victims
+    from tests.properties.victim import Outcomes
 
-    outcomes = victims.Outcomes()
+    outcomes = Outcomes()
     if group == "files":
         shares = [victim.share for victim in victims.VICTIMS]
 
@@ -56,7 +57,7 @@ def runner(group: str, work: Path) -> tuple[Callable[[random.Random], None], Cal
             rng.choices(victims.VICTIMS, shares)[0].attack(outcomes, rng)
 
     else:
-        attacks: dict[str, Callable[[victims.Outcomes, random.Random], None]] = {
+        attacks: dict[str, Callable[[Outcomes, random.Random], None]] = {
             "segments": directories.attack_segment,
             "directories": directories.attack_directory,
             "links": lambda outcomes, rng: directories.attack_links(outcomes, rng, work),

@@ -31,7 +31,8 @@ from tests.log.model import ManualClock, ManualScheduler, batch
 from tests.manager.test_manager_crashes import NoLock
 from tests.properties.damage import INT64_EDGES, damaged, damaged_text
 from tests.properties.mutate import mutated
-from tests.properties.victims import FIXTURES, PARTITION, ROOT, Outcomes, files_of, read_segment
+from tests.properties.victim import FIXTURES, PARTITION, ROOT, Outcomes, files_of
+from tests.properties.victims_of_segments import read_segment
 
 ORDERS = TopicPartition("orders", 0)
 SMALL = LogConfig.of({"segment.index.bytes": 1200})  # zeros take room on a simulated disk

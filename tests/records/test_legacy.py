@@ -15,7 +15,7 @@ from stratalog.records.build import Record
 from stratalog.records.columns import ColumnReader
 from stratalog.records.compression import Codec, compress
 from stratalog.records.reader import read_batches
-from tests import naive
+from tests import naive, naive_sums
 from tests.records.strategies import LEGACY_CODECS, Encoded, legacy_sets
 
 INSIDE = [
@@ -156,7 +156,7 @@ def test_zstd_is_refused(read: Callable[[bytes], list[Record]]) -> None:
 @BOTH
 def test_sizes_that_reach_behind_the_message_are_refused(read: Callable[[bytes], list[Record]]) -> None:
     body = bytes([1, 0]) + bytes(8) + (5).to_bytes(4, "big") + b"key" + bytes(4)
-    data = bytes(8) + (4 + len(body)).to_bytes(4, "big") + naive.crc32(body).to_bytes(4, "big") + body
+    data = bytes(8) + (4 + len(body)).to_bytes(4, "big") + naive_sums.crc32(body).to_bytes(4, "big") + body
 
     with pytest.raises(InvalidRecordError, match="reaches past its end"):
         read(data)

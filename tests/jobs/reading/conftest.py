@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import stratalog
+from stratalog.log.api.partition_log import PartitionLog
 from stratalog.log.new_records import NewRecord
 from tests.jobs.reading.making import T0, Made
+from tests.jobs.reading.streaming import OLD_ID, SMALL_SEGMENTS
 
 RECORDS_COUNT = 3000
 
@@ -23,6 +26,15 @@ def made_log(tmp_path_factory: pytest.TempPathFactory) -> Made:
 def own_log(tmp_path: Path) -> Made:
     """The same for a test that changes files."""
     return make_log(tmp_path / "orders-0")
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[PartitionLog]:
+    """An empty log of small segments, open for writing."""
+    with stratalog.open_log(
+        tmp_path / "orders-0", create=True, config=SMALL_SEGMENTS, topic_id=OLD_ID
+    ) as opened:
+        yield opened
 
 
 def make_log(directory: Path, count: int = RECORDS_COUNT) -> Made:

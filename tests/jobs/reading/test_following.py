@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,83 +19,13 @@ from stratalog.files.disk import Disk
 from stratalog.files.entries import DirectoryEntry
 from stratalog.files.entries import Path as FilePath
 from stratalog.jobs.reading.following import Follower
-from stratalog.jobs.reading.offsets import StreamOffset
 from stratalog.jobs.reading.options import ReadOptions
 from stratalog.log.api.partition_log import PartitionLog
 from stratalog.records.control import ControlType
 from tests.fixtures.catalog import Partition, partitions
-from tests.jobs.reading.making import Made, rows_of
-from tests.jobs.reading.test_read import as_row, committed, compact, kafka_rows
+from tests.jobs.reading.streaming import SMALL_SEGMENTS, Stream, append
+from tests.jobs.reading.test_read import as_row, committed, kafka_rows
 from tests.log.model import append_marker, produced
-
-SMALL_SEGMENTS = {"internal.segment.bytes": 1000, "index.interval.bytes": 100}
-OLD_ID, NEW_ID = "CVmmc5E3Svq-PtfZ062cfg", "b3JkZXJzLW1hZGUtYW5ldw"
-
-
-class Clock:
-    """Stands still until it is turned."""
-
-    def __init__(self) -> None:
-        self.now_ms = 1_700_000_000_000
-
-    def __call__(self) -> int:
-        return self.now_ms
-
-
-class Stream:
-    """Triggers a follower as Spark does: only the text of its offsets outlives it."""
-
-    def __init__(self, path: Path, *, waits: Callable[[float], None] | None = None, **options: str) -> None:
-        self.clock = Clock()
-        self._waits = waits or (lambda _: None)
-        self._path, self._options = path, {"startingOffsets": "earliest"} | options
-        self.restart()
-        self.checkpoint = self._json(self.follower.initial())
-
-    def restart(self, **options: str) -> None:
-        self._options |= options
-        parsed = ReadOptions.parse({"path": str(self._path)} | self._options, streaming=True)
-        self.follower = Follower(parsed, clock=self.clock, wait=self._waits, cores=2)
-
-    def end(self, **limits: int) -> str:
-        """Where the next trigger ends, as Spark writes it down."""
-        return self._json(self.follower.advance(self._offset(self.checkpoint), **limits))
-
-    def read(self, end: str) -> list[dict[str, Any]]:
-        tasks = self.follower.plan(self._offset(self.checkpoint), self._offset(end))
-        return rows_of(tasks, ("topic", "partition", "offset", "value"))
-
-    def trigger(self, **limits: int) -> list[dict[str, Any]]:
-        end = self.end(**limits)
-        rows = self.read(end)
-        self.checkpoint = end
-        return rows
-
-    def values(self, **limits: int) -> list[bytes]:
-        return [row["value"] for row in self.trigger(**limits)]
-
-    @staticmethod
-    def _json(offset: StreamOffset) -> str:
-        return json.dumps(offset.to_json())
-
-    @staticmethod
-    def _offset(text: str) -> StreamOffset:
-        return StreamOffset.from_json(json.loads(text))
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Iterator[PartitionLog]:
-    with stratalog.open_log(
-        tmp_path / "orders-0", create=True, config=SMALL_SEGMENTS, topic_id=OLD_ID
-    ) as opened:
-        yield opened
-
-
-def append(log: PartitionLog, *numbers: int) -> list[bytes]:
-    values = [b"value %d" % number for number in numbers]
-    for value in values:
-        log.append(value)
-    return values
 
 
 def test_each_trigger_reads_what_came_since_the_last(log: PartitionLog, tmp_path: Path) -> None:
@@ -234,167 +163,6 @@ def test_how_far_behind_a_stream_is_can_be_told(log: PartitionLog, tmp_path: Pat
     stream.trigger(at_most=10)
 
     assert stream.follower.latest().to_json()["orders"] == {"0": 50}
-
-
-def test_what_retention_took_is_data_loss(log: PartitionLog, tmp_path: Path) -> None:
-    values = append(log, *range(100))
-    stream = Stream(tmp_path)
-    stream.trigger(at_most=10)
-    log.delete_records(60)
-
-    with pytest.raises(
-        OffsetOutOfRangeError, match="offset 10 is next, but the log now begins at 60"
-    ) as lost:
-        stream.trigger()
-    assert (lost.value.offset, lost.value.valid) == (10, (60, 100))
-    assert "failOnDataLoss=false" in str(lost.value)
-
-    stream.restart(failOnDataLoss="false")
-    assert stream.values() == values[60:]
-
-
-def test_a_start_that_a_broker_notes_while_the_stream_runs_is_seen(log: PartitionLog, tmp_path: Path) -> None:
-    values = append(log, *range(40))
-    checkpoint = tmp_path / "log-start-offset-checkpoint"
-    checkpoint.write_text("0\n1\norders 0 5\n")
-    stream = Stream(tmp_path)
-    assert stream.values(at_most=10) == values[5:15]
-
-    for start in (12, 30):
-        replacement = tmp_path / "log-start-offset-checkpoint.tmp"
-        replacement.write_text(f"0\n1\norders 0 {start}\n")
-        replacement.replace(checkpoint)
-        if start == 12:
-            assert stream.values(at_most=1) == values[15:16]
-
-    with pytest.raises(OffsetOutOfRangeError, match="offset 16 is next, but the log now begins at 30"):
-        stream.trigger()
-
-
-def test_retention_of_what_was_read_is_no_loss(log: PartitionLog, tmp_path: Path) -> None:
-    append(log, *range(100))
-    stream = Stream(tmp_path)
-    stream.trigger()
-    log.delete_records(100)
-
-    assert stream.values() == []
-    assert append(log, 100) == stream.values()
-
-
-def test_what_a_truncation_took_is_data_loss(log: PartitionLog, tmp_path: Path) -> None:
-    append(log, *range(30))
-    stream = Stream(tmp_path)
-    stream.trigger()
-    log.truncate_to(20)
-
-    with pytest.raises(OffsetOutOfRangeError, match="offset 30 is next, but the log now ends at 20"):
-        stream.trigger()
-
-    stream.restart(failOnDataLoss="false")
-    assert stream.values() == []
-    assert append(log, 20, 21) == stream.values()
-    stream.restart(failOnDataLoss="true")
-    assert append(log, 22) == stream.values()
-
-
-def test_what_went_between_deciding_and_planning_is_data_loss(log: PartitionLog, tmp_path: Path) -> None:
-    values = append(log, *range(100))
-    stream = Stream(tmp_path)
-    end = stream.end()
-    stream.restart()
-    log.delete_records(60)
-
-    with pytest.raises(
-        OffsetOutOfRangeError, match="offsets 0 to 99 are to be read, but the log now begins at 60"
-    ):
-        stream.read(end)
-
-    stream.restart(failOnDataLoss="false")
-    assert [row["value"] for row in stream.read(end)] == values[60:]
-
-
-def made_anew(tmp_path: Path, log: PartitionLog, *numbers: int) -> list[bytes]:
-    """The topic deleted and created again: another id, and records that have nothing to do with the first."""
-    log.close()
-    shutil.rmtree(tmp_path / "orders-0")
-    with stratalog.open_log(tmp_path / "orders-0", create=True, topic_id=NEW_ID) as again:
-        return append(again, *numbers)
-
-
-@pytest.mark.parametrize("count", [5, 50], ids=["shorter", "longer"])
-def test_a_topic_made_anew_is_data_loss_however_long_it_is(
-    log: PartitionLog, tmp_path: Path, count: int
-) -> None:
-    append(log, *range(30))
-    stream = Stream(tmp_path)
-    stream.trigger()
-    values = made_anew(tmp_path, log, *range(1000, 1000 + count))
-
-    stream.restart()
-    with pytest.raises(OffsetOutOfRangeError, match=f"its id was {OLD_ID} and is now {NEW_ID}"):
-        stream.trigger()
-
-    stream.restart(failOnDataLoss="false")
-    assert stream.values() == values
-    stream.restart(failOnDataLoss="true")
-    assert stream.values() == []
-
-
-def test_a_topic_that_is_gone_is_data_loss(log: PartitionLog, tmp_path: Path) -> None:
-    append(log, *range(30))
-    stream = Stream(tmp_path, subscribe="orders")
-    stream.trigger()
-    log.close()
-    shutil.rmtree(tmp_path / "orders-0")
-
-    with pytest.raises(OffsetOutOfRangeError, match=r"orders-0 in .*: its directory is gone"):
-        stream.trigger()
-
-    stream.restart(failOnDataLoss="false")
-    assert stream.values() == []
-    assert json.loads(stream.checkpoint) == {}
-
-
-def test_a_partition_that_is_moved_is_waited_for(log: PartitionLog, tmp_path: Path) -> None:
-    values = append(log, *range(30))
-    away = tmp_path / "orders-0.0123456789abcdef0123456789abcdef-delete"
-    log.close()
-
-    def comes_back(_: float) -> None:
-        away.rename(tmp_path / "orders-0")
-
-    stream = Stream(tmp_path, waits=comes_back)
-
-    (tmp_path / "orders-0").rename(away)
-
-    assert stream.values() == values
-
-
-def test_a_segment_that_goes_while_it_is_planned_is_looked_for_again(
-    log: PartitionLog, tmp_path: Path
-) -> None:
-    values = append(log, *range(100))
-    stream = Stream(tmp_path, failOnDataLoss="false", startingOffsets='{"orders": {"0": 3}}')
-    end = stream.end()
-    first = min((tmp_path / "orders-0").glob("*.log"))
-    next_base = int(sorted((tmp_path / "orders-0").glob("*.log"))[1].stem)
-    log.delete_records(next_base)
-    log.close()  # which may open its files again by their names
-    first.rename(first.with_suffix(".log.deleted"))
-
-    assert [row["value"] for row in stream.read(end)] == values[next_base:]
-
-
-def test_a_log_that_is_compacted_under_a_stream_gives_what_is_left(own_log: Made) -> None:
-    stream = Stream(own_log.path)
-    rows = stream.trigger(at_most=500)
-    kept = compact(own_log.path)
-
-    for _ in range(100):
-        rows += stream.trigger(at_most=40)
-
-    left = set(kept) | set(range(500))
-    assert [row["offset"] for row in rows] == sorted(left)
 
 
 def test_committed_records_come_when_their_transaction_is_decided(log: PartitionLog, tmp_path: Path) -> None:

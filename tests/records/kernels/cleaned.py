@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from stratalog.log.cleaning.runs import DecodedRun, RunReader
 from stratalog.records.kernels.memory import Bytes
-from tests import naive
+from tests import naive, naive_sums
 from tests.guarded import GuardedBuffer
 from tests.naive_cleaning import CONTROL, HORIZON, TRANSACTIONAL, Decoded
 from tests.records.strategies import plain
@@ -86,7 +86,13 @@ def v2_batch(draw: st.DrawFn, offset: int) -> bytes:
         return raw
     # A batch that an earlier cleaning has left empty.
     covered = raw[21:57] + bytes(4)
-    return raw[:8] + (49).to_bytes(4, "big") + raw[12:17] + naive.crc32c(covered).to_bytes(4, "big") + covered
+    return (
+        raw[:8]
+        + (49).to_bytes(4, "big")
+        + raw[12:17]
+        + naive_sums.crc32c(covered).to_bytes(4, "big")
+        + covered
+    )
 
 
 def read(given_batches: list[Decoded]) -> DecodedRun:
