@@ -1,4 +1,4 @@
-"""Log directories as LazyFrames of Polars, which read only the columns and records that a query can want.
+"""Log directories as LazyFrames of Polars, which read only the columns and records that a query may need.
 
     from stratalog.polars import scan
 

@@ -8,7 +8,7 @@ find when it starts again:
 - A file has the bytes of its last sync. Each later write and truncation may have happened or not, and the
   last one may have happened in part, up to the end of a sector.
 - A directory has the names of its last sync. Later creations, renames and deletions may have happened or not:
-  there is a disk for every prefix of them, and one for each change that alone is lost.
+  there is a disk for every prefix of them, and one for the loss of each single change.
 - Files are independent of each other, and a name does not wait for bytes: a renamed file may be empty.
 
 Each disk says in `loss` what was lost. `before_step` is called before every step, outside the disk's lock.

@@ -91,7 +91,7 @@ Maker = Callable[[RowChunk], pa.Array]
 Keep = Callable[[BatchTable], NDArray[np.bool_] | None]
 """Gets the rows of batches whose checksums match, in order; returns which to decode, None for all."""
 Pick = Callable[[Bytes, RecordTable], NDArray[np.bool_] | None]
-"""Gets decoded rows and the bytes that they lie in; returns which become Arrow rows, None for all."""
+"""Gets decoded rows and the bytes they point into; returns which become Arrow rows, None for all."""
 
 
 def arrow_schema(columns: Sequence[str] = KAFKA_COLUMNS) -> pa.Schema:

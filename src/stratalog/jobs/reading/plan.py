@@ -90,9 +90,10 @@ def plan_stepwise(
     on_omission: OnOmission = ignore_omission,
     narrowing: Narrowing = everything,
 ) -> Iterator[ReadTask]:
-    """The same in tasks of about `task_size` bytes, each planned when it is asked for.
+    """The same in tasks of about `task_size` bytes, each planned when it is requested.
 
-    Who stops early does not wait for a plan of all the rest. `narrowing` leaves out what a query cannot want.
+    So a reader that stops early does not wait for the plan of the rest. `narrowing` leaves out records that a
+    query cannot match.
     """
     pieces: list[Piece] = []
     partitions = _asked_for(disk, options)

@@ -59,7 +59,7 @@ BAD_SYMBOL, BAD_COUNT, BAD_DECIMAL, BAD_TIME, TOO_LARGE, TOO_DEEP = range(-9, -1
 FIRST_OWN_CODE = -100  # codes of FAIL and ENUM nodes are this and below
 
 MOST_NUMBER_BYTES = 10
-# Items without bytes, such as nulls, are bounded by nothing in the value itself.
+# Nothing in a value limits the number of items without bytes, such as nulls.
 MOST_EMPTY_ITEMS = 1000
 SCRATCH = 8  # bytes at the start of the output memory, for a float that becomes a double
 
@@ -289,7 +289,8 @@ def _decimal(
 ) -> tuple[bool, Any, Any]:
     """A number in two's complement, its highest byte first, as (whether it fits, upper half, lower half).
 
-    `lists` has the lowest and the highest number of its digits there, each as two halves. It fits between.
+    At that place `lists` has the smallest and the largest number with its digits, each as two halves. A
+    number between them fits.
     """
     is_negative = size > 0 and load_u8(source, position) >= 0x80
     high = np.int64(-1 if is_negative else 0)
