@@ -54,7 +54,7 @@ def test_steps_that_do_not_follow_are_refused() -> None:
         with pytest.raises(UsageError, match="being cleaned"):
             step(LOG)
     states.pause(LOG)
-    with pytest.raises(UsageError, match="to be let go of"):
+    with pytest.raises(UsageError, match="being stopped"):
         states.pause(LOG)
     states.end(LOG)
     for step in (states.begin, states.end):

@@ -167,7 +167,7 @@ class LeaderEpochFileCache:
         return entries[at - 1].epoch if at else None
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEndOffset:
-        """The largest epoch known up to the one asked for, and the offset at which that ends.
+        """The largest known epoch up to the given one, and the offset at which it ends.
 
         An epoch above all known ones gives (-1, -1), because this log does not know it. An epoch below all of
         them gives itself and the start of the first.

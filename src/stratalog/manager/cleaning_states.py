@@ -18,7 +18,7 @@ class State(Enum):
     """The state of a log that is not idle. A paused log also has a count of its pauses."""
 
     IN_PROGRESS = "being cleaned"
-    ABORTED = "to be let go of"
+    ABORTED = "being stopped"
     PAUSED = "paused"
 
 

@@ -29,11 +29,11 @@ class ManagerLife:
         self._opener = Opener()
 
     def open(self) -> None:
-        """It is started, and may be used."""
+        """Called when the manager is started, and may be used."""
         self._is_open = True
 
     def end(self) -> bool:
-        """It may not be used any more; False if it was not open."""
+        """End its use; False if it was not open."""
         with self.lock:
             was_open, self._is_open = self._is_open, False
             self._was_shut_down |= was_open

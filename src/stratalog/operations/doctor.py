@@ -1,7 +1,7 @@
-"""`doctor`: may the broker be started here? Everything that Kafka would refuse to start for, and what to do.
+"""`doctor`: may the broker be started here? Lists every reason why Kafka would not start, and what to do.
 
-It looks at names, sizes and small files only, so it takes seconds, however much data there is. Checksums are
-the work of `audit`. Nothing is locked or changed.
+It reads only names, sizes and small files, so it takes seconds, however much data there is. `audit` checks
+checksums. Nothing is locked or changed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ from stratalog.operations.words import size_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedDirectory:
-    """One log directory. `unflushed_size` is what a broker reads again when it starts, if it is not clean."""
+    """One log directory. `unflushed_size` are the bytes that a broker reads again when it starts
+    uncleanly."""
 
     directory: str
     partitions_count: int
@@ -45,7 +46,7 @@ class CheckedDirectory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorReport(Report):
-    """The directories of a node, and what keeps a broker from starting on them."""
+    """The directories of a node, and what keeps a broker from starting with them."""
 
     states: tuple[CheckedDirectory, ...]
     refusals: tuple[StartupRefusal, ...]
@@ -159,7 +160,7 @@ class Checkup:
         )
 
     def _unflushed(self, directory: str, recovery_point: int) -> int:
-        """Bytes of the segments from the one that holds the recovery point on."""
+        """The bytes of the segments, from the one that contains the recovery point on."""
         suffix = FileKind.LOG.value
         sizes = {
             int(name.removesuffix(suffix)): size

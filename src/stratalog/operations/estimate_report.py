@@ -42,7 +42,7 @@ class PartitionEstimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicEstimate:
-    """A topic: its partitions, its keys with the most bytes and versions, and prefixes if asked for."""
+    """A topic: its partitions, its keys with the most bytes and versions, and prefixes on request."""
 
     topic: str
     cleanup_policy: tuple[str, ...]

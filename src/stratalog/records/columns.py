@@ -138,9 +138,7 @@ class ColumnReader:
                 f"max_rows {max_rows} or max_bytes {max_bytes} is outside 1 to 2^31 - 1 or 2^30 - 1."
             )
         if not columns:
-            raise UsageError(
-                "no columns are asked for; to count records, add up the headers of `walk_batches`."
-            )
+            raise UsageError("no columns are given; to count records, add up the headers of `walk_batches`.")
         self.schema = arrow_schema(columns)
         self.stop = WalkStop.END
         self.next_position = 0

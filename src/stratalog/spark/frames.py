@@ -22,7 +22,7 @@ def read(
     columns: Sequence[str] | None = None,
     **options: object,
 ) -> DataFrame:
-    """A DataFrame of Kafka log directories that reads only what is asked for.
+    """A DataFrame of Kafka log directories that reads only the requested topics, times and columns.
 
     `since` and `until` bound each partition as Kafka finds offsets by time: from its first record that is not
     before `since` up to its first one that is not before `until`. Only `columns` are read; with an empty list

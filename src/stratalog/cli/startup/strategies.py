@@ -9,7 +9,7 @@ kafka-2.1   every index is read, then checked: a time index that is preallocated
 lazy        no index is read or checked; what is not flushed is scanned (Kafka from 2.3 on)
 dedupe      as kafka-2.1, but what was scanned once is not scanned again
 checked     as kafka-2.1, but with a check that knows zeros from entries
-stratalog   `recover_directories`, then LogManager: each segment once, the segments of one log side by side
+stratalog   `recover_directories`, then LogManager: each segment once, the segments of one log in parallel
 """
 
 from __future__ import annotations

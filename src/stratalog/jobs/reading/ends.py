@@ -81,7 +81,7 @@ def range_of(
         if not options.start_late_if_no_match:
             raise UsageError(
                 f"{options.starting.option}: {partition} has no record at or after that time. With "
-                "startingOffsetsByTimestampStrategy=latest nothing of it is read, and this is no error."
+                "startingOffsetsByTimestampStrategy=latest this is not an error, and nothing of it is read."
             )
         start = ends.end_offset
     end = _offset(view, ends, options.ending, if_no_match=ends.end_offset)

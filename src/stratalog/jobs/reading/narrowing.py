@@ -1,6 +1,6 @@
-"""What of a partition can match a query: offsets and times that leave out the rest before it is read.
+"""The part of a partition that can match a query, by offsets and times: the rest is not read.
 
-Narrowing may only leave out what cannot match. The query is still applied to each row that is read.
+Narrowing may leave out only records that cannot match. The query is still applied to each row that is read.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from stratalog.log.api.view import LogView
 class Wanted:
     """Records of one partition with offsets in [first_offset, last_offset], none before `since_ms`.
 
-    `since_ms` None: of any time. A time at which records must end would not help: a later record may have an
-    earlier time.
+    `since_ms` None: of any time. There is no latest time, because records after it may still have earlier
+    times.
     """
 
     first_offset: int = INT64_MIN
@@ -27,7 +27,7 @@ class Wanted:
     since_ms: int | None = None
 
     def both(self, other: Wanted) -> Wanted | None:
-        """What both want; None if that is nothing."""
+        """The part that both want; None if there is none."""
         times = [each for each in (self.since_ms, other.since_ms) if each is not None]
         first = max(self.first_offset, other.first_offset)
         last = min(self.last_offset, other.last_offset)
@@ -35,7 +35,7 @@ class Wanted:
         return Wanted(first_offset=first, last_offset=last, since_ms=since) if first <= last else None
 
     def either(self, other: Wanted) -> Wanted:
-        """What one of the two wants, and what lies between them."""
+        """The parts that either wants, and everything between them."""
         times = [each for each in (self.since_ms, other.since_ms) if each is not None]
         return Wanted(
             first_offset=min(self.first_offset, other.first_offset),
@@ -46,7 +46,7 @@ class Wanted:
 
 EVERYTHING = Wanted()
 Narrowing = Callable[[TopicPartition], Wanted | None]
-"""Says what is wanted of a partition; None for nothing of it."""
+"""Returns the wanted part of a partition; None for nothing."""
 
 
 def everything(_: TopicPartition) -> Wanted:
@@ -55,12 +55,12 @@ def everything(_: TopicPartition) -> Wanted:
 
 
 def narrowed(view: LogView, start: int, end: int, wanted: Wanted) -> tuple[int, int]:
-    """The part of [start, end) that can have what is wanted; an empty range if none can."""
+    """The part of [start, end) that can have wanted records; an empty range if none can."""
     start, end = max(start, wanted.first_offset), min(end, wanted.last_offset + 1)
     if wanted.since_ms is None or start >= end:
         return start, max(start, end)
     try:
         found = view.first_not_before(wanted.since_ms)
     except (CorruptIndexError, CorruptRecordError):
-        return start, end  # the reader meets the damage itself, if it is in what it reads
+        return start, end  # the reader finds the damage itself, if it reads there
     return (end, end) if found is None else (min(max(start, found.offset), end), end)

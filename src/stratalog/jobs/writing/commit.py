@@ -98,7 +98,7 @@ class _Place:
 
 
 class Committer:
-    """Commits, or gives up, one write to a log directory.
+    """Commits or discards one write to a log directory.
 
     `stream` is the common prefix of the write names of its stream, if it belongs to one.
     """

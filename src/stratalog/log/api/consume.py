@@ -230,7 +230,7 @@ def _fetch(log: Readable, offset: int, end: int, isolation: Isolation) -> Fetch 
             filter_.add(walk.headers)
             if len(walk.headers):
                 # The maximum of all batches: in a damaged log the last batch may have a lower offset, and the
-                # same fetch would be repeated for ever.
+                # same fetch would be repeated forever.
                 next_offset = max(next_offset, int(walk.headers["last_offset"].max()) + 1)
             at, stop = walk.next_position, walk.stop
         if at:

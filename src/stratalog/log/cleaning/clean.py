@@ -178,8 +178,7 @@ class SegmentRules:
             end_of_round=log.first_uncleanable_offset,
         )
         clean = log.segments.range(0, log.first_dirty_offset)
-        # Tombstones of formats 0 and 1 have no horizon of their own: the age of the clean part is used
-        # instead.
+        # Tombstones of formats 0 and 1 have no horizon: the age of the clean part is used instead.
         self._old_horizon_ms = clean[-1].modified_ms - log.config.delete_retention_ms if clean else 0
 
     def of(self, segment: SegmentReader) -> Rules:

@@ -47,7 +47,7 @@ def replace_segments(
     disk.sync_directory(directory)
     for segment in reversed(added):
         segment.change_suffixes(FileState.CLEANED.value, FileState.SWAP.value)
-        # Sync after each rename: if only the lowest had its new name, the next start would take the swap for
+        # Sync after each rename: if only the lowest had its new name, the next start would treat the swap as
         # complete.
         disk.sync_directory(directory)
     bases = {segment.base_offset for segment in added}

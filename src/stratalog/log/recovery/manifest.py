@@ -97,5 +97,5 @@ def kept_name(partition: str, file: str, suffix: str) -> str:
 
 
 def short_name(partition: str) -> str:
-    """What stands for a name that is too long."""
+    """The hash that replaces a name that is too long."""
     return hashlib.sha256(os.fsencode(partition)).hexdigest()[:32]

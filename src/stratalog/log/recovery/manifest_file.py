@@ -17,7 +17,7 @@ _LARGEST_MANIFEST = 256 << 20  # about a million lines
 
 
 class ManifestFile:
-    """The lines, read once and kept in memory. Not safe by itself: the quarantine's lock guards it."""
+    """The lines, read once and kept in memory. Not thread-safe: the quarantine's lock guards it."""
 
     def __init__(self, disk: Disk, directory: str, advice: str) -> None:
         self._disk = disk
@@ -30,7 +30,7 @@ class ManifestFile:
         self._taken: set[str] = set()
 
     def read_again(self) -> Sequence[ManifestEntry]:
-        """All lines, of which another process may have written some since."""
+        """All lines, read again: another process may have written some since."""
         self._lines = None
         return self.read()
 

@@ -187,7 +187,7 @@ class Erasure:
         sizes = dict(chain.from_iterable(each.sizes() for each in looking))
         progress = ReadProgress(on_progress, sizes, stage="looking through")
         tasks = [(each, name) for each in looking for name in each.names]
-        reused = threading.local()  # a matcher has memory of its own, to read into
+        reused = threading.local()  # a matcher has its own memory to read into
 
         def look(disk: DiskReader, task: tuple[DirectoryEraser, str]) -> Looked:
             if not hasattr(reused, "matcher"):

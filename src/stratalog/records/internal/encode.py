@@ -1,9 +1,9 @@
 """The encoder of Kafka's messages: fields in, the bytes that Kafka's own classes write out.
 
-It is the inverse of the decoder (`schema.py`, `topics.py`) and goes by the same table: what one of them
-accepts, the other gives back. A field that is left out has its default. Tagged fields are written in the
-order of their tags, and only if they differ from their default; unknown ones, which the decoder keeps as
-bytes, go back to their places.
+It is the inverse of the decoder (`schema.py`, `topics.py`) and uses the same table: each accepts what the
+other returns. A field that is left out has its default. Tagged fields are written in the order of their tags,
+and only if they differ from their default. Unknown tagged fields, which the decoder keeps as bytes, are
+written back in their places.
 
 Kafka: MessageDataGenerator.java, MetadataRecordSerde, ControlRecordUtils, CoordinatorRecordSerde
 """
@@ -39,7 +39,8 @@ def encode_message(schema: Schema, version: int, values: Values) -> bytes:
 
 
 def encode_metadata(name: str, values: Values, *, version: int = 0) -> bytes:
-    """The value of a record of `__cluster_metadata`; `name` is Kafka's of the message, as TopicRecord."""
+    """The value of a record of `__cluster_metadata`; `name` is Kafka's name of the message, such as
+    TopicRecord."""
     schema = schema_named(name)
     out = bytearray()
     for number in (METADATA_FRAME_VERSION, schema.api_key, version):
@@ -48,7 +49,7 @@ def encode_metadata(name: str, values: Values, *, version: int = 0) -> bytes:
 
 
 def encode_control(name: str, values: Values, *, version: int = 0) -> tuple[bytes, bytes]:
-    """(key, value) of a control record of KRaft; the message begins with its version, and so may differ."""
+    """(key, value) of a control record of KRaft; the value begins with the message's version."""
     schema = schema_named(name)
     return build_control_key(ControlType(schema.api_key)), encode_message(schema, version, values)
 

@@ -138,7 +138,7 @@ def _run(
     while True:
         op, column = nodes[node, OP], nodes[node, COLUMN]
         a, b, c = nodes[node, A], nodes[node, B], nodes[node, C]
-        number: Any = np.int64(0)  # Any: an np.int64, as Numba has it
+        number: Any = np.int64(0)  # Any: an np.int64 for Numba
         high: Any = np.int64(0)
         size: Any = np.int64(0)
         if op <= UNION:
