@@ -34,8 +34,7 @@ from stratalog.operations.words import size_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedDirectory:
-    """One log directory. `unflushed_size` are the bytes that a broker reads again when it starts
-    uncleanly."""
+    """One log directory. `unflushed_size`: bytes that a broker reads again at its start, if not clean."""
 
     directory: str
     partitions_count: int

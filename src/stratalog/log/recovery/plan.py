@@ -250,9 +250,7 @@ class _Planner:
                     self._steps.append(Delete(file=fact, why="its log is gone"))
             following = base_offset
         if gone:
-            self._steps.append(
-                SyncDirectory(why="once the damage is gone, nothing shows that they must be removed")
-            )
+            self._steps.append(SyncDirectory(why="without the damage, nothing shows that they must go"))
         self._cuts += reversed(cuts)
 
     def _cut(self, state: SegmentState) -> None:

@@ -39,8 +39,7 @@ def encode_message(schema: Schema, version: int, values: Values) -> bytes:
 
 
 def encode_metadata(name: str, values: Values, *, version: int = 0) -> bytes:
-    """The value of a record of `__cluster_metadata`; `name` is Kafka's name of the message, such as
-    TopicRecord."""
+    """The value of a record of `__cluster_metadata`; `name` is Kafka's, such as TopicRecord."""
     schema = schema_named(name)
     out = bytearray()
     for number in (METADATA_FRAME_VERSION, schema.api_key, version):
