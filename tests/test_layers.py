@@ -29,6 +29,7 @@ ORDER = [
     "scanning",
     "tables",
     "polars",
+    "duckdb",
     "spark",
     "console",
     "server",

@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import datetime
 import json
+import subprocess
+import sys
 from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+import stratalog
 from stratalog.cli import main
 from stratalog.cli.output import Output
 from stratalog.cli.sql import cell_text, print_table
+from tests.waiting import PATIENCE_S
 
 CLEAN = str(Path(__file__).parent.parent / "fixtures" / "kafka-4.3.1" / "clean" / "logs")
 
@@ -44,7 +48,7 @@ def test_wrong_usage_is_told_before_spark_starts(
 def test_errors_are_json_where_rows_are(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.run(["sql", "nowhere", "SELECT 1", "--format", "json"]) == 2
 
-    assert json.loads(capsys.readouterr().err)["error"] == "UsageError"
+    assert json.loads(capsys.readouterr().err)["error"] == "MissingPathError"
 
 
 @pytest.mark.parametrize(
@@ -84,3 +88,51 @@ def test_a_day_beyond_all_calendars_is_shown(capsys: pytest.CaptureFixture[str])
     printed = capsys.readouterr().out
     assert "294247-01-10" in printed  # the last day that has microseconds since 1970 in 64 bits
     assert "1970-01-01" in printed
+
+
+def by_duckdb(path: str, query: str, *options: str) -> int:
+    return main.run(["sql", path, query, "--backend", "duckdb", *options])
+
+
+def test_duckdb_answers_without_java(tmp_path: Path) -> None:
+    """In a process whose PATH has no Java."""
+    bare = {"PATH": "/nonexistent", "HOME": str(tmp_path)}
+    command = [sys.executable, "-m", "stratalog.cli.main", "sql", CLEAN, "--backend", "duckdb"]
+
+    done = subprocess.run(
+        [*command, "SELECT count(*) AS n FROM codecs", "--format", "json"],
+        env=bare,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+
+    assert (done.returncode, done.stdout) == (0, '{"n": 120}\n')
+
+
+def test_rows_of_duckdb_are_a_table_csv_or_json(capsys: pytest.CaptureFixture[str]) -> None:
+    query = 'SELECT "offset", key, timestamp FROM codecs ORDER BY "offset"'
+
+    assert by_duckdb(CLEAN, query, "--format", "csv") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert (lines[0], len(lines)) == ("offset,key,timestamp", 121)
+    assert lines[1].endswith("2023-11-14T22:13:20+00:00")
+    assert by_duckdb(CLEAN, query, "--limit", "2", "--since", "2001-01-01") == 0
+    assert "These are the first 2 rows." in capsys.readouterr().err
+    assert by_duckdb(CLEAN, "SELECT offset FROM codecs") == 2
+    assert "in double quotes" in capsys.readouterr().err
+
+
+def test_what_duckdb_leaves_out_is_told_and_exits_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with stratalog.open_log(tmp_path / "orders-0", create=True) as log:
+        log.append(b"one")
+        log.append(b"two")
+    (path,) = (tmp_path / "orders-0").glob("*.log")
+    data = bytearray(path.read_bytes())
+    data[68] ^= 1
+    path.write_bytes(data)
+
+    assert by_duckdb(str(tmp_path), "SELECT count(*) FROM orders", "--option", "onCorruption=skip") == 1
+    assert "records were left out: 1 offset at most" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""`stratalog sql`: a query over the topics of log directories, on Spark."""
+"""`stratalog sql`: a query over the topics of log directories, on Spark or by DuckDB."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import csv
 import json
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ import click
 
 from stratalog.cli.broker import BrokerFiles
 from stratalog.cli.options import config_option
-from stratalog.cli.output import Output
+from stratalog.cli.output import ExitCode, Output
 from stratalog.cli.spark_options import read_options, source_options, started_spark
 from stratalog.errors import UsageError
 from stratalog.operations.report import Table
@@ -42,6 +42,13 @@ if TYPE_CHECKING:
     show_default=True,
     help="The most rows that a table shows; csv and json have all rows.",
 )
+@click.option(
+    "--backend",
+    type=click.Choice(["spark", "duckdb"]),
+    default="spark",
+    show_default=True,
+    help="What runs the query; duckdb needs neither Spark nor Java.",
+)
 @read_options
 @click.pass_obj
 def sql(
@@ -51,6 +58,7 @@ def sql(
     config: Path | None,
     format_name: str,
     limit: int,
+    backend: str,
     since: str | None,
     until: str | None,
     headers: bool,
@@ -58,13 +66,14 @@ def sql(
     committed: bool,
     options: dict[str, str],
     master: str,
-) -> None:
-    """Query log directories with Spark's SQL.
+) -> ExitCode:
+    """Query log directories with Spark's SQL, or DuckDB's.
 
     Each topic is a view of its name, in backquotes if it is not a plain word: SELECT count(*) FROM
     `web.clicks`. kafka_records has all topics; kafka_commits, kafka_groups, kafka_members, kafka_transactions
     and kafka_metadata have what Kafka stores about itself. Keys and values are bytes: CAST(value AS STRING)
-    gives text.
+    gives text. DuckDB has double quotes instead of backquotes, needs them for "offset" and "group", and
+    decode(value) gives text.
     """
     *given, query = arguments
     if not given and config is None:
@@ -74,6 +83,8 @@ def sql(
     asked = source_options(
         headers=headers, batch_metadata=batch_metadata, committed=committed, options=options
     )
+    if backend == "duckdb":
+        return _by_duckdb(output, paths, query, format_name, limit, {"since": since, "until": until, **asked})
     from stratalog.spark.session import require_pyspark
 
     require_pyspark()
@@ -84,13 +95,38 @@ def sql(
         make_views(spark, paths, query, since=since, until=until, **asked)
         frame = spark.sql(query)
         if format_name == "table":
-            print_table(output, frame.limit(limit + 1).toArrow(), limit)
-        elif format_name == "csv":
-            _print_csv(frame.toArrow())
+            _print(output, frame.limit(limit + 1).toArrow(), format_name, limit)
         else:
-            names = _names_for_json(frame.columns)
-            for row in _rows(frame.toArrow()):
-                click.echo(json_text(dict(zip(names, row, strict=True))))
+            _print(output, frame.toArrow(), format_name, limit)
+    return ExitCode.FINE
+
+
+def _by_duckdb(
+    output: Output, paths: Sequence[str], query: str, format_name: str, limit: int, asked: dict[str, Any]
+) -> ExitCode:
+    from stratalog.duckdb import answer
+    from stratalog.jobs.reading.arguments import option_texts
+    from stratalog.jobs.reading.omissions import Omission, summary
+    from stratalog.jobs.reading.options import ReadOptions
+
+    omissions: list[Omission] = []
+    options = ReadOptions.parse(option_texts(paths, **asked))
+    rows = limit + 1 if format_name == "table" else None
+    _print(output, answer(options, query, omissions.append, rows=rows), format_name, limit)
+    if omissions:
+        output.say(summary(omissions))
+    return ExitCode.FINDINGS if omissions else ExitCode.FINE
+
+
+def _print(output: Output, found: pa.Table, format_name: str, limit: int) -> None:
+    if format_name == "table":
+        print_table(output, found, limit)
+    elif format_name == "csv":
+        _print_csv(found)
+    else:
+        names = _names_for_json(found.column_names)
+        for row in _rows(found):
+            click.echo(json_text(dict(zip(names, row, strict=True))))
 
 
 def print_table(output: Output, found: pa.Table, limit: int) -> None:

@@ -2,6 +2,7 @@
 
 arrow_predicates   a pyarrow expression as a predicate
 asking             the arguments of a scan, checked and parsed
+dataset            a scan as a dataset of pyarrow, for DuckDB
 in_order           tasks on threads, and their results in order, in bounded memory
 latest             the newest record of each key
 polars_predicates  a Polars expression as a predicate

@@ -8,7 +8,7 @@ expected, the whole expression is unknown.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -43,6 +43,7 @@ _COMPARISONS = {
     "greater": ABOVE,
     "greater_equal": AT_LEAST,
 }
+_NOT_UNDERSTOOD = (ValueError, TypeError, KeyError, IndexError, StopIteration, pa.ArrowException)
 _Node = Any  # a predicate, a column's name or a literal, which pyarrow has no types for
 
 
@@ -51,17 +52,34 @@ def from_arrow(expression: pc.Expression | None) -> Predicate:
     if expression is None:
         return ALWAYS
     try:
-        _, (serialized,) = expression.__reduce__()
-        batch = pa.ipc.open_file(serialized).get_batch(0)
-        _, found, text = batch.schema.to_string(truncate_metadata=False).partition(_METADATA)
-        lines = [_LINE.fullmatch(line) for line in text.strip().splitlines()]
-        if not found or None in lines:
-            return UNKNOWN
-        tokens = iter([(match[1], match[2]) for match in lines if match is not None])
+        found, batch = _serialized(expression)
+        tokens = iter(found)
         predicate = _as_predicate(_node(next(tokens), tokens, batch))
         return UNKNOWN if next(tokens, None) is not None else predicate
-    except (ValueError, TypeError, KeyError, IndexError, StopIteration, pa.ArrowException):
+    except _NOT_UNDERSTOOD:
         return UNKNOWN
+
+
+def fields_of(expression: pc.Expression | None, known: Sequence[str]) -> list[str]:
+    """The columns that an expression needs; all that are known if it is not understood."""
+    if expression is None:
+        return []
+    try:
+        found, _ = _serialized(expression)
+    except _NOT_UNDERSTOOD:
+        return list(known)
+    return [name for name in known if ("field_ref", name) in found]
+
+
+def _serialized(expression: pc.Expression) -> tuple[list[tuple[str, str]], pa.RecordBatch]:
+    """(the calls, fields and literals in their order, the batch that has the literals)."""
+    _, (serialized,) = expression.__reduce__()
+    batch = pa.ipc.open_file(serialized).get_batch(0)
+    _, found, text = batch.schema.to_string(truncate_metadata=False).partition(_METADATA)
+    lines = [_LINE.fullmatch(line) for line in text.strip().splitlines()]
+    if not found or None in lines:
+        raise ValueError(text)
+    return [(match[1], match[2]) for match in lines if match is not None], batch
 
 
 def _node(token: tuple[str, str], tokens: Iterator[tuple[str, str]], batch: pa.RecordBatch) -> _Node:

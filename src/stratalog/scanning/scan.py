@@ -94,7 +94,7 @@ class Scan:
     def __init__(self, source: Source, columns: Sequence[str], *, narrowing: Narrowing = everything) -> None:
         self.schema = _selected(source.schema, columns)
         self.omissions: tuple[Omission, ...] = ()
-        self._source = source
+        self.source = source
         self._narrowing = narrowing
 
     @property
@@ -104,7 +104,7 @@ class Scan:
 
     def narrowed(self, columns: Sequence[str], narrowing: Narrowing) -> Scan:
         """A scan of these columns that may leave out rows that a query cannot match."""
-        return Scan(self._source, columns, narrowing=narrowing)
+        return Scan(self.source, columns, narrowing=narrowing)
 
     def to_reader(self) -> pa.RecordBatchReader:
         """A reader of the rows, which begins when its first batch is requested."""
@@ -146,7 +146,7 @@ class Scan:
 
     def _read(self, columns: Sequence[str]) -> Generator[pa.RecordBatch, None, None]:
         found: list[Omission] = []
-        source = self._source.batches(columns, narrowing=self._narrowing, on_omission=found.append)
+        source = self.source.batches(columns, narrowing=self._narrowing, on_omission=found.append)
         try:
             with python_words(), closing(source) as batches:
                 yield from batches

@@ -1,0 +1,120 @@
+"""A query over log directories by DuckDB, in this process: for `stratalog sql --backend duckdb`.
+
+The views are those of the query on Spark. Each is a dataset, so DuckDB decodes only the columns that a query
+needs, and reads only the partitions, offsets and times that it can want.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from stratalog import tables
+from stratalog.errors import MissingDependencyError, StratalogError, UsageError
+from stratalog.files.entries import Path
+from stratalog.files.storage import reader_for
+from stratalog.jobs.reading.catalog import all_partitions
+from stratalog.jobs.reading.omissions import OnOmission
+from stratalog.jobs.reading.options import TABLE_TOPICS, ReadOptions
+from stratalog.scanning.dataset import ScanDataset
+from stratalog.scanning.in_order import cores
+from stratalog.scanning.scan import Scan
+from stratalog.scanning.sources import RecordSource, Source
+
+try:
+    import duckdb
+except ImportError as error:
+    raise MissingDependencyError(
+        "this needs DuckDB, which is not installed: pip install 'stratalog[duckdb]'"
+    ) from error
+
+__all__ = ["answer"]
+
+RECORDS = "kafka_records"
+# The tables of each internal topic, and those that every directory has.
+TABLES: Mapping[str, Mapping[str, Callable[[Sequence[Path]], Scan]]] = {
+    "consumer_offsets": {
+        "kafka_commits": tables.commits,
+        "kafka_groups": tables.groups,
+        "kafka_members": tables.members,
+        "kafka_lag": tables.lag,
+    },
+    "transaction_state": {"kafka_transactions": tables.transactions},
+    "cluster_metadata": {"kafka_metadata": tables.cluster_metadata},
+}
+# Words that are names for Spark, and names for DuckDB only in double quotes.
+_BARE = re.compile(r"""(?<!["\w])(offset|group)(?!["\w]|\s+by\b|\s+\d)""", re.IGNORECASE)
+
+
+class _View(NamedTuple):
+    """What a name in a query stands for."""
+
+    name: str
+    source: Source
+    columns: Sequence[str]
+
+
+def answer(options: ReadOptions, query: str, on_omission: OnOmission, *, rows: int | None = None) -> pa.Table:
+    """The result of a query, at most `rows` of it. The options are for topics.
+
+    UsageError says what DuckDB has against the query.
+    """
+    errors: list[StratalogError] = []
+    with duckdb.connect() as connection:
+        # Variables of this program are not tables.
+        connection.execute("SET python_enable_replacements = false")
+        connection.execute("SET TimeZone = 'UTC'")
+        for view in _views(options, query):
+            dataset = ScanDataset(view.source, view.columns, on_omission, errors.append)
+            connection.register(view.name, dataset)
+        try:
+            found = connection.sql(query)
+            if found is None:  # a statement without a result
+                return pa.table({})
+            return (found if rows is None else found.limit(rows)).to_arrow_table()
+        except duckdb.Error as error:
+            if errors:  # of ours, of which DuckDB keeps only the text
+                raise errors[0] from error
+            raise UsageError(_in_words(query, error)) from error
+
+
+def _views(options: ReadOptions, query: str) -> Iterator[_View]:
+    """A view for each topic and table, except those whose names DuckDB cannot tell apart."""
+    by_name: dict[str, list[_View]] = {}
+    for view in _all_views(options):
+        same = by_name.setdefault(view.name.lower(), [])
+        if all(view.name != other.name for other in same):  # a topic may have the name of a table
+            same.append(view)
+    for lowered, views in by_name.items():
+        if len(views) == 1:
+            yield views[0]
+        elif lowered in query.lower():
+            names = " and ".join(view.name for view in views)
+            raise UsageError(
+                f"{names} are the same name in SQL: query {RECORDS} WHERE topic = '{views[-1].name}' instead."
+            )
+
+
+def _all_views(options: ReadOptions) -> Iterator[_View]:
+    disk, paths = reader_for(*options.paths), list(options.paths)
+    topics = sorted({found.topic_partition.topic for found in all_partitions(disk, options)})
+    for topic in topics:
+        asked = replace(options, topics=(topic,))
+        yield _View(topic, RecordSource(options=asked, threads=cores(), disk=disk), options.columns)
+    yield _View(RECORDS, RecordSource(options=options, threads=cores(), disk=disk), options.columns)
+    scans: dict[str, Callable[[Sequence[Path]], Scan]] = {"kafka_partitions": tables.partitions}
+    for table, made in TABLES.items():
+        scans |= made if TABLE_TOPICS[table] in topics else {}
+    for name, make in scans.items():
+        scan = make(paths)
+        yield _View(name, scan.source, scan.columns)
+
+
+def _in_words(query: str, error: duckdb.Error) -> str:
+    bare = _BARE.search(query) if "syntax error" in str(error) else None
+    hint = f' In DuckDB the column is written "{bare[1]}", in double quotes.' if bare else ""
+    return f"DuckDB cannot run this query: {str(error).strip()}{hint}"

@@ -1,0 +1,108 @@
+"""Queries over log directories by DuckDB: the views, and errors in words."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import stratalog
+from stratalog.duckdb import answer
+from stratalog.errors import CorruptRecordError, UsageError
+from stratalog.jobs.reading.omissions import Omission, ignore_omission
+from stratalog.jobs.reading.options import ReadOptions
+from tests.tables.dumped import LOGS, dumped_commits
+from tests.waiting import PATIENCE_S
+
+CODECS_COUNT, TXN_COUNT = 120, 50  # records of these topics, by their dumps
+
+
+def rows(query: str, path: str = LOGS, **options: str) -> list[tuple[object, ...]]:
+    found = answer(ReadOptions.parse({"path": path, **options}), query, ignore_omission)
+    return [tuple(row.values()) for row in found.to_pylist()]
+
+
+def test_each_topic_is_a_view() -> None:
+    assert rows("SELECT (SELECT count(*) FROM codecs), (SELECT count(*) FROM txn)") == [
+        (CODECS_COUNT, TXN_COUNT)
+    ]
+    assert ("txn", TXN_COUNT) in rows("SELECT topic, count(*) FROM kafka_records GROUP BY topic")
+    assert {"codecs", "kafka_records", "kafka_partitions", "kafka_lag"} <= {
+        str(name) for (name,) in rows("SHOW TABLES")
+    }
+
+
+def test_options_are_those_of_the_source() -> None:
+    assert rows("SELECT count(*) FROM txn", isolation="read_committed") < [(TXN_COUNT,)]
+    assert rows("SELECT count(*) FROM headers WHERE len(headers) > 0", includeHeaders="true") > [(0,)]
+
+
+def test_tables_of_kafka_are_views() -> None:
+    committed = rows('SELECT "group", topic, partition, "offset" FROM kafka_commits')
+    assert set(committed) == dumped_commits()
+    assert rows("SELECT max(lag) FROM kafka_lag WHERE topic = 'codecs'") == [(89,)]
+    assert rows("""SELECT "endOffset" FROM kafka_partitions WHERE topic = 'trimmed'""") == [(30,)]
+    assert rows("SELECT count(*) FROM kafka_metadata WHERE kind = 'TOPIC_RECORD'") > [(0,)]
+    for name in ("groups", "members", "transactions"):
+        rows(f"SELECT * FROM kafka_{name}")
+
+
+def test_at_most_so_many_rows_are_there() -> None:
+    options = ReadOptions.parse({"path": LOGS})
+
+    assert answer(options, "SELECT * FROM codecs", ignore_omission, rows=7).num_rows == 7
+
+
+def test_what_duckdb_has_against_a_query_is_told() -> None:
+    with pytest.raises(UsageError, match=r'In DuckDB the column is written "offset", in double quotes'):
+        rows("SELECT offset FROM codecs")
+    with pytest.raises(UsageError, match='Referenced column "valeu" not found'):
+        rows("SELECT valeu FROM codecs")
+    with pytest.raises(UsageError, match="nothing does not exist"):
+        rows("SELECT * FROM nothing")
+    with pytest.raises(UsageError, match=r"does not exist\. Give the path"):
+        rows("SELECT 1", path="/nowhere")
+
+
+def test_variables_of_the_program_are_not_tables() -> None:
+    secret = stratalog.scan(LOGS)
+
+    with pytest.raises(UsageError, match="secret does not exist"):
+        rows("SELECT * FROM secret")
+    assert secret.columns
+
+
+def test_names_that_differ_in_case_only_are_told_apart_by_their_topic(tmp_path: Path) -> None:
+    for name in ("Orders-0", "orders-0", "bills-0"):
+        stratalog.open_log(tmp_path / name, create=True).close()
+
+    assert rows("SELECT count(*) FROM bills", path=str(tmp_path)) == [(0,)]
+    with pytest.raises(UsageError, match="Orders and orders are the same name in SQL"):
+        rows("SELECT * FROM orders", path=str(tmp_path))
+
+
+def test_damage_is_our_error_or_left_out_and_told(tmp_path: Path) -> None:
+    with stratalog.open_log(tmp_path / "orders-0", create=True) as log:
+        for _ in range(3):
+            log.append(b"value")
+    (path,) = (tmp_path / "orders-0").glob("*.log")
+    data = bytearray(path.read_bytes())
+    data[68] ^= 1
+    path.write_bytes(data)
+
+    with pytest.raises(CorruptRecordError, match="from offset 0 on"):
+        rows("SELECT * FROM orders", path=str(tmp_path))
+    found: list[Omission] = []
+    options = ReadOptions.parse({"path": str(tmp_path), "onCorruption": "skip"})
+    assert answer(options, "SELECT * FROM orders", found.append).num_rows == 2
+    assert [(each.first_offset, each.end_offset) for each in found] == [(0, 1)]
+
+
+def test_without_duckdb_it_says_what_to_install() -> None:
+    script = "import sys; sys.modules['duckdb'] = None; import stratalog.duckdb"
+
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE_S)
+
+    assert "pip install 'stratalog[duckdb]'" in done.stderr
