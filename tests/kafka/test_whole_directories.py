@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from stratalog.cli.main import run
+from stratalog.files.names import REPLICATION_OFFSET_CHECKPOINT
 from tests import profile
 from tests.counting import Count
 from tests.kafka.broker import Broker
@@ -141,7 +142,9 @@ def test_what_a_dry_run_of_retain_lists_is_what_retain_deletes(
     document = json.loads(report.out) if report.out else {}
     found = deleted(document)
     assert deleted(json.loads(plan.out) if plan.out else {}) == found, str(node)
-    assert any(found.values()) or status in (2, 3), f"{node}\n{report.err}"
+    # Without high watermarks nothing is known to be replicated, and so nothing is deleted.
+    has_lost_watermarks = REPLICATION_OFFSET_CHECKPOINT in str(node)
+    assert any(found.values()) or has_lost_watermarks or status in (2, 3), f"{node}\n{report.err}"
     listed, removed, may_be_replaced = names_of(found), cut_whole(document), replaced(document)
     # A run that is refused without a report may have recovered before: then its cuts are not reported.
     for partition, names in before.items() if document else ():
