@@ -2,11 +2,11 @@
 
 {"version": 0, "was_clean": true, "broker_epoch": 226, "has_cut": false}      stratalog-session.json
 
-The clean-shutdown file is removed before the first change of a directory and put back last. Work that loses
-no record when it is killed (recovery, retention, compaction, erasing, a write of staged segments) writes the
-note first, so that the next recovery knows the epoch, and whether more than a torn tail was cut off. A
-session that appends records writes no note and deletes an older one: after a kill nobody knows which records
-reached the device. A note that outlives a broker's next run does no harm, because the controller then
+The clean-shutdown file is removed before the first change of a directory and put back last. Some work loses
+no record when it is killed: recovery, retention, compaction, erasing, a write of staged segments. Such work
+writes the note first, so that the next recovery knows the epoch, and whether more than a torn tail was cut
+off. A session that appends records writes no note and deletes an older one: after a kill nobody knows which
+records reached the device. A note that outlives a broker's next run does no harm, because the controller then
 compares another epoch.
 
 This is the only code that writes or deletes a clean-shutdown file (`tests/test_tidy.py`).

@@ -8,8 +8,8 @@ orders-0/
 In a log directory, the directory itself keeps all of that: a broker does not look for it in a partition. A
 session on a directory that contains such a log, perhaps copied there, takes the log over first: it recovers
 the log, writes the start to the directory's checkpoint, and then deletes these files. If they stayed, they
-would be trusted when the partition is copied away and opened as a lone log, although the clean-shutdown file
-may be older than the directory's last crash, and the start older than the records that are there now.
+would be trusted when the partition is copied away and opened as a lone log. But the clean-shutdown file may
+be older than the directory's last crash, and the start older than the records that are there now.
 
 The byte in `.lock` is only a length: no block is allocated for it, so it can be written on a full disk.
 """
