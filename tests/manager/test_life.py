@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from stratalog.errors import UsageError, WrongProcessError
 from stratalog.manager.life import ManagerLife
 from tests.manager.running import ORDERS, Node
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture
@@ -57,14 +59,13 @@ def test_it_ends_once(life: ManagerLife) -> None:
     assert [life.end(), life.end()] == [True, False]
 
 
-def test_a_forked_child_may_not_use_it_and_waits_for_no_thread_of_its_parent(life: ManagerLife) -> None:
+def test_a_forked_child_may_not_use_it(life: ManagerLife) -> None:
     life.begin()
     life.open()
 
-    with life.lock:
-        child = os.fork()
-        if child == 0:
-            os._exit(exit_code_of_the_child(life))
+    child = os.fork()
+    if child == 0:
+        os._exit(exit_code_of_the_child(life))
     _, status = os.waitpid(child, 0)
 
     assert os.waitstatus_to_exitcode(status) == 0
@@ -72,7 +73,7 @@ def test_a_forked_child_may_not_use_it_and_waits_for_no_thread_of_its_parent(lif
 
 
 def exit_code_of_the_child(life: ManagerLife) -> int:
-    if life.is_here or not life.lock.acquire(blocking=False):
+    if life.is_here:
         return 1
     for check in (life.check_open, life.check_opener, life.begin):
         try:
@@ -81,6 +82,27 @@ def exit_code_of_the_child(life: ManagerLife) -> int:
             continue
         return 2
     return 0
+
+
+def test_a_child_process_does_not_wait_for_a_lock_of_a_thread_that_is_not_there(life: ManagerLife) -> None:
+    held, seen = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with life.lock:
+            held.set()
+            assert seen.wait(PATIENCE_S)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    assert held.wait(PATIENCE_S)
+    was_held = not life.lock.acquire(blocking=False)
+
+    life.start_over_in_child()
+
+    is_free = life.lock.acquire(blocking=False)
+    seen.set()
+    holder.join()
+    assert (was_held, is_free) == (True, True)
 
 
 def test_a_manager_is_used_between_start_and_end(tmp_path: Path) -> None:

@@ -98,5 +98,6 @@ def test_logs_that_are_not_compacted_any_more_are_told(two: LogManager) -> None:
     compacted, deleted = LogConfig.of({"cleanup.policy": "compact"}), LogConfig.of({"retention.ms": 7})
 
     assert registry.configure("events", compacted) == []
+    assert registry.configure("events", compacted) == []  # as before
     assert registry.configure("events", deleted) == [EVENTS]
     assert registry.configure("events", deleted) == []
