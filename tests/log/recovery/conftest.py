@@ -8,6 +8,7 @@ import pytest
 
 from tests.log.model import batch
 from tests.log.recovery.directory import ONE, Directory
+from tests.log.recovery.keeping import BYTES, NAME
 
 
 @pytest.fixture
@@ -30,3 +31,12 @@ def pairs(tmp_path: Path) -> Directory:
         log.append_as_leader(batch(b"x"), leader_epoch=0)
     log.close()
     return directory
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """A log on a real disk, of which something is to be kept."""
+    partition = tmp_path / "logs" / "t-0"
+    partition.mkdir(parents=True)
+    (partition / NAME).write_bytes(BYTES)
+    return partition / NAME

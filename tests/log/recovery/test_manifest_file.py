@@ -110,14 +110,6 @@ def test_a_torn_line_is_no_line_and_the_next_one_is_whole(cut: int) -> None:
     assert quarantine(disk).entries() == (*kept, third)
 
 
-@pytest.fixture
-def log(tmp_path: Path) -> Path:
-    partition = tmp_path / "logs" / "t-0"
-    partition.mkdir(parents=True)
-    (partition / NAME).write_bytes(BYTES)
-    return partition / NAME
-
-
 def test_a_manifest_that_is_a_link_is_refused(log: Path, tmp_path: Path) -> None:
     root = log.parent.parent
     (tmp_path / "victim").write_bytes(b"somebody's")

@@ -267,14 +267,6 @@ def forged(path: Path, file: object) -> str:
     return json.dumps({**fields, **more}) + "\n"
 
 
-@pytest.fixture
-def log(tmp_path: Path) -> Path:
-    partition = tmp_path / "logs" / "t-0"
-    partition.mkdir(parents=True)
-    (partition / NAME).write_bytes(BYTES)
-    return partition / NAME
-
-
 @pytest.mark.parametrize("file", ["../victim", f"{PREFIX}/../../victim", 3, ["../victim"]])
 def test_a_line_does_not_send_a_file_somewhere_else(log: Path, tmp_path: Path, file: object) -> None:
     (tmp_path / "victim").write_bytes(b"somebody's")
