@@ -124,7 +124,7 @@ def test_a_log_without_a_partition_in_its_name_is_told_which_name_would_do(tmp_p
             open_log(tmp_path / "orders", create=create)
         assert isinstance(caught.value, InvalidNameError)
     assert not (tmp_path / "orders").exists()
-    with pytest.raises(InvalidNameError, match="a topic's name has ASCII letters"):
+    with pytest.raises(InvalidNameError, match="a topic's name can only have ASCII letters"):
         open_log(tmp_path / "größe", create=True)
 
 

@@ -27,7 +27,10 @@ def test_a_log_is_created_once_and_is_there_again_after_a_restart(tmp_path: Path
 
 
 def test_a_partition_with_a_negative_number_is_not_created(tmp_path: Path) -> None:
-    with Node(tmp_path / "a").running() as manager, pytest.raises(InvalidNameError, match="not negative"):
+    with (
+        Node(tmp_path / "a").running() as manager,
+        pytest.raises(InvalidNameError, match="cannot be negative"),
+    ):
         manager.get_or_create_log(TopicPartition("orders", -1), is_new=True)
 
     assert not (tmp_path / "a" / "orders--1").exists()

@@ -124,7 +124,7 @@ def test_a_start_that_is_not_known_is_told_of_a_log_without_leader_epochs(killed
             for finding in partition.findings
             if finding.kind is FindingKind.UNKNOWN_START
         ]
-        assert "anywhere between that and its high watermark" in words
+        assert "anywhere between that offset and its high watermark" in words
 
 
 @pytest.mark.parametrize("how", ["zeroed", "without its number", "lost"])

@@ -50,4 +50,4 @@ def test_the_first_epoch_bounds_a_start_that_is_not_known() -> None:
 def test_without_epochs_nothing_bounds_a_start_that_is_not_known() -> None:
     (found,) = unknown_start("The file is lost.", 20, [])
 
-    assert "anywhere between that and its high watermark" in found.words
+    assert "anywhere between that offset and its high watermark" in found.words
