@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from enum import Enum
 from functools import lru_cache
 from typing import NamedTuple
@@ -53,7 +54,7 @@ class SimulatedFile:
         self.id = FileId((_DEVICE, inode))
         self.kind = kind
         self.mtime_ms = mtime_ms
-        self.data = bytearray()
+        self.data: bytes | bytearray = b""  # immutable until the first change: most survivors have none
         self.durable = b""
         self._pending: list[_Write | _Cut] = []
 
@@ -72,8 +73,9 @@ class SimulatedFile:
         self._change(_Cut(size), now_ms)
 
     def sync(self) -> None:
-        self.durable = bytes(self.data)
-        self._pending.clear()
+        if self._pending:
+            self.durable = bytes(self.data)
+            self._pending.clear()
 
     def survivor(self, survival: Survival) -> SimulatedFile:
         """The file as it may be found after a power cut."""
@@ -87,13 +89,20 @@ class SimulatedFile:
             pending = pending[:-1]
         elif survival is Survival.LAST_TORN and pending:
             pending = [*pending[:-1], *_torn(pending[-1])]
-        found.data = bytearray(self.durable)
-        for change in pending:
-            _apply(found.data, change)
-        found.sync()
+        found.data = found.durable = self._durable_with(pending)
         return found
 
+    def _durable_with(self, changes: Sequence[_Write | _Cut]) -> bytes:
+        if not changes:
+            return self.durable
+        data = bytearray(self.durable)
+        for change in changes:
+            _apply(data, change)
+        return bytes(data)
+
     def _change(self, change: _Write | _Cut, now_ms: int) -> None:
+        if not isinstance(self.data, bytearray):
+            self.data = bytearray(self.data)
         _apply(self.data, change)
         self._pending.append(change)
         self.mtime_ms = now_ms
