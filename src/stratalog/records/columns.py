@@ -68,7 +68,7 @@ DEFAULT_MAX_BYTES = 4 << 20
 class RowChunk:
     """Decoded rows that become one Arrow batch, the data they point into, and the sizes of its buffers."""
 
-    __slots__ = ("_pair", "batches", "data", "rows", "sums")
+    __slots__ = ("_index", "_pair", "batches", "data", "rows", "sums")
 
     def __init__(self, data: Bytes, rows: RecordTable, batches: BatchTable, *, both: bool) -> None:
         self.data = data
@@ -76,14 +76,21 @@ class RowChunk:
         self.batches = batches
         self.sums = decoding.sums(rows)
         self._pair = _both(self) if both else None
+        self._index: NDArray[np.int32] | None = None
 
     def binary(self, which: int) -> pa.Array:
         """The column of keys or of values."""
         return _binary(self, which, self.sums[which]) if self._pair is None else self._pair[which]
 
     def of_batch(self, column: NDArray[Any]) -> NDArray[Any]:
-        """For each row the entry of its batch."""
-        taken: NDArray[Any] = column[self.rows["batch"]]
+        """For each row the entry of its batch. Rows come in the order of their batches."""
+        first, last = int(self.rows["batch"][0]), int(self.rows["batch"][-1])
+        part = column[first : last + 1]
+        if (part == part[0]).all():  # as most fields are the same in all batches of a producer
+            return np.full(len(self.rows), part[0], column.dtype)
+        if self._index is None:
+            self._index = np.ascontiguousarray(self.rows["batch"]) - np.int32(first)
+        taken: NDArray[Any] = np.ascontiguousarray(part)[self._index]
         return taken
 
 
@@ -358,7 +365,10 @@ def _codec_names() -> pa.Array:
 
 
 def _codec(chunk: RowChunk) -> pa.Array:
-    return _codec_names().take(pa.array(chunk.of_batch(chunk.batches["attributes"] & CODEC_MASK)))
+    codecs = chunk.of_batch(chunk.batches["attributes"] & CODEC_MASK)
+    if (codecs == codecs[0]).all():
+        return pa.repeat(_codec_names()[int(codecs[0])], len(codecs))
+    return _codec_names().take(pa.array(codecs))
 
 
 _MAKERS: dict[str, Maker] = {
