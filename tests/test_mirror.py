@@ -54,6 +54,7 @@ SCENARIOS = {
     "operations/test_recover_owners.py": "`recover` by another user than the owner of the files",
     "records/test_fixtures.py": "every partition of real brokers, through all readers and the encoder",
     "scanning/test_docs_arrow.py": "the examples of docs/arrow.md",
+    "scanning/test_notebook.py": "the notebook without Spark",
     "segment/test_crashes.py": "a segment on a disk that fails, or loses its power, at every step",
     "segment/test_renames.py": "segments that are renamed, moved and deleted, beside who reads them",
     "segment/test_segment_threads.py": "a segment that one thread appends to while others flush and read it",
