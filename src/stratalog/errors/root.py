@@ -70,7 +70,7 @@ class MissingPathError(UsageError, FileNotFoundError):
         self.path = os.fspath(path)
         self.remedy = remedy
         super().__init__(f"{self.path} does not exist. {remedy}")
-        self.errno, self.filename = errno.ENOENT, self.path  # as Python's own error has it
+        self.errno, self.filename = errno.ENOENT, self.path  # like Python's own error
 
     def __str__(self) -> str:
         return str(self.args[0])

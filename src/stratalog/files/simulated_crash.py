@@ -15,7 +15,7 @@ _WORDS = {
     Survival.LAST_TORN: "last writes torn",
     Survival.FIRST_LOST: "first writes lost",
 }
-_MIXED_FATES = 4  # how many disks give each file a different outcome
+_MIXED_FATES = 4  # the number of disks on which each file has its own random outcome
 
 
 class CrashLoss(NamedTuple):

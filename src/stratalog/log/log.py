@@ -369,7 +369,7 @@ class Log:
         """
         offset = to_offset(offset)
         if offset < 0:
-            raise UsageError(f"truncation to {offset}: an offset is not negative.")
+            raise UsageError(f"truncation to {offset}: an offset cannot be negative.")
         with self._guard.flush_lock, self._guard.changing():
             return self._cutter.truncate_to(offset)
 

@@ -76,7 +76,7 @@ class LogMarks:
     def update_high_watermark(self, offset: int) -> int:
         """Set it, within the log, forwards or backwards; returns its new value."""
         if offset < 0:
-            raise UsageError(f"a high watermark of {offset}: it is not negative.")
+            raise UsageError(f"the high watermark cannot be negative: {offset}.")
         if offset >= self.end.offset:
             self.set_high_watermark(self.end)
         else:
@@ -106,7 +106,7 @@ class LogMarks:
             self.set_high_watermark(end)
 
     def follow_end(self) -> None:
-        """Called when the end has moved forwards and the producers know it: the high watermark may follow."""
+        """Called when the end and the producers are updated: the high watermark may follow the end."""
         mark = self._published[0]
         if self._is_following:
             mark = self.end

@@ -81,7 +81,7 @@ def range_of(
         if not options.start_late_if_no_match:
             raise UsageError(
                 f"{options.starting.option}: {partition} has no record at or after that time. With "
-                "startingOffsetsByTimestampStrategy=latest this is not an error, and nothing of it is read."
+                "startingOffsetsByTimestampStrategy=latest, such a partition is not read."
             )
         start = ends.end_offset
     end = _offset(view, ends, options.ending, if_no_match=ends.end_offset)
@@ -213,8 +213,8 @@ def _check_tail(view: LogView) -> None:
 def _aborted(view: LogView) -> tuple[AbortedRange, ...]:
     """Aborted transactions, from the indexes of all segments and from the markers after a snapshot.
 
-    For a cleanly closed log that is the newest snapshot, otherwise one below the recovery point: above that
-    point a power cut may have lost index entries.
+    That snapshot is the newest one if the log was closed cleanly. Otherwise it is one below the recovery
+    point: above that point a power cut may have lost index entries.
     """
     found: set[AbortedRange] = set()
     try:

@@ -39,7 +39,7 @@ class SeenBatches:
         if not len(headers):
             return None
         first = BatchRow._make(headers[0].item())
-        if not is_wrapper(first):  # where a wrapper begins is known once it is decoded
+        if not is_wrapper(first):  # a wrapper must be decoded to learn its first offset
             self._gaps.seen(first.base_offset)
         keep = self._committed(headers) if self._ranges else None
         ends = np.concatenate([[self.last_in_file], headers["last_offset"]])

@@ -30,7 +30,7 @@ class ManagedLog(LogApi, Log):
         return self
 
     def _check_open(self) -> None:
-        """Each call of the log checks it."""
+        """Nothing to do: each method of `Log` checks it itself."""
 
     def _refresh(self) -> None:
-        """An open log knows its own changes."""
+        """Nothing to do: an open log is always up to date."""

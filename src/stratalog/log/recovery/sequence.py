@@ -44,7 +44,7 @@ class SegmentState:
 
 
 class Scans(Protocol):
-    """The source of scans: the results of a recovery, or for its survey recorded guesses."""
+    """The source of scans: the results of a recovery, or the empty scans of its survey."""
 
     def whole(self, segment: SegmentState) -> SegmentScan:
         """The scan of a segment that is recovered."""

@@ -1,8 +1,8 @@
 """CRC-32C (Castagnoli), as v2 batches carry it, and CRC-32 (zlib), as v0 and v1 messages do.
 
-x86-64 and ARM64 have an instruction that takes eight bytes in three cycles but can start one every cycle. So
-a long range is cut into three equal streams that run side by side, and their checksums are joined: the
-checksum of A followed by B is crc(A) moved over len(B) zero bytes, xor crc(B). That move is linear, hence
+x86-64 and ARM64 have an instruction for eight bytes. It takes three cycles, but a new one can start every
+cycle. So a long range is cut into three equal streams that run side by side, and their checksums are joined:
+the checksum of A followed by B is crc(A) moved over len(B) zero bytes, xor crc(B). That move is linear, hence
 four look-ups in a table made for one stream length. Two stream lengths are used: a long one for batches of
 kilobytes, a short one for the rest. Below that one stream is enough: the CPU overlaps neighbouring batches by
 itself. Without the instruction, eight tables take eight bytes at a time.
@@ -194,8 +194,9 @@ def crc32c_of_three(
 def _last_words(data: Bytes, position: int, end: int, crc: Any) -> Any:
     """Complete the checksum of a range with data[position:end]; the range has eight bytes or more.
 
-    The last, partial word is taken from the range's last eight bytes: zeros do not change a checksum of zero,
-    so what is left of the word goes to its upper end, with the checksum so far in it.
+    The remaining bytes are loaded with the range's last eight bytes and moved to the upper end of a word,
+    xored with the checksum so far. The zeros below them have no effect, because the checksum starts at zero
+    there.
     """
     while end - position >= 8:
         crc = _crc_word(crc, load_u64_le(data, position))

@@ -205,9 +205,10 @@ def stored_offsets(slots: MapSlots, out: NDArray[np.int64]) -> int:
 def mark_stored(
     rows: RecordTable, offsets: NDArray[np.int64], with_null_values: bool, kept: NDArray[np.bool_]
 ) -> None:
-    """Mark the rows whose offsets are among these; those without a value only if they are wanted too.
+    """Mark the rows whose offsets are in `offsets`; rows without a value only if `with_null_values` is set.
 
-    Both are in ascending order, except that rows of damaged batches may not be: each is then searched.
+    `offsets` ascend, and rows normally do too. After a step backwards, in a damaged batch, the place in
+    `offsets` is searched again.
     """
     place = 0
     before = np.int64(-1)
