@@ -164,7 +164,7 @@ def test_truncation_below_the_first_segment_begins_anew(machine: Machine) -> Non
 
 
 def test_truncation_to_a_negative_offset_is_refused(machine: Machine) -> None:
-    with pytest.raises(UsageError, match="not negative"):
+    with pytest.raises(UsageError, match="cannot be negative"):
         filled(machine).truncate_to(-1)
 
 

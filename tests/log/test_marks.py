@@ -131,7 +131,7 @@ def test_the_last_stable_offset_is_not_before_the_start() -> None:
 def test_a_high_watermark_outside_the_log_is_refused() -> None:
     marks = marks_of()
 
-    with pytest.raises(UsageError, match="not negative"):
+    with pytest.raises(UsageError, match="cannot be negative"):
         marks.update_high_watermark(-1)
     with pytest.raises(UsageError, match="ends at 3"):
         marks.increment_high_watermark(4)
@@ -201,7 +201,7 @@ def test_a_high_watermark_past_the_end_is_refused(log: Log) -> None:
 
     with pytest.raises(UsageError, match="ends at 3"):
         log.increment_high_watermark(4)
-    with pytest.raises(UsageError, match="not negative"):
+    with pytest.raises(UsageError, match="cannot be negative"):
         log.update_high_watermark(-1)
 
 

@@ -47,7 +47,7 @@ def test_pauses_nest() -> None:
 def test_steps_that_do_not_follow_are_refused() -> None:
     states = CleaningStates()
     for step in (states.resume, states.end):
-        with pytest.raises(UsageError, match="nobody's"):
+        with pytest.raises(UsageError, match="idle"):
             step(LOG)
     states.begin(LOG)
     for step in (states.begin, states.resume):

@@ -34,7 +34,7 @@ class Survival(Enum):
     LOST = "none"
     LAST_LOST = "all but the last"
     LAST_TORN = "all, but the last up to the end of a sector"
-    FIRST_LOST = "all but the first: the device writes in the order it likes"
+    FIRST_LOST = "all but the first: the device writes in any order"
 
 
 class _Write(NamedTuple):

@@ -52,7 +52,7 @@ def to_record(offset: int, record: bytes | AppendableRecord, now: int) -> Record
 
 
 def check_records(records: object) -> None:
-    """WrongTypeError if this is not a list of records, or another iterable of them, but one value or none."""
+    """WrongTypeError unless this is an iterable of records; a single value is not one."""
     if isinstance(records, bytes | bytearray | memoryview | str) or not isinstance(records, Iterable):
         what = "None" if records is None else f"of type {type(records).__name__}"
         raise WrongTypeError(
@@ -101,7 +101,7 @@ def to_milliseconds(time: datetime | int) -> int:
     """A moment to look for, in milliseconds since 1970."""
     milliseconds = _timestamp(time)
     if milliseconds < 0 and not isinstance(time, datetime):
-        raise UsageError(f"time {time}: milliseconds since 1970 are not negative.")
+        raise UsageError(f"time {time}: milliseconds since 1970 cannot be negative.")
     return milliseconds
 
 

@@ -75,6 +75,6 @@ class CleaningStates:
     def _check(self, topic_partition: TopicPartition, *expected: State | None) -> None:
         state = self.get(topic_partition)
         if state not in expected:
-            words = "nobody's" if state is None else state.value
-            wanted = " or ".join("nobody's" if each is None else each.value for each in expected)
-            raise UsageError(f"{topic_partition} is {words}, where it must be {wanted}.")
+            words = "idle" if state is None else state.value
+            wanted = " or ".join("idle" if each is None else each.value for each in expected)
+            raise UsageError(f"{topic_partition} is {words}, but must be {wanted}.")

@@ -8,7 +8,7 @@ kafka-2.1   every index is read, then checked: a time index that is preallocated
             segment is scanned; what is not flushed is scanned afterwards, the same segment again
 lazy        no index is read or checked; what is not flushed is scanned (Kafka from 2.3 on)
 dedupe      as kafka-2.1, but what was scanned once is not scanned again
-checked     as kafka-2.1, but with a check that knows zeros from entries
+checked     as kafka-2.1, but with a check that can tell zeros from entries
 stratalog   `recover_directories`, then LogManager: each segment once, the segments of one log in parallel
 """
 
@@ -76,7 +76,7 @@ STRATEGIES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadMeasurement:
-    """The time of one load, and how often it read each segment from start to end, if it did at all."""
+    """The time of one load, the bytes it read, and how often it read each segment from start to end."""
 
     seconds: float
     bytes_read: int

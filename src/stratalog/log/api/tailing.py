@@ -45,7 +45,7 @@ class Wait(NamedTuple):
             if not isinstance(value, int | float):
                 raise WrongTypeError(f"{name} is {value!r}: it is a number of milliseconds.")
             if value < 0:
-                raise UsageError(f"{name} is {value}: milliseconds are not negative.")
+                raise UsageError(f"{name} is {value}: milliseconds cannot be negative.")
         return cls(poll_ms / 1000, timeout_ms)
 
 

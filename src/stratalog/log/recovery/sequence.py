@@ -55,7 +55,7 @@ class Scans(Protocol):
         ...
 
     def next_offset(self, segment: SegmentState) -> int:
-        """Where the last segment ends, as it is now."""
+        """The next offset after the last segment, as its file is now."""
         ...
 
 

@@ -5,7 +5,7 @@ at  size  field
  4     1  FLG                    version, independent blocks, block checksums, content size, content checksum
  5     1  BD                     most bytes in a block
  6     8  content size           only if FLG says so; skipped
- 6     1  HC                     second byte of xxh32 of FLG to here; with magic 0 of the whole header, unread
+ 6     1  HC                     second byte of xxh32 of FLG to here; in magic-0 messages not checked
  7        blocks: size (4, little endian, top bit: stored as it is), the bytes, [checksum], up to size 0
 
 The frame is parsed here for two reasons: a block decoder that writes to a given place is twice as fast as the
