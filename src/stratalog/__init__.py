@@ -21,6 +21,8 @@ from stratalog.version import __version__
 
 if TYPE_CHECKING:
     from stratalog.config import LogConfig, read_server_properties
+    from stratalog.directory.formatting.choices import FormatOptions
+    from stratalog.directory.formatting.format import format_directories
     from stratalog.directory.open_log import open_log
     from stratalog.engine.threads import ThreadEngine
     from stratalog.files.disk import Disk
@@ -45,6 +47,7 @@ __all__ = [
     "ConsumerRecord",
     "CorruptRecordError",
     "Disk",
+    "FormatOptions",
     "LogConfig",
     "LogDirLockedError",
     "LogManager",
@@ -64,6 +67,7 @@ __all__ = [
     "audit",
     "build_batch",
     "build_batches",
+    "format_directories",
     "graceful_stop",
     "open_log",
     "read_batches",
@@ -78,6 +82,7 @@ _LAZY = {
     "Codec": "stratalog.records.compression",
     "ConsumerRecord": "stratalog.log.api.consume",
     "Disk": "stratalog.files.disk",
+    "FormatOptions": "stratalog.directory.formatting.choices",
     "LogConfig": "stratalog.config",
     "LogManager": "stratalog.manager.manager",
     "NewRecord": "stratalog.log.new_records",
@@ -92,6 +97,7 @@ _LAZY = {
     "audit": "stratalog.operations.audit.audit",
     "build_batch": "stratalog.records.build",
     "build_batches": "stratalog.records.build",
+    "format_directories": "stratalog.directory.formatting.format",
     "graceful_stop": "stratalog.signals",
     "open_log": "stratalog.directory.open_log",
     "read_batches": "stratalog.records.reader",

@@ -208,7 +208,7 @@ def test_a_compacted_log_rolls_in_time_for_its_compaction_lag() -> None:
 
 
 # Read in one place, but not in another where a broker uses it.
-PARTLY_OBEYED = {"num.recovery.threads.per.data.dir"}
+PARTLY_OBEYED = {"min.insync.replicas", "num.recovery.threads.per.data.dir"}
 
 
 def settings_that_are_read() -> set[str]:

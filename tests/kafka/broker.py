@@ -63,8 +63,12 @@ class Broker:
         properties: Mapping[str, str] | None = None,
         jvm: Sequence[str] = FAST_START,
         run_with: Sequence[str] = (),
+        is_dynamic: bool = False,
     ) -> None:
-        """`run_with` is put before the command line, for example to run it as another user."""
+        """`run_with` is put before the command line, for example to run it as another user.
+
+        `is_dynamic`: the voters are in the metadata log, and not in the settings.
+        """
         work.mkdir(parents=True, exist_ok=True)
         self.jars = jars
         self.log_dirs = list(log_dirs) or [work / "logs"]
@@ -74,6 +78,7 @@ class Broker:
         self._own_properties = dict(properties or {})
         self._jvm = tuple(jvm)
         self._run_with = tuple(run_with)
+        self._is_dynamic = is_dynamic
         self._port, self._controller_port = free_ports(2)
         self._process: subprocess.Popen[bytes] | None = None
         self._zookeeper: ZooKeeper | None = None
@@ -94,12 +99,17 @@ class Broker:
         """The only log directory, or the first."""
         return self.log_dirs[0]
 
+    def write_config(self) -> Path:
+        """Write the server.properties that it starts with."""
+        config = self._work / "server.properties"
+        config.write_text(properties_text(self._properties()))
+        return config
+
     def start(self, timeout_s: float = PATIENCE_S) -> None:
         """Format the log directories if they are new, start, and wait until the broker serves."""
         if self._process:
             raise KafkaError("the broker is already running")
-        config = self._work / "server.properties"
-        config.write_text(properties_text(self._properties()))
+        config = self.write_config()
         self._prepare(config)
         self._run_position = self._output.stat().st_size if self._output.exists() else 0
         began = time.monotonic()
@@ -201,7 +211,11 @@ class Broker:
             "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://{controller}",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "controller.listener.names": "CONTROLLER",
-            "controller.quorum.voters": f"1@{controller}",
+            **(
+                {"controller.quorum.bootstrap.servers": controller}
+                if self._is_dynamic
+                else {"controller.quorum.voters": f"1@{controller}"}
+            ),
             "broker.session.timeout.ms": str(_SESSION_MS),
             "broker.heartbeat.interval.ms": "500",
             "share.coordinator.state.topic.num.partitions": "1",
@@ -232,18 +246,34 @@ class Broker:
         """By Kafka's tool the first time. Later brokers get copies of its files, which costs no JVM."""
         kind = self.jars.release, len(self.log_dirs)
         is_new = not any(self._files_in(folder) for folder in self.log_dirs)
-        if is_new and kind in _formatted:
+        if is_new and kind in _formatted and not self._is_dynamic:
             for folder, files in zip(self.log_dirs, _formatted[kind], strict=True):
                 for name, data in files.items():
                     (folder / name).write_bytes(data)
             return
-        run_tool(self.jars, "storage", "format", "--ignore-formatted", "-c", str(config), "-t", _cluster_id())
-        if is_new:
+        self.storage_format(config)
+        if is_new and not self._is_dynamic:
             _formatted[kind] = [self._files_in(folder) for folder in self.log_dirs]
 
     @staticmethod
     def _files_in(folder: Path) -> dict[str, bytes]:
         return {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
+
+    def storage_format(self, config: Path, *options: str) -> subprocess.CompletedProcess[str]:
+        """What Kafka's own tool does to new log directories."""
+        flags = ["--standalone"] if self._is_dynamic else []
+        return run_tool(
+            self.jars,
+            "storage",
+            "format",
+            "--ignore-formatted",
+            "-c",
+            str(config),
+            "-t",
+            _cluster_id(),
+            *flags,
+            *options,
+        )
 
     def _spawn(self, config: Path) -> subprocess.Popen[bytes]:
         flags = [*self._archive_flags(), *log_flags(self.jars, self._work, level="INFO", target="out")]

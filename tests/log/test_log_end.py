@@ -14,7 +14,7 @@ from stratalog.errors import NeedsRecoveryError
 from stratalog.files.disk import Disk
 from stratalog.files.names import TopicPartition
 from stratalog.log.api.view import LogView
-from stratalog.log.log_end import NOT_CLOSED, EndReason, Left, LogEnd, clean_end
+from stratalog.log.log_end import NOT_CLOSED, EndReason, Left, LogEnd, clean_end, last_epoch
 from tests.fixtures.catalog import Partition, partitions
 
 CLOSED = Left(was_closed=True)
@@ -130,3 +130,13 @@ def test_a_log_that_goes_on_past_its_last_batch_is_not_written_to(log: Log, tail
 
     with pytest.raises(NeedsRecoveryError):
         clean_end(active)
+
+
+def test_the_epoch_of_a_log_is_that_of_its_last_batch(log: Log) -> None:
+    segments = tuple(log.view().segments)
+    expected = log.batches[-1]["partitionLeaderEpoch"]
+
+    assert last_epoch(segments) == expected > 0
+    log.path.write_bytes(b"")
+    assert last_epoch(tuple(log.view().segments)) <= expected, "of the segment before"
+    assert last_epoch(()) == -1

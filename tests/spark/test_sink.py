@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,9 +23,10 @@ from stratalog.jobs.writing.stage import stage_rows
 from stratalog.jobs.writing.target import find_target
 from stratalog.spark.sink import StagedMessage, StratalogWriter
 from tests.fixtures.catalog import log_dirs
-from tests.jobs.writing.sinking import contents_of, names_in, offsets_and_values
+from tests.jobs.writing.sinking import contents_of, names_in, offsets_and_values, staged_in
 from tests.manager.running import MARKER
 from tests.spark.streaming import ended
+from tests.waiting import PATIENCE_S
 
 OPTIONS = {"topic": "orders", "partitions": "3"}
 
@@ -45,8 +48,15 @@ def load(spark: SparkSession, directory: Path, topic: str = "orders") -> DataFra
     return reader.load(str(directory))
 
 
-def staged(directory: Path) -> list[str]:
-    return [name for name in names_in(directory) if name.startswith("stratalog")]
+PROGRAM = """
+import sys
+from stratalog.spark.session import session
+with session("told", master="local[1]") as spark:
+    for _ in range(2):
+        rows = spark.range(3).selectExpr("cast(id AS string) AS value").write.format("stratalog")
+        rows.mode("append").options(topic="orders", partitions="1").save(sys.argv[1])
+        print("written", file=sys.stderr, flush=True)
+"""
 
 
 def test_rows_come_back_with_keys_and_times(spark: SparkSession, tmp_path: Path) -> None:
@@ -54,7 +64,7 @@ def test_rows_come_back_with_keys_and_times(spark: SparkSession, tmp_path: Path)
 
     found = load(spark, tmp_path).selectExpr("cast(key AS string)", "cast(value AS string)", "timestamp")
     assert sorted(found.collect()) == sorted(numbers(spark, 1000).collect())
-    assert staged(tmp_path) == []
+    assert staged_in(tmp_path) == []
     assert MARKER in names_in(tmp_path)
 
 
@@ -163,7 +173,7 @@ def test_a_folder_of_something_else_is_not_written_to(spark: SparkSession, tmp_p
 def test_a_write_that_is_committed_does_not_fail_over_what_it_leaves(tmp_path: Path) -> None:
     schema = StructType([StructField("value", BinaryType())])
     writer = StratalogWriter({"path": str(tmp_path), **OPTIONS}, schema, overwrite=False)
-    (task_file,) = staged(tmp_path)
+    (task_file,) = staged_in(tmp_path)
     write = task_file.removeprefix("stratalog-write-").removesuffix(".task")
     segments = stage_rows(
         Disk(),
@@ -198,7 +208,8 @@ def test_a_stream_is_written_once_though_it_is_run_again(spark: SparkSession, tm
     values = load(spark, data, "copy").select(col("value").cast("string")).collect()
     expected = [f"value {number}" for number in range(100)] + [f"value {number}" for number in range(7)]
     assert sorted(row.value for row in values) == sorted(expected)
-    assert staged(data) == ["stratalog-write.json"]
+    assert staged_in(data) == []
+    assert "stratalog-write.json" in names_in(data)
 
 
 def copy(spark: SparkSession, data: Path, checkpoint: Path) -> None:
@@ -225,3 +236,22 @@ def test_times_are_kept_in_any_time_zone(spark: SparkSession, tmp_path: Path, zo
 
     (row,) = load(spark, tmp_path).selectExpr("unix_millis(timestamp) AS ms").collect()
     assert row.ms == int(time.timestamp() * 1000)
+
+
+def test_partitions_that_no_cluster_knows_were_written_without_a_word(
+    archived: dict[str, str], tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(tmp_path / "kafka")],
+        env=archived,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    first, second, _ = done.stderr.split("written\n")
+    assert f"stratalog: orders-0 in {tmp_path}/kafka: no cluster knows these new partitions" in first
+    assert f"Run `stratalog format {tmp_path}/kafka` before a broker is started here." in first
+    assert "no cluster knows" not in second, "it is told once"

@@ -14,6 +14,7 @@ erase          `stratalog erase`
 estimate       `stratalog estimate`
 explain        `stratalog explain`
 export         `stratalog export`
+format         `stratalog format`
 main           the group of commands; the only place that catches StratalogError
 options        the options that commands share, each written once
 output         prints reports, tables, JSON and progress; exit codes

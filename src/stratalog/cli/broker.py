@@ -55,6 +55,13 @@ class BrokerFiles:
         """All directories of the broker, as far as known."""
         return () if self.server is None else self.server.manager.log_dirs
 
+    def in_order(self) -> tuple[str, ...]:
+        """The directories in the order of log.dirs: the first has the metadata, if nothing else is said."""
+        order = [os.path.realpath(directory) for directory in self.log_dirs]
+        names = {os.path.realpath(directory): directory for directory in self.directories}
+        known = [names[path] for path in order if path in names]
+        return (*known, *(directory for directory in self.directories if directory not in known))
+
     def not_named(self) -> list[str]:
         """The other directories of the broker, which the command does not work on."""
         named = {os.path.realpath(directory) for directory in self.directories}

@@ -17,6 +17,7 @@ from stratalog.cli.erase import erase
 from stratalog.cli.estimate import estimate
 from stratalog.cli.explain import explain
 from stratalog.cli.export import export
+from stratalog.cli.format import format_command
 from stratalog.cli.output import ExitCode, Output
 from stratalog.cli.recover import recover
 from stratalog.cli.retain import retain
@@ -49,6 +50,7 @@ cli.add_command(erase)
 cli.add_command(estimate)
 cli.add_command(explain)
 cli.add_command(export)
+cli.add_command(format_command)
 cli.add_command(recover)
 cli.add_command(retain)
 cli.add_command(sql)

@@ -2,6 +2,7 @@
 
 keys        what a setting is: how its text is read, its range, its names on a broker
 properties  Java's properties files
+quorum      the quorum of controllers, in a server.properties
 server      a broker's server.properties, as far as it is about storage
 settings    LogConfig and ManagerConfig: names, defaults and ranges of 4.3.1
 

@@ -5,6 +5,7 @@ checkpoints       reads and writes these files
 clean_shutdown    the clean-shutdown file: its content, and reading it
 clean_state       writes and deletes the clean-shutdown file; the note that replaces it during a change
 cluster_metadata  topic ids, replicas, settings and broker epochs from `__cluster_metadata`
+formatting/       makes log directories those of a stand-alone broker
 home              where a partition's directory belongs, and how a lone log there is opened and closed
 kind              decides whether a path is a log directory; gives reasons and the likely mistake
 known_topics      the settings that retention uses, and whether they are known at all
@@ -27,6 +28,7 @@ startup_refusals  reasons for which a broker would refuse to start, with remedie
 topic_configs     a topic's own settings, which override its broker's
 work_dir          for a full disk: small files are written elsewhere first
 write_journal     the journal of a write: what was decided, and what earlier writes did
+written_topics    how many partitions topics have that no cluster knows yet
 
 Not here: the work of a single log (`log/`), and the operations of users (`operations/`).
 """

@@ -34,7 +34,7 @@ from stratalog.records.reader import RecordBatch, read_batches
 
 METADATA_DIRECTORY = f"{CLUSTER_METADATA}-0"
 BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
-_TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4  # Kafka: ConfigResource.Type
+TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4  # Kafka: ConfigResource.Type
 _CHUNK_SIZE = 4 << 20
 
 Message = dict[str, Any]  # of many kinds, each with fields of its own
@@ -229,8 +229,8 @@ class _Changes:
 
     def _change_config(self, value: Message) -> None:
         kinds = {
-            _TOPIC_RESOURCE: self._metadata.topic_configs,
-            _BROKER_RESOURCE: self._metadata.broker_configs,
+            TOPIC_RESOURCE: self._metadata.topic_configs,
+            BROKER_RESOURCE: self._metadata.broker_configs,
         }
         configs = kinds.get(value["resourceType"])
         if configs is None:

@@ -28,7 +28,9 @@ from enum import Enum
 from stratalog.directory import clean_state, pending_move
 from stratalog.directory.checkpoint_table import CHECKPOINTS
 from stratalog.directory.cluster_metadata import BOOTSTRAP_CHECKPOINT
+from stratalog.directory.formatting.note import FORMAT_NOTE
 from stratalog.directory.write_journal import JOURNAL, STAGED_PREFIX
+from stratalog.directory.written_topics import WRITTEN_TOPICS
 from stratalog.errors import (
     DiskError,
     InvalidNameError,
@@ -59,7 +61,15 @@ LOST_AND_FOUND = "lost+found"
 _BROKERS = (META_PROPERTIES, str(TopicPartition(CLUSTER_METADATA, 0)))
 # No partition has these files. A lone log has a lock, a start and a clean-shutdown file beside its segments.
 _SURE = tuple(row.name for row in CHECKPOINTS if not row.is_beside_lone_logs)
-_LIKELY = (*OFFSET_CHECKPOINTS, CLEAN_SHUTDOWN, JOURNAL, clean_state.NOTE, pending_move.NOTE)
+_LIKELY = (
+    *OFFSET_CHECKPOINTS,
+    CLEAN_SHUTDOWN,
+    JOURNAL,
+    WRITTEN_TOPICS,
+    FORMAT_NOTE,
+    clean_state.NOTE,
+    pending_move.NOTE,
+)
 _PARTITION_FILES = (PARTITION_METADATA, LEADER_EPOCH_CHECKPOINT)
 _SEGMENT_FILE = re.compile(r"\d{20}\.(log|index|timeindex|txnindex|snapshot)(\.\w+)?", re.ASCII)
 _MOST_LOOKED_INTO = 20  # entries of a sub-directory that are checked, to see whether it is a log directory

@@ -108,6 +108,12 @@ class LogDirectory:
             self.state.remove(leaves_note=not self._appends)
             self._has_clean_shutdown = False
 
+    def before_adding(self) -> None:
+        """Called before files are added beside its logs, which stay as they are, as does the clean-shutdown
+        file."""
+        self.locks.check()
+        self.is_changed = True
+
     @property
     def was_clean(self) -> bool:
         """Whether it has its clean-shutdown file, or had it at the start of a session that was killed.

@@ -11,6 +11,7 @@ from collections.abc import Collection
 
 from stratalog.directory.layout import Layout, PartitionEntry, classify
 from stratalog.directory.lone_files import LoneFiles
+from stratalog.directory.write_journal import has_pending_write
 from stratalog.errors import StratalogError
 from stratalog.files.disk import Disk
 from stratalog.files.lock import check_unlocked
@@ -38,6 +39,20 @@ def check_lone_logs(layout: Layout) -> set[str]:
 
 def lone_files(disk: Disk, layout: Layout, entry: PartitionEntry) -> LoneFiles:
     return LoneFiles(disk, layout.path(entry), entry.topic_partition)
+
+
+def are_closed(disk: Disk, layout: Layout, *, has_clean_shutdown: bool) -> bool:
+    """Whether all logs of a directory were closed cleanly, by themselves or with the directory.
+
+    Then its session has nothing to recover, and only takes over what was open by itself.
+    """
+    if has_pending_write(disk, layout.directory):
+        return False
+    for entry in layout.partitions:
+        files = lone_files(disk, layout, entry)
+        if not (files.was_closed() if files.exist() else has_clean_shutdown):
+            return False
+    return True
 
 
 def has_lone_logs(disk: Disk, layout: Layout, with_locks: Collection[str] | None = None) -> bool:

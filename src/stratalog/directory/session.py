@@ -125,7 +125,7 @@ class Session:
             unclean = [found for found in self.online if self._in(found, found.why_unclean) is not None]
             if unclean and self._unclean is Unclean.REFUSE:
                 reasons = [(found.path, found.why_unclean() or "") for found in unclean]
-                raise _refusal(reasons, self._or_else)
+                raise refusal_of_unclean(reasons, self._or_else)
             if unclean:
                 before_recovery()
                 self._recover([found for found in self.online if found in unclean or found.was_clean])
@@ -253,7 +253,7 @@ def check_session(disk: Disk, directories: Iterable[Path], *, unclean: Unclean) 
             for path in paths
         }
         if refused := [(path, reason) for path, reason in reasons.items() if reason is not None]:
-            raise _refusal(refused)
+            raise refusal_of_unclean(refused)
     return paths
 
 
@@ -272,7 +272,8 @@ def unique_paths(directories: Iterable[Path]) -> list[str]:
     return paths
 
 
-def _refusal(unclean: Sequence[tuple[str, str]], or_else: str = _OR_ELSE) -> NeedsRecoveryError:
+def refusal_of_unclean(unclean: Sequence[tuple[str, str]], or_else: str = _OR_ELSE) -> NeedsRecoveryError:
+    """The error for directories that were not shut down cleanly, given with the reasons to think so."""
     path, reason = unclean[0]
     others = "" if len(unclean) == 1 else f", and {len(unclean) - 1} more"
     names = " ".join(path for path, _ in unclean)

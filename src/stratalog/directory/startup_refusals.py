@@ -33,6 +33,7 @@ from stratalog.directory.cluster_metadata import (
     METADATA_DIRECTORY,
     bootstrap_problem,
 )
+from stratalog.directory.formatting.note import has_format_note
 from stratalog.directory.kind import are_brokers
 from stratalog.directory.layout import Layout, classify, find_duplicates
 from stratalog.directory.meta_properties import MetaProperties, directory_id_problem, read_meta_properties
@@ -65,6 +66,8 @@ _RESTORE = (
     "Restore it from a backup; or delete what is left of it and run `kafka-storage.sh format "
     "--ignore-formatted` with the id of this cluster, which leaves the data alone."
 )
+
+_FORMAT_AGAIN = "Run `stratalog format` again, as before: it was interrupted, and goes on where it was."
 
 
 class RefusalKind(Enum):
@@ -179,8 +182,9 @@ def _of_nodes(
             yield refusal
     if missing and are_brokers(disk, [*paths, *others]):
         for path in (path for path in missing if path in paths):
+            remedy = _FORMAT_AGAIN if has_format_note(disk, path) else _RESTORE
             yield StartupRefusal(
-                RefusalKind.META_PROPERTIES, path, META_PROPERTIES, "The file is missing.", _RESTORE
+                RefusalKind.META_PROPERTIES, path, META_PROPERTIES, "The file is missing.", remedy
             )
     yield from _disagreements(known, paths, node_id)
 

@@ -33,6 +33,7 @@ StratalogError
 ├── DiskError                        the system refused to read or write; .path, .errno (OSError)
 │   ├── AccessDeniedError            the system does not allow it (PermissionError)
 │   └── NoSuchFileError              the file is not there (FileNotFoundError)
+├── FormatRefusedError               a log directory that cannot be formatted, and why; .path, .reason
 ├── FileOwnerError                   a rewritten file could not keep its owner; .path, .owner, .user
 ├── InvalidOffsetError               an offset that does not ascend where offsets must; .path, .offset
 ├── NeedsRecoveryError               a log that was not closed cleanly, and what shows it; .path, .finding
@@ -98,6 +99,7 @@ from stratalog.errors.files import (
     DiskError,
     EraseProofError,
     FileOwnerError,
+    FormatRefusedError,
     LogDirLockedError,
     MissingLogDirectoryError,
     NoSuchFileError,
@@ -144,6 +146,7 @@ __all__ = [
     "DiskError",
     "EraseProofError",
     "FileOwnerError",
+    "FormatRefusedError",
     "IndexFullError",
     "InvalidBatchError",
     "InvalidNameError",

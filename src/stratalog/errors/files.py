@@ -82,6 +82,10 @@ class FileOwnerError(StratalogError):
         return type(self), (self.path, self.owner, self.user)
 
 
+class FormatRefusedError(_PathError):
+    """A log directory that cannot be formatted; nothing was changed. `reason` says why, and what to do."""
+
+
 class LogDirLockedError(_PathError):
     """Another process, a broker most likely, holds the log directory."""
 

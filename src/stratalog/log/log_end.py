@@ -7,6 +7,7 @@ a reader, not closed cleanly (`valid_end`)      the last batch with a correct ch
 crash
 a reader, closed cleanly (`valid_end`)          the last batch, even after damage: no crash has torn it
 a writer (`clean_end`)                          the last whole batch, which must be the end of the file
+whoever makes metadata of it (`last_epoch`)     only the leader epoch of the last batch is asked for
 
 All of these read only the newest segment, from the last entry of its index on. Recovery decides where a log
 that was not closed cleanly will end, from the scans of all its segments (`recovery/sequence.py`).
@@ -15,6 +16,7 @@ that was not closed cleanly will end, from the scans of all its segments (`recov
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
@@ -27,7 +29,7 @@ from stratalog.errors import CorruptIndexError, CorruptRecordError, CorruptSnaps
 from stratalog.files.reading import DiskReader
 from stratalog.limits import INT64_MAX
 from stratalog.log.offsets import OffsetMetadata
-from stratalog.records.batch import LOG_OVERHEAD
+from stratalog.records.batch import LOG_OVERHEAD, NO_PARTITION_LEADER_EPOCH
 from stratalog.records.kernels.index import LAST
 from stratalog.records.kernels.memory import byte_array
 from stratalog.records.walk import WalkStop, explain_stop, walk_batches
@@ -214,6 +216,15 @@ def last_indexed(segment: SegmentReader) -> int:
         return segment.offset_index.last_entry.position
     except CorruptIndexError:  # it was trimmed while it was read, or is damaged
         return 0
+
+
+def last_epoch(segments: Sequence[SegmentReader]) -> int:
+    """The leader epoch of the last batch of a log; -1 if it has none."""
+    for segment in reversed(segments):
+        last = segment.find_batch(last_indexed(segment), LAST, 0) if segment.size else None
+        if last is not None:
+            return last.partition_leader_epoch
+    return NO_PARTITION_LEADER_EPOCH
 
 
 def only_zeros(read_into: ReadInto, position: int, end: int) -> bool:

@@ -8,6 +8,7 @@ estimate         what compaction would free, by topic, key and prefix
 estimate_report  its report
 explain          why a segment is still there, and when it will be deleted
 explain_report   its report
+format_report    the report of `format`
 looking          the partitions as they are, for `explain` and every dry run
 maintaining      `Maintenance`: runs `retain` and `compact` in a session
 opening          opens directories for an operation, or looks at them for a dry run

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import sys
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -108,7 +109,10 @@ class _Write:
         if batch is not None:
             query = next((message.query for message in own if message.query), None)
         if staged or query is not None:
-            committer.commit(staged, query=query, batch=-1 if batch is None else batch)
+            report = committer.commit(staged, query=query, batch=-1 if batch is None else batch)
+            if report.warning is not None:
+                # Spark gives a sink no channel to the user, and its Python process has no logging.
+                print(f"stratalog: {report.warning}", file=sys.stderr, flush=True)
         try:
             committer.discard()
         except StratalogError as error:

@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 
 import stratalog
+from stratalog import format_directories
 from stratalog.errors import LogDirLockedError, UsageError
 from stratalog.files.lock import DirectoryLock
 from stratalog.log.partition_metadata import topic_id_to_text
@@ -46,7 +47,7 @@ def test_offsets_go_on_from_task_to_task_and_from_write_to_write(tmp_path: Path)
     assert checkpoint(tmp_path, "replication-offset-checkpoint") == {"orders-0": 4}
 
 
-def test_nothing_but_logs_checkpoints_and_the_marker_is_left(tmp_path: Path) -> None:
+def test_nothing_but_logs_checkpoints_the_marker_and_the_number_of_partitions_is_left(tmp_path: Path) -> None:
     write(str(tmp_path), values(b"a"), **ORDERS)
 
     assert names_in(tmp_path) == [
@@ -55,6 +56,7 @@ def test_nothing_but_logs_checkpoints_and_the_marker_is_left(tmp_path: Path) -> 
         "orders-0",
         "recovery-point-offset-checkpoint",
         "replication-offset-checkpoint",
+        "stratalog-topics.json",
     ]
     assert names_in(tmp_path / "orders-0") == [
         "00000000000000000000.index",
@@ -236,3 +238,38 @@ def test_a_topic_that_was_made_anew_meanwhile_gets_nothing(tmp_path: Path) -> No
     writing.committer.discard()
     assert offsets_and_values(contents_of(tmp_path), "orders-0") == [(0, b"a")]
     assert staged_in(tmp_path) == []
+
+
+def test_a_partition_that_no_cluster_knows_was_written_without_a_word(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    new = write(str(tmp_path), values(b"a"), **ORDERS)
+    again = write(str(tmp_path), values(b"b"), **ORDERS)
+
+    assert new.warning is not None
+    assert new.warning.startswith(f"orders-0 in {tmp_path}: no cluster knows these new partitions")
+    assert f"Run `stratalog format {tmp_path}` before a broker is started here." in new.warning
+    assert [record.getMessage() for record in caplog.records if "no cluster" in record.message] == [
+        new.warning
+    ]
+    assert again.warning is None, "it is told once"
+
+
+def test_a_partition_in_a_clusters_directory_without_its_metadata_is_told_of_too(tmp_path: Path) -> None:
+    (tmp_path / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=sEiga6BNSJaW_7X41bWJDQ\n")
+
+    report = write(str(tmp_path), values(b"a"), topicId="s38DPPefRHu4CKwEjdBcXA", **ORDERS)
+
+    assert report.warning is not None
+    assert "create the topic on the broker, stop the broker, write, and start it again" in report.warning
+
+
+def test_a_partition_that_the_cluster_knows_is_written_without_a_warning(tmp_path: Path) -> None:
+    write(str(tmp_path), values(b"a"), **ORDERS)
+    format_directories([tmp_path])
+
+    report = write(str(tmp_path), values(b"b"), topic="orders")
+
+    assert report.warning is None
+    assert offsets_and_values(contents_of(tmp_path), "orders-0") == [(0, b"a"), (1, b"b")]
+    assert not (tmp_path / "stratalog-topics.json").exists()

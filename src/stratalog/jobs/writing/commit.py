@@ -42,6 +42,7 @@ from stratalog.directory.write_journal import (
     read_journal,
     write_journal,
 )
+from stratalog.directory.written_topics import note_written_topics
 from stratalog.errors import DiskError, LogDirLockedError, NeedsRecoveryError, StratalogError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock
@@ -79,11 +80,13 @@ class WriteReport:
     """What a commit did: where each log ends now, and how many records it got.
 
     `was_there`: this batch of a streaming query was already committed, and was not written again.
+    `warning` says what to do about new partitions that no cluster's metadata knows, if there are some.
     """
 
     ends: dict[TopicPartition, int]
     records_count: int
     was_there: bool = False
+    warning: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +155,11 @@ class Committer:
             writes = self._plan(journal, staged)
             pending = PendingWrite(write=self._write, partitions=writes, query=query, batch=batch)
             ends = self._do(session, journal, pending)
-            return WriteReport(ends=ends, records_count=sum(write.records_count for write in writes))
+            return WriteReport(
+                ends=ends,
+                records_count=sum(write.records_count for write in writes),
+                warning=self._warn_of_unknown(writes),
+            )
 
     def _session(self) -> Session:
         return open_session(
@@ -314,6 +321,8 @@ class Committer:
             directory.before_change()
             if self._target.options.sync:
                 self._disk.sync_directory(self._directory)
+            topics = {write.topic_partition.topic for write in pending.partitions}
+            note_written_topics(self._disk, self._directory, self._target.counts_to_note(topics))
             write_journal(self._disk, self._directory, replace(journal, pending=pending, waiting=()))
         except DiskError as error:
             # The journal may exist without being synced: then the next session finds it and finishes the
@@ -324,6 +333,12 @@ class Committer:
                 with suppress(DiskError):
                     session.put_back(directory)
             raise
+
+    def _warn_of_unknown(self, writes: Sequence[PartitionWrite]) -> str | None:
+        warning = self._target.warning_of([write.topic_partition for write in writes if write.is_new])
+        if warning is not None:
+            logger.warning("%s", warning)
+        return warning
 
     def _settle(self, write: PartitionWrite) -> CheckpointMarks:
         """Load a log with its new segments and close it, as any clean stop does; returns its marks."""

@@ -7,7 +7,7 @@ all this and sends it to the tasks as values.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -29,6 +29,7 @@ from stratalog.records.internal_topics import is_internal
 
 # The suffix of the file that marks a write as under way (`stage.py`).
 TASK_SUFFIX = ".task"
+_MOST_NAMES = 5  # in a warning
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +73,31 @@ class WriteTarget:
                 "kafka-topics --describe shows it."
             )
         return found
+
+    def counts_to_note(self, names: Iterable[str]) -> dict[str, int]:
+        """How many partitions these topics have, if only the options say it: nothing will say it later."""
+        counts = {} if self.has_metadata else {name: self.options.partitions_of(name) for name in names}
+        return {name: count for name, count in counts.items() if count is not None}
+
+    def warning_of(self, new: Sequence[TopicPartition]) -> str | None:
+        """What to do about new partitions that no cluster's metadata knows; None if there are none.
+
+        A broker would not serve them.
+        """
+        if not new or self.has_metadata:
+            return None
+        listed = ", ".join(map(str, new[:_MOST_NAMES]))
+        listed += f" and {len(new) - _MOST_NAMES} more" if len(new) > _MOST_NAMES else ""
+        if self.needs_topic_ids:
+            return (
+                f"{listed} in {self.directory}: there is no cluster metadata here that knows these new "
+                "partitions. If the cluster does not have them, its broker sets them aside as -stray. To be "
+                "sure, create the topic on the broker, stop the broker, write, and start it again."
+            )
+        return (
+            f"{listed} in {self.directory}: no cluster knows these new partitions, and a broker would set "
+            f"them aside as -stray. Run `stratalog format {self.directory}` before a broker is started here."
+        )
 
     def _check_count(self, topic: TopicTarget) -> None:
         """UsageError for a wrong number of partitions, with which keys would go to the wrong partitions."""

@@ -3,6 +3,7 @@
 dump_text  the text that Kafka's dump tool prints
 encode     the writer of Kafka's messages, and of the records that hold them
 json_text  the JSON that Kafka's tools print
+kraft_snapshot  builds a snapshot of cluster metadata
 schema     the reader of Kafka's message schemas
 topics     which message a key and a value hold
 wire       the primitive types of Kafka's messages

@@ -1,0 +1,110 @@
+"""`stratalog format`: make log directories those of a stand-alone broker."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from stratalog.cli.broker import BrokerFiles
+from stratalog.cli.options import (
+    check_directories,
+    config_option,
+    directories_argument,
+    dry_run_option,
+    topic_settings_option,
+)
+from stratalog.cli.output import ExitCode, Output, output_options
+from stratalog.directory.formatting.releases import DEFAULT_RELEASE, RELEASES
+from stratalog.errors import UsageError
+
+
+def parse_counts(_context: click.Context, _option: click.Parameter, texts: tuple[str, ...]) -> dict[str, int]:
+    """TOPIC=COUNT, several times."""
+    counts = {}
+    for text in texts:
+        topic, _, count = text.rpartition("=")
+        if not topic or not count.isdecimal():
+            raise click.BadParameter(f"{text!r} is not TOPIC=COUNT, as in orders=6.")
+        counts[topic] = int(count)
+    return counts
+
+
+@click.command("format")
+@directories_argument
+@config_option
+@topic_settings_option
+@click.option(
+    "--partitions",
+    "counts",
+    multiple=True,
+    metavar="TOPIC=COUNT",
+    callback=parse_counts,
+    help="How many partitions a topic has, if not all are there; creates a topic; repeatable.",
+)
+@click.option("--cluster-id", metavar="ID", help="The id of the cluster; made by default.")
+@click.option("--node-id", type=click.IntRange(0), metavar="N", help="The id of the node; 1 by default.")
+@click.option(
+    "--controller",
+    metavar="HOST:PORT",
+    help="Where the broker's controller will listen; localhost:9093 by default.",
+)
+@click.option(
+    "--release",
+    type=click.Choice(RELEASES),
+    default=DEFAULT_RELEASE,
+    show_default=True,
+    help="The oldest release of Kafka that will be started here.",
+)
+@dry_run_option
+@output_options
+@click.pass_obj
+def format_command(
+    output: Output,
+    *,
+    directories: tuple[str, ...],
+    config: Path | None,
+    topic_settings: Path | None,
+    counts: dict[str, int],
+    cluster_id: str | None,
+    node_id: int | None,
+    controller: str | None,
+    release: str,
+    dry_run: bool,
+) -> ExitCode:
+    """Make log directories that no broker has used yet those of a stand-alone broker.
+
+    DIR are all log directories of the node; or --config names them, and they are created if need be. The
+    topics in them, with their ids and settings, become the metadata of a new cluster, and a broker serves
+    them. The command can be killed and run again.
+
+    Exit status: 0 done, 1 done, and something was cut off, 2 wrong usage, 3 a directory is formatted, in use
+    or was not shut down cleanly, or a broker will not start here.
+    """
+    from stratalog.config.quorum import parse_endpoint
+    from stratalog.directory.formatting.choices import FormatOptions
+    from stratalog.directory.formatting.format import format_directories
+    from stratalog.operations.format_report import FormatReport
+
+    broker = BrokerFiles.of(config, directories)
+    check_directories(directories)
+    if missing := broker.not_named():
+        raise UsageError(
+            f"{config} has {', '.join(missing)} in log.dirs too: name all log directories of the broker, or "
+            "none."
+        )
+    options = (
+        FormatOptions() if config is None else FormatOptions.from_properties(config.read_text("latin-1"))
+    )
+    options = replace(
+        options,
+        cluster_id=cluster_id,
+        node_id=node_id,
+        controller=None if controller is None else parse_endpoint(controller),
+        topic_settings=None if topic_settings is None else topic_settings.read_text("utf-8"),
+        partitions=counts,
+        release=release,
+        dry_run=dry_run,
+    )
+    return output.report(FormatReport.of(format_directories(broker.in_order(), options)))

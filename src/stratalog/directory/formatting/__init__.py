@@ -1,0 +1,13 @@
+"""Makes log directories those of a stand-alone broker: a cluster's metadata from what is on the disks.
+
+choices   what the caller decides, and what is decided where the caller says nothing
+format    `format_directories`: locks, looks, plans, writes
+identity  decides the ids of cluster, directories and topics
+look      the topics and partitions that are in the directories
+note      the ids of a format that is under way
+records   the metadata as records, and the files that hold it
+releases  the features of a release of Kafka
+result    what a format has done, or would do
+
+Not here: reading a cluster's metadata (`cluster_metadata.py`), the words of the report (`operations/`).
+"""
