@@ -6,11 +6,20 @@ from pathlib import Path
 
 import pytest
 
+from stratalog import format_directories
 from stratalog.errors import NotALogDirectoryError
 from stratalog.files.lock import DirectoryLock
 from stratalog.operations.doctor import Checkup, DoctorReport
+from tests.directory.lone import lone
 from tests.directory.refused import ACCEPTED, REFUSED
 from tests.manager.running import contents, fixture_copy
+
+# A broker starts there, and sets the partition aside.
+STRAY = (
+    "partition.metadata missing",
+    "partition.metadata of an unknown topic",
+    "a partition without anything",
+)
 
 
 def checked(*directories: Path) -> DoctorReport:
@@ -36,7 +45,10 @@ def test_what_a_broker_takes_is_no_finding(name: str, tmp_path: Path) -> None:
     root = fixture_copy("clean", tmp_path / "data")
     ACCEPTED[name](root)
 
-    assert checked(root).status == 0
+    report = checked(root)
+
+    assert report.may_start
+    assert report.status == (1 if name in STRAY else 0)
 
 
 def test_a_clean_directory_has_nothing_to_read_again(tmp_path: Path) -> None:
@@ -77,3 +89,27 @@ def test_a_directory_that_is_in_use_is_said_to_be(tmp_path: Path) -> None:
 def test_what_is_not_a_log_directory_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NotALogDirectoryError):
         checked(tmp_path)
+
+
+def test_a_directory_that_no_broker_has_used_was_said_to_be_startable(tmp_path: Path) -> None:
+    lone(tmp_path / "orders-0", b"a")
+    report = checked(tmp_path)
+    assert (report.may_start, report.status) == (False, 3)
+    assert report.refusals[0].remedy.startswith("Run `stratalog format`")
+
+    format_directories([tmp_path])
+
+    assert checked(tmp_path).status == 0
+
+
+def test_a_partition_that_the_cluster_lacks_was_set_aside_without_a_word(tmp_path: Path) -> None:
+    root = fixture_copy("clean", tmp_path / "data")
+    (root / "orders-0").mkdir()
+
+    report = checked(root)
+
+    assert [(stray.path, stray.reason) for stray in report.strays] == [
+        (str(root / "orders-0"), "its topic's id is not known")
+    ]
+    assert "It does not serve 1 partition that its cluster lacks." in report.verdict
+    assert report.totals()["strays"] == 1

@@ -1,26 +1,37 @@
 """`doctor`: may the broker be started here? Lists every reason why Kafka would not start, and what to do.
 
+<<<<<<< HEAD
 It reads only names, sizes and small files, so it takes seconds, however much data there is. `audit` checks
 checksums. Nothing is locked or changed.
+=======
+It looks at names, sizes and small files only, so it takes seconds, however much data there is. Checksums are
+the work of `audit`. Nothing is locked or changed.
+
+Beside what `startup_refusals.py` knows: a broker does not start on directories that were never formatted, and
+sets partitions aside that its cluster's metadata does not have on this node.
+>>>>>>> 12acf58 (doctor: directories that were never formatted, and partitions that would be set aside)
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from typing import NamedTuple
 
 from stratalog.directory.checkpoints import DirectoryCheckpoints
 from stratalog.directory.clean_shutdown import CleanShutdownFile
-from stratalog.directory.kind import check_log_directory
+from stratalog.directory.kind import are_brokers, check_log_directory
 from stratalog.directory.layout import classify
+from stratalog.directory.node import find_node
 from stratalog.directory.session import unique_paths
-from stratalog.directory.startup_refusals import StartupRefusal, startup_refusals
-from stratalog.errors import DiskError
+from stratalog.directory.startup_refusals import RefusalKind, StartupRefusal, startup_refusals
+from stratalog.errors import CorruptCheckpointError, DiskError
 from stratalog.files.lock import is_locked
-from stratalog.files.names import FileKind
+from stratalog.files.names import META_PROPERTIES, PARTITION_METADATA, DirectoryState, FileKind
 from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
+from stratalog.log.partition_metadata import PartitionMetadataFile
 from stratalog.operations.report import (
     Report,
     Status,
@@ -29,7 +40,12 @@ from stratalog.operations.report import (
     refusals_table,
     why_not_started,
 )
-from stratalog.operations.words import size_text
+from stratalog.operations.words import counted, size_text
+
+_STRAY_REMEDY = (
+    "If it is needed, move it away, create its topic on the broker, stop the broker, and put its files (not "
+    "partition.metadata) into the folder that the broker has created."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,12 +59,23 @@ class CheckedDirectory:
     unflushed_size: int
 
 
+class StrayPartition(NamedTuple):
+    """A partition that a broker renames to -stray when it starts, and why."""
+
+    path: str
+    reason: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorReport(Report):
-    """The directories of a node, and what keeps a broker from starting with them."""
+    """The directories of a node, and what keeps a broker from starting with them.
+
+    `strays` do not keep it from starting, but it does not serve them.
+    """
 
     states: tuple[CheckedDirectory, ...]
     refusals: tuple[StartupRefusal, ...]
+    strays: tuple[StrayPartition, ...] = ()
 
     @property
     def may_start(self) -> bool:
@@ -56,7 +83,9 @@ class DoctorReport(Report):
 
     @property
     def status(self) -> Status:
-        return Status.FINE if self.may_start else Status.FAILED
+        if not self.may_start:
+            return Status.FAILED
+        return Status.FINDINGS if self.strays else Status.FINE
 
     @property
     def verdict(self) -> str:
@@ -67,6 +96,8 @@ class DoctorReport(Report):
             found = "All is well."
         else:
             found = "The broker can be started."
+        if self.strays:
+            found += f" It does not serve {counted(len(self.strays), 'partition')} that its cluster lacks."
         if used:
             return f"{found} A broker or another program is using {', '.join(used)} now."
         unclean = [state for state in self.states if not state.is_clean]
@@ -94,6 +125,11 @@ class DoctorReport(Report):
                     for state in self.states
                 ],
             ),
+            Table(
+                title="Partitions that the broker sets aside as -stray",
+                columns=["!partition", "why", "what to do"],
+                rows=[[stray.path, f"{stray.reason}.", _STRAY_REMEDY] for stray in self.strays],
+            ),
             refusals_table(self.refusals),
         ]
 
@@ -105,6 +141,7 @@ class DoctorReport(Report):
             "directories": len(self.states),
             "partitions": sum(state.partitions_count for state in self.states),
             "refusals": len(self.refusals),
+            "strays": len(self.strays),
             "bytes_to_read_again": sum(state.unflushed_size for state in self.states if not state.is_clean),
         }
 
@@ -112,6 +149,7 @@ class DoctorReport(Report):
         return {
             "directories": [asdict(state) for state in self.states],
             "refusals": [refusal_document(refusal) for refusal in self.refusals],
+            "strays": [stray._asdict() for stray in self.strays],
             "may_start": self.may_start,
         }
 
@@ -138,7 +176,41 @@ class Checkup:
             metadata_directory=self.metadata_directory,
             node_id=self.node_id,
         )
-        return DoctorReport(states=tuple(self._state(path) for path in paths), refusals=refusals)
+        return DoctorReport(
+            states=tuple(self._state(path) for path in paths),
+            refusals=(*self._unformatted(paths), *refusals),
+            strays=tuple(self._strays(paths)),
+        )
+
+    def _unformatted(self, paths: Sequence[str]) -> Iterator[StartupRefusal]:
+        """The reason if no place of the node was ever formatted: no broker knows whose they are."""
+        special = [self.metadata_directory] if self.metadata_directory else []
+        if not are_brokers(self.disk, [*paths, *self.siblings, *special]):
+            yield StartupRefusal(
+                RefusalKind.META_PROPERTIES,
+                paths[0],
+                META_PROPERTIES,
+                "The directory is not formatted: no broker has used it.",
+                "Run `stratalog format`, which gives what is in it to a new broker.",
+            )
+
+    def _strays(self, paths: Sequence[str]) -> Iterator[StrayPartition]:
+        node = find_node(self.disk, paths, metadata_directory=self.metadata_directory, is_damaged=True)
+        for path in paths:
+            try:
+                layout = classify(self.disk, path)
+            except DiskError:  # among the refusals
+                continue
+            for entry in layout.partitions:
+                if entry.state is not DirectoryState.LIVE:
+                    continue
+                file = PartitionMetadataFile(self.disk, join_path(layout.path(entry), PARTITION_METADATA))
+                try:
+                    reason = node.stray_reason(entry.topic_partition, file.read())
+                except (CorruptCheckpointError, DiskError):  # among the refusals
+                    continue
+                if reason is not None:
+                    yield StrayPartition(layout.path(entry), reason)
 
     def _state(self, path: str) -> CheckedDirectory:
         try:
