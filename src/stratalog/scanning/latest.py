@@ -35,7 +35,7 @@ from stratalog.records.kernels.hash import hash_keys
 from stratalog.records.kernels.memory import Bytes
 from stratalog.records.kernels.walk import BatchTable
 from stratalog.scanning.in_order import in_order
-from stratalog.scanning.sources import BUDGET, TASK_SIZE, RecordSource, batch_size
+from stratalog.scanning.sources import BUDGET, TASK_SIZE, RecordSource, batch_size, memory_of_threads
 
 FIRST_SLOTS = 1 << 12
 # Small partitions are read together, so that each thread has something to do.
@@ -83,10 +83,12 @@ class LatestSource:
     def _read(
         self, tasks: list[ReadTask], columns: Sequence[str], pickers: Pickers, on_omission: OnOmission
     ) -> Generator[pa.RecordBatch, None, None]:
-        disk, threads = self.records.disk, self.records.threads
+        disk, threads, memory = self.records.disk, self.records.threads, memory_of_threads()
 
         def read(task: ReadTask) -> Generator[pa.RecordBatch, None, None]:
-            yield from read_task(task, columns, disk=disk, on_omission=on_omission, pickers=pickers)
+            yield from read_task(
+                task, columns, disk=disk, on_omission=on_omission, pickers=pickers, memory=memory()
+            )
 
         return in_order(iter(tasks), read, threads=threads, size_of=batch_size, budget=BUDGET * threads)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+import threading
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -15,7 +16,7 @@ from stratalog.jobs.reading.narrowing import Narrowing
 from stratalog.jobs.reading.omissions import OnOmission
 from stratalog.jobs.reading.options import ReadOptions
 from stratalog.jobs.reading.plan import plan_stepwise
-from stratalog.jobs.reading.read import read_task
+from stratalog.jobs.reading.read import ReadMemory, read_task
 from stratalog.jobs.reading.split import ReadTask
 from stratalog.records.columns import ALL_COLUMNS, arrow_schema
 from stratalog.scanning.in_order import in_order
@@ -67,13 +68,28 @@ class RecordSource:
     def batches(
         self, columns: Sequence[str], *, narrowing: Narrowing, on_omission: OnOmission
     ) -> Generator[pa.RecordBatch, None, None]:
+        memory = memory_of_threads()
+
         def read(task: ReadTask) -> Generator[pa.RecordBatch, None, None]:
-            yield from read_task(task, columns, disk=self.disk, on_omission=on_omission)
+            yield from read_task(task, columns, disk=self.disk, on_omission=on_omission, memory=memory())
 
         tasks = plan_stepwise(
             self.options, task_size=TASK_SIZE, disk=self.disk, on_omission=on_omission, narrowing=narrowing
         )
         return in_order(tasks, read, threads=self.threads, size_of=batch_size, budget=BUDGET * self.threads)
+
+
+def memory_of_threads() -> Callable[[], ReadMemory]:
+    """Returns a function that gives each thread a buffer of its own, the same one each time."""
+    local = threading.local()
+
+    def memory() -> ReadMemory:
+        if not hasattr(local, "memory"):
+            local.memory = ReadMemory()
+        found: ReadMemory = local.memory
+        return found
+
+    return memory
 
 
 def batch_size(batch: pa.RecordBatch) -> int:

@@ -65,21 +65,27 @@ def read_task(
     disk: DiskReader | None = None,
     on_omission: OnOmission = ignore_omission,
     pickers: Pickers | None = None,
+    memory: ReadMemory | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The records of a task. Without any column the batches have only a number of rows, to be counted.
 
     CorruptRecordError names the file and byte of damage, unless damage is skipped; OffsetOutOfRangeError
     names offsets that were lost since the read was planned, unless failOnDataLoss is false. `on_omission` is
     then called for what is skipped or lost. `pickers` choose among the records of their partitions.
+    A thread that reads one task after the other gives the same `memory` to each.
     """
     disk = disk or reader_for(*{split.directory for split in task.splits})
-    return assembled(_batches(task, columns, disk, on_omission, pickers or {}))
+    return assembled(_batches(task, columns, disk, on_omission, pickers or {}, memory or ReadMemory()))
 
 
 def _batches(
-    task: ReadTask, columns: Sequence[str], disk: DiskReader, on_omission: OnOmission, pickers: Pickers
+    task: ReadTask,
+    columns: Sequence[str],
+    disk: DiskReader,
+    on_omission: OnOmission,
+    pickers: Pickers,
+    memory: ReadMemory,
 ) -> Iterator[pa.RecordBatch]:
-    memory = _Memory()
     for split in task.splits:
         gaps = Gaps(split.topic_partition, split.start_offset, split.end_offset, on_omission)
         picker = pickers.get(split.topic_partition)
@@ -102,7 +108,7 @@ class RowPicker(Protocol):
 Pickers = Mapping[TopicPartition, RowPicker]
 
 
-class _Memory:
+class ReadMemory:
     """The buffer that all splits of a task are read into, one after the other."""
 
     def __init__(self) -> None:
@@ -122,7 +128,7 @@ class _SplitReader:
         split: Split,
         columns: Sequence[str],
         disk: DiskReader,
-        memory: _Memory,
+        memory: ReadMemory,
         gaps: Gaps,
         picker: RowPicker | None,
     ) -> None:
