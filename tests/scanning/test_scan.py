@@ -65,7 +65,9 @@ def test_other_libraries_read_it(log_dir: Path) -> None:
 
     assert pl.DataFrame(orders).shape == (300, len(KAFKA_COLUMNS))
     assert pa.table(orders).num_rows == 300
-    assert len(pd.DataFrame.from_arrow(orders)) == 300
+    frame = pa.table(orders).to_pandas()
+    assert isinstance(frame, pd.DataFrame)
+    assert len(frame) == 300
     assert pa.RecordBatchReader.from_stream(orders).schema == orders.schema
     ends = duckdb.sql('SELECT partition, count(*), max("offset") FROM orders GROUP BY ALL ORDER BY 1')
     assert ends.fetchall() == [(0, 200, 199), (1, 100, 99)]
