@@ -1,15 +1,10 @@
 """`doctor`: may the broker be started here? Lists every reason why Kafka would not start, and what to do.
 
-<<<<<<< HEAD
 It reads only names, sizes and small files, so it takes seconds, however much data there is. `audit` checks
 checksums. Nothing is locked or changed.
-=======
-It looks at names, sizes and small files only, so it takes seconds, however much data there is. Checksums are
-the work of `audit`. Nothing is locked or changed.
 
 Beside what `startup_refusals.py` knows: a broker does not start on directories that were never formatted, and
 sets partitions aside that its cluster's metadata does not have on this node.
->>>>>>> 12acf58 (doctor: directories that were never formatted, and partitions that would be set aside)
 """
 
 from __future__ import annotations
