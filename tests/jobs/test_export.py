@@ -100,8 +100,33 @@ def test_damage_stops_it_and_it_goes_on_when_told_to_pass_over(logs: Path, tmp_p
     with pytest.raises(CorruptRecordError, match="onCorruption=skip"):
         export(logs, tmp_path / "out")
 
-    assert export(logs, tmp_path / "out", onCorruption="skip").rows == 29
+    report = export(logs, tmp_path / "out", onCorruption="skip")
+    assert report.rows == 29
     assert offsets(tmp_path / "out") == list(range(1, 30))
+    (omission,) = report.omissions
+    assert (omission.first_offset, omission.end_offset, omission.path) == (0, 1, str(log))
+
+
+def test_the_damaged_end_of_a_closed_log_stops_it_too(logs: Path, tmp_path: Path) -> None:
+    log = next((logs / "orders-0").glob("*.log"))
+    os.truncate(log, log.stat().st_size - 1)
+
+    with pytest.raises(CorruptRecordError, match="from offset 29 on"):
+        export(logs, tmp_path / "out")
+
+    for rows in (29, 0):  # what is missing is missing from every run that asks for it
+        report = export(logs, tmp_path / "out", onCorruption="skip")
+        assert report.rows == rows
+        assert [(each.first_offset, each.end_offset) for each in report.omissions] == [(29, None)]
+
+
+def test_offsets_that_a_log_does_not_have_are_reported(logs: Path, tmp_path: Path) -> None:
+    window = {"endingOffsets": '{"orders": {"0": 40}}', "failOnDataLoss": "false"}
+
+    report = export(logs, tmp_path / "out", **window)
+
+    assert report.rows == 30
+    assert [(each.first_offset, each.end_offset) for each in report.omissions] == [(30, 40)]
 
 
 def test_a_topic_made_anew_is_refused(logs: Path, tmp_path: Path) -> None:

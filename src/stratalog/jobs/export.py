@@ -45,6 +45,7 @@ from stratalog.jobs.exporting.parquet import ParquetFiles
 from stratalog.jobs.exporting.rows import RowSettings, by_day
 from stratalog.jobs.reading.catalog import find_partitions
 from stratalog.jobs.reading.ends import check_complete, ends_of, range_of
+from stratalog.jobs.reading.omissions import Omission, OnOmission, joined_up
 from stratalog.jobs.reading.options import OnCorruption, ReadOptions
 from stratalog.jobs.reading.plan import Piece, looking_at, plan_range, tasks_of
 from stratalog.jobs.reading.split import Hint, ReadTask, Split
@@ -80,6 +81,7 @@ class ExportReport:
     size: int = 0
     undecoded: int = 0
     partitions: int = 0
+    omissions: tuple[Omission, ...] = ()  # what was left out, as the options allowed
     taken_up: bool = False  # an earlier run that had been stopped was finished first
 
     def __add__(self, other: ExportReport) -> ExportReport:
@@ -89,6 +91,7 @@ class ExportReport:
             size=self.size + other.size,
             undecoded=self.undecoded + other.undecoded,
             partitions=max(self.partitions, other.partitions),
+            omissions=tuple(joined_up([*self.omissions, *other.omissions])),
             taken_up=self.taken_up or other.taken_up,
         )
 
@@ -196,12 +199,18 @@ def export_task(reader: DiskReader, task: ExportTask, disk: Disk | None = None) 
     name = f"run-{task.run:06d}-{task.number:05d}"
     settings = task.rows
     undecoded = 0
+    omissions: list[Omission] = []
     with ParquetFiles(disk, task.folder, attempt, name, schema=settings.schema, codec=task.codec) as files:
-        for topic, day, rows in by_day(task.read, settings, reader):
+        for topic, day, rows in by_day(task.read, settings, reader, omissions.append):
             undecoded += settings.undecoded_count(rows)
             files.write(join_path(f"topic={topic}", f"date={day}"), rows)
     count = sum(file.rows for file in files.finished)
-    note = TaskNote(files=tuple(files.finished), rows=count, undecoded=undecoded)
+    note = TaskNote(
+        files=tuple(files.finished),
+        rows=count,
+        undecoded=undecoded,
+        omissions=tuple(joined_up(omissions)),
+    )
     folder.write_note(task.run, task.number, note)
 
 
@@ -239,9 +248,9 @@ class _Export:
         run = self._ledger.run + 1
         if self._ledger.run:
             self.folder.forget(self._ledger.run)
-        if self.folder.roll_forward(run):
+        if (omissions := self.folder.roll_forward(run)) is not None:
             self._ledger = self.folder.ledger() or self._ledger
-            return ExportReport(taken_up=True)
+            return ExportReport(taken_up=True, omissions=omissions)
         plan = self.folder.plan(run)
         if plan is None:
             return ExportReport()
@@ -273,9 +282,11 @@ class _Export:
 
     def take_new(self) -> ExportReport:
         """Plan and export the selected records that are not exported yet."""
-        reads, ranges, topic_ids = self._plan()
+        omissions: list[Omission] = []
+        reads, ranges, topic_ids = self._plan(omissions.append)
+        planned = ExportReport(partitions=len(ranges), omissions=tuple(omissions))
         if not reads:
-            return ExportReport(partitions=len(ranges))
+            return planned
         every = {key: joined([*self._ledger.ranges.get(key, ()), *spans]) for key, spans in ranges.items()}
         run = self._ledger.run + 1
         after = Ledger(
@@ -286,7 +297,7 @@ class _Export:
         )
         plan = {"tasks": [_task_to_json(read) for read in reads], "ledger": after.to_json()}
         self.folder.begin(run, plan)
-        return replace(self._run(run, reads, after), partitions=len(ranges))
+        return planned + self._run(run, reads, after)
 
     def _run(self, run: int, reads: Sequence[ReadTask], after: Ledger) -> ExportReport:
         tasks = [
@@ -309,9 +320,10 @@ class _Export:
             files=len(files),
             size=sum(file.size for file in files),
             undecoded=sum(note.undecoded for note in notes),
+            omissions=tuple(omission for note in notes for omission in note.omissions),
         )
 
-    def _plan(self) -> tuple[list[ReadTask], ExportedRanges, dict[str, str]]:
+    def _plan(self, on_omission: OnOmission) -> tuple[list[ReadTask], ExportedRanges, dict[str, str]]:
         """(the tasks, the offsets of each partition that they export, the ids of the topics)."""
         found = find_partitions(self.disk, self.options)
         for bound in (self.options.starting, self.options.ending):
@@ -321,18 +333,23 @@ class _Export:
         ids: dict[str, str] = {}
         for each in found:
             ids |= self._checked_id(each)
-            spans, own = looking_at(self.disk, self.clock, each, self._plan_partition)
+            plan = partial(self._plan_partition, on_omission)
+            spans, own = looking_at(self.disk, self.clock, each, plan)
             ranges[each.topic_partition] = spans
             pieces += own
         return tasks_of(pieces, self.options, cores=self.cores), ranges, ids
 
-    def _plan_partition(self, view: LogView) -> tuple[list[ExportedRange], list[Piece]]:
+    def _plan_partition(
+        self, on_omission: OnOmission, view: LogView
+    ) -> tuple[list[ExportedRange], list[Piece]]:
         """(the selected offsets that are not exported yet, the pieces to read them from)."""
         key = view.topic_partition
-        ends = ends_of(view, read_committed=self.options.read_committed)
+        ends = ends_of(
+            view, read_committed=self.options.read_committed, on_corruption=self.options.on_corruption
+        )
         done = self._ledger.ranges.get(key, [])
         _check_not_shorter(key, ends.valid.offset, done, self.folder.path)
-        spans = missing(range_of(view, ends, self.options), done)
+        spans = missing(range_of(view, ends, self.options, on_omission), done)
         pieces = [piece for span in spans for piece in plan_range(self.disk, view, ends, *span)]
         return spans, pieces
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,18 +13,34 @@ import pytest
 import stratalog
 from stratalog.engine.threads import ThreadEngine
 from stratalog.errors import LogDirLockedError, UsageError
+from stratalog.files.disk import Disk
+from stratalog.files.entries import Path as FilePath
 from stratalog.files.lock import DirectoryLock
 from stratalog.files.reading import DiskReader
 from stratalog.jobs.export import ExportTask, RunTasks, export_logs, export_task, notes_of, run_export
-from stratalog.jobs.exporting.folder import STATE, TaskNote, joined, missing
+from stratalog.jobs.exporting.folder import STATE, ExportFolder, TaskNote, joined, missing
 from stratalog.jobs.exporting.rows import RowSettings
+from stratalog.jobs.reading.omissions import Omission, OmissionKind
 from tests.jobs.exporting.exported import ROWS, export, exported, fill, offsets, options
 
 CLEAN = Path(__file__).parents[2] / "fixtures" / "kafka-4.3.1" / "clean" / "logs"
 
+OMISSION = Omission(
+    topic="orders", partition=3, kind=OmissionKind.LOSS, first_offset=0, end_offset=9, why="gone."
+)
+
 
 class StoppedError(Exception):
     """What stops an export in these tests."""
+
+
+class StoppingDisk(Disk):
+    """Stops an export when it renames its first finished file to its place, so in the middle of a commit."""
+
+    def rename(self, source: FilePath, target: FilePath) -> None:
+        if "topic=" in str(target):
+            raise StoppedError
+        super().rename(source, target)
 
 
 def stopping_after(tasks_done: int) -> RunTasks:
@@ -55,6 +72,35 @@ def test_an_export_that_was_stopped_is_finished_by_the_next(logs: Path, tmp_path
     assert report.rows == 35
     assert offsets(tmp_path / "out") == list(range(35))
     assert [path.name for path in (tmp_path / "out" / STATE).iterdir() if path.is_dir()] == []
+
+
+def test_what_a_run_left_out_is_told_by_the_run_that_finishes_its_commit(logs: Path, tmp_path: Path) -> None:
+    log = next((logs / "orders-0").glob("*.log"))
+    data = bytearray(log.read_bytes())
+    data[70] ^= 0xFF  # in the record of the first batch
+    log.write_bytes(data)
+
+    asked = options(logs, onCorruption="skip")
+    with pytest.raises(StoppedError):
+        export_logs(ThreadEngine(2), asked, str(tmp_path / "out"), ROWS, disk=StoppingDisk())
+    report = export(logs, tmp_path / "out", onCorruption="skip")
+
+    assert report.taken_up
+    assert offsets(tmp_path / "out") == list(range(1, 30))
+    assert [(each.first_offset, each.end_offset) for each in report.omissions] == [(0, 1)]
+
+
+def test_what_tasks_of_an_attempt_left_out_is_found_by_the_attempt(tmp_path: Path) -> None:
+    folder = ExportFolder(Disk(), str(tmp_path))
+    folder.begin(1, {})
+
+    folder.write_omissions(1, "first", 0, [OMISSION])
+    folder.write_omissions(1, "second", 0, [OMISSION])
+    folder.write_omissions(1, "second", 3, [OMISSION, replace(OMISSION, partition=4)])
+
+    assert folder.omissions(1, "first") == (OMISSION,)
+    assert folder.omissions(1, "second") == (OMISSION, replace(OMISSION, partition=4))
+    assert folder.omissions(1, "third") == ()
 
 
 def test_a_run_that_was_stopped_can_be_wanted_otherwise(logs: Path, tmp_path: Path) -> None:

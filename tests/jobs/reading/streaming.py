@@ -9,6 +9,7 @@ from typing import Any
 
 from stratalog.jobs.reading.following import Follower
 from stratalog.jobs.reading.offsets import StreamOffset
+from stratalog.jobs.reading.omissions import Omission
 from stratalog.jobs.reading.options import ReadOptions
 from stratalog.log.api.partition_log import PartitionLog
 from tests.jobs.reading.making import rows_of
@@ -40,7 +41,10 @@ class Stream:
     def restart(self, **options: str) -> None:
         self._options |= options
         parsed = ReadOptions.parse({"path": str(self._path)} | self._options, streaming=True)
-        self.follower = Follower(parsed, clock=self.clock, wait=self._waits, cores=2)
+        self.omitted: list[Omission] = []
+        self.follower = Follower(
+            parsed, clock=self.clock, wait=self._waits, cores=2, on_omission=self.omitted.append
+        )
 
     def end(self, **limits: int) -> str:
         """Where the next trigger ends, as Spark writes it down."""

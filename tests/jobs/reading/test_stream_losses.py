@@ -31,6 +31,7 @@ def test_what_retention_took_is_data_loss(log: PartitionLog, tmp_path: Path) -> 
 
     stream.restart(failOnDataLoss="false")
     assert stream.values() == values[60:]
+    assert [(each.first_offset, each.end_offset) for each in stream.omitted] == [(10, 60)]
 
 
 def test_a_start_that_a_broker_notes_while_the_stream_runs_is_seen(log: PartitionLog, tmp_path: Path) -> None:
@@ -72,6 +73,9 @@ def test_what_a_truncation_took_is_data_loss(log: PartitionLog, tmp_path: Path) 
 
     stream.restart(failOnDataLoss="false")
     assert stream.values() == []
+    (omission,) = stream.omitted
+    assert (omission.first_offset, omission.end_offset) == (30, None)
+    assert "the log now ends at 20" in omission.why
     assert append(log, 20, 21) == stream.values()
     stream.restart(failOnDataLoss="true")
     assert append(log, 22) == stream.values()

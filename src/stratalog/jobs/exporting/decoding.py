@@ -56,6 +56,12 @@ class Decoding:
             return pa.binary()
         return pa.string() if self.schema is None else arrow_type(self.schema)
 
+    def check(self) -> None:
+        """Raise what decoding would raise: UsageError for a wrong schema, MissingDependencyError."""
+        if self.encoding is not Encoding.BINARY:
+            assert self.type is not None
+            assert self._decode is not None
+
     @cached_property
     def _decode(self) -> Callable[[bytes], object]:
         if self.encoding is Encoding.UTF8:

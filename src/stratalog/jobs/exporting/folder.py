@@ -5,6 +5,7 @@
     _stratalog/run-000002/      a run that is not finished
         plan.json               its tasks, with the offsets of each
         task-00003.json         this task is done, and these are its files
+        omitted-*.json          what a task left out that Spark's writers write for
         staged/                 files, each in a folder of the attempt that wrote it
         commit.json             all tasks are done: which file goes where, and the ledger that follows
 
@@ -26,9 +27,11 @@ from stratalog.files.directories import make_unsynced_directories
 from stratalog.files.disk import Disk, EntryKind
 from stratalog.files.names import TopicPartition
 from stratalog.files.paths import join_path, parent_path
+from stratalog.jobs.reading.omissions import Omission, joined_up
 
 STATE = "_stratalog"
 FORMAT_VERSION = 1
+_OMITTED = "omitted-"
 ExportedRange = tuple[int, int]
 ExportedRanges = dict[TopicPartition, list[ExportedRange]]
 
@@ -76,17 +79,19 @@ class StagedFile:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskNote:
-    """What a task wrote."""
+    """What a task wrote, and what it left out."""
 
     files: tuple[StagedFile, ...]
     rows: int
     undecoded: int
+    omissions: tuple[Omission, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return {
             "rows": self.rows,
             "undecoded": self.undecoded,
             "files": [[each.staged, each.target, each.rows, each.size] for each in self.files],
+            "omissions": [each.to_json() for each in self.omissions],
         }
 
     @classmethod
@@ -95,7 +100,12 @@ class TaskNote:
             StagedFile(staged=staged, target=target, rows=rows, size=size)
             for staged, target, rows, size in found["files"]
         )
-        return cls(files=files, rows=found["rows"], undecoded=found["undecoded"])
+        return cls(
+            files=files,
+            rows=found["rows"],
+            undecoded=found["undecoded"],
+            omissions=_omissions(found),
+        )
 
 
 class ExportFolder:
@@ -157,20 +167,33 @@ class ExportFolder:
         """Mark the task as done: its files count from now on."""
         self._write(self._note_path(run, task), note.to_json())
 
+    def write_omissions(self, run: int, attempt: str, task: int, omissions: Sequence[Omission]) -> None:
+        """Note what a task of an attempt has left out, for tasks that write no note of their own."""
+        path = join_path(self.run_path(run), f"{_OMITTED}{attempt}-{task:05d}.json")
+        self._write(path, {"omissions": [each.to_json() for each in omissions]})
+
+    def omissions(self, run: int, attempt: str) -> tuple[Omission, ...]:
+        """What the tasks of an attempt have left out."""
+        names = [name for name in self._entries(self.run_path(run)) if name.startswith(_OMITTED + attempt)]
+        found = [self._read(join_path(self.run_path(run), name)) for name in names]
+        return tuple(joined_up(omission for each in found for omission in _omissions(each or {})))
+
     def commit(self, run: int, notes: Sequence[TaskNote], ledger: Ledger) -> None:
         """Move the files of a run to their places. After a kill at any point it can be called again."""
         moves = [[each.staged, each.target] for note in notes for each in note.files]
+        omissions = [each.to_json() for note in notes for each in note.omissions]
         self._write(
-            join_path(self.run_path(run), "commit.json"), {"moves": moves, "ledger": ledger.to_json()}
+            join_path(self.run_path(run), "commit.json"),
+            {"moves": moves, "ledger": ledger.to_json(), "omissions": omissions},
         )
         self.roll_forward(run)
 
-    def roll_forward(self, run: int) -> bool:
-        """Finish a commit that was begun; False if there was none."""
+    def roll_forward(self, run: int) -> tuple[Omission, ...] | None:
+        """Finish a commit that was begun; returns what its run left out. None if there was no commit."""
         path = self.run_path(run)
         commit = self._read(join_path(path, "commit.json"))
         if commit is None:
-            return False
+            return None
         changed = set()
         for staged, target in commit["moves"]:
             source, place = (join_path(self.path, each) for each in (staged, target))
@@ -186,7 +209,7 @@ class ExportFolder:
             self._disk.sync_directory(folder)
         self._write(join_path(self.state_path, "ledger.json"), commit["ledger"])
         self._clear(path)
-        return True
+        return _omissions(commit)
 
     def forget(self, run: int) -> None:
         """Remove the files that are left of a run which is in the ledger."""
@@ -222,6 +245,10 @@ class ExportFolder:
 
     def _write(self, path: str, document: Mapping[str, Any]) -> None:
         self._disk.replace(path, json.dumps(document).encode())
+
+
+def _omissions(found: Mapping[str, Any]) -> tuple[Omission, ...]:
+    return tuple(Omission.from_json(each) for each in found.get("omissions", ()))
 
 
 def missing(asked: ExportedRange, done: Iterable[ExportedRange]) -> list[ExportedRange]:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from stratalog.errors import UsageError
 from stratalog.files.reading import DiskReader
 from stratalog.jobs.exporting.decoding import Decoding, Encoding
+from stratalog.jobs.reading.omissions import OnOmission, ignore_omission
 from stratalog.jobs.reading.options import KAFKA_COLUMNS
 from stratalog.jobs.reading.read import read_task
 from stratalog.jobs.reading.split import ReadTask
@@ -113,13 +114,18 @@ def undecoded_name(name: str) -> str:
 
 
 def by_day(
-    task: ReadTask, settings: RowSettings, disk: DiskReader | None = None
+    task: ReadTask,
+    settings: RowSettings,
+    disk: DiskReader | None = None,
+    on_omission: OnOmission = ignore_omission,
 ) -> Iterator[tuple[str, str, pa.RecordBatch]]:
     """(topic, day, rows) for the records of a task; a batch that spans several days is split."""
+    columns = settings.columns_to_read
     for topic, splits in groupby(task.splits, key=lambda split: split.topic):
-        for batch in read_task(replace(task, splits=tuple(splits)), settings.columns_to_read, disk=disk):
-            for day, part in _days(batch):
-                yield topic, day, settings.rows(part)
+        part = replace(task, splits=tuple(splits))
+        for batch in read_task(part, columns, disk=disk, on_omission=on_omission):
+            for day, rows in _days(batch):
+                yield topic, day, settings.rows(rows)
 
 
 def _days(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:

@@ -34,6 +34,7 @@ from stratalog.jobs.reading.offsets import (
     is_to_wait,
     ranges,
 )
+from stratalog.jobs.reading.omissions import Omission, OmissionKind, OnOmission, ignore_omission
 from stratalog.jobs.reading.options import ReadOptions, listed
 from stratalog.jobs.reading.plan import Piece, plan_range, tasks_of
 from stratalog.jobs.reading.split import ReadTask, topic_id_of
@@ -65,13 +66,14 @@ class Follower:
         clock: Clock = system_clock,
         wait: Callable[[float], None] = time.sleep,
         cores: int | None = None,
+        on_omission: OnOmission = ignore_omission,
     ) -> None:
-        self._options, self._cores = options, cores
+        self._options, self._cores, self._on_omission = options, cores, on_omission
         self._disk, self._clock, self._wait = disk or reader_for(*options.paths), clock, wait
         self._views: dict[str, LogView] = {}  # by directory
         self._looked: dict[TopicPartition, _Looked] = {}
         self._last_end: dict[TopicPartition, Standing] | None = None
-        self._told: set[Loss] = set()
+        self._told: set[tuple[TopicPartition, int]] = set()
         self._last_trigger_ms: int | None = None
 
     def initial(self) -> StreamOffset:
@@ -83,7 +85,7 @@ class Follower:
         # partitions.
         check_complete(self._options.starting, list(self._looked))
         offsets = {
-            partition: range_of(looked.view, looked.ends, self._options)[0]
+            partition: range_of(looked.view, looked.ends, self._options, self._on_omission)[0]
             for partition, looked in self._looked.items()
         }
         return at_offsets(offsets, self._standings())
@@ -227,6 +229,20 @@ class Follower:
                 valid=first.valid,
             )
         for loss in losses:
-            if loss not in self._told:
+            if (loss.topic_partition, loss.offset) not in self._told:
                 logger.warning("%s: records are lost: %s", loss.topic_partition, loss.reason)
-        self._told = set(losses)
+                self._on_omission(_omitted(loss))
+        self._told = {(loss.topic_partition, loss.offset) for loss in losses}
+
+
+def _omitted(loss: Loss) -> Omission:
+    """What a stream goes on without. Only deleted records at the start of a log can be counted."""
+    start, _ = loss.valid
+    return Omission(
+        topic=loss.topic_partition.topic,
+        partition=loss.topic_partition.partition,
+        kind=OmissionKind.LOSS,
+        first_offset=loss.offset,
+        end_offset=start if start > loss.offset else None,
+        why=loss.reason,
+    )

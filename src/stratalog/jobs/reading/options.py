@@ -171,6 +171,11 @@ class ReadOptions:
         return options
 
     @property
+    def may_omit(self) -> bool:
+        """Whether a read may leave something out instead of failing."""
+        return self.on_corruption is OnCorruption.SKIP or not self.fail_on_data_loss
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """The columns of a read that is given no schema, in the order of Kafka's source."""
         headers = (HEADERS_COLUMN,) if self.include_headers else ()
