@@ -35,6 +35,16 @@ def read(spark: SparkSession, clean: str) -> dict[str, Any]:
     from stratalog.spark import read
 
     found["pruned"] = read(spark, clean, topics="txn", columns=[]).count()
+    told: list[tuple[int, int | None]] = []
+    before = read(
+        spark,
+        clean,
+        topics="trimmed",
+        failOnDataLoss=False,
+        startingOffsets='{"trimmed": {"0": 3}}',
+        on_omission=lambda each: told.append((each.first_offset, each.end_offset)),
+    )
+    found["trimmed"], found["told"] = before.count(), told
     try:
         spark.read.format("stratalog").option("subscribe", "nothing").load(clean).count()
     except PySparkException as error:

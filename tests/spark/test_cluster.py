@@ -14,7 +14,7 @@ from tests.spark.cluster import MASTER_VARIABLE, Cluster
 from tests.spark.killing import kill_again_and_again
 
 HERE = Path(__file__).parent
-SUBJECTS = ["source", "stream", "sink", "tables", "export", "engine", "walk", "workers"]
+SUBJECTS = ["source", "stream", "sink", "tables", "export", "engine", "walk", "workers", "listening"]
 
 pytestmark = [
     pytest.mark.deep,

@@ -63,6 +63,10 @@ def test_the_source_is_found_and_read(found: dict[str, Any]) -> None:
     assert (found["count"], found["pruned"]) == (CODECS_COUNT, TXN_COUNT)
 
 
+def test_what_a_read_leaves_out_is_told_to_a_client_on_the_same_machine(found: dict[str, Any]) -> None:
+    assert (found["trimmed"], found["told"]) == (13, [[3, 17]])
+
+
 def test_errors_arrive_in_words(found: dict[str, Any]) -> None:
     assert "subscribe names nothing, which is not in" in found["read_error"]
     assert "give the option partitions" in found["write_error"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import datetime
 import io
 from pathlib import Path
@@ -14,9 +15,11 @@ from pyspark.sql import SparkSession
 import stratalog
 from stratalog.engine.progress import Progress
 from stratalog.errors import CorruptRecordError, UsageError
+from stratalog.jobs.reading.omissions import OmissionWarning
 from stratalog.log.new_records import NewRecord
 from stratalog.spark.export import export
 from stratalog.spark.frames import read
+from tests.spark.damaged import damaged_log
 
 T0 = 1_700_000_000_000  # 2023-11-14 22:13:20 UTC
 CLEAN = str(Path(__file__).parent.parent / "fixtures" / "kafka-4.3.1" / "clean" / "logs")
@@ -92,13 +95,14 @@ def test_damage_is_our_own_error_and_the_next_run_goes_on(
     with pytest.raises(CorruptRecordError, match="onCorruption=skip"):
         export(spark, logs, tmp_path / "out")
 
-    assert export(spark, logs, tmp_path / "out", onCorruption="skip").taken_up
+    with pytest.warns(OmissionWarning, match="1 offset at most"):
+        assert export(spark, logs, tmp_path / "out", onCorruption="skip").taken_up
     assert offsets(spark, tmp_path / "out") == list(range(1, 20))
 
 
 @pytest.mark.parametrize("form", ["json", "csv", "orc"])
 def test_spark_writes_other_formats(spark: SparkSession, logs: Path, tmp_path: Path, form: str) -> None:
-    more = {"header": "true"} if form == "csv" else {}
+    more = {"header": "true", "escape": '"'} if form == "csv" else {}
     seen: list[Progress] = []
 
     report = export(
@@ -124,28 +128,123 @@ def test_spark_writes_other_formats(spark: SparkSession, logs: Path, tmp_path: P
     assert rows[0].date == datetime.date(2023, 11, 14)
 
 
-def test_csv_keeps_every_character_of_a_text(spark: SparkSession, tmp_path: Path) -> None:
-    texts = [
-        "  blanks ",
-        'quo"te',
-        "com,ma",
-        "new\nline",
-        "\\",
-        'back\\"slash',
-        "tab\t",
-        "\rcr\r\n",
-        "#x",
-    ]
-    with stratalog.open_log(tmp_path / "logs" / "orders-0", create=True) as log:
-        log.append_many([NewRecord(text.encode(), None, (), T0) for text in texts] + [NewRecord(None, None)])
+NASTY = [
+    "plain",
+    "",
+    "  blanks ",
+    'quo"te',
+    '"',
+    '""',
+    '"quoted"',
+    "com,ma",
+    "new\nline",
+    "\n",
+    "\rcr",
+    "a\rb",
+    "crlf\r\nx",
+    "\\",
+    "back\\slash",
+    'back\\"slash',
+    '\\""',
+    "ends with a backslash\\",
+    'all, of\n"them"\\',
+    "tab\t",
+    "#x",
+    "'",
+    "null",
+    "NaN",
+    "42",
+    "\u00e9\u6f22\U0001f600",
+    "\u2028\u0085",
+    None,
+]
 
+
+@pytest.fixture(scope="module")
+def nasty_csv(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A CSV file with a row for each of these values, in their order."""
+    home = tmp_path_factory.mktemp("csv")
+    with stratalog.open_log(home / "logs" / "orders-0", create=True) as log:
+        values = [None if text is None else text.encode() for text in NASTY]
+        log.append_many([NewRecord(value, None, (), T0) for value in values])
     export(
-        spark, tmp_path / "logs", tmp_path / "out", format="csv", value="utf8", columns=["offset", "value"]
+        spark,
+        home / "logs",
+        home / "out",
+        format="csv",
+        value="utf8",
+        columns=["offset", "value", "partition"],
+        writer_options={"header": "true"},
     )
+    (path,) = (home / "out").rglob("*.csv")
+    return path
 
-    reader = spark.read.schema("offset LONG, value STRING, undecodedValue STRING").option("multiLine", "true")
-    rows = reader.csv(str(tmp_path / "out")).orderBy("offset").collect()
-    assert [row.value for row in rows] == [*texts, None]
+
+def test_csv_that_pandas_reads_has_the_values(nasty_csv: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+
+    found = pandas.read_csv(nasty_csv, keep_default_na=False, lineterminator="\n")
+
+    assert found["value"].tolist() == [text or "" for text in NASTY]
+    assert found["offset"].tolist() == list(range(len(NASTY)))
+
+
+def test_csv_that_polars_reads_has_the_values_and_tells_null_from_empty(nasty_csv: Path) -> None:
+    polars = pytest.importorskip("polars")
+
+    found = polars.read_csv(nasty_csv, infer_schema=False)
+
+    assert found["value"].to_list() == NASTY
+
+
+def test_csv_that_pythons_reader_reads_has_the_values(nasty_csv: Path) -> None:
+    with nasty_csv.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+
+    assert [row["value"] for row in rows] == [text or "" for text in NASTY]
+
+
+def test_csv_that_spark_reads_has_the_values(spark: SparkSession, nasty_csv: Path) -> None:
+    options = {"header": "true", "multiLine": "true", "escape": '"', "lineSep": "\n"}
+
+    rows = spark.read.options(**options).csv(str(nasty_csv)).collect()
+
+    assert [row.value or "" for row in rows] == [text or "" for text in NASTY]
+
+
+def test_csv_of_one_column_has_a_row_for_each_null(spark: SparkSession, tmp_path: Path) -> None:
+    """An empty line would not be a row for most readers."""
+    with stratalog.open_log(tmp_path / "logs" / "orders-0", create=True) as log:
+        log.append_many([NewRecord(b"v", key, (), T0) for key in (b"k", None, None, b"k")])
+
+    export(spark, tmp_path / "logs", tmp_path / "out", format="csv", columns=["key"])
+
+    (path,) = (tmp_path / "out").rglob("*.csv")
+    with path.open(newline="") as file:
+        assert list(csv.reader(file)) == [["aw=="], [""], [""], ["aw=="]]
+
+
+def test_csv_is_quoted_otherwise_if_told_to(spark: SparkSession, tmp_path: Path) -> None:
+    with stratalog.open_log(tmp_path / "logs" / "orders-0", create=True) as log:
+        log.append_many([NewRecord(b'quo"te', None, (), T0)])
+
+    more = {"value": "utf8", "columns": ["value"], "writer_options": {"escape": "\\"}}
+    export(spark, tmp_path / "logs", tmp_path / "out", format="csv", **more)  # type: ignore[arg-type]
+
+    (path,) = (tmp_path / "out").rglob("*.csv")
+    assert path.read_text() == '"quo\\"te",\n'
+
+
+def test_what_a_damaged_log_lacks_is_warned_of(spark: SparkSession, tmp_path: Path) -> None:
+    logs = damaged_log(tmp_path / "logs")
+
+    for form in ("parquet", "csv"):
+        with pytest.warns(OmissionWarning, match="2 offsets at most") as caught:
+            report = export(spark, logs, tmp_path / form, format=form, onCorruption="skip")
+
+        assert report.rows == 98
+        assert [(each.first_offset, each.end_offset) for each in report.omissions] == [(0, 1), (50, 51)]
+        assert Path(caught[0].filename) == Path(__file__)
 
 
 def test_a_run_through_spark_that_failed_is_done_anew(

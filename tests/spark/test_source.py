@@ -62,6 +62,30 @@ def test_a_table_can_be_made_of_it(spark: SparkSession) -> None:
     spark.catalog.dropTempView("logs")
 
 
+@pytest.mark.parametrize(
+    "definition",
+    [
+        "USING stratalog OPTIONS (path '{path}', subscribe 'txn')",
+        "USING stratalog LOCATION '{path}'",
+        "USING stratalog",
+        "(value binary) USING stratalog OPTIONS (path '{path}')",
+    ],
+)
+def test_create_table_says_what_works_instead(spark: SparkSession, definition: str) -> None:
+    """Spark makes the last one, and then reads it without any option."""
+    spark.sql("DROP TABLE IF EXISTS made")
+
+    with pytest.raises(AnalysisException, match="Use CREATE TEMPORARY VIEW name USING stratalog OPTIONS"):
+        create_and_read(spark, f"CREATE TABLE made {definition.format(path=CLEAN)}")
+
+    spark.sql("DROP TABLE IF EXISTS made")
+
+
+def create_and_read(spark: SparkSession, definition: str) -> None:
+    spark.sql(definition)
+    spark.sql("SELECT * FROM made").collect()
+
+
 def test_a_log_without_records_is_an_empty_frame(spark: SparkSession, tmp_path: Path) -> None:
     stratalog.open_log(tmp_path / "empty-0", create=True).close()
 

@@ -17,6 +17,7 @@ import stratalog
 from stratalog.cli import main
 from stratalog.errors import UsageError
 from stratalog.log.new_records import NewRecord
+from tests.spark.damaged import damaged_log
 from tests.waiting import PATIENCE_S
 
 CLEAN = str(Path(__file__).parent.parent / "fixtures" / "kafka-4.3.1" / "clean" / "logs")
@@ -134,6 +135,51 @@ def test_the_command_exports(logs: str, tmp_path: Path, capsys: pytest.CaptureFi
 
     assert (first["rows"], first["undecoded"], first["files"]) == (5, 5, 1)
     assert "already has all records" in second.out
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("form", ["table", "csv", "json"])
+def test_records_that_a_query_skips_are_told_and_are_a_finding(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str
+) -> None:
+    """A table shows its first rows only, so Spark stops the tasks before their end."""
+    logs = str(damaged_log(tmp_path, count=2000))
+    command = ["sql", logs, "SELECT offset FROM orders", "--format", form]
+
+    assert main.run([*command, "--option", "onCorruption=skip"]) == 1
+
+    said = capsys.readouterr().err
+    assert "records were left out: " in said
+    assert "orders-0: offset 0, " in said
+    if form != "table":
+        assert "2 offsets at most" in said
+        assert "at 2 places of 1 partition" in said
+
+
+@pytest.mark.usefixtures("spark")
+def test_lost_offsets_that_a_query_does_without_are_a_finding(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["sql", CLEAN, "SELECT count(*) AS n FROM trimmed", "--format", "csv"]
+    command += ["--option", "failOnDataLoss=false", "--option", 'startingOffsets={"trimmed": {"0": 3}}']
+
+    assert main.run(command) == 1
+
+    printed = capsys.readouterr()
+    assert printed.out == "n\n13\n"
+    assert "trimmed-0: offsets 3 to 16: startingOffsets asks for them" in printed.err
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("form", ["parquet", "json"])
+def test_records_that_an_export_skips_are_told_and_are_a_finding(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str
+) -> None:
+    logs = str(damaged_log(tmp_path / "logs"))
+    command = ["export", logs, "--to", str(tmp_path / "out"), "--format", form]
+
+    assert main.run([*command, "--option", "onCorruption=skip"]) == 1
+    assert "orders-0: offset 50, " in capsys.readouterr().err
+    assert main.run([*command, "--option", "onCorruption=skip", "--json"]) == 0  # has all it can have
+    assert json.loads(capsys.readouterr().out)["omissions"] == []
 
 
 @pytest.mark.usefixtures("spark")

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
+from pyspark.sql import SparkSession
 
 from stratalog.jobs.reading.options import KAFKA_COLUMNS
-from stratalog.spark.views import needed_columns, view_names
+from stratalog.spark.views import RECORDS, make_views, needed_columns, topics_of, view_names
+
+ROOT = Path(__file__).parent.parent.parent
+DOCS = ROOT / "docs" / "spark.md"
+CLEAN = str(ROOT / "tests" / "fixtures" / "kafka-4.3.1" / "clean" / "logs")
 
 
 @pytest.mark.parametrize(
@@ -43,3 +51,20 @@ def test_a_view_is_made_for_what_a_query_names() -> None:
         "kafka_members",
         "kafka_metadata",
     }
+
+
+def test_the_columns_of_the_views_are_those_that_the_page_lists(spark: SparkSession) -> None:
+    section = DOCS.read_text().partition("\n## Views\n")[2].partition("\n## ")[0]
+    listed = {
+        name: re.findall(r"`([^`]+)`", columns)
+        for name, columns in re.findall(r"^\| `(kafka_\w+)` \| (.*) \|$", section, re.MULTILINE)
+    }
+    (of_a_topic,) = re.findall(r"^\| a topic, .*? \| (.*) \|$", section, re.MULTILINE)
+    listed["codecs"] = re.findall(r"`([^`]+)`", of_a_topic)
+    names = view_names("SHOW TABLES", topics_of([CLEAN]))
+    views = [name for name in names if name.startswith("kafka_") and name != RECORDS]
+
+    for name in ["codecs", *views]:
+        make_views(spark, [CLEAN], f"SELECT * FROM {name}")
+        fields = spark.table(name).schema.fields
+        assert [f"{field.name} {field.dataType.simpleString()}" for field in fields] == listed[name], name

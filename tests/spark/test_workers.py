@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from stratalog.errors import MissingDependencyError
 from stratalog.jobs.reading.split import ReadTask
 from stratalog.spark import source, workers
 from stratalog.spark.session import _executor_variables
-from stratalog.spark.workers import NUMBA_CACHE_VARIABLE, prepare_worker, require_version
+from stratalog.spark.workers import NUMBA_CACHE_VARIABLE, LastWords, prepare_worker, require_version
 from stratalog.version import __version__
 
 
@@ -29,12 +30,25 @@ def test_another_version_is_told_with_both_and_the_cure() -> None:
 
 
 def test_a_task_of_another_version_is_refused_by_its_reader() -> None:
-    partition = source.TaskPartition(ReadTask(splits=()))
+    partition = source.TaskPartition(ReadTask(splits=()), [])
     partition.version = "0.0.7"
     reader = source.StratalogReader({"path": "/d"}, source.StructType([]))
 
     with pytest.raises(MissingDependencyError, match=r"0\.0\.7"):
         list(reader.read(partition))
+
+
+def test_a_worker_whose_connection_spark_has_closed_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    for error in (BrokenPipeError("stopped"), ConnectionResetError("stopped"), ValueError("a fault")):
+        try:
+            raise error
+        except Exception:
+            LastWords().print_exc()
+
+    said = capsys.readouterr().err
+    assert "stopped" not in said
+    assert "ValueError: a fault" in said
+    assert LastWords().format_exc is traceback.format_exc
 
 
 @pytest.fixture

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -97,53 +98,67 @@ def export(
 
     A second run finishes an interrupted one and takes only new records: each record is exported once.
 
-    Exit status: 0 exported, 1 with keys or values that cannot be decoded, 2 wrong usage, 3 refused or failed.
+    Exit status: 0 exported, 1 with keys or values that cannot be decoded or with records left out (--option
+    onCorruption=skip), 2 wrong usage, 3 refused or failed.
     """
     broker = BrokerFiles.of(config, directories)
     check_directories(directories)
     asked = source_options(
         headers=headers, batch_metadata=batch_metadata, committed=committed, options=options
     )
+    from stratalog.spark.session import require_pyspark
+
+    require_pyspark()
+    from stratalog.spark.export import export as export_on_spark
+    from stratalog.spark.export import prepare_export
+
+    arguments: dict[str, Any] = {
+        "format": format_name,
+        "topics": ",".join(names) or None,
+        "since": since,
+        "until": until,
+        "columns": None if columns is None else [name.strip() for name in columns.split(",")],
+        "key": key,
+        "value": value,
+        "key_schema": None if key_schema is None else key_schema.read_text("utf-8"),
+        "value_schema": None if value_schema is None else value_schema.read_text("utf-8"),
+        "writer_options": writer_options,
+        **asked,
+    }
+    prepare_export(broker.directories, **arguments)  # what is wrong is told before Spark has started
     with (
         started_spark(output, "stratalog export", master) as spark,
         output.progress("Exporting ") as on_progress,
+        warnings.catch_warnings(),
     ):
-        from stratalog.spark.export import export as export_on_spark
+        from stratalog.jobs.reading.omissions import OmissionWarning
 
+        warnings.simplefilter("ignore", OmissionWarning)  # the report has them
         report = export_on_spark(
-            spark,
-            broker.directories,
-            target,
-            format=format_name,
-            topics=",".join(names) or None,
-            since=since,
-            until=until,
-            columns=None if columns is None else [name.strip() for name in columns.split(",")],
-            key=key,
-            value=value,
-            key_schema=None if key_schema is None else key_schema.read_text("utf-8"),
-            value_schema=None if value_schema is None else value_schema.read_text("utf-8"),
-            codec=codec,
-            writer_options=writer_options,
-            on_progress=on_progress,
-            **asked,
+            spark, broker.directories, target, codec=codec, on_progress=on_progress, **arguments
         )
     return output.report(ExportShown(exported=report, folder=target))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportShown(Report):
-    """The report of an export to a folder. Keys or values that could not be decoded are findings."""
+    """The report of an export to a folder.
+
+    Keys or values that could not be decoded are findings, and so are records that were left out.
+    """
 
     exported: ExportReport
     folder: str
 
     @property
     def status(self) -> Status:
-        return Status.FINDINGS if self.exported.undecoded else Status.FINE
+        has_findings = self.exported.undecoded or self.exported.omissions
+        return Status.FINDINGS if has_findings else Status.FINE
 
     @property
     def verdict(self) -> str:
+        if not self.exported.rows and self.exported.omissions:
+            return f"No records were exported to {self.folder}; it does not have those that were left out."
         if not self.exported.rows:
             return f"{self.folder} already has all records."
         return f"{self.exported.rows:,} rows were exported to {self.folder}."
@@ -153,7 +168,7 @@ class ExportShown(Report):
         return [
             Table(
                 title="",
-                columns=[">rows", ">files", ">size", ">partitions", ">not decoded"],
+                columns=[">rows", ">files", ">size", ">partitions", ">not decoded", ">offsets left out"],
                 rows=[
                     [
                         f"{found.rows:,}",
@@ -161,6 +176,7 @@ class ExportShown(Report):
                         size_text(found.size),
                         f"{found.partitions}",
                         f"{found.undecoded:,}",
+                        f"{sum(each.offsets_count for each in found.omissions):,}",
                     ]
                 ],
             )
@@ -174,6 +190,10 @@ class ExportShown(Report):
             words.append(
                 "The columns undecodedKey and undecodedValue have the bytes that could not be decoded."
             )
+        if self.exported.omissions:
+            from stratalog.jobs.reading.omissions import summary
+
+            words.append(summary(self.exported.omissions))
         return words
 
     def totals(self) -> dict[str, int]:
@@ -184,7 +204,10 @@ class ExportShown(Report):
             "bytes": found.size,
             "partitions": found.partitions,
             "undecoded": found.undecoded,
+            "offsets_left_out": sum(each.offsets_count for each in found.omissions),
+            "bytes_left_out": sum(each.size for each in found.omissions),
         }
 
     def to_document(self) -> dict[str, object]:
-        return {**asdict(self.exported), "folder": self.folder}
+        omissions = [each.to_json() for each in self.exported.omissions]
+        return {**asdict(self.exported), "omissions": omissions, "folder": self.folder}

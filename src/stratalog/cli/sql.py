@@ -23,6 +23,8 @@ from stratalog.operations.report import Table
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from stratalog.jobs.reading.omissions import Omission
+
 
 @click.command()
 @click.argument("arguments", nargs=-1, required=True, metavar="[DIR]... QUERY")
@@ -80,25 +82,40 @@ def sql(
         raise UsageError("give the log directories, or --config, and then the query in quotes.")
     paths = list(BrokerFiles.of(config, tuple(given)).directories)
     output.as_json = format_name == "json"  # errors too
-    asked = source_options(
-        headers=headers, batch_metadata=batch_metadata, committed=committed, options=options
-    )
+    asked: dict[str, Any] = {
+        "since": since,
+        "until": until,
+        **source_options(
+            headers=headers, batch_metadata=batch_metadata, committed=committed, options=options
+        ),
+    }
     if backend == "duckdb":
-        return _by_duckdb(output, paths, query, format_name, limit, {"since": since, "until": until, **asked})
+        return _by_duckdb(output, paths, query, format_name, limit, asked)
+    return _by_spark(output, paths, query, format_name, limit, asked, master)
+
+
+def _by_spark(
+    output: Output,
+    paths: Sequence[str],
+    query: str,
+    format_name: str,
+    limit: int,
+    asked: dict[str, Any],
+    master: str,
+) -> ExitCode:
     from stratalog.spark.session import require_pyspark
 
     require_pyspark()
     from stratalog.spark.views import make_views, topics_of
 
+    omissions: list[Omission] = []
     topics_of(paths)  # reports a wrong path before Spark starts
     with started_spark(output, "stratalog sql", master) as spark:
-        make_views(spark, paths, query, since=since, until=until, **asked)
+        make_views(spark, paths, query, on_omission=omissions.append, **asked)
         frame = spark.sql(query)
-        if format_name == "table":
-            _print(output, frame.limit(limit + 1).toArrow(), format_name, limit)
-        else:
-            _print(output, frame.toArrow(), format_name, limit)
-    return ExitCode.FINE
+        rows = frame.limit(limit + 1) if format_name == "table" else frame
+        _print(output, rows.toArrow(), format_name, limit)
+    return _tell(output, omissions)
 
 
 def _by_duckdb(
@@ -106,16 +123,23 @@ def _by_duckdb(
 ) -> ExitCode:
     from stratalog.duckdb import answer
     from stratalog.jobs.reading.arguments import option_texts
-    from stratalog.jobs.reading.omissions import Omission, summary
     from stratalog.jobs.reading.options import ReadOptions
 
     omissions: list[Omission] = []
     options = ReadOptions.parse(option_texts(paths, **asked))
     rows = limit + 1 if format_name == "table" else None
     _print(output, answer(options, query, omissions.append, rows=rows), format_name, limit)
-    if omissions:
-        output.say(summary(omissions))
-    return ExitCode.FINDINGS if omissions else ExitCode.FINE
+    return _tell(output, omissions)
+
+
+def _tell(output: Output, omissions: Sequence[Omission]) -> ExitCode:
+    """Say what the query left out, which is a finding."""
+    if not omissions:
+        return ExitCode.FINE
+    from stratalog.jobs.reading.omissions import summary
+
+    output.say(summary(omissions))
+    return ExitCode.FINDINGS
 
 
 def _print(output: Output, found: pa.Table, format_name: str, limit: int) -> None:

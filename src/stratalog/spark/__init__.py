@@ -1,24 +1,27 @@
 """Kafka log directories on Spark. Importing this package imports no pyspark.
 
 archive       Spark's classes, parsed once and kept
-daemon        Spark's daemon of Python workers, quieter
 engine        `SparkEngine`: tasks on executors
 export        exports on Spark
 frames        `stratalog.spark.read`
 java          a Java for an embedded Spark
+listening     hears on the driver what workers leave out
 plain_errors  Spark's errors in words
+registering   `stratalog.spark.register`
 session       a SparkSession with the settings that logs need
 sink          DataFrames into segments
 source        the data source
 stream        the data source as a stream
 tables        internal topics as DataFrames
+telling       tells the driver what a worker leaves out
 views         a view for each topic, for `stratalog sql`
-workers       prepares a worker: checks our version, finds a folder for compiled kernels
+workers       prepares a worker: checks our version, finds a folder for compiled kernels, ends it quietly
 
 Not here: how a read or a write is planned and done (`jobs/`), which is tested without a JVM.
 """
 
 from stratalog.spark.engine import SparkEngine
 from stratalog.spark.frames import read
+from stratalog.spark.registering import register
 
-__all__ = ["SparkEngine", "read"]
+__all__ = ["SparkEngine", "read", "register"]

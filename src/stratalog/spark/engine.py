@@ -22,7 +22,7 @@ from stratalog.engine.engine import Result, Task, TaskFunction, TaskOutcome, pac
 from stratalog.engine.progress import OnProgress, Progress
 from stratalog.errors import StratalogError
 from stratalog.files.reading import DiskReader
-from stratalog.spark.session import no_warning_of_pandas
+from stratalog.spark.session import own_python
 from stratalog.version import __version__
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class SparkEngine:
             packs = pack([size_of[number] for number in of_job], self._packs_count)
             work = [[(first + index, tasks[first + index]) for index in members] for members in packs]
             numbers = self._spark.range(0, len(packs), 1, len(packs))
-            with no_warning_of_pandas():
+            with own_python(self._context):
                 frame = numbers.mapInArrow(_runner(function, work), "outcome binary")
             with self._reporting(on_progress, of_job, len(packs), size_of):
                 rows = frame.collect()

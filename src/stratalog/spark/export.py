@@ -20,7 +20,7 @@ from stratalog.files.entries import Path
 from stratalog.files.paths import join_path
 from stratalog.jobs.reading.arguments import Time, option_texts
 from stratalog.spark.engine import SparkEngine, context_of, polling
-from stratalog.spark.session import no_warning_of_pandas
+from stratalog.spark.session import own_python
 from stratalog.version import __version__
 
 if TYPE_CHECKING:
@@ -31,11 +31,14 @@ if TYPE_CHECKING:
     from stratalog.jobs.export import ExportReport, ExportTask
     from stratalog.jobs.exporting.folder import StagedFile, TaskNote
     from stratalog.jobs.exporting.rows import RowSettings
+    from stratalog.jobs.reading.omissions import Omission
     from stratalog.jobs.reading.options import ReadOptions
 
 PARQUET, CSV = "parquet", "csv"
-# By default Spark's CSV writer strips blanks from both ends of a text.
-KEEPING = {"ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
+PLACES = ("topic", "date")  # are in the paths of files, not in the files
+# By default Spark's CSV writer strips blanks from both ends of a text, and writes \" for a quote, where other
+# readers expect the two quotes of RFC 4180.
+CSV_OPTIONS = {"escape": '"', "ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
 # The name under which Spark reports how many rows it wrote.
 COUNTS = "stratalog_export"
 
@@ -63,28 +66,76 @@ def export(
 
     `key` and `value` name the encoding of their bytes: binary, utf8, json, avro or confluent-avro, the last
     two with the text of an Avro schema. `codec` is for Parquet; other formats take Spark's `writer_options`.
-    Any other keyword is an option of the source.
+    Any other keyword is an option of the source. What was left out of a damaged log, if onCorruption is skip,
+    is in the report, and is warned of.
     """
     from stratalog.jobs.export import export_logs, run_export
+    from stratalog.jobs.reading.omissions import warn_of
+
+    asked, rows = prepare_export(
+        path,
+        format=format,
+        topics=topics,
+        since=since,
+        until=until,
+        columns=columns,
+        key=key,
+        value=value,
+        key_schema=key_schema,
+        value_schema=value_schema,
+        writer_options=writer_options,
+        **options,
+    )
+    engine = SparkEngine(spark)
+    folder = os.fspath(target)
+    if format == PARQUET:
+        report = export_logs(
+            engine, asked, folder, rows, codec=codec, cores=engine.cores, on_progress=on_progress
+        )
+    else:
+        to_writer = {**(CSV_OPTIONS if format.lower() == CSV else {}), **(writer_options or {})}
+        settings = {**rows.to_json(), "format": format, "writer_options": to_writer}
+        run = _through_spark(spark, format, rows, to_writer, on_progress)
+        report = run_export(run, asked, folder, rows, settings=settings, cores=engine.cores)
+    warn_of(report.omissions, stacklevel=2)
+    return report
+
+
+def prepare_export(
+    path: Path | Sequence[Path],
+    *,
+    format: str = PARQUET,
+    topics: str | Iterable[str] | None = None,
+    since: Time | None = None,
+    until: Time | None = None,
+    columns: Sequence[str] | None = None,
+    key: str = "binary",
+    value: str = "binary",
+    key_schema: str | None = None,
+    value_schema: str | None = None,
+    writer_options: Mapping[str, str] | None = None,
+    **options: object,
+) -> tuple[ReadOptions, RowSettings]:
+    """What an export with these arguments reads, and its rows; raises what is wrong with them.
+
+    It needs no Spark, so that a command can call it before it starts one.
+    """
+    from stratalog.files.storage import reader_for
+    from stratalog.jobs.reading.catalog import find_partitions
     from stratalog.jobs.reading.options import ReadOptions
 
     asked = ReadOptions.parse(option_texts(path, topics=topics, since=since, until=until, **options))
     if asked.table is not None:
         raise UsageError("decode cannot be exported: read the table, and write it with Spark's own writers.")
-    rows = _row_settings(asked, columns, (key, key_schema), (value, value_schema))
-    engine = SparkEngine(spark)
-    folder = os.fspath(target)
-    if format == PARQUET:
-        if writer_options:
-            raise UsageError(
-                "writer options are for Spark's writers, and Parquet is not written by Spark: leave them out."
-            )
-        return export_logs(
-            engine, asked, folder, rows, codec=codec, cores=engine.cores, on_progress=on_progress
+    if format == PARQUET and writer_options:
+        raise UsageError(
+            "writer options are for Spark's writers, and Parquet is not written by Spark: leave them out."
         )
-    settings = {**rows.to_json(), "format": format, "writer_options": dict(writer_options or {})}
-    run = _through_spark(spark, format, rows, dict(writer_options or {}), on_progress)
-    return run_export(run, asked, folder, rows, settings=settings, cores=engine.cores)
+    rows = _row_settings(asked, columns, (key, key_schema), (value, value_schema))
+    for decoding in (rows.key, rows.value):
+        decoding.check()
+    find_partitions(reader_for(*asked.paths), asked)
+    return asked, rows
 
 
 def _row_settings(
@@ -124,26 +175,37 @@ def _through_spark(
     def run(tasks: Sequence[ExportTask]) -> Sequence[TaskNote]:
         from pyspark.sql import Observation
 
-        from stratalog.jobs.exporting.folder import STATE, TaskNote
+        from stratalog.files.disk import Disk
+        from stratalog.jobs.exporting.folder import STATE, ExportFolder, TaskNote
 
         first = tasks[0]
-        staged = join_path(STATE, f"run-{first.run:06d}", "staged", f"spark-{uuid.uuid4().hex}")
+        attempt = uuid.uuid4().hex
+        staged = join_path(STATE, f"run-{first.run:06d}", "staged", f"spark-{attempt}")
         counts = Observation(COUNTS)
-        frame = _writable(_frame(spark, tasks, rows), format_name).observe(counts, *_counting(rows))
-        options = {**(KEEPING if format_name.lower() == CSV else {}), **writer_options}
-        writer = frame.write.format(format_name).options(**options).mode("overwrite")
+        frame = _writable(_frame(spark, tasks, rows, attempt), format_name).observe(counts, *_counting(rows))
+        writer = frame.write.format(format_name).options(**writer_options).mode("overwrite")
         with _watched(spark, tasks, on_progress):
             # The scheme is needed: a cluster's default file system may be another one.
-            writer.partitionBy("topic", "date").save("file://" + join_path(first.folder, staged))
+            writer.partitionBy(*PLACES).save("file://" + join_path(first.folder, staged))
         found = counts.get
         files = tuple(_written(first.folder, staged, first.run))
-        return [TaskNote(files=files, rows=found["rows"], undecoded=found["undecoded"])]
+        return [
+            TaskNote(
+                files=files,
+                rows=found["rows"],
+                undecoded=found["undecoded"],
+                omissions=ExportFolder(Disk(), first.folder).omissions(first.run, attempt),
+            )
+        ]
 
     return run
 
 
-def _frame(spark: SparkSession, tasks: Sequence[ExportTask], rows: RowSettings) -> DataFrame:
-    """The rows of all tasks, with one Spark task for each of ours."""
+def _frame(spark: SparkSession, tasks: Sequence[ExportTask], rows: RowSettings, attempt: str) -> DataFrame:
+    """The rows of all tasks, with one Spark task for each of ours.
+
+    What a task leaves out it writes to the folder of the run, which the driver sees too.
+    """
     import pyarrow as pa
 
     from stratalog.spark.tables import spark_type
@@ -153,6 +215,8 @@ def _frame(spark: SparkSession, tasks: Sequence[ExportTask], rows: RowSettings) 
     schema = pa.schema([*fields, ("topic", pa.string()), ("date", pa.string())])
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from stratalog.files.disk import Disk
+        from stratalog.jobs.exporting.folder import ExportFolder
         from stratalog.jobs.exporting.rows import NO_DATE, by_day
         from stratalog.spark.workers import prepare_worker, require_version
 
@@ -161,15 +225,19 @@ def _frame(spark: SparkSession, tasks: Sequence[ExportTask], rows: RowSettings) 
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 task = tasks[number]
-                for topic, day, found in by_day(task.read, task.rows):
+                omissions: list[Omission] = []
+                for topic, day, found in by_day(task.read, task.rows, on_omission=omissions.append):
                     date = None if day == NO_DATE else day
                     places = [pa.array([each] * len(found), pa.string()) for each in (topic, date)]
                     arrays = [*found.columns, *places]
                     casted = [array.cast(field.type) for array, field in zip(arrays, schema, strict=True)]
                     yield pa.RecordBatch.from_arrays(casted, schema=schema)
+                if omissions:
+                    folder = ExportFolder(Disk(), task.folder)
+                    folder.write_omissions(task.run, attempt, number, omissions)
 
     ddl = ", ".join(f"`{field.name}` {spark_type(field.type)}" for field in schema)
-    with no_warning_of_pandas():
+    with own_python(context_of(spark)):
         return spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(read, ddl)
 
 
@@ -191,20 +259,22 @@ def _for_spark(kind: pa.DataType) -> pa.DataType:
 def _writable(frame: DataFrame, format_name: str) -> DataFrame:
     """The frame with columns that the format can hold: CSV has neither bytes nor nested types.
 
-    Bytes become base64, as in Spark's JSON; nested values become JSON.
+    Bytes become base64, as in Spark's JSON; nested values become JSON. Spark's writer leaves out a row of
+    nulls alone, so the null of a single column becomes an empty text.
     """
     if format_name.lower() != CSV:
         return frame
     from pyspark.sql import functions as F  # noqa: N812 (as everybody calls it)
     from pyspark.sql.types import ArrayType, BinaryType, MapType, StructType
 
+    is_single = len([name for name in frame.columns if name not in PLACES]) == 1
+
     def column(name: str) -> Column:
         kind = frame.schema[name].dataType
-        if isinstance(kind, BinaryType):
-            return F.base64(name).alias(name)
-        if isinstance(kind, ArrayType | MapType | StructType):
-            return F.to_json(name).alias(name)
-        return F.col(name)
+        if not isinstance(kind, BinaryType | ArrayType | MapType | StructType):
+            return F.col(name)  # of which each record has one, except for text that has a second column
+        text = F.base64(name) if isinstance(kind, BinaryType) else F.to_json(name)
+        return (F.coalesce(text, F.lit("")) if is_single else text).alias(name)
 
     return frame.select(*(column(name) for name in frame.columns))
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from stratalog.files.entries import Path
 from stratalog.jobs.reading.arguments import Time, option_texts
+from stratalog.spark.registering import naming_the_python, register
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+
+    from stratalog.jobs.reading.omissions import OnOmission
+    from stratalog.jobs.reading.options import ReadOptions
 
 
 def read(
@@ -20,6 +24,7 @@ def read(
     since: Time | None = None,
     until: Time | None = None,
     columns: Sequence[str] | None = None,
+    on_omission: OnOmission | None = None,
     **options: object,
 ) -> DataFrame:
     """A DataFrame of Kafka log directories that reads only the requested topics, times and columns.
@@ -27,6 +32,10 @@ def read(
     `since` and `until` bound each partition as Kafka finds offsets by time: from its first record that is not
     before `since` up to its first one that is not before `until`. Only `columns` are read; with an empty list
     rows can be counted. Any other keyword is an option of the source.
+
+    With onCorruption=skip or failOnDataLoss=false, `on_omission` is called for each place that an action
+    leaves out, in another thread, before the action returns; by default an OmissionWarning tells it. On a
+    cluster, a query that stops early, as with a LIMIT, may not tell all of it.
 
         read(spark, "/var/lib/kafka", topics="orders", since="2026-11-15T12:00", columns=["value"])
     """
@@ -37,9 +46,27 @@ def read(
 
     given = option_texts(path, topics=topics, since=since, until=until, **options)
     parsed = ReadOptions.parse(given)  # so that an error is raised here, with its own type
+    reader = reader_of(spark, given, parsed, on_omission)
+    with naming_the_python(spark):
+        if parsed.table is not None:  # a table has its own columns
+            return reader.load() if columns is None else reader.load().select(*columns)
+        if columns is None:
+            columns = parsed.columns
+        return reader.schema(schema_of(tuple(columns)) if columns else StructType([])).load()
+
+
+def reader_of(
+    spark: SparkSession,
+    given: Mapping[str, str],
+    parsed: ReadOptions,
+    on_omission: OnOmission | None = None,
+) -> DataFrameReader:
+    """The reader of a session, with the source registered, which tells what it leaves out."""
+    from stratalog.spark.listening import Listener, Warner
+    from stratalog.spark.telling import ADDRESS_OPTION
+
+    register(spark)
     reader = spark.read.format("stratalog").options(**given)
-    if parsed.table is not None:  # a table has its own columns
-        return reader.load() if columns is None else reader.load().select(*columns)
-    if columns is None:
-        columns = parsed.columns
-    return reader.schema(schema_of(tuple(columns)) if columns else StructType([])).load()
+    if parsed.may_omit:
+        reader = reader.option(ADDRESS_OPTION, Listener(spark, on_omission or Warner()).address)
+    return reader

@@ -12,7 +12,6 @@ import importlib.metadata
 import os
 import re
 import sys
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,9 +24,11 @@ from stratalog.spark.java import java_variables
 from stratalog.spark.workers import NUMBA_CACHE_VARIABLE
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 OLDEST_PYSPARK = (4, 3)
+PYTHON_VARIABLE = "PYSPARK_PYTHON"
 
 SETTINGS = {
     "spark.ui.enabled": "false",
@@ -61,7 +62,7 @@ def session(
     from pyspark.sql import SparkSession
 
     # Spark looks at the variables when its Java and its context start, and never again.
-    with _environment(_variables(embedded=embedded)), no_warning_of_pandas():
+    with _environment(_variables(embedded=embedded)):
         builder = SparkSession.builder.appName(app_name).master(master)
         ours = SETTINGS | _embedded_settings(embedded=embedded) | _executor_variables(os.environ)
         for key, value in {**ours, **(settings or {})}.items():
@@ -96,11 +97,19 @@ def require_pyspark() -> None:
 
 
 @contextmanager
-def no_warning_of_pandas() -> Iterator[None]:
-    """Suppresses the warnings of pyspark 4.3 about pandas 3: nothing here uses pandas."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+def own_python(context: SparkContext | None) -> Iterator[None]:
+    """What is sent to an embedded Spark in the block runs on this Python, unless the user chose another.
+
+    On a cluster this Python may not exist, so Spark's choice stays. Spark Connect has no context.
+    """
+    if context is None or PYTHON_VARIABLE in os.environ or not (context.master or "").startswith("local"):
         yield
+        return
+    before, context.pythonExec = context.pythonExec, sys.executable
+    try:
+        yield
+    finally:
+        context.pythonExec = before
 
 
 def version_of(text: str) -> tuple[int, int]:
@@ -127,7 +136,7 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
 def _variables(*, embedded: bool) -> dict[str, str]:
     """Environment variables for the JVM and the workers. The user's own values stay, except for Java."""
     # By default workers use the first python3 on PATH, which may not have this package.
-    variables = {"PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable)}
+    variables = {PYTHON_VARIABLE: os.environ.get(PYTHON_VARIABLE, sys.executable)}
     if embedded:
         # Without an address Spark looks up the host's name and warns when that is a loopback one.
         variables["SPARK_LOCAL_IP"] = os.environ.get("SPARK_LOCAL_IP", "127.0.0.1")
@@ -151,8 +160,4 @@ def _embedded_settings(*, embedded: bool) -> dict[str, str]:
     # Set by a file, because a level that is set later does not affect what Spark logs while it starts.
     log4j = Path(__file__).with_name("log4j2.properties").as_uri()
     options = f"-Dlog4j2.configurationFile={log4j} {archive_options(os.environ)}"
-    return {
-        "spark.driver.extraJavaOptions": options.strip(),
-        # Not on a cluster: what `addPyFile` ships is there for workers, not for the daemon.
-        "spark.python.daemon.module": "stratalog.spark.daemon",
-    }
+    return {"spark.driver.extraJavaOptions": options.strip()}

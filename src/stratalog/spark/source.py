@@ -8,10 +8,11 @@ plans, so heavy modules are imported only where they are used.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import (
+    CaseInsensitiveDict,
     DataSource,
     DataSourceArrowWriter,
     DataSourceReader,
@@ -23,13 +24,15 @@ from pyspark.sql.types import StructType
 
 from stratalog.errors import UsageError
 from stratalog.jobs.reading.options import ReadOptions
+from stratalog.spark.telling import ADDRESS_OPTION, teller
 from stratalog.spark.workers import prepare_worker, require_version
 from stratalog.version import __version__
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stratalog.jobs.reading.split import ReadTask
+    from stratalog.jobs.metadata_snapshot import TableTask
+    from stratalog.jobs.reading.omissions import Omission, OnOmission
 
 SPARK_TYPES = {
     "key": "binary",
@@ -51,14 +54,28 @@ SPARK_TYPES = {
 }
 
 
+NO_TABLE = (
+    "CREATE TABLE ... USING stratalog does not work: when Spark reads the table, it gives the source none of "
+    "the table's options. Use CREATE TEMPORARY VIEW name USING stratalog OPTIONS (path '/var/lib/kafka', "
+    "subscribe 'orders')."
+)
+
+
 class StratalogSource(DataSource):
     """The data source behind `format("stratalog")`."""
+
+    def __init__(self, options: CaseInsensitiveDict) -> None:
+        given = {name: value for name, value in options.items() if name.lower() != ADDRESS_OPTION.lower()}
+        super().__init__(CaseInsensitiveDict(given))
+        self._tell_to = options.get(ADDRESS_OPTION)
 
     @classmethod
     def name(cls) -> str:
         return "stratalog"
 
     def schema(self) -> str:
+        if "provider" in self.options:  # a property of tables
+            raise UsageError(NO_TABLE)
         # Options are checked here too, so that `load` raises the error and not the first action.
         options = ReadOptions.parse(self.options, streaming=None)
         if options.table is not None:
@@ -68,11 +85,13 @@ class StratalogSource(DataSource):
         return schema_of(options.columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        if not self.options:
+            raise UsageError(f"no directory is given. {NO_TABLE}")
         if self.options.get("decode") is not None:
             from stratalog.spark.tables import TableReader
 
-            return TableReader(self.options, schema)
-        return StratalogReader(self.options, schema)
+            return TableReader(self.options, schema, tell_to=self._tell_to)
+        return StratalogReader(self.options, schema, tell_to=self._tell_to)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         from stratalog.spark.sink import StratalogWriter
@@ -91,44 +110,68 @@ class StratalogSource(DataSource):
 
 
 class TaskPartition(InputPartition):
-    """A task for a worker, and the version of Stratalog that planned it."""
+    """A task for a worker, and the version of Stratalog that planned it.
 
-    def __init__(self, task: ReadTask) -> None:
+    `omissions` is what the plan leaves out, which only a worker can tell: if need be, one without a task.
+    """
+
+    def __init__(self, task: TableTask | None, omissions: Sequence[Omission]) -> None:
         super().__init__(None)
         self.version = __version__
         self.task = task
+        self.omissions = tuple(omissions)
+
+
+def task_partitions(tasks: Sequence[TableTask], omissions: Sequence[Omission] = ()) -> list[InputPartition]:
+    """The partitions of a plan; the first one tells what the plan leaves out."""
+    if omissions and not tasks:
+        return [TaskPartition(None, omissions)]
+    return [TaskPartition(task, () if number else omissions) for number, task in enumerate(tasks)]
+
+
+def task_of(partition: InputPartition, tell: OnOmission) -> TableTask | None:
+    """The task of a partition, in a worker; None if there is nothing to read."""
+    if not isinstance(partition, TaskPartition):
+        return None  # Spark passes None for a plan without tasks
+    require_version(partition.version)
+    prepare_worker()
+    for omission in partition.omissions:
+        tell(omission)
+    return partition.task
 
 
 class StratalogReader(DataSourceReader):
     """Plans on the driver, reads in the workers."""
 
-    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+    def __init__(self, options: Mapping[str, str], schema: StructType, *, tell_to: str | None = None) -> None:
         self._options = ReadOptions.parse(options)
         self._columns = checked_columns(schema)
         self._nullable = [field.nullable for field in schema.fields]
+        self._tell_to = tell_to
 
     def partitions(self) -> list[InputPartition]:
         prepare_worker()
         from stratalog.jobs.reading.plan import plan_read
 
-        return [TaskPartition(task) for task in plan_read(self._options)]
+        omissions: list[Omission] = []
+        return task_partitions(plan_read(self._options, on_omission=omissions.append), omissions)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return read_partition(partition, self._columns, self._nullable)
+        return read_partition(partition, self._columns, self._nullable, self._tell_to)
 
 
 def read_partition(
-    partition: InputPartition, columns: tuple[str, ...], nullable: list[bool]
+    partition: InputPartition, columns: tuple[str, ...], nullable: list[bool], tell_to: str | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The records of a task, in a worker."""
-    if not isinstance(partition, TaskPartition):
-        return  # Spark passes None for a plan without tasks
-    require_version(partition.version)
-    prepare_worker()
+    tell = teller(tell_to)
+    task = task_of(partition, tell)
+    if task is None:
+        return
+    from stratalog.jobs.metadata_snapshot import read_table_task
     from stratalog.jobs.reading.arrow import with_nullability
-    from stratalog.jobs.reading.read import read_task
 
-    yield from with_nullability(read_task(partition.task, columns), nullable)
+    yield from with_nullability(read_table_task(task, columns, on_omission=tell), nullable)
 
 
 def schema_of(columns: tuple[str, ...]) -> str:

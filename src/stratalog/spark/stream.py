@@ -20,7 +20,8 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from stratalog.jobs.reading.options import ReadOptions
-from stratalog.spark.source import TaskPartition, checked_columns, read_partition
+from stratalog.spark.source import checked_columns, read_partition, task_partitions
+from stratalog.spark.telling import tell_stderr
 from stratalog.spark.workers import prepare_worker
 
 if TYPE_CHECKING:
@@ -67,8 +68,7 @@ class StratalogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return self._following().latest().to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        tasks = self._following().plan(_stream_offset(start), _stream_offset(end))
-        return [TaskPartition(task) for task in tasks]
+        return task_partitions(self._following().plan(_stream_offset(start), _stream_offset(end)))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_partition(partition, self._columns, self._nullable)
@@ -85,7 +85,7 @@ class StratalogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
             prepare_worker()
             from stratalog.jobs.reading.following import Follower
 
-            self._follower = Follower(self._options)
+            self._follower = Follower(self._options, on_omission=tell_stderr)
         return self._follower
 
 

@@ -20,31 +20,24 @@ from stratalog.errors import UsageError
 from stratalog.files.entries import Path
 from stratalog.jobs.reading.options import ReadOptions
 from stratalog.spark.frames import read
-from stratalog.spark.workers import prepare_worker, require_version
-from stratalog.version import __version__
+from stratalog.spark.source import check_once, task_of, task_partitions
+from stratalog.spark.telling import teller
+from stratalog.spark.workers import prepare_worker
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from stratalog.jobs.metadata_snapshot import TableTask
+    from stratalog.jobs.reading.omissions import Omission
 
 Paths = Path | Sequence[Path]
-
-
-class TablePartition(InputPartition):
-    """A task for a worker, and the version of Stratalog that planned it."""
-
-    def __init__(self, task: TableTask) -> None:
-        super().__init__(None)
-        self.version = __version__
-        self.task = task
 
 
 class TableReader(DataSourceReader):
     """Reads an internal topic as the source does, and decodes its records in the workers."""
 
-    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+    def __init__(self, options: Mapping[str, str], schema: StructType, *, tell_to: str | None = None) -> None:
+        self._tell_to = tell_to
         self._options = ReadOptions.parse(options)
         assert self._options.table is not None
         self._table = self._options.table
@@ -55,18 +48,19 @@ class TableReader(DataSourceReader):
         prepare_worker()
         from stratalog.jobs.metadata_snapshot import plan_table
 
-        return [TablePartition(task) for task in plan_table(self._options)]
+        omissions: list[Omission] = []
+        return task_partitions(plan_table(self._options, on_omission=omissions.append), omissions)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if not isinstance(partition, TablePartition):
-            return  # Spark passes None for a plan without tasks
-        require_version(partition.version)
-        prepare_worker()
+        tell = teller(self._tell_to)
+        task = task_of(partition, tell)
+        if task is None:
+            return
         from stratalog.jobs.metadata_snapshot import read_table_task
         from stratalog.jobs.reading.arrow import with_nullability
         from stratalog.jobs.tables import SOURCE_COLUMNS, TABLES, decoded
 
-        records = read_table_task(partition.task, SOURCE_COLUMNS)
+        records = read_table_task(task, SOURCE_COLUMNS, on_omission=tell)
         rows = decoded(TABLES[self._table], records, self._columns)
         yield from with_nullability(rows, self._nullable)
 
@@ -170,8 +164,6 @@ def _newest(spark: SparkSession, path: Paths, table: str) -> DataFrame:
 
 def _checked_columns(table: str, schema: StructType) -> tuple[str, ...]:
     """The names in a schema; UsageError if one is not a column of the table, or has another type."""
-    from stratalog.spark.source import check_once
-
     check_once(schema)
     known = _spark_types(table)
     for field in schema.fields:

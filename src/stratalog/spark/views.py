@@ -20,10 +20,12 @@ from stratalog.files.entries import Path
 from stratalog.jobs.reading.arguments import Time, option_texts
 from stratalog.jobs.reading.options import TABLE_TOPICS, ReadOptions
 from stratalog.spark import tables
-from stratalog.spark.frames import read
+from stratalog.spark.frames import read, reader_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from stratalog.jobs.reading.omissions import OnOmission
 
 RECORDS = "kafka_records"
 METADATA = "kafka_metadata"
@@ -48,9 +50,13 @@ def make_views(
     *,
     since: Time | None = None,
     until: Time | None = None,
+    on_omission: OnOmission | None = None,
     **options: object,
 ) -> list[str]:
-    """Make the views that the query names; returns their names. Times and options are for the topics."""
+    """Make the views that the query names; returns their names. Times and options are for the topics.
+
+    `on_omission` is as for `stratalog.spark.read`.
+    """
     given = option_texts(paths, topics=None, since=since, until=until, **options)
     topics = topics_of(paths)
     made: list[str] = []
@@ -62,7 +68,7 @@ def make_views(
             )
         topic = None if name == RECORDS and name not in topics else name
         if name in topics or name == RECORDS:
-            frame = _topic_frame(spark, given, topic, query)
+            frame = _topic_frame(spark, given, topic, query, on_omission)
         elif name == METADATA:
             frame = read(spark, paths, decode="cluster_metadata")
         else:
@@ -105,12 +111,19 @@ def needed_columns(query: str, columns: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in columns if re.search(rf"\b{name.lower()}\b", text))
 
 
-def _topic_frame(spark: SparkSession, given: Mapping[str, str], topic: str | None, query: str) -> DataFrame:
+def _topic_frame(
+    spark: SparkSession,
+    given: Mapping[str, str],
+    topic: str | None,
+    query: str,
+    on_omission: OnOmission | None,
+) -> DataFrame:
     from pyspark.sql.types import StructType
 
     from stratalog.spark.source import schema_of
 
     asked = {**given, **({} if topic is None else {"subscribe": topic})}
-    columns = needed_columns(query, ReadOptions.parse(asked).columns)
-    reader = spark.read.format("stratalog").options(**asked)
+    parsed = ReadOptions.parse(asked)
+    columns = needed_columns(query, parsed.columns)
+    reader = reader_of(spark, asked, parsed, on_omission)
     return reader.schema(schema_of(columns) if columns else StructType([])).load()

@@ -1,4 +1,8 @@
-"""What a Python worker of Spark needs: the driver's version of Stratalog, a cache for compiled kernels."""
+"""What a Python worker of Spark needs: the driver's version of Stratalog, a cache for compiled kernels.
+
+It also ends quietly. A query with a LIMIT may be done before its tasks are; Spark then closes the connection
+to their workers, and the daemon of PySpark 4.3 prints a traceback for each into the user's output.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import os
 import stat
 import sys
 import tempfile
+import traceback
 from pathlib import Path
 
 from stratalog.errors import MissingDependencyError
@@ -25,7 +30,31 @@ def require_version(planned_by: str) -> None:
 
 
 def prepare_worker() -> None:
-    """Set a cache folder for compiled kernels if there is none; call it before Numba is imported.
+    """Prepare a process of Spark's; call it before Numba is imported."""
+    _end_quietly()
+    _set_kernel_cache()
+
+
+def _end_quietly() -> None:
+    """Let the daemon that forked this process say nothing if Spark closes the connection."""
+    daemon = sys.modules["__main__"]
+    if getattr(daemon.__spec__, "name", None) == "pyspark.daemon":
+        daemon.traceback = LastWords()  # type: ignore[attr-defined]
+
+
+class LastWords:
+    """Stands for the module `traceback` in the daemon, which uses it only when a worker fails."""
+
+    def print_exc(self) -> None:
+        if not isinstance(sys.exc_info()[1], BrokenPipeError | ConnectionResetError):
+            traceback.print_exc()
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(traceback, name)
+
+
+def _set_kernel_cache() -> None:
+    """Set a cache folder for compiled kernels if there is none.
 
     Numba keeps them beside the package or in the user's cache. A worker in a container often can write to
     neither, so every worker would compile them again.
