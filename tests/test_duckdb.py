@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,9 @@ from stratalog.duckdb import answer
 from stratalog.errors import CorruptRecordError, UsageError
 from stratalog.jobs.reading.omissions import Omission, ignore_omission
 from stratalog.jobs.reading.options import ReadOptions
+from tests.jobs.decoding.registry import Registry
+from tests.jobs.decoding.serializing import append
+from tests.records.avro.values import record, written
 from tests.tables.dumped import LOGS, dumped_commits
 from tests.waiting import PATIENCE_S
 
@@ -106,3 +110,20 @@ def test_without_duckdb_it_says_what_to_install() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE_S)
 
     assert "pip install 'stratalog[duckdb]'" in done.stderr
+
+
+def test_a_query_sees_the_fields_of_values(tmp_path: Path) -> None:
+    schema = record(("id", "long"), ("note", ["null", "string"]), name="Order")
+    append(tmp_path, "orders", [b"\0\0\0\0\1" + written(schema, {"id": n, "note": None}) for n in range(9)])
+    append(tmp_path, "users", [b"plain"])
+    registry = Registry()
+    registry.register("orders-value", {"schema": json.dumps(schema)})
+    registry.write_topic(tmp_path)
+
+    found = rows(
+        "SELECT sum(value.id), min(valueSchemaId) FROM orders", str(tmp_path), valueEncoding="confluent"
+    )
+
+    assert found == [(36, 1)]
+    with pytest.raises(UsageError, match="the topic users has no subject users-value"):
+        rows("SELECT * FROM users", str(tmp_path), valueEncoding="confluent")

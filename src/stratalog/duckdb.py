@@ -17,6 +17,7 @@ from stratalog import tables
 from stratalog.errors import MissingDependencyError, StratalogError, UsageError
 from stratalog.files.entries import Path
 from stratalog.files.storage import reader_for
+from stratalog.jobs.decoding.asked import AskedDecoding
 from stratalog.jobs.reading.catalog import all_partitions
 from stratalog.jobs.reading.omissions import OnOmission
 from stratalog.jobs.reading.options import TABLE_TOPICS, ReadOptions
@@ -85,7 +86,7 @@ def answer(options: ReadOptions, query: str, on_omission: OnOmission, *, rows: i
 def _views(options: ReadOptions, query: str) -> Iterator[_View]:
     """A view for each topic and table, except those whose names DuckDB cannot tell apart."""
     by_name: dict[str, list[_View]] = {}
-    for view in _all_views(options):
+    for view in _all_views(options, query):
         same = by_name.setdefault(view.name.lower(), [])
         if all(view.name != other.name for other in same):  # a topic may have the name of a table
             same.append(view)
@@ -99,13 +100,14 @@ def _views(options: ReadOptions, query: str) -> Iterator[_View]:
             )
 
 
-def _all_views(options: ReadOptions) -> Iterator[_View]:
+def _all_views(options: ReadOptions, query: str) -> Iterator[_View]:
     disk, paths = reader_for(*options.paths), list(options.paths)
     topics = sorted({found.topic_partition.topic for found in all_partitions(disk, options)})
-    for topic in topics:
-        asked = replace(options, topics=(topic,))
-        yield _View(topic, RecordSource(options=asked, threads=cores(), disk=disk), options.columns)
-    yield _View(RECORDS, RecordSource(options=options, threads=cores(), disk=disk), options.columns)
+    for name in (*topics, RECORDS):
+        asked = options if name == RECORDS and name not in topics else replace(options, topics=(name,))
+        if name.lower() not in query.lower():  # a topic that is not asked for may have no schema
+            asked = replace(asked, key=AskedDecoding(), value=AskedDecoding())
+        yield _View(name, RecordSource(options=asked, threads=cores(), disk=disk), asked.columns)
     scans: dict[str, Callable[[Sequence[Path]], Scan]] = {"kafka_partitions": tables.partitions}
     for table, made in TABLES.items():
         scans |= made if TABLE_TOPICS[table] in topics else {}

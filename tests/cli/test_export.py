@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -39,7 +38,23 @@ OMISSION = Omission(
         ),
         (["--to", "out", ".", "orders"], "A topic is now given by --topic orders."),
         ([".", "--to", "out", "--value", "protobuf"], "'protobuf' is not one of"),
-        ([".", "--to", "out", "--value-schema", "no-such-file"], "does not exist"),
+        ([".", "--to", "out", "--value-schema", "7=a.avsc"], "the encoding is binary: leave the schema out"),
+        (
+            [".", "--to", "out", "--value", "avro", "--value-schema", "no-such-file"],
+            "no-such-file is not a file: give the file of a schema",
+        ),
+        (
+            [".", "--to", "out", "--value", "confluent", "--value-schema", "order.avsc"],
+            "'order.avsc' does not say which id each schema has",
+        ),
+        (
+            [CLEAN, "--to", "out", "--value", "confluent"],
+            "the topic _schemas is not in",
+        ),
+        (
+            [".", "--to", "out", "--value", "utf8", "--option", "valueEncoding=json"],
+            "valueencoding is given twice, by --option and by a flag",
+        ),
         ([".", "--to", "out", "--writer-option", "x"], "'x' is not NAME=VALUE"),
     ],
 )
@@ -82,19 +97,6 @@ def test_what_cannot_be_exported_is_told_before_spark_starts(
 
     assert says in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.usefixtures("no_spark")
-def test_a_missing_fastavro_is_told_before_spark_starts(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "fastavro", None)
-    (tmp_path / "schema").write_text('"long"')
-    command = ["export", CLEAN, "--to", str(tmp_path / "out"), "--value", "avro"]
-
-    assert main.run([*command, "--value-schema", str(tmp_path / "schema")]) == 3
-
-    assert "pip install 'stratalog[avro]'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("undecoded", "status"), [(0, 0), (3, 1)])

@@ -6,7 +6,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from stratalog.cli.spark_options import read_options, source_options
+from stratalog.cli.spark_options import decoding_options, read_options, source_options
 from stratalog.errors import UsageError
 
 
@@ -53,3 +53,22 @@ def test_what_is_given_by_a_flag_and_as_a_setting_is_refused() -> None:
         source_options(
             headers=True, batch_metadata=False, committed=False, options={"includeheaders": "false"}
         )
+
+
+@click.command()
+@decoding_options
+def decode(decoding: dict[str, str]) -> None:
+    click.echo(sorted(decoding.items()))
+
+
+def test_what_keys_and_values_are_becomes_options_of_the_source() -> None:
+    shown = CliRunner().invoke(decode, ["--value", "confluent", "--value-reader", "8", "--key-schema", "k"])
+
+    assert shown.output.strip() == str(
+        [("keySchema", "k"), ("valueEncoding", "confluent"), ("valueReader", "8")]
+    )
+    assert CliRunner().invoke(decode, []).output.strip() == "[]"
+    assert (
+        "'protobuf' is not one of 'binary', 'utf8'"
+        in CliRunner().invoke(decode, ["--key", "protobuf"]).output
+    )

@@ -35,6 +35,7 @@ CLEAN = str(Path(__file__).parent.parent / "fixtures" / "kafka-4.3.1" / "clean" 
             "includeheaders is given twice",
         ),
         ([CLEAN, "SELECT 1", "--format", "xml"], "'xml' is not one of"),
+        ([CLEAN, "SELECT value.id FROM codecs", "--value", "confluent"], "the topic _schemas is not in"),
         ([], "Missing argument"),
     ],
 )

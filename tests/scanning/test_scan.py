@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -18,7 +19,10 @@ from stratalog.errors import CorruptRecordError, OffsetOutOfRangeError, UsageErr
 from stratalog.log.new_records import NewRecord
 from stratalog.records.columns import ALL_COLUMNS, KAFKA_COLUMNS
 from tests.fixtures.catalog import partitions
+from tests.jobs.decoding.registry import Registry
+from tests.jobs.decoding.serializing import V1, V2
 from tests.jobs.reading.making import kafka_rows
+from tests.records.avro.values import written
 from tests.waiting import PATIENCE_S
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
@@ -211,3 +215,40 @@ def test_it_works_where_there_is_no_java(log_dir: Path) -> None:
         [sys.executable, "-c", script], env=bare, capture_output=True, text=True, timeout=PATIENCE_S
     )
     assert (done.stdout, done.stderr) == ("310\n", "")
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_values_of_a_registry_are_decoded_on_any_thread(tmp_path: Path, threads: int) -> None:
+    orders = [{"id": n, "amount": n / 4, "note": "n" * (n % 5), "old": ""} for n in range(3000)]
+    for partition in range(3):
+        values = [b"\0\0\0\0\1" + written(V1, each) for each in orders[partition::3]]
+        with stratalog.open_log(tmp_path / f"orders-{partition}", create=True) as log:
+            log.append_many([NewRecord(value, b"key %d" % (n % 10)) for n, value in enumerate(values)])
+    registry = Registry()
+    for schema in (V1, V2):
+        registry.register("orders-value", {"schema": json.dumps(schema)})
+    registry.write_topic(tmp_path)
+
+    scan = stratalog.scan(tmp_path, topics="orders", value="confluent", threads=threads)
+    newest = stratalog.scan(
+        tmp_path, topics="orders", columns=["value"], value="confluent", latest=True, threads=threads
+    )
+
+    table = scan.to_table()
+    read = [
+        {"id": each["id"], "amount": each["amount"], "comment": each["note"], "paid": False}
+        for each in orders
+    ]
+    assert table["value"].to_pylist() == read[::3] + read[1::3] + read[2::3]
+    assert scan.columns[1:5] == ["value", "valueSchemaId", "undecodedValue", "undecodedValueReason"]
+    assert pl.DataFrame(scan)["value"].struct.field("id").sum() == sum(range(3000))
+    assert [value["id"] for value in newest.to_table()["value"].to_pylist()] == [
+        *range(2970, 3000, 3),
+        *range(2971, 3000, 3),
+        *range(2972, 3000, 3),
+    ]
+
+
+def test_a_schema_that_is_not_there_is_refused_at_the_call(log_dir: Path) -> None:
+    with pytest.raises(UsageError, match="the topic _schemas is not in"):
+        stratalog.scan(log_dir, topics="orders", value="confluent")

@@ -232,7 +232,7 @@ def test_csv_is_quoted_otherwise_if_told_to(spark: SparkSession, tmp_path: Path)
     export(spark, tmp_path / "logs", tmp_path / "out", format="csv", **more)  # type: ignore[arg-type]
 
     (path,) = (tmp_path / "out").rglob("*.csv")
-    assert path.read_text() == '"quo\\"te",\n'
+    assert path.read_text() == '"quo\\"te",,\n'  # undecodedValue and its reason are empty
 
 
 def test_what_a_damaged_log_lacks_is_warned_of(spark: SparkSession, tmp_path: Path) -> None:
@@ -287,7 +287,7 @@ def test_avro_values_become_columns(spark: SparkSession, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        ({"value": "utf-8"}, "use one of binary, utf8, json, avro, confluent-avro"),
+        ({"value": "utf-8"}, "use one of binary, utf8, json, avro, confluent, confluent-avro"),
         ({"decode": "consumer_offsets"}, "decode cannot be exported"),
         ({"writer_options": {"a": "b"}}, "writer options are for Spark's writers"),
         ({"codec": "brotli9"}, "not a supported Parquet codec"),

@@ -12,6 +12,7 @@ from stratalog.spark.plain_errors import in_words
     ("text", "is_usage", "kind", "said"),
     [
         ("Traceback\nstratalog.errors.UsageError: no such path.\n\tat x", False, UsageError, "no such path."),
+        ("x\nstratalog.errors.SchemaError: it contains itself.\n", False, UsageError, "it contains itself."),
         (
             "[PY] x\nstratalog.errors.CorruptRecordError: a.log at byte 7: bad.\n\nJVM stacktrace:\nx",
             False,

@@ -12,15 +12,18 @@ import click
 from stratalog.cli.broker import BrokerFiles
 from stratalog.cli.options import check_directories, config_option, directories_argument, gone_option
 from stratalog.cli.output import ExitCode, Output, output_options
-from stratalog.cli.spark_options import parse_settings, read_options, source_options, started_spark
+from stratalog.cli.spark_options import (
+    decoding_options,
+    parse_settings,
+    read_options,
+    source_options,
+    started_spark,
+)
 from stratalog.operations.report import Report, Status, Table
 from stratalog.operations.words import size_text
 
 if TYPE_CHECKING:
     from stratalog.jobs.export import ExportReport
-
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-_ENCODINGS = click.Choice(["binary", "utf8", "json", "avro", "confluent-avro"])
 
 
 @click.command()
@@ -49,10 +52,7 @@ _ENCODINGS = click.Choice(["binary", "utf8", "json", "avro", "confluent-avro"])
     help="A file format of Spark, such as json or csv.",
 )
 @click.option("--columns", metavar="A,B,...", help="Only these columns.")
-@click.option("--key", type=_ENCODINGS, default="binary", show_default=True, help="The format of keys.")
-@click.option("--value", type=_ENCODINGS, default="binary", show_default=True, help="The format of values.")
-@click.option("--key-schema", type=_FILE, help="The Avro schema of keys.")
-@click.option("--value-schema", type=_FILE, help="The Avro schema of values.")
+@decoding_options
 @click.option(
     "--codec",
     type=click.Choice(["snappy", "zstd", "gzip", "lz4", "none"]),
@@ -80,10 +80,7 @@ def export(
     names: tuple[str, ...],
     format_name: str,
     columns: str | None,
-    key: str,
-    value: str,
-    key_schema: Path | None,
-    value_schema: Path | None,
+    decoding: dict[str, str],
     codec: str,
     writer_options: dict[str, str],
     since: str | None,
@@ -104,7 +101,11 @@ def export(
     broker = BrokerFiles.of(config, directories)
     check_directories(directories)
     asked = source_options(
-        headers=headers, batch_metadata=batch_metadata, committed=committed, options=options
+        headers=headers,
+        batch_metadata=batch_metadata,
+        committed=committed,
+        decoding=decoding,
+        options=options,
     )
     from stratalog.spark.session import require_pyspark
 
@@ -118,10 +119,6 @@ def export(
         "since": since,
         "until": until,
         "columns": None if columns is None else [name.strip() for name in columns.split(",")],
-        "key": key,
-        "value": value,
-        "key_schema": None if key_schema is None else key_schema.read_text("utf-8"),
-        "value_schema": None if value_schema is None else value_schema.read_text("utf-8"),
         "writer_options": writer_options,
         **asked,
     }
@@ -188,7 +185,8 @@ class ExportShown(Report):
             words.append("A run that was stopped before has been finished.")
         if self.exported.undecoded:
             words.append(
-                "The columns undecodedKey and undecodedValue have the bytes that could not be decoded."
+                "The columns undecodedKey and undecodedValue have the bytes that could not be decoded, "
+                "undecodedKeyReason and undecodedValueReason why."
             )
         if self.exported.omissions:
             from stratalog.jobs.reading.omissions import summary

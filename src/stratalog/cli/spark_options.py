@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from functools import wraps
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
 from stratalog.cli.output import Command, Output
 from stratalog.errors import UsageError
+from stratalog.jobs.decoding.asked import DECODED, ENCODING_NAMES, Encoding
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,12 +57,69 @@ def read_options(command: Command) -> Command:
     return command
 
 
+def decoding_options(command: Command) -> Command:
+    """Adds the options that say how keys and values are decoded.
+
+    The command gets them as `decoding`: as options of the source.
+    """
+
+    @wraps(command)
+    def collected(*arguments: Any, **given: Any) -> object:  # Any: whatever the command takes
+        found = {option: given.pop(name) for name, option in _DECODING.items()}
+        decoding = {option: text for option, text in found.items() if text is not None}
+        return command(*arguments, decoding=decoding, **given)
+
+    decorated = cast(Command, collected)
+    for what in reversed(DECODED):
+        for option in reversed(_options_of(what)):
+            decorated = option(decorated)
+    return decorated
+
+
+# The options of a command, and those of the source.
+_DECODING = {
+    "key": "keyEncoding",
+    "key_schema": "keySchema",
+    "key_reader": "keyReader",
+    "value": "valueEncoding",
+    "value_schema": "valueSchema",
+    "value_reader": "valueReader",
+}
+
+
+def _options_of(what: str) -> list[Callable[[Command], Command]]:
+    return [
+        click.option(
+            f"--{what}",
+            type=click.Choice(ENCODING_NAMES),
+            metavar="ENCODING",
+            help=f"The format of {what}s: {', '.join(each.value for each in Encoding)}.",
+        ),
+        click.option(
+            f"--{what}-schema",
+            metavar="SCHEMAS",
+            help=f"The schemas of {what}s: 7=a.avsc,8=b.avsc, or a folder with 7.avsc; for avro a file. "
+            "Default: the topic _schemas.",
+        ),
+        click.option(
+            f"--{what}-reader",
+            metavar="SCHEMA",
+            help=f"Read all {what}s as this schema: an id, SUBJECT:VERSION or a file. Default: the newest.",
+        ),
+    ]
+
+
 def source_options(
-    *, headers: bool, batch_metadata: bool, committed: bool, options: dict[str, str]
+    *,
+    headers: bool,
+    batch_metadata: bool,
+    committed: bool,
+    options: dict[str, str],
+    decoding: dict[str, str] | None = None,
 ) -> dict[str, str]:
     """The flags as options of the source, together with options given by name."""
     flags = {"includeHeaders": headers, "includeBatchMetadata": batch_metadata}
-    given = {name: "true" for name, is_set in flags.items() if is_set}
+    given = {name: "true" for name, is_set in flags.items() if is_set} | (decoding or {})
     if committed:
         given["isolation"] = "read_committed"
     doubled = {name.lower() for name in given} & {name.lower() for name in options}

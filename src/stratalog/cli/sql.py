@@ -16,7 +16,7 @@ import click
 from stratalog.cli.broker import BrokerFiles
 from stratalog.cli.options import config_option
 from stratalog.cli.output import ExitCode, Output
-from stratalog.cli.spark_options import read_options, source_options, started_spark
+from stratalog.cli.spark_options import decoding_options, read_options, source_options, started_spark
 from stratalog.errors import UsageError
 from stratalog.operations.report import Table
 
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="What runs the query; duckdb needs neither Spark nor Java.",
 )
+@decoding_options
 @read_options
 @click.pass_obj
 def sql(
@@ -61,6 +62,7 @@ def sql(
     format_name: str,
     limit: int,
     backend: str,
+    decoding: dict[str, str],
     since: str | None,
     until: str | None,
     headers: bool,
@@ -73,9 +75,9 @@ def sql(
 
     Each topic is a view of its name, in backquotes if it is not a plain word: SELECT count(*) FROM
     `web.clicks`. kafka_records has all topics; kafka_commits, kafka_groups, kafka_members, kafka_transactions
-    and kafka_metadata have what Kafka stores about itself. Keys and values are bytes: CAST(value AS STRING)
-    gives text. DuckDB has double quotes instead of backquotes, needs them for "offset" and "group", and
-    decode(value) gives text.
+    and kafka_metadata have what Kafka stores about itself. Keys and values are bytes, unless --key and
+    --value say what is in them: CAST(value AS STRING) gives text. DuckDB has double quotes instead of
+    backquotes, needs them for "offset" and "group", and decode(value) gives text.
     """
     *given, query = arguments
     if not given and config is None:
@@ -86,7 +88,11 @@ def sql(
         "since": since,
         "until": until,
         **source_options(
-            headers=headers, batch_metadata=batch_metadata, committed=committed, options=options
+            headers=headers,
+            batch_metadata=batch_metadata,
+            committed=committed,
+            decoding=decoding,
+            options=options,
         ),
     }
     if backend == "duckdb":
@@ -106,10 +112,10 @@ def _by_spark(
     from stratalog.spark.session import require_pyspark
 
     require_pyspark()
-    from stratalog.spark.views import make_views, topics_of
+    from stratalog.spark.views import check_views, make_views
 
     omissions: list[Omission] = []
-    topics_of(paths)  # reports a wrong path before Spark starts
+    check_views(paths, query, **asked)  # a wrong path or a missing schema is told before Spark starts
     with started_spark(output, "stratalog sql", master) as spark:
         make_views(spark, paths, query, on_omission=omissions.append, **asked)
         frame = spark.sql(query)

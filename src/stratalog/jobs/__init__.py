@@ -1,5 +1,6 @@
 """Data in and out over many logs: each job is a plan, a pure task and what is done with the results.
 
+decoding/          keys and values decoded, by schemas that are found for them
 export             log directories to Parquet, each record once
 exporting/         the parts of an export
 metadata_snapshot  the cluster's metadata from a KRaft snapshot on

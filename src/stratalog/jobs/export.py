@@ -31,6 +31,7 @@ from stratalog.files.names import (
 from stratalog.files.paths import join_path, parent_path
 from stratalog.files.reading import DiskReader
 from stratalog.files.storage import local_path
+from stratalog.jobs.decoding.asked import DECODED
 from stratalog.jobs.exporting.folder import (
     STATE,
     ExportedRange,
@@ -42,7 +43,7 @@ from stratalog.jobs.exporting.folder import (
     missing,
 )
 from stratalog.jobs.exporting.parquet import ParquetFiles
-from stratalog.jobs.exporting.rows import RowSettings, by_day
+from stratalog.jobs.exporting.rows import RowSettings, by_day, with_new_schemas
 from stratalog.jobs.reading.catalog import find_partitions
 from stratalog.jobs.reading.ends import check_complete, ends_of, range_of
 from stratalog.jobs.reading.omissions import Omission, OnOmission, joined_up
@@ -240,7 +241,7 @@ class _Export:
             differences = _differences(self._ledger.settings, self.settings)
             raise UsageError(
                 f"{self.folder.path} was exported with other settings ({differences}): use the same settings "
-                "again, or export to another folder."
+                f"again, or export to another folder.{_of_readers(self._ledger.settings, self.settings)}"
             )
 
     def finish_begun(self) -> ExportReport:
@@ -300,13 +301,15 @@ class _Export:
         return planned + self._run(run, reads, after)
 
     def _run(self, run: int, reads: Sequence[ReadTask], after: Ledger) -> ExportReport:
+        omissions: list[Omission] = []
+        rows = with_new_schemas(self.rows, self.options, self.disk, omissions.append)
         tasks = [
             ExportTask(
                 folder=self.folder.path,
                 run=run,
                 number=number,
                 read=read,
-                rows=self.rows,
+                rows=rows,
                 codec=self.codec,
             )
             for number, read in enumerate(reads)
@@ -320,7 +323,7 @@ class _Export:
             files=len(files),
             size=sum(file.size for file in files),
             undecoded=sum(note.undecoded for note in notes),
-            omissions=tuple(omission for note in notes for omission in note.omissions),
+            omissions=(*omissions, *(each for note in notes for each in note.omissions)),
         )
 
     def _plan(self, on_omission: OnOmission) -> tuple[list[ReadTask], ExportedRanges, dict[str, str]]:
@@ -395,6 +398,18 @@ def _check_not_shorter(key: TopicPartition, end: int, done: Sequence[tuple[int, 
 def _differences(known: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
     names = [name for name in sorted({*known, *asked}) if known.get(name) != asked.get(name)]
     return ", ".join(names)
+
+
+def _of_readers(known: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
+    """What to do where only a reader schema is another one, as the newest is when a newer one came."""
+    for name in DECODED:
+        before, now = known.get(name, {}), asked.get(name, {})
+        if before != now and before.get("encoding") == now.get("encoding"):
+            return (
+                f" The newest schema of the {name}s makes other columns than the folder has: to go on, name "
+                f"the reader schema of the earlier runs. Its column was {before.get('schema')}."
+            )
+    return ""
 
 
 def _task_to_json(task: ReadTask) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
@@ -31,8 +32,12 @@ def read_options(
     on_corruption: str = "fail",
     fail_on_data_loss: bool = True,
     include_control: bool = False,
+    **decoding: Path | None,
 ) -> ReadOptions:
-    """The arguments of a scan as options of a read; UsageError says what is wrong with one."""
+    """The arguments of a scan as options of a read; UsageError says what is wrong with one.
+
+    `decoding` are options of the source, such as valueEncoding; None is one that was not given.
+    """
     options = ReadOptions.parse(
         option_texts(
             paths,
@@ -43,6 +48,7 @@ def read_options(
             onCorruption=on_corruption,
             failOnDataLoss=fail_on_data_loss,
             includeControl=include_control,
+            **{name: os.fspath(given) for name, given in decoding.items() if given is not None},
         )
     )
     if offsets is None:

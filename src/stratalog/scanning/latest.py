@@ -25,17 +25,16 @@ from stratalog.files.names import TopicPartition
 from stratalog.jobs.reading.narrowing import EVERYTHING, Narrowing, Wanted
 from stratalog.jobs.reading.omissions import OnOmission, ignore_omission
 from stratalog.jobs.reading.plan import plan_stepwise
-from stratalog.jobs.reading.read import Pickers, read_task
+from stratalog.jobs.reading.read import Pickers
 from stratalog.jobs.reading.split import ReadTask
 from stratalog.log.cleaning.offset_map import DEFAULT_LOAD_FACTOR
-from stratalog.records.columns import ALL_COLUMNS, arrow_schema
 from stratalog.records.kernels import offset_map as kernel
 from stratalog.records.kernels.decode import RecordTable
 from stratalog.records.kernels.hash import hash_keys
 from stratalog.records.kernels.memory import Bytes
 from stratalog.records.kernels.walk import BatchTable
 from stratalog.scanning.in_order import in_order
-from stratalog.scanning.sources import BUDGET, TASK_SIZE, RecordSource, batch_size, memory_of_threads
+from stratalog.scanning.sources import BUDGET, TASK_SIZE, RecordSource, batch_size
 
 FIRST_SLOTS = 1 << 12
 # Small partitions are read together, so that each thread has something to do.
@@ -51,7 +50,7 @@ class LatestSource:
 
     @property
     def schema(self) -> pa.Schema:
-        return arrow_schema(ALL_COLUMNS)
+        return self.records.schema
 
     def batches(
         self, columns: Sequence[str], *, narrowing: Narrowing, on_omission: OnOmission
@@ -83,12 +82,10 @@ class LatestSource:
     def _read(
         self, tasks: list[ReadTask], columns: Sequence[str], pickers: Pickers, on_omission: OnOmission
     ) -> Generator[pa.RecordBatch, None, None]:
-        disk, threads, memory = self.records.disk, self.records.threads, memory_of_threads()
+        threads, read_with = self.records.threads, self.records.reading(columns, on_omission)
 
         def read(task: ReadTask) -> Generator[pa.RecordBatch, None, None]:
-            yield from read_task(
-                task, columns, disk=disk, on_omission=on_omission, pickers=pickers, memory=memory()
-            )
+            yield from read_with(task, pickers)
 
         return in_order(iter(tasks), read, threads=threads, size_of=batch_size, budget=BUDGET * threads)
 

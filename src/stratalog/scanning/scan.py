@@ -17,10 +17,10 @@ import pyarrow as pa
 
 from stratalog.errors import UsageError
 from stratalog.files.entries import Path
+from stratalog.jobs.decoding.asked import EncodingName
 from stratalog.jobs.reading.arguments import Time
 from stratalog.jobs.reading.narrowing import Narrowing, everything
 from stratalog.jobs.reading.omissions import Omission, joined_up, warn_of
-from stratalog.jobs.reading.options import KAFKA_COLUMNS
 from stratalog.log.api.consume import IsolationName
 from stratalog.scanning.asking import Offsets, OnDamage, read_options
 from stratalog.scanning.in_order import cores
@@ -43,6 +43,12 @@ def scan(
     include_control: bool = False,
     latest: bool = False,
     tombstones: bool = False,
+    key: EncodingName = "binary",
+    value: EncodingName = "binary",
+    key_schema: Path | None = None,
+    value_schema: Path | None = None,
+    key_reader: Path | None = None,
+    value_reader: Path | None = None,
     threads: int | None = None,
 ) -> Scan:
     """The records of log directories, in the order of partitions and offsets.
@@ -55,6 +61,9 @@ def scan(
 
     With `latest` the scan has only the newest record of each key, as after a compaction; a deleted key has
     none, or with `tombstones` the record that deleted it.
+
+    `key` and `value` say what their bytes are. `key_schema` and `value_schema` say where the schemas are,
+    `key_reader` and `value_reader` which one all are read as (docs/schemas.md).
 
     UsageError says what does not exist, and what does.
     """
@@ -71,6 +80,12 @@ def scan(
             on_corruption=on_corruption,
             fail_on_data_loss=fail_on_data_loss,
             include_control=include_control,
+            keyEncoding=key,
+            valueEncoding=value,
+            keySchema=key_schema,
+            valueSchema=value_schema,
+            keyReader=key_reader,
+            valueReader=value_reader,
         )
         records = RecordSource.of(options, threads or cores())
         source: Source = records
@@ -80,7 +95,7 @@ def scan(
             source = LatestSource(records=records, tombstones=tombstones)
         elif tombstones:
             raise UsageError("tombstones is for latest=True: without it every record is there.")
-        return Scan(source, KAFKA_COLUMNS if columns is None else columns)
+        return Scan(source, options.columns if columns is None else columns)
 
 
 class Scan:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
 import pyarrow as pa
 
 from stratalog.files.reading import DiskReader
 from stratalog.files.storage import reader_for
+from stratalog.jobs.decoding.columns import DecodedColumns, known_columns
+from stratalog.jobs.decoding.finding import Decodings, find_decodings, pinned
 from stratalog.jobs.reading.catalog import find_partitions
 from stratalog.jobs.reading.narrowing import Narrowing
 from stratalog.jobs.reading.omissions import OnOmission
 from stratalog.jobs.reading.options import ReadOptions
 from stratalog.jobs.reading.plan import plan_stepwise
-from stratalog.jobs.reading.read import ReadMemory, read_task
+from stratalog.jobs.reading.read import Pickers, ReadMemory, read_task
 from stratalog.jobs.reading.split import ReadTask
-from stratalog.records.columns import ALL_COLUMNS, arrow_schema
 from stratalog.scanning.in_order import in_order
 
 # Small, so that threads that read ahead need little memory; a task of this size takes some milliseconds.
@@ -46,6 +48,9 @@ class Source(Protocol):
         ...
 
 
+ReadsTask = Callable[[ReadTask, Pickers | None], Iterator[pa.RecordBatch]]
+
+
 @dataclass(frozen=True, kw_only=True)
 class RecordSource:
     """The records of topics."""
@@ -56,22 +61,49 @@ class RecordSource:
 
     @classmethod
     def of(cls, options: ReadOptions, threads: int) -> RecordSource:
-        """UsageError if a path, topic or partition does not exist."""
+        """UsageError if a path, topic, partition or schema does not exist."""
         source = cls(options=options, threads=threads, disk=reader_for(*options.paths))
         find_partitions(source.disk, options)
+        source.decodings  # noqa: B018 (a schema that is missing is told here)
         return source
+
+    @cached_property
+    def decodings(self) -> Decodings:
+        """How keys and values are decoded."""
+        return find_decodings(self.options, disk=self.disk)
 
     @property
     def schema(self) -> pa.Schema:
-        return arrow_schema(ALL_COLUMNS)
+        return pa.schema(list(known_columns(self.decodings).items()))
+
+    def reading(self, columns: Sequence[str], on_omission: OnOmission) -> ReadsTask:
+        """A function that reads tasks with these columns, in any thread."""
+        # Schemas may have come since the source was made. The reader schema stays the same.
+        named = pinned(self.options, self.decodings)
+        decodings = find_decodings(named, disk=self.disk, on_omission=on_omission)
+        decoded = DecodedColumns(names=tuple(columns), decodings=decodings)
+        memory = memory_of_threads()
+
+        def read(task: ReadTask, pickers: Pickers | None) -> Iterator[pa.RecordBatch]:
+            found = read_task(
+                task,
+                decoded.to_read,
+                disk=self.disk,
+                on_omission=on_omission,
+                pickers=pickers,
+                memory=memory(),
+            )
+            return decoded.batches(found)
+
+        return read
 
     def batches(
         self, columns: Sequence[str], *, narrowing: Narrowing, on_omission: OnOmission
     ) -> Generator[pa.RecordBatch, None, None]:
-        memory = memory_of_threads()
+        read_with = self.reading(columns, on_omission)
 
         def read(task: ReadTask) -> Generator[pa.RecordBatch, None, None]:
-            yield from read_task(task, columns, disk=self.disk, on_omission=on_omission, memory=memory())
+            yield from read_with(task, None)
 
         tasks = plan_stepwise(
             self.options, task_size=TASK_SIZE, disk=self.disk, on_omission=on_omission, narrowing=narrowing

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from stratalog.errors import UsageError
 from stratalog.files.entries import Path
 from stratalog.files.paths import join_path
+from stratalog.jobs.decoding.asked import EncodingName
 from stratalog.jobs.reading.arguments import Time, option_texts
 from stratalog.spark.engine import SparkEngine, context_of, polling
 from stratalog.spark.session import own_python
@@ -53,10 +54,12 @@ def export(
     since: Time | None = None,
     until: Time | None = None,
     columns: Sequence[str] | None = None,
-    key: str = "binary",
-    value: str = "binary",
-    key_schema: str | None = None,
-    value_schema: str | None = None,
+    key: EncodingName = "binary",
+    value: EncodingName = "binary",
+    key_schema: Path | None = None,
+    value_schema: Path | None = None,
+    key_reader: Path | None = None,
+    value_reader: Path | None = None,
     codec: str = "snappy",
     writer_options: Mapping[str, str] | None = None,
     on_progress: OnProgress | None = None,
@@ -64,10 +67,10 @@ def export(
 ) -> ExportReport:
     """Export the records that a read with these options gives and the folder does not have yet.
 
-    `key` and `value` name the encoding of their bytes: binary, utf8, json, avro or confluent-avro, the last
-    two with the text of an Avro schema. `codec` is for Parquet; other formats take Spark's `writer_options`.
-    Any other keyword is an option of the source. What was left out of a damaged log, if onCorruption is skip,
-    is in the report, and is warned of.
+    `key` and `value` say what their bytes are. `key_schema` and `value_schema` say where the schemas are,
+    `key_reader` and `value_reader` which one all are read as (docs/schemas.md). `codec` is for Parquet; other
+    formats take Spark's `writer_options`. Any other keyword is an option of the source. What was left out of
+    a damaged log, if onCorruption is skip, is in the report, and is warned of.
     """
     from stratalog.jobs.export import export_logs, run_export
     from stratalog.jobs.reading.omissions import warn_of
@@ -79,12 +82,16 @@ def export(
         since=since,
         until=until,
         columns=columns,
-        key=key,
-        value=value,
-        key_schema=key_schema,
-        value_schema=value_schema,
         writer_options=writer_options,
-        **options,
+        **_given(
+            keyEncoding=key,
+            valueEncoding=value,
+            keySchema=key_schema,
+            valueSchema=value_schema,
+            keyReader=key_reader,
+            valueReader=value_reader,
+        )
+        | options,
     )
     engine = SparkEngine(spark)
     folder = os.fspath(target)
@@ -109,58 +116,32 @@ def prepare_export(
     since: Time | None = None,
     until: Time | None = None,
     columns: Sequence[str] | None = None,
-    key: str = "binary",
-    value: str = "binary",
-    key_schema: str | None = None,
-    value_schema: str | None = None,
     writer_options: Mapping[str, str] | None = None,
     **options: object,
 ) -> tuple[ReadOptions, RowSettings]:
     """What an export with these arguments reads, and its rows; raises what is wrong with them.
 
-    It needs no Spark, so that a command can call it before it starts one.
+    How keys and values are decoded is among the options of the source. It needs no Spark, so that a command
+    can call it before it starts one.
     """
     from stratalog.files.storage import reader_for
+    from stratalog.jobs.exporting.rows import row_settings
     from stratalog.jobs.reading.catalog import find_partitions
     from stratalog.jobs.reading.options import ReadOptions
 
     asked = ReadOptions.parse(option_texts(path, topics=topics, since=since, until=until, **options))
-    if asked.table is not None:
-        raise UsageError("decode cannot be exported: read the table, and write it with Spark's own writers.")
     if format == PARQUET and writer_options:
         raise UsageError(
             "writer options are for Spark's writers, and Parquet is not written by Spark: leave them out."
         )
-    rows = _row_settings(asked, columns, (key, key_schema), (value, value_schema))
-    for decoding in (rows.key, rows.value):
-        decoding.check()
+    rows = row_settings(asked, columns)
     find_partitions(reader_for(*asked.paths), asked)
     return asked, rows
 
 
-def _row_settings(
-    asked: ReadOptions,
-    columns: Sequence[str] | None,
-    key: tuple[str, str | None],
-    value: tuple[str, str | None],
-) -> RowSettings:
-    from stratalog.jobs.exporting.decoding import Decoding, Encoding
-    from stratalog.jobs.exporting.rows import RowSettings
-
-    def decoding(name: str, schema: str | None) -> Decoding:
-        known = {each.value: each for each in Encoding}
-        if name not in known:
-            raise UsageError(f"{name} is not an encoding: use one of {', '.join(known)}.")
-        return Decoding(encoding=known[name], schema=schema)
-
-    chosen = asked.columns if columns is None else columns
-    return RowSettings(
-        columns=tuple(name for name in chosen if name != "topic"),
-        key=decoding(*key),
-        value=decoding(*value),
-        read_committed=asked.read_committed,
-        include_control=asked.include_control,
-    )
+def _given(**options: Path | None) -> dict[str, object]:
+    """The options that were given."""
+    return {name: os.fspath(value) for name, value in options.items() if value is not None}
 
 
 def _through_spark(
@@ -211,8 +192,7 @@ def _frame(spark: SparkSession, tasks: Sequence[ExportTask], rows: RowSettings, 
     from stratalog.spark.tables import spark_type
 
     planned_by = __version__
-    fields = [*((field.name, _for_spark(field.type)) for field in rows.schema)]
-    schema = pa.schema([*fields, ("topic", pa.string()), ("date", pa.string())])
+    schema = pa.schema([*rows.schema, ("topic", pa.string()), ("date", pa.string())])
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from stratalog.files.disk import Disk
@@ -229,9 +209,7 @@ def _frame(spark: SparkSession, tasks: Sequence[ExportTask], rows: RowSettings, 
                 for topic, day, found in by_day(task.read, task.rows, on_omission=omissions.append):
                     date = None if day == NO_DATE else day
                     places = [pa.array([each] * len(found), pa.string()) for each in (topic, date)]
-                    arrays = [*found.columns, *places]
-                    casted = [array.cast(field.type) for array, field in zip(arrays, schema, strict=True)]
-                    yield pa.RecordBatch.from_arrays(casted, schema=schema)
+                    yield pa.RecordBatch.from_arrays([*found.columns, *places], schema=schema)
                 if omissions:
                     folder = ExportFolder(Disk(), task.folder)
                     folder.write_omissions(task.run, attempt, number, omissions)
@@ -239,21 +217,6 @@ def _frame(spark: SparkSession, tasks: Sequence[ExportTask], rows: RowSettings, 
     ddl = ", ".join(f"`{field.name}` {spark_type(field.type)}" for field in schema)
     with own_python(context_of(spark)):
         return spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(read, ddl)
-
-
-def _for_spark(kind: pa.DataType) -> pa.DataType:
-    """The type with times in microseconds, the only unit that Spark has."""
-    import pyarrow as pa
-
-    if pa.types.is_timestamp(kind):
-        return pa.timestamp("us", tz=kind.tz)
-    if pa.types.is_struct(kind):
-        return pa.struct([(field.name, _for_spark(field.type)) for field in kind])
-    if pa.types.is_map(kind):
-        return pa.map_(_for_spark(kind.key_type), _for_spark(kind.item_type))
-    if pa.types.is_list(kind):
-        return pa.list_(_for_spark(kind.value_type))
-    return kind
 
 
 def _writable(frame: DataFrame, format_name: str) -> DataFrame:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from stratalog.files.entries import Path
 from stratalog.jobs.reading.arguments import Time, option_texts
+from stratalog.spark.engine import context_of
 from stratalog.spark.registering import naming_the_python, register
 
 if TYPE_CHECKING:
@@ -42,17 +43,19 @@ def read(
     from pyspark.sql.types import StructType
 
     from stratalog.jobs.reading.options import ReadOptions
-    from stratalog.spark.source import schema_of
+    from stratalog.spark.source import planned_schema
 
     given = option_texts(path, topics=topics, since=since, until=until, **options)
     parsed = ReadOptions.parse(given)  # so that an error is raised here, with its own type
-    reader = reader_of(spark, given, parsed, on_omission)
+    # A table has its own columns. Schemas are where the directories are: with Connect, on the server.
+    if parsed.table is not None or (parsed.is_decoded and context_of(spark) is None):
+        with naming_the_python(spark):
+            frame = reader_of(spark, given, parsed, on_omission).load()
+            return frame if columns is None else frame.select(*columns)
+    named, schema = planned_schema(given, parsed, columns)
+    reader = reader_of(spark, named, parsed, on_omission)
     with naming_the_python(spark):
-        if parsed.table is not None:  # a table has its own columns
-            return reader.load() if columns is None else reader.load().select(*columns)
-        if columns is None:
-            columns = parsed.columns
-        return reader.schema(schema_of(tuple(columns)) if columns else StructType([])).load()
+        return reader.schema(schema or StructType([])).load()
 
 
 def reader_of(

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from stratalog import errors
 from stratalog.errors import StratalogError, UsageError
 
 # How our errors look in the text of a Spark error; the message may have several lines.
@@ -45,7 +46,8 @@ def in_words(text: str, *, is_usage: bool) -> StratalogError:
     ours = list(_OURS.finditer(text))
     if ours:
         kind, message = ours[-1][1], ours[-1][2].strip()
-        return UsageError(message) if kind == "UsageError" else StratalogError(message)
+        is_ours_usage = issubclass(getattr(errors, kind, StratalogError), UsageError)
+        return UsageError(message) if is_ours_usage else StratalogError(message)
     # A parse error shows where in the query it is; the plan of an analysis error helps nobody.
     said = re.split(r"\nJVM stacktrace|;\n'|\n\s+at ", text)[0].strip()
     return UsageError(said) if is_usage else StratalogError(said)

@@ -31,6 +31,7 @@ from stratalog.version import __version__
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from stratalog.jobs.decoding.finding import Decodings
     from stratalog.jobs.metadata_snapshot import TableTask
     from stratalog.jobs.reading.omissions import Omission, OnOmission
 
@@ -82,7 +83,9 @@ class StratalogSource(DataSource):
             from stratalog.spark.tables import table_schema
 
             return table_schema(options.table)
-        return schema_of(options.columns)
+        given, schema = planned_schema(self.options, options)
+        self.options.update(given)
+        return schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
         if not self.options:
@@ -113,20 +116,26 @@ class TaskPartition(InputPartition):
     """A task for a worker, and the version of Stratalog that planned it.
 
     `omissions` is what the plan leaves out, which only a worker can tell: if need be, one without a task.
+    `decodings` say how keys and values are decoded; None if they stay bytes.
     """
 
-    def __init__(self, task: TableTask | None, omissions: Sequence[Omission]) -> None:
+    def __init__(
+        self, task: TableTask | None, omissions: Sequence[Omission], decodings: Decodings | None = None
+    ) -> None:
         super().__init__(None)
         self.version = __version__
         self.task = task
         self.omissions = tuple(omissions)
+        self.decodings = decodings
 
 
-def task_partitions(tasks: Sequence[TableTask], omissions: Sequence[Omission] = ()) -> list[InputPartition]:
+def task_partitions(
+    tasks: Sequence[TableTask], omissions: Sequence[Omission] = (), decodings: Decodings | None = None
+) -> list[InputPartition]:
     """The partitions of a plan; the first one tells what the plan leaves out."""
     if omissions and not tasks:
         return [TaskPartition(None, omissions)]
-    return [TaskPartition(task, () if number else omissions) for number, task in enumerate(tasks)]
+    return [TaskPartition(task, () if number else omissions, decodings) for number, task in enumerate(tasks)]
 
 
 def task_of(partition: InputPartition, tell: OnOmission) -> TableTask | None:
@@ -145,7 +154,7 @@ class StratalogReader(DataSourceReader):
 
     def __init__(self, options: Mapping[str, str], schema: StructType, *, tell_to: str | None = None) -> None:
         self._options = ReadOptions.parse(options)
-        self._columns = checked_columns(schema)
+        self._columns = checked_columns(schema, known_types(self._options))
         self._nullable = [field.nullable for field in schema.fields]
         self._tell_to = tell_to
 
@@ -154,7 +163,10 @@ class StratalogReader(DataSourceReader):
         from stratalog.jobs.reading.plan import plan_read
 
         omissions: list[Omission] = []
-        return task_partitions(plan_read(self._options, on_omission=omissions.append), omissions)
+        tasks = plan_read(self._options, on_omission=omissions.append)
+        # Later than the plan: then the schema of each record in it is known, as it was registered first.
+        decodings = found_decodings(self._options, omissions.append)
+        return task_partitions(tasks, omissions, decodings)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_partition(partition, self._columns, self._nullable, self._tell_to)
@@ -171,19 +183,62 @@ def read_partition(
     from stratalog.jobs.metadata_snapshot import read_table_task
     from stratalog.jobs.reading.arrow import with_nullability
 
-    yield from with_nullability(read_table_task(task, columns, on_omission=tell), nullable)
+    decodings = partition.decodings if isinstance(partition, TaskPartition) else None
+    if decodings is None:
+        batches = read_table_task(task, columns, on_omission=tell)
+    else:
+        from stratalog.jobs.decoding.columns import DecodedColumns
+
+        decoded = DecodedColumns(names=columns, decodings=decodings)
+        batches = decoded.batches(read_table_task(task, decoded.to_read, on_omission=tell))
+    yield from with_nullability(batches, nullable)
 
 
-def schema_of(columns: tuple[str, ...]) -> str:
-    """These columns in Spark's DDL."""
-    return ", ".join(f"{name} {SPARK_TYPES[_known(name)]}" for name in columns)
+def found_decodings(options: ReadOptions, on_omission: OnOmission | None = None) -> Decodings | None:
+    """How keys and values are decoded; None if both stay bytes."""
+    if not options.is_decoded:
+        return None
+    prepare_worker()
+    from stratalog.jobs.decoding.finding import find_decodings
+    from stratalog.jobs.reading.omissions import ignore_omission
+
+    return find_decodings(options, on_omission=on_omission or ignore_omission)
 
 
-def checked_columns(schema: StructType) -> tuple[str, ...]:
+def planned_schema(
+    given: Mapping[str, str], options: ReadOptions, columns: Sequence[str] | None = None
+) -> tuple[dict[str, str], str]:
+    """(the options with the reader schemas named, so that they stay the same; the columns in Spark's DDL)."""
+    decodings = found_decodings(options)
+    known = _types_with(decodings)
+    names = options.columns if columns is None else columns
+    schema = ", ".join(f"`{name}` {known[_known(name, known)]}" for name in names)
+    if decodings is None:
+        return dict(given), schema
+    from stratalog.jobs.decoding.finding import reader_options
+
+    return {**given, **reader_options(decodings)}, schema
+
+
+def known_types(options: ReadOptions) -> Mapping[str, str]:
+    """All columns that a read with these options can have, with their types in Spark."""
+    return _types_with(found_decodings(options))
+
+
+def _types_with(decodings: Decodings | None) -> Mapping[str, str]:
+    if decodings is None:
+        return SPARK_TYPES
+    from stratalog.jobs.decoding.columns import known_columns
+    from stratalog.spark.tables import spark_type
+
+    return {name: spark_type(kind) for name, kind in known_columns(decodings).items()}
+
+
+def checked_columns(schema: StructType, known: Mapping[str, str] = SPARK_TYPES) -> tuple[str, ...]:
     """The names in a schema; UsageError if one is unknown, is there twice or has another type."""
     check_once(schema)
     for field in schema.fields:
-        wanted = SPARK_TYPES[_known(field.name)]
+        wanted = known[_known(field.name, known)].replace("`", "")
         if field.dataType.simpleString() != wanted:
             raise UsageError(
                 f"the column {field.name} is {wanted}, not {field.dataType.simpleString()}: read it as it "
@@ -200,7 +255,7 @@ def check_once(schema: StructType) -> None:
         raise UsageError(f"the schema has the column {', '.join(twice)} more than once.")
 
 
-def _known(name: str) -> str:
-    if name not in SPARK_TYPES:
-        raise UsageError(f"there is no column {name}; the columns are {', '.join(SPARK_TYPES)}.")
+def _known(name: str, known: Mapping[str, str]) -> str:
+    if name not in known:
+        raise UsageError(f"there is no column {name}; the columns are {', '.join(known)}.")
     return name

@@ -20,7 +20,13 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from stratalog.jobs.reading.options import ReadOptions
-from stratalog.spark.source import checked_columns, read_partition, task_partitions
+from stratalog.spark.source import (
+    checked_columns,
+    found_decodings,
+    known_types,
+    read_partition,
+    task_partitions,
+)
 from stratalog.spark.telling import tell_stderr
 from stratalog.spark.workers import prepare_worker
 
@@ -36,7 +42,7 @@ class StratalogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self._options = ReadOptions.parse(options, streaming=True)
-        self._columns = checked_columns(schema)
+        self._columns = checked_columns(schema, known_types(self._options))
         self._nullable = [field.nullable for field in schema.fields]
         self._follower: Follower | None = None
 
@@ -68,7 +74,9 @@ class StratalogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return self._following().latest().to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        return task_partitions(self._following().plan(_stream_offset(start), _stream_offset(end)))
+        tasks = self._following().plan(_stream_offset(start), _stream_offset(end))
+        # Later than the plan, as for a batch.
+        return task_partitions(tasks, decodings=found_decodings(self._options, tell_stderr))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_partition(partition, self._columns, self._nullable)

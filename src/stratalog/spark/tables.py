@@ -92,6 +92,7 @@ def spark_type(kind: pa.DataType) -> str:
 
 
 _SPARK_NAMES = {
+    "null": "void",
     "bool": "boolean",
     "int8": "tinyint",
     "int16": "smallint",

@@ -78,6 +78,25 @@ def make_views(
     return made
 
 
+def check_views(
+    paths: Sequence[Path],
+    query: str,
+    *,
+    since: Time | None = None,
+    until: Time | None = None,
+    **options: object,
+) -> None:
+    """Raise what `make_views` would raise about paths, options and schemas. It needs no session."""
+    from stratalog.spark.source import found_decodings
+
+    given = option_texts(paths, topics=None, since=since, until=until, **options)
+    topics = topics_of(paths)
+    ReadOptions.parse(given)
+    for name in view_names(query, topics):
+        if name in topics:
+            found_decodings(ReadOptions.parse({**given, "subscribe": name}))
+
+
 def topics_of(paths: Sequence[Path]) -> list[str]:
     """The topics in log directories, internal ones too; UsageError for a path that is not a log directory."""
     from stratalog.files.storage import reader_for
@@ -120,10 +139,10 @@ def _topic_frame(
 ) -> DataFrame:
     from pyspark.sql.types import StructType
 
-    from stratalog.spark.source import schema_of
+    from stratalog.spark.source import planned_schema
 
     asked = {**given, **({} if topic is None else {"subscribe": topic})}
     parsed = ReadOptions.parse(asked)
     columns = needed_columns(query, parsed.columns)
-    reader = reader_of(spark, asked, parsed, on_omission)
-    return reader.schema(schema_of(columns) if columns else StructType([])).load()
+    named, schema = planned_schema(asked, parsed, columns)
+    return reader_of(spark, named, parsed, on_omission).schema(schema or StructType([])).load()

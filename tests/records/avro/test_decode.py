@@ -8,6 +8,7 @@ import uuid
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.records.avro.values import ORDER, decoded, record, written
@@ -133,3 +134,17 @@ def test_no_values_are_an_empty_column() -> None:
 
     assert len(column) == 0
     assert reasons == []
+
+
+def test_a_record_without_fields_is_true_where_it_is() -> None:
+    schema = ["null", record(name="Begun"), record(("at", "long"), name="Ended")]
+    values = [None, ("Begun", {}), ("Ended", {"at": 5})]
+
+    column, _ = decoded(schema, schema, [written(schema, value) for value in values])
+
+    assert column.to_pylist() == [
+        None,
+        {"member0": True, "member1": None},
+        {"member0": None, "member1": {"at": 5}},
+    ]
+    pq.write_table(pa.table({"value": column}), pa.BufferOutputStream())

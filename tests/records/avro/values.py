@@ -85,7 +85,7 @@ def random_schema(rng: random.Random, depth: int = 3, counter: list[int] | None 
         case "fixed":
             return {"type": "fixed", "name": name, "size": rng.randint(0, 20)}
         case "record":
-            fields = [(f"f{n}", random_schema(rng, depth - 1, counter)) for n in range(rng.randint(1, 5))]
+            fields = [(f"f{n}", random_schema(rng, depth - 1, counter)) for n in range(rng.randint(0, 5))]
             return record(*fields, name=name)
         case "array":
             return {"type": "array", "items": random_schema(rng, depth - 1, counter)}
@@ -194,7 +194,8 @@ def in_arrow(schema: Any, value: Any) -> Any:
         case "map":
             return [(key, in_arrow(schema["values"], each)) for key, each in value.items()]
         case "record":
-            return {each["name"]: in_arrow(each["type"], value[each["name"]]) for each in schema["fields"]}
+            fields = {each["name"]: in_arrow(each["type"], value[each["name"]]) for each in schema["fields"]}
+            return fields or True
     return value
 
 
@@ -238,16 +239,8 @@ def evolved_record(rng: random.Random, schema: Any) -> Any:
 def as_datum(schema: Any, value: Any) -> Any:
     """A value of an Arrow column in fastavro's form, which does not say which branch of a union it is."""
     if isinstance(schema, list):
-        real = [each for each in schema if each != "null"]
-        names = {each for each in real if isinstance(each, str)}
-        if value is None or not real:
-            return None
-        if len(names) == len(real) and names in ({"int", "long"}, {"float", "double"}):
-            return value
-        if len(real) == 1:
-            return as_datum(real[0], value)
-        (chosen,) = (n for n in range(len(real)) if value[f"member{n}"] is not None)
-        return as_datum(real[chosen], value[f"member{chosen}"])
+        chosen, value = branch(schema, value)
+        return None if value is None else as_datum(chosen, value)
     match schema if isinstance(schema, str) else schema["type"]:
         case "array":
             return [as_datum(schema["items"], each) for each in value]
@@ -256,3 +249,15 @@ def as_datum(schema: Any, value: Any) -> Any:
         case "record":
             return {each["name"]: as_datum(each["type"], value[each["name"]]) for each in schema["fields"]}
     return value
+
+
+def branch(schema: list[Any], value: Any) -> tuple[Any, Any]:
+    """The branch of a union that a value of an Arrow column is of, and the value itself."""
+    real = [each for each in schema if each != "null"]
+    names = {each for each in real if isinstance(each, str)}
+    if value is None or not real:
+        return "null", None
+    if len(real) == 1 or (len(names) == len(real) and names in ({"int", "long"}, {"float", "double"})):
+        return real[-1], value
+    (chosen,) = (n for n in range(len(real)) if value[f"member{n}"] is not None)
+    return real[chosen], value[f"member{chosen}"]

@@ -1,10 +1,8 @@
 """The parts of an export.
 
-avro      Avro values with one schema that is known beforehand
-decoding  keys and values as bytes, text, JSON or Avro columns
-folder    the folder of an export, and how each record gets there once
-parquet   the Parquet files of a task, one for each topic and day
-rows      the columns of an export, and its rows day by day
+folder   the folder of an export, and how each record gets there once
+parquet  the Parquet files of a task, one for each topic and day
+rows     the columns of an export, and its rows day by day
 
 Not here: the plan and the run (`jobs/export.py`).
 """

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
+from functools import cached_property
 from itertools import groupby
 from typing import Any
 
@@ -13,9 +14,12 @@ import pyarrow as pa
 
 from stratalog.errors import UsageError
 from stratalog.files.reading import DiskReader
-from stratalog.jobs.exporting.decoding import Decoding, Encoding
+from stratalog.jobs.decoding.asked import DECODED
+from stratalog.jobs.decoding.columns import DecodedColumns
+from stratalog.jobs.decoding.decoding import Decoding
+from stratalog.jobs.decoding.finding import Decodings, find_decodings, pinned
 from stratalog.jobs.reading.omissions import OnOmission, ignore_omission
-from stratalog.jobs.reading.options import KAFKA_COLUMNS
+from stratalog.jobs.reading.options import KAFKA_COLUMNS, ReadOptions
 from stratalog.jobs.reading.read import read_task
 from stratalog.jobs.reading.split import ReadTask
 from stratalog.records.columns import TYPES
@@ -25,7 +29,6 @@ MICROS_OF_A_DAY = 86_400_000_000
 NO_DATE = "__HIVE_DEFAULT_PARTITION__"
 # The years that `datetime` knows; a timestamp outside of them has no date.
 _LAST_DAY = date.max.toordinal() - date(1970, 1, 1).toordinal()
-_DECODED = ("key", "value")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,23 +49,27 @@ class RowSettings:
             raise UsageError("topic is in the path of each file: leave it out of the columns.")
         if not self.columns:
             raise UsageError("an export needs at least one column.")
-        for name in _DECODED:
-            if name not in self.columns and self._decoding(name).encoding is not Encoding.BINARY:
+        for name in DECODED:
+            if name not in self.columns and not self._decoding(name).is_binary:
                 raise UsageError(
                     f"{name} has an encoding, but is not among the columns: add it to the columns, or leave "
                     "the encoding out."
                 )
 
+    @cached_property
+    def decoded(self) -> DecodedColumns:
+        """The columns of a file: those asked for, and beside a decoded one those of what is not decoded."""
+        parts = [
+            [made for made, _ in self._decoding(name).fields(name)] if name in DECODED else [name]
+            for name in self.columns
+        ]
+        names = tuple(name for part in parts for name in part)
+        return DecodedColumns(names=names, decodings=Decodings(self.key, self.value))
+
     @property
     def schema(self) -> pa.Schema:
-        """The columns of a file: the requested ones, and a column of undecoded bytes for each decoded one."""
-        fields: list[tuple[str, pa.DataType]] = []
-        for name in self.columns:
-            decoding = self._decoding(name)
-            fields.append((name, TYPES[name] if decoding.encoding is Encoding.BINARY else decoding.type))
-            if decoding.encoding is not Encoding.BINARY:
-                fields.append((undecoded_name(name), pa.binary()))
-        return pa.schema(fields)
+        """The columns of a file."""
+        return self.decoded.schema
 
     @property
     def columns_to_read(self) -> tuple[str, ...]:
@@ -71,20 +78,12 @@ class RowSettings:
 
     def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """A batch of `columns_to_read` as rows of the export."""
-        arrays: list[pa.Array] = []
-        for name in self.columns:
-            decoding = self._decoding(name)
-            if decoding.encoding is Encoding.BINARY:
-                arrays.append(batch.column(name))
-            else:
-                arrays += decoding.decode(batch.column(name))
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        return self.decoded.rows(batch)
 
     @property
     def undecoded_columns(self) -> list[str]:
-        """The columns for bytes that could not be decoded."""
-        decoded = [name for name in _DECODED if self._decoding(name).encoding is not Encoding.BINARY]
-        return [undecoded_name(name) for name in decoded]
+        """The columns for the bytes of what could not be decoded."""
+        return self.decoded.undecoded
 
     def undecoded_count(self, batch: pa.RecordBatch) -> int:
         """How many keys and values of a batch of rows could not be decoded."""
@@ -93,24 +92,56 @@ class RowSettings:
     def to_json(self) -> dict[str, Any]:
         return {
             "columns": list(self.columns),
-            **{
-                name: {"encoding": self._decoding(name).encoding.value, "schema": self._decoding(name).schema}
-                for name in _DECODED
-            },
+            **{name: _decoding_json(self._decoding(name)) for name in DECODED},
             "read_committed": self.read_committed,
             "include_control": self.include_control,
         }
 
     def _decoding(self, name: str) -> Decoding:
-        return {"key": self.key, "value": self.value}.get(name) or _AS_IT_IS
+        return self.key if name == "key" else self.value
 
 
-_AS_IT_IS = Decoding()
+def row_settings(
+    options: ReadOptions, columns: Sequence[str] | None = None, *, disk: DiskReader | None = None
+) -> RowSettings:
+    """The rows of an export with these options, with the schemas that are found for them.
+
+    Without `columns` it has those that a read has.
+    """
+    if options.table is not None:
+        raise UsageError("decode cannot be exported: read the table, and write it with Spark's own writers.")
+    decodings = find_decodings(options, disk=disk)
+    chosen = options.record_columns if columns is None else columns
+    return RowSettings(
+        columns=tuple(name for name in chosen if name != "topic"),
+        key=decodings.key,
+        value=decodings.value,
+        read_committed=options.read_committed,
+        include_control=options.include_control,
+    )
 
 
-def undecoded_name(name: str) -> str:
-    """The column for the bytes of keys or values that could not be decoded."""
-    return f"undecoded{name.capitalize()}"
+def with_new_schemas(
+    settings: RowSettings,
+    options: ReadOptions,
+    disk: DiskReader,
+    on_omission: OnOmission = ignore_omission,
+) -> RowSettings:
+    """The same rows, with schemas that have been registered since the settings were made.
+
+    Called after a plan is made: then the schema of each record in it is known, as it was registered first.
+    """
+    if not settings.key.uses_registry and not settings.value.uses_registry:
+        return settings
+    named = pinned(options, Decodings(settings.key, settings.value))
+    found = find_decodings(named, disk=disk, on_omission=on_omission)
+    return replace(settings, key=found.key, value=found.value)
+
+
+def _decoding_json(decoding: Decoding) -> dict[str, str | None]:
+    """An encoding, and the type of its column where a schema decides it."""
+    kind = None if decoding.reader is None else str(decoding.type)
+    return {"encoding": decoding.encoding.value, "schema": kind}
 
 
 def by_day(

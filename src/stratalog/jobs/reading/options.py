@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from stratalog.errors import UsageError
 from stratalog.files.names import TopicPartition
+from stratalog.jobs.decoding.asked import DECODING_OPTIONS, AskedDecoding, Encoding, decoded_columns
 from stratalog.limits import INT32_MAX, INT64_MAX, INT64_MIN
 from stratalog.records.internal_topics import CLUSTER_METADATA, CONSUMER_OFFSETS, TRANSACTION_STATE
 
@@ -63,6 +64,7 @@ _KNOWN = (
     "kafka.isolation.level",
     "onCorruption",
     "decode",
+    *DECODING_OPTIONS,
     "maxOffsetsPerTrigger",
     "minOffsetsPerTrigger",
     "maxTriggerDelay",
@@ -117,6 +119,8 @@ class ReadOptions:
     on_corruption: OnCorruption = OnCorruption.FAIL
     fail_on_data_loss: bool = True
     table: str | None = None  # of TABLE_TOPICS, whose records are to be decoded
+    key: AskedDecoding = field(default_factory=AskedDecoding)
+    value: AskedDecoding = field(default_factory=AskedDecoding)
     max_offsets_per_trigger: int | None = None
     min_offsets_per_trigger: int | None = None
     max_trigger_delay_ms: int = MAX_TRIGGER_DELAY_MS
@@ -163,6 +167,8 @@ class ReadOptions:
                 "onCorruption", {each.value: each for each in OnCorruption}, default=OnCorruption.FAIL
             ),
             fail_on_data_loss=given.flag("failOnDataLoss", default=True),
+            key=AskedDecoding.of("key", given.get),
+            value=AskedDecoding.of("value", given.get),
             max_offsets_per_trigger=given.parsed("maxOffsetsPerTrigger", _positive),
             min_offsets_per_trigger=given.parsed("minOffsetsPerTrigger", _positive),
             max_trigger_delay_ms=MAX_TRIGGER_DELAY_MS if delay_ms is None else delay_ms,
@@ -176,8 +182,23 @@ class ReadOptions:
         return self.on_corruption is OnCorruption.SKIP or not self.fail_on_data_loss
 
     @property
+    def is_decoded(self) -> bool:
+        """Whether keys or values are to be anything but bytes."""
+        return any(each.encoding is not Encoding.BINARY for each in (self.key, self.value))
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """The columns of a read that is given no schema, in the order of Kafka's source."""
+        asked = {"key": self.key, "value": self.value}
+        parts = [
+            decoded_columns(name, asked[name].encoding) if name in asked else (name,)
+            for name in self.record_columns
+        ]
+        return tuple(name for part in parts for name in part)
+
+    @property
+    def record_columns(self) -> tuple[str, ...]:
+        """The same, with keys and values as bytes."""
         headers = (HEADERS_COLUMN,) if self.include_headers else ()
         return KAFKA_COLUMNS + headers + (BATCH_COLUMNS if self.include_batch_metadata else ())
 
@@ -265,6 +286,10 @@ def _check_table(options: ReadOptions, *, streaming: bool | None) -> None:
         return
     if streaming:
         raise UsageError("decode works only for a batch read; a stream has keys and values undecoded.")
+    if options.is_decoded:
+        raise UsageError(
+            f"decode={options.table} has its own columns: leave keyEncoding and valueEncoding out."
+        )
     topic = TABLE_TOPICS[options.table]
     named = {partition.topic for partition in options.assigned or ()} or set(options.topics or ())
     if options.pattern is not None or named != {topic}:

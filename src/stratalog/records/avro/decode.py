@@ -131,6 +131,10 @@ def _memory_for(columns: Int64Array) -> tuple[Bytes, Int64Array]:
     return np.zeros(used, np.uint8), places
 
 
+def _all_true(count: int) -> pa.Buffer:
+    return pa.py_buffer(np.full(-(-count // 8), 0xFF, np.uint8))
+
+
 class _Assembly:
     """Arrow arrays over the memory that the kernel has filled."""
 
@@ -145,6 +149,8 @@ class _Assembly:
         if pa.types.is_null(out.type):
             return pa.nulls(count)
         bits, nulls = self._bits(validity, count)
+        if out.kind == kernels.NOTHING and not out.children:
+            return pa.Array.from_buffers(out.type, count, [bits, _all_true(count)], nulls)
         if out.kind == kernels.NOTHING:
             children = [self.array(each) for each in out.children]
             return pa.Array.from_buffers(out.type, count, [bits], nulls, children=children)

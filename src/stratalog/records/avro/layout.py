@@ -5,7 +5,8 @@
                                    unless they are local; times of day and nanoseconds stay numbers
     bytes, fixed                   binary; decimal as decimal128 of up to 38 digits
     string, enum                   string
-    array, map, record             list, map with text keys, struct
+    array, map, record             list, map with text keys, struct; a record without fields is true, as
+                                   Parquet has no struct without fields
     union                          with null only: a column that may be null; int and long: int64; float and
                                    double: float64; others: a struct of member0, member1 ..., of which one
                                    is set, as Spark's from_avro does it
@@ -159,9 +160,8 @@ class AvroLayout:
         name = unqualified(record.name)
         column.children = tuple(self._column(each.type, f"{name}.{each.name}") for each in record.fields)
         names = [each.name for each in record.fields]
-        column.type = pa.struct(
-            [(each, child.type) for each, child in zip(names, column.children, strict=True)]
-        )
+        fields = [(each, child.type) for each, child in zip(names, column.children, strict=True)]
+        column.type = pa.struct(fields) if fields else pa.bool_()
         self._inside.pop()
         return column
 

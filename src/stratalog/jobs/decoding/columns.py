@@ -1,0 +1,84 @@
+"""The columns of a read whose keys and values are decoded, and how batches become them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import pyarrow as pa
+
+from stratalog.errors import UsageError
+from stratalog.jobs.decoding.asked import DECODED
+from stratalog.jobs.decoding.decoding import Decoding
+from stratalog.jobs.decoding.finding import Decodings
+from stratalog.records.columns import TYPES
+
+
+def known_columns(decodings: Decodings) -> dict[str, pa.DataType]:
+    """All columns that a read can have, with their types."""
+    known: dict[str, pa.DataType] = {}
+    for name, kind in TYPES.items():
+        known |= dict(getattr(decodings, name).fields(name)) if name in DECODED else {name: kind}
+    return known
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecodedColumns:
+    """Columns in the order in which they are wanted, of those that records and decodings have."""
+
+    names: tuple[str, ...]
+    decodings: Decodings = field(default_factory=lambda: Decodings(Decoding(), Decoding()))
+
+    def __post_init__(self) -> None:
+        known = known_columns(self.decodings)
+        unknown = [name for name in self.names if name not in known]
+        if unknown:
+            raise UsageError(f"there is no column {', '.join(unknown)}; the columns are {', '.join(known)}.")
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        known = known_columns(self.decodings)
+        return pa.schema([(name, known[name]) for name in self.names])
+
+    @cached_property
+    def to_read(self) -> tuple[str, ...]:
+        """The columns that are read from the log for them."""
+        sources = self._sources()
+        return tuple(dict.fromkeys(sources.get(name, name) for name in self.names))
+
+    @property
+    def undecoded(self) -> list[str]:
+        """The columns with the bytes of what could not be decoded, of those that are wanted or not."""
+        return [self._fields(name)[-2][0] for name in DECODED if not self._decoding(name).is_binary]
+
+    def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """A batch of `to_read`, and maybe other columns, as these columns."""
+        made: dict[str, pa.Array] = {}
+        sources = self._sources()
+        for name in dict.fromkeys(sources[name] for name in self.names if name in sources):
+            arrays = self._decoding(name).decode(batch.column(name))
+            made |= dict(zip((each for each, _ in self._fields(name)), arrays, strict=True))
+        arrays = [made[name] if name in made else batch.column(name) for name in self.names]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Batches of `to_read` as these columns."""
+        is_plain = self._sources().keys().isdisjoint(self.names)
+        return iter(batches) if is_plain else map(self.rows, batches)
+
+    def _decoding(self, name: str) -> Decoding:
+        found: Decoding = getattr(self.decodings, name)
+        return found
+
+    def _fields(self, name: str) -> list[tuple[str, pa.DataType]]:
+        return self._decoding(name).fields(name)
+
+    def _sources(self) -> dict[str, str]:
+        """For each column that is made by decoding, the column of bytes that it is made from."""
+        return {
+            made: name
+            for name in DECODED
+            if not self._decoding(name).is_binary
+            for made, _ in self._fields(name)
+        }
