@@ -110,7 +110,7 @@ def test_kafka_tells_about_itself(capsys: pytest.CaptureFixture[str]) -> None:
     [
         ("SELEC 1", "Syntax error at or near 'SELEC'"),
         ("SELECT nothing FROM codecs", "nothing"),
-        ("SELECT * FROM orders", "orders"),
+        ("SELECT * FROM nobodys_topic", "nobodys_topic"),
     ],
 )
 def test_a_query_that_makes_no_sense_is_wrong_usage(
