@@ -68,6 +68,8 @@ SCENARIOS = {
     "spark/test_docs_spark.py": "the examples of docs/spark.md",
     "spark/test_killed.py": "queries that are killed and started again",
     "spark/test_schemas.py": "values with the ids of their schemas, in frames, queries, exports and streams",
+    "spark/test_notebook.py": "the notebook with Spark",
+    "spark/test_scan.py": "the source beside `stratalog.scan`",
     "spark/test_source_kafka.py": "our source beside Spark's Kafka source",
     "spark/test_source_reused.py": "a frame that is used again after a broker has changed its log",
     "spark/test_sql.py": "`stratalog sql` as users ask it",

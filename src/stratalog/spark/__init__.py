@@ -5,6 +5,7 @@ engine        `SparkEngine`: tasks on executors
 export        exports on Spark
 frames        `stratalog.spark.read`
 java          a Java for an embedded Spark
+latest        `stratalog.spark.latest`
 listening     hears on the driver what workers leave out
 plain_errors  Spark's errors in words
 registering   `stratalog.spark.register`
@@ -22,6 +23,7 @@ Not here: how a read or a write is planned and done (`jobs/`), which is tested w
 
 from stratalog.spark.engine import SparkEngine
 from stratalog.spark.frames import read
+from stratalog.spark.latest import latest
 from stratalog.spark.registering import register
 
-__all__ = ["SparkEngine", "read", "register"]
+__all__ = ["SparkEngine", "latest", "read", "register"]

@@ -10,7 +10,8 @@ same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -18,11 +19,12 @@ from pyspark.sql.types import StructType
 
 from stratalog.errors import UsageError
 from stratalog.files.entries import Path
+from stratalog.files.storage import readable_path
 from stratalog.jobs.reading.options import ReadOptions
-from stratalog.spark.frames import read
 from stratalog.spark.source import check_once, task_of, task_partitions
 from stratalog.spark.telling import teller
 from stratalog.spark.workers import prepare_worker
+from stratalog.version import __version__
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -108,59 +110,52 @@ _SPARK_NAMES = {
 
 def commits(spark: SparkSession, path: Paths) -> DataFrame:
     """The committed offset of each group and partition; aborted transactions do not count."""
-    newest = _newest(spark, path, "consumer_offsets").where("kind LIKE '%OFFSET_COMMIT'")
-    return newest.selectExpr(
-        "group",
-        "committedTopic AS topic",
-        "committedPartition AS partition",
-        "committedOffset AS offset",
-        "committedMetadata AS metadata",
-        "committedAt",
-    )
+    return _table(spark, path, "commits")
 
 
 def groups(spark: SparkSession, path: Paths) -> DataFrame:
     """The groups that have had members; a group that only committed offsets is only in `commits`."""
-    newest = _newest(spark, path, "consumer_offsets").where(
-        "kind RLIKE '^((CONSUMER|SHARE|STREAMS)_)?GROUP_METADATA$'"
-    )
-    return newest.selectExpr(
-        "group", f"{_GROUP_TYPE} AS type", "generation", "protocolType", "protocol", "leader", "timestamp"
-    )
+    return _table(spark, path, "groups")
 
 
 def members(spark: SparkSession, path: Paths) -> DataFrame:
     """The members of groups; those of a classic group with their assignment by topic."""
-    newest = _newest(spark, path, "consumer_offsets").where(
-        "kind = 'GROUP_METADATA' OR kind LIKE '%GROUP_MEMBER_METADATA'"
-    )
-    return newest.selectExpr("group", f"{_GROUP_TYPE} AS type", "inline(members)")
+    return _table(spark, path, "members")
 
 
 def transactions(spark: SparkSession, path: Paths) -> DataFrame:
     """The state of each transactional id."""
-    return _newest(spark, path, "transaction_state").selectExpr(
-        "transactionalId",
-        "producerId",
-        "producerEpoch",
-        "status",
-        "timeoutMs",
-        "partitions",
-        "updatedAt",
-        "startedAt",
-    )
+    return _table(spark, path, "transactions")
 
 
-_GROUP_TYPE = "CASE WHEN kind = 'GROUP_METADATA' THEN 'classic' ELSE lower(split_part(kind, '_', 1)) END"
+def partitions(spark: SparkSession, path: Paths) -> DataFrame:
+    """Each partition with its offsets, size and times."""
+    return _table(spark, path, "partitions")
 
 
-def _newest(spark: SparkSession, path: Paths, table: str) -> DataFrame:
-    """The last record of each key, without the keys whose last record is a tombstone."""
-    records = read(spark, path, decode=table, isolation="read_committed")
-    # Rows are ranked by offset: all records of a key are in one partition, so offsets order them.
-    latest = "row_number() OVER (PARTITION BY kind, key ORDER BY offset DESC) AS place"
-    ranked = records.where("key IS NOT NULL").selectExpr("*", latest)
-    return ranked.where("place = 1 AND NOT isTombstone").drop("place")
+def lag(spark: SparkSession, path: Paths) -> DataFrame:
+    """How many offsets each group is behind the end of each partition that it has committed."""
+    return _table(spark, path, "lag")
+
+
+def _table(spark: SparkSession, path: Paths, name: str) -> DataFrame:
+    """A table of `stratalog.tables`, which one worker reads: only the newest records are decoded."""
+    from stratalog.tables import SCHEMAS
+
+    planned_by = __version__
+    given = [path] if isinstance(path, str | os.PathLike) else path
+    paths = [readable_path(each) for each in given]
+
+    def read_table(_: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from stratalog import tables
+        from stratalog.spark.workers import prepare_worker, require_version
+
+        require_version(planned_by)
+        prepare_worker()
+        yield from getattr(tables, name)(paths).to_batches()
+
+    ddl = ", ".join(f"`{field.name}` {spark_type(field.type)}" for field in SCHEMAS[name])
+    return spark.range(0, 1, 1, 1).mapInArrow(read_table, ddl)
 
 
 def _checked_columns(table: str, schema: StructType) -> tuple[str, ...]:

@@ -4,6 +4,8 @@
     kafka_records             all topics except Kafka's internal ones
     kafka_commits, kafka_groups, kafka_members, kafka_transactions, kafka_metadata
                               what Kafka keeps in its internal topics, decoded
+    kafka_partitions, kafka_lag
+                              offsets, size and times of partitions; how far groups are behind
 
 Creating a view costs as much as planning a read, and Spark does not tell a source which columns a query
 needs. So both are found in the text of the query: a word that only looks like a name costs a little time.
@@ -35,7 +37,9 @@ CURRENT: dict[str, tuple[str, Callable[[SparkSession, Sequence[Path]], DataFrame
     "kafka_groups": ("consumer_offsets", tables.groups),
     "kafka_members": ("consumer_offsets", tables.members),
     "kafka_transactions": ("transaction_state", tables.transactions),
+    "kafka_lag": ("consumer_offsets", tables.lag),
 }
+PARTITIONS = "kafka_partitions"
 _ALL_COLUMNS = re.compile(
     # A star, except that of count(*), and keywords that mean all columns without naming them.
     r"(?<!count\()\*|\b(table|natural|pivot|unpivot|identifier)\b|\|>"
@@ -71,6 +75,8 @@ def make_views(
             frame = _topic_frame(spark, given, topic, query, on_omission)
         elif name == METADATA:
             frame = read(spark, paths, decode="cluster_metadata")
+        elif name == PARTITIONS:
+            frame = tables.partitions(spark, paths)
         else:
             frame = CURRENT[name][1](spark, paths)
         frame.createOrReplaceTempView(f"`{name}`")
@@ -112,7 +118,7 @@ def topics_of(paths: Sequence[Path]) -> list[str]:
 def view_names(query: str, topics: Sequence[str]) -> list[str]:
     """The possible views whose names are in the query; all of them if the query lists views."""
     tables_there = {name for name, topic in TABLE_TOPICS.items() if topic in topics}
-    every = dict.fromkeys([*topics, RECORDS])
+    every = dict.fromkeys([*topics, RECORDS, PARTITIONS])
     every |= dict.fromkeys(name for name, (table, _) in CURRENT.items() if table in tables_there)
     every |= dict.fromkeys([METADATA] if "cluster_metadata" in tables_there else [])
     text = query.lower()

@@ -8,6 +8,10 @@ Not here: how messages are decoded (`jobs/tables.py`).
 """
 
 from stratalog.tables.internal import (
+    COMMIT_SCHEMA,
+    GROUP_SCHEMA,
+    MEMBER_SCHEMA,
+    TRANSACTION_SCHEMA,
     cluster_metadata,
     commits,
     consumer_offsets,
@@ -16,7 +20,17 @@ from stratalog.tables.internal import (
     transaction_state,
     transactions,
 )
-from stratalog.tables.partitions import lag, partitions
+from stratalog.tables.partitions import LAG_SCHEMA, PARTITION_SCHEMA, lag, partitions
+
+# Of the tables that are computed, by the names of their functions.
+SCHEMAS = {
+    "commits": COMMIT_SCHEMA,
+    "groups": GROUP_SCHEMA,
+    "lag": LAG_SCHEMA,
+    "members": MEMBER_SCHEMA,
+    "partitions": PARTITION_SCHEMA,
+    "transactions": TRANSACTION_SCHEMA,
+}
 
 __all__ = [
     "cluster_metadata",

@@ -1,0 +1,78 @@
+"""`stratalog.spark.latest`: the newest record of each key, on Spark.
+
+Only keys and offsets are aggregated; the records are then chosen by their offsets, so that no value takes
+part in a shuffle by key.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from stratalog.errors import UsageError
+from stratalog.files.entries import Path
+from stratalog.jobs.reading.arguments import Time, option_texts
+from stratalog.jobs.reading.options import LATEST, ReadOptions
+from stratalog.spark.engine import context_of
+from stratalog.spark.frames import read
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+PLACE = ["topic", "partition", "offset"]
+
+
+def latest(
+    spark: SparkSession,
+    path: Path | Sequence[Path],
+    *,
+    topics: str | Iterable[str] | None = None,
+    since: Time | None = None,
+    until: Time | None = None,
+    columns: Sequence[str] | None = None,
+    tombstones: bool = False,
+    **options: object,
+) -> DataFrame:
+    """The newest record of each key of a partition, as after a compaction; the arguments are those of `read`.
+
+    A key whose newest record has no value is deleted, and is not there; with `tombstones` that record is.
+    Records without a key are left out.
+    """
+    given = option_texts(path, topics=topics, since=since, until=until, **options)
+    parsed = ReadOptions.parse(given)
+    if parsed.table is not None or parsed.include_control:
+        raise UsageError("latest reads records with keys: leave out decode and includeControl.")
+    wanted = list(parsed.columns if columns is None else columns)
+    needed = [*dict.fromkeys([*wanted, *PLACE, *([] if tombstones else ["value"])])]
+    # Both reads must end at the same offsets; a client of Spark Connect may not see the files.
+    ends = {} if context_of(spark) is None else _ends(parsed)
+    asked = {"topics": topics, "since": since, "until": until, **options, **ends}
+    keys = read(spark, path, columns=[*PLACE, "key"], **asked)  # type: ignore[arg-type]
+    newest = keys.where("key IS NOT NULL").groupBy("topic", "partition", "key").agg({"offset": "max"})
+    places = newest.selectExpr("topic", "partition", "`max(offset)` AS offset")
+    rows = read(spark, path, columns=needed, **asked)  # type: ignore[arg-type]
+    found = rows.join(places, PLACE, "left_semi")
+    return (found if tombstones else found.where("value IS NOT NULL")).select(*wanted)
+
+
+def _ends(options: ReadOptions) -> dict[str, str]:
+    """The present end of each partition as an option, unless the read has an end already."""
+    ending = options.ending
+    if ending.timestamp is not None or ending.timestamps or ending.offsets or ending.mark != LATEST:
+        return {}
+    from stratalog.clock import system_clock
+    from stratalog.files.storage import reader_for
+    from stratalog.jobs.reading.catalog import find_partitions
+    from stratalog.jobs.reading.ends import ends_of
+    from stratalog.jobs.reading.plan import looking_at
+
+    disk = reader_for(*options.paths)
+    ends: dict[str, dict[str, int]] = {}
+    for found in find_partitions(disk, options):
+        end = looking_at(
+            disk, system_clock, found, lambda view: ends_of(view, read_committed=options.read_committed)
+        )
+        topic, partition = found.topic_partition
+        ends.setdefault(topic, {})[str(partition)] = end.end_offset
+    return {"endingOffsets": json.dumps(ends)} if ends else {}
