@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import duckdb
+import polars as pl
+import pyarrow.dataset as ds
 import pytest
 
 import stratalog
 from stratalog.engine.threads import ThreadEngine
-from stratalog.errors import LogDirLockedError, UsageError
+from stratalog.errors import DiskError, LogDirLockedError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.entries import Path as FilePath
 from stratalog.files.lock import DirectoryLock
@@ -173,7 +178,7 @@ def test_a_folder_in_another_store_is_refused_and_not_made_here(
 
 def test_a_folder_of_another_version_is_refused(logs: Path, tmp_path: Path) -> None:
     export(logs, tmp_path / "out")
-    ledger = tmp_path / "out" / STATE / "ledger.json"
+    ledger = beside(tmp_path / "out")
     ledger.write_text(ledger.read_text().replace('"version": 1', '"version": 2'))
 
     with pytest.raises(UsageError, match="has the version 2"):
@@ -234,3 +239,82 @@ def test_an_empty_log_leaves_an_empty_folder(tmp_path: Path) -> None:
 
     assert export(tmp_path / "logs", tmp_path / "out").rows == 0
     assert list((tmp_path / "out").rglob("*.parquet")) == []
+
+
+def test_polars_duckdb_and_arrow_read_the_folder_as_it_is(logs: Path, tmp_path: Path) -> None:
+    """A ledger inside was a file of another kind for Polars, which refused the folder."""
+    export(logs, tmp_path / "out")
+
+    assert pl.scan_parquet(tmp_path / "out").collect().height == 30
+    assert pl.read_parquet(tmp_path / "out")["topic"].unique().to_list() == ["orders"]
+    assert ds.dataset(tmp_path / "out", partitioning="hive").count_rows() == 30
+    assert duckdb.sql(f"SELECT count(*) FROM '{tmp_path}/out/**/*.parquet'").fetchall() == [(30,)]
+
+
+def inside(target: Path) -> Path:
+    return target / STATE / "ledger.json"
+
+
+def beside(target: Path) -> Path:
+    return target.parent / f".{target.name}.stratalog.json"
+
+
+def test_a_folder_of_an_older_version_is_understood_and_its_ledger_moves_out(
+    logs: Path, tmp_path: Path
+) -> None:
+    export(logs, tmp_path / "out")
+    beside(tmp_path / "out").rename(inside(tmp_path / "out"))
+    assert export(logs, tmp_path / "out").rows == 0
+    fill(logs, "orders", [b"new"] * 5)
+
+    assert export(logs, tmp_path / "out").rows == 5
+
+    assert beside(tmp_path / "out").exists()
+    assert not inside(tmp_path / "out").exists()
+    assert offsets(tmp_path / "out") == list(range(35))
+
+
+def test_where_nothing_can_be_written_beside_the_folder_the_ledger_is_inside(
+    logs: Path, tmp_path: Path
+) -> None:
+    disk = ReadOnlyBeside(beside(tmp_path / "out"))
+
+    export_logs(ThreadEngine(1), options(logs), str(tmp_path / "out"), ROWS, disk=disk)
+
+    assert inside(tmp_path / "out").exists()
+    assert export(logs, tmp_path / "out").rows == 0
+
+
+class ReadOnlyBeside(Disk):
+    """A disk that refuses to write one file."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._refused = str(path)
+
+    def replace(self, path: FilePath, data: bytes | memoryview, *arguments: Any, **more: Any) -> None:
+        if str(path) == self._refused:
+            raise DiskError(path, "it cannot be written.", errno.EACCES)
+        super().replace(path, data, *arguments, **more)
+
+
+def test_a_folder_that_is_gone_or_not_mounted_is_not_exported_to_again(logs: Path, tmp_path: Path) -> None:
+    export(logs, tmp_path / "out")
+    shutil.rmtree(tmp_path / "out")
+
+    with pytest.raises(UsageError, match=r"\.out\.stratalog\.json says what was exported to .*out, but"):
+        export(logs, tmp_path / "out")
+    beside(tmp_path / "out").unlink()
+    assert export(logs, tmp_path / "out").rows == 30
+
+
+def test_a_folder_that_was_moved_without_its_ledger_is_refused(logs: Path, tmp_path: Path) -> None:
+    export(logs, tmp_path / "out")
+    (tmp_path / "out").rename(tmp_path / "moved")
+
+    with pytest.raises(
+        UsageError, match=r"\.moved\.stratalog\.json, which says what is in .*moved, is missing"
+    ):
+        export(logs, tmp_path / "moved")
+    beside(tmp_path / "out").rename(beside(tmp_path / "moved"))
+    assert export(logs, tmp_path / "moved").rows == 0

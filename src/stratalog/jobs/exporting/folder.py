@@ -1,7 +1,7 @@
 """The folder of an export, and how each record gets there exactly once.
 
     topic=orders/date=2026-11-15/run-000001-00003-0.parquet     what is exported
-    _stratalog/ledger.json      settings, and the offsets of each partition that are exported
+    ../.FOLDER.stratalog.json   the ledger: settings, and the offsets of each partition that are exported
     _stratalog/run-000002/      a run that is not finished
         plan.json               its tasks, with the offsets of each
         task-00003.json         this task is done, and these are its files
@@ -12,21 +12,26 @@
 A task's files count once its note exists; the note is written atomically. A run's files count once
 `commit.json` exists. From then on the run is only rolled forward: files are renamed, the ledger is replaced,
 the run's folder is deleted. So after a kill at any point, running the export again finishes the run and
-repeats nothing. Spark and Arrow ignore folders that begin with an underscore.
+repeats nothing.
+
+Spark and Arrow ignore folders that begin with an underscore. Polars ignores nothing but empty files: a ledger
+in the folder would make it refuse the whole folder. So the ledger is beside it, except where only the folder
+can be written to. Older versions had it in `_stratalog/ledger.json`; the next run moves it.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stratalog.errors import PreconditionError, UsageError
+from stratalog.errors import DiskError, PreconditionError, UsageError
 from stratalog.files.directories import make_unsynced_directories
 from stratalog.files.disk import Disk, EntryKind
 from stratalog.files.names import TopicPartition
-from stratalog.files.paths import join_path, parent_path
+from stratalog.files.paths import join_path, last_name, parent_path
 from stratalog.jobs.reading.omissions import Omission, joined_up
 
 STATE = "_stratalog"
@@ -123,6 +128,12 @@ class ExportFolder:
             raise UsageError(
                 f"{self.path} is not a folder: give a new folder, or the folder of an earlier export."
             )
+        if not self._disk.exists(self.state_path) and self._disk.exists(self.ledger_path):
+            raise UsageError(
+                f"{self.ledger_path} says what was exported to {self.path}, but that folder is empty or "
+                "gone. Was it moved or deleted, or is it not mounted? To export everything again, delete the "
+                "ledger."
+            )
         if status is not None and not self._disk.exists(self.state_path):
             strange = [entry.name for entry in self._disk.list_directory(self.path)]
             if strange:
@@ -133,15 +144,51 @@ class ExportFolder:
         for parent in sorted(make_unsynced_directories(self._disk, self.state_path)):
             self._disk.sync_directory(parent)
 
+    @property
+    def ledger_path(self) -> str:
+        """The place of the ledger, beside the folder."""
+        return join_path(parent_path(self.path), f".{last_name(self.path)}.stratalog.json")
+
     def ledger(self) -> Ledger | None:
-        path = join_path(self.state_path, "ledger.json")
-        found = self._read(path)
-        if found is not None and found.get("version") != FORMAT_VERSION:
+        """What the folder contains; None if nothing was exported to it yet."""
+        places = (self.ledger_path, self._inner_ledger_path)
+        found = [(each, path) for path in places if (each := self._read(path)) is not None]
+        for each, path in found:
+            if each.get("version") != FORMAT_VERSION:
+                raise UsageError(
+                    f"{path} has the version {each.get('version')}: another version of Stratalog exported to "
+                    "this folder. Use that version again, or export to another folder."
+                )
+        if not found:
+            self._check_new()
+            return None
+        # Both are there if a run ended while it moved the ledger.
+        return Ledger.from_json(max((each for each, _ in found), key=lambda each: int(each["run"])))
+
+    def _check_new(self) -> None:
+        """UsageError for a folder that has files but no ledger, unless its first run is under way."""
+        if not [name for name in self._entries(self.path) if name != STATE]:
+            return
+        if not [name for name in self._entries(self.state_path) if name.startswith("run-")]:
             raise UsageError(
-                f"{path} has the version {found.get('version')}: another version of Stratalog exported to "
-                "this folder. Use that version again, or export to another folder."
+                f"{self.ledger_path}, which says what is in {self.path}, is missing: move it here with the "
+                "folder, or export to another folder."
             )
-        return None if found is None else Ledger.from_json(found)
+
+    def _write_ledger(self, document: Mapping[str, Any]) -> None:
+        try:
+            self._write(self.ledger_path, document)
+        except DiskError as error:
+            if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+                raise
+            self._write(self._inner_ledger_path, document)
+        else:
+            if self._disk.exists(self._inner_ledger_path):
+                self._disk.delete(self._inner_ledger_path)
+
+    @property
+    def _inner_ledger_path(self) -> str:
+        return join_path(self.state_path, "ledger.json")
 
     def run_path(self, run: int) -> str:
         return join_path(self.state_path, f"run-{run:06d}")
@@ -207,7 +254,7 @@ class ExportFolder:
                 )
         for folder in sorted(changed):
             self._disk.sync_directory(folder)
-        self._write(join_path(self.state_path, "ledger.json"), commit["ledger"])
+        self._write_ledger(commit["ledger"])
         self._clear(path)
         return _omissions(commit)
 
