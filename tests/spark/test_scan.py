@@ -41,12 +41,15 @@ def of_scan(path: Path, options: dict[str, str]) -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def seeded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of the queries, with the topic that a broker is given there."""
-    logs = Path(shutil.copytree(FIXTURE, tmp_path_factory.mktemp("scan") / "logs"))
+    work = tmp_path_factory.mktemp("scan")
     for partition in range(SEEDED_PARTITIONS):
-        with stratalog.open_log(logs / f"{SEEDED}-{partition}", create=True) as log:
+        with stratalog.open_log(work / f"{SEEDED}-{partition}", create=True) as log:
             for number in range(SEEDED_RECORDS):
                 headers = (("h", b"%d" % number),) if number % 3 else ()
                 log.append_many([NewRecord(b"v%d" % number, b"k", headers, T0 + 1000 * number)])
+    logs = Path(shutil.copytree(FIXTURE, work / "logs"))
+    for made in work.glob(f"{SEEDED}-*"):
+        shutil.move(made, logs / made.name)
     return logs
 
 

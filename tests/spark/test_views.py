@@ -50,6 +50,8 @@ def test_a_view_is_made_for_what_a_query_names() -> None:
         "kafka_groups",
         "kafka_members",
         "kafka_metadata",
+        "kafka_lag",
+        "kafka_partitions",
     }
 
 

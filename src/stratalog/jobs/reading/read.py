@@ -53,8 +53,8 @@ from stratalog.segment.segment_reader import SegmentReader
 
 logger = logging.getLogger(__name__)
 
-CHUNK_SIZE = 4 << 20
-RUN_SIZE = 1 << 20  # one Arrow batch, mostly: some thousand records
+# What is read is still in the cache when it is checked and decoded. A run is one Arrow batch, mostly.
+CHUNK_SIZE = RUN_SIZE = 2 << 20
 _ATTEMPTS = 5  # at a directory whose files disappear while they are read
 
 
