@@ -34,7 +34,7 @@ class SegmentAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionAnswers:
-    """One partition: the settings and marks behind its answers, and an answer for each segment.
+    """One partition: the settings and marks that decide its answers, and an answer for each segment.
 
     `refusal` says why none of its records may be deleted, or is None.
     """

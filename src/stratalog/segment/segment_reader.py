@@ -350,7 +350,7 @@ class SegmentReader:
         return self._find_record(offset, timestamp, INT64_MIN)
 
     def find_largest_timestamp(self) -> None:
-        """Find the largest timestamp in the records: the time index may lag behind them, or be stale.
+        """Find the largest timestamp in the records: the time index may lack the newest ones, or be stale.
 
         Its last entry is trusted if the batch that it names has that timestamp.
         """

@@ -134,7 +134,7 @@ def partitions(spark: SparkSession, path: Paths) -> DataFrame:
 
 
 def lag(spark: SparkSession, path: Paths) -> DataFrame:
-    """How many offsets each group is behind the end of each partition that it has committed."""
+    """The offsets of a partition that a group has yet to consume, for each partition it has committed."""
     return _table(spark, path, "lag")
 
 

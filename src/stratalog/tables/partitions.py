@@ -69,7 +69,7 @@ def partitions(paths: LogPaths) -> Scan:
 
 
 def lag(paths: LogPaths, *, on_corruption: OnDamage = "fail") -> Scan:
-    """How many offsets each group is behind the end of each partition that it has committed.
+    """The offsets of a partition that a group has yet to consume, for each partition it has committed.
 
     Offsets and lag are null for a partition that is not in these directories.
     """

@@ -116,7 +116,7 @@ def test_a_manifest_that_is_a_link_is_refused(log: Path, tmp_path: Path) -> None
     (root / MANIFEST).symlink_to(tmp_path / "victim")
 
     with pytest.raises(QuarantineError, match="symbolic link"):
-        Quarantine(Disk(), root).keep_file(log, partition="t-0", file=NAME, reason="behind damage")
+        Quarantine(Disk(), root).keep_file(log, partition="t-0", file=NAME, reason="after damage")
 
     assert (tmp_path / "victim").read_bytes() == b"somebody's"
     assert log.read_bytes() == BYTES

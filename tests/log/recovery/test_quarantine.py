@@ -22,7 +22,7 @@ from tests.log.recovery.keeping import BYTES, LOG, NAME, ROOT, keep, lines, made
 
 
 def move(disk: Disk) -> ManifestEntry:
-    return quarantine(disk).keep_file(LOG, partition="t-0", file=NAME, reason="behind damage")
+    return quarantine(disk).keep_file(LOG, partition="t-0", file=NAME, reason="after damage")
 
 
 def restored(disk: SimulatedDisk, kept: ManifestEntry) -> bytes:
@@ -273,7 +273,7 @@ def test_a_line_does_not_send_a_file_somewhere_else(log: Path, tmp_path: Path, f
     root = log.parent.parent
     (root / MANIFEST).write_text(forged(log, file))
 
-    kept = Quarantine(Disk(), root).keep_file(log, partition="t-0", file=NAME, reason="behind damage")
+    kept = Quarantine(Disk(), root).keep_file(log, partition="t-0", file=NAME, reason="after damage")
 
     assert (tmp_path / "victim").read_bytes() == b"somebody's"
     assert (root / kept.files[0]).read_bytes() == BYTES
@@ -285,7 +285,7 @@ def test_a_file_in_quarantine_is_not_written_over(log: Path) -> None:
     (root / MANIFEST).write_text(forged(log, f"{PREFIX}earlier"))
     (root / f"{PREFIX}earlier").write_bytes(b"kept before")
 
-    kept = Quarantine(Disk(), root).keep_file(log, partition="t-0", file=NAME, reason="behind damage")
+    kept = Quarantine(Disk(), root).keep_file(log, partition="t-0", file=NAME, reason="after damage")
 
     assert (root / f"{PREFIX}earlier").read_bytes() == b"kept before"
     assert (root / kept.files[0]).read_bytes() == BYTES
@@ -296,7 +296,7 @@ def test_a_file_that_a_crash_left_both_names_loses_the_old_one(log: Path) -> Non
     (root / MANIFEST).write_text(forged(log, f"{PREFIX}moved"))
     os.link(log, root / f"{PREFIX}moved")
 
-    Quarantine(Disk(), root).keep_file(log, partition="t-0", file=NAME, reason="behind damage")
+    Quarantine(Disk(), root).keep_file(log, partition="t-0", file=NAME, reason="after damage")
 
     assert not log.exists()
     assert (root / f"{PREFIX}moved").read_bytes() == BYTES

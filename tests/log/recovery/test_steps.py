@@ -70,7 +70,7 @@ def cut(disk: Disk) -> tuple[Step, ...]:
     """A plan as recovery makes it: later segments are removed first, then the damage."""
     log = fact(disk, LOG)
     return (
-        KeepFile(file=fact(disk, NEXT), why="behind damage"),
+        KeepFile(file=fact(disk, NEXT), why="after damage"),
         KeepRange(file=log, position=4, size=7, why="damage"),
         Truncate(file=log, size=4, why="damage"),
         Sync(name=LOG),
@@ -253,7 +253,7 @@ def planned_again(disk: SimulatedDisk) -> None:
     found = files(disk)
     steps: list[Step] = []
     if NEXT in found:
-        steps.append(KeepFile(file=fact(disk, NEXT), why="behind damage"))
+        steps.append(KeepFile(file=fact(disk, NEXT), why="after damage"))
     if len(found[LOG]) > 4:
         log = fact(disk, LOG)
         steps.append(KeepRange(file=log, position=4, size=len(found[LOG]) - 4, why="damage"))

@@ -4,7 +4,7 @@ A topic has one id in all directories: the one that its partitions have, or a ne
 partitions is what the caller says, what the Spark sink has noted (`written_topics.py`), or the highest that
 is there; those that are in no directory are created by the broker.
 
-The leader epoch of a partition must not fall behind its log: a broker appends with the epoch that the
+The leader epoch of a partition must not be lower than its log's: a broker appends with the epoch that the
 controller gives, and batches ascend by epoch.
 """
 
