@@ -37,6 +37,8 @@ VALUES = 32_768  # different ones
 GIGABYTE = 8_000_000  # records
 T0 = 1_700_000_000_000
 EVERYTHING = {"includeHeaders": "true", "includeBatchMetadata": "true"}
+# Spark collects the whole table in its driver, the scan in this process.
+ENOUGH_MEMORY = {"spark.driver.memory": "8g", "spark.driver.maxResultSize": "0"}
 PEAK = """
 import resource, sys, stratalog
 rows = sum(batch.num_rows for batch in stratalog.scan(sys.argv[1]).to_batches())
@@ -133,7 +135,7 @@ def main() -> None:
     try:
         for partition in range(PARTITIONS):
             fill(logs / f"orders-{partition}", count // PARTITIONS, seed=partition)
-        with session("scan", master="local[2]") as spark:
+        with session("scan", master="local[2]", settings=ENOUGH_MEMORY) as spark:
             reader = spark.read.format("stratalog").options(**EVERYTHING)
             assert reader.load(str(logs)).toArrow().num_rows == scanned(logs) == by_aiokafka(logs) == count
             rounds.compare(

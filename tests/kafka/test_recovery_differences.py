@@ -188,6 +188,30 @@ def test_an_offset_beyond_the_segments_that_follow_is_where_kafka_goes_on_and_is
     opens_as_stopped(log_oracle, ours, plan, NOW_MS)
 
 
+def test_a_segment_that_is_split_before_its_first_batch_keeps_its_base_here_and_not_in_kafka(
+    log_oracle: LogOracle, tmp_path: Path
+) -> None:
+    both = written_twice(log_oracle, tmp_path, {"index.interval.bytes": "0"})
+    theirs, ours = both
+    base = (SEGMENTS - 1) * BATCHES
+    for case in both:
+        log = logs_in(case.directory)[-1]
+        data = bytearray(log.read_bytes()[: batch_positions(log.read_bytes())[1]])
+        data[0] ^= 0x20
+        log.write_bytes(data)
+    damaged = copied(ours, tmp_path / "damaged")
+
+    kafka = kafka_recovers(log_oracle, theirs, NOW_MS)
+    plan = we_recover(ours, NOW_MS)
+
+    split_off = 0x20 << 56 | base
+    assert [offset for offset, _ in kafka.marks["segments"]] == [0, 5, 10, split_off]
+    assert [int(log.stem) for log in logs_in(ours.directory)] == [0, 5, 10, base, split_off]
+    assert plan.log_end_offset == kafka.marks["logEnd"] == split_off + 1
+    assert not differences(damaged, ours.directory, theirs.directory, kafka)
+    opens_as_stopped(log_oracle, ours, plan, NOW_MS)
+
+
 def test_a_magic_of_no_release_is_read_as_2_by_kafka_and_cut_here(
     log_oracle: LogOracle, both: tuple[Case, Case]
 ) -> None:

@@ -86,7 +86,7 @@ class Appender:
                     last_offset=info.last_offset,
                 )
             if info.last_offset - info.first_known_offset > INT32_MAX:
-                # Such wide gaps are legal, but these batches need separate segments.
+                # Gaps may be this wide, but not within one segment.
                 raise SegmentOffsetOverflowError(
                     self._segments.active.log_path, info.first_known_offset, info.last_offset
                 )

@@ -40,11 +40,11 @@ def ends_of(
     passes_open: bool = False,
     on_corruption: OnCorruption = OnCorruption.SKIP,
 ) -> Ends:
-    """The marks of a log at this moment.
+    """What a read may see of a log at this moment.
 
-    A cleanly closed log has no bytes past its last batch: if it has, CorruptRecordError is raised unless
-    damage is to be skipped. With `passes_open` committed records are read up to the end of the log, without
-    the records of an open transaction: a coordinator loads its topic in this way.
+    Bytes after the last batch of a cleanly closed log are damage: a CorruptRecordError, unless damage is
+    skipped. With `passes_open`, a read of committed records goes on past an open transaction to the end of
+    the log and leaves only that transaction's records out, as a coordinator does that loads its topic.
     """
     start = view.log_start_offset
     if view.left.was_closed and on_corruption is OnCorruption.FAIL:

@@ -1,7 +1,8 @@
 """Checks whether the indexes of a segment that is not scanned match its log, without reading the log.
 
-A broker checks none of this when it starts, and then trusts a padded or foreign index: it rolls at once,
-deletes because of a largest timestamp of 0, or finds nothing by time (`docs/formats/offset-index.md`).
+A broker does not check this when it starts. If an index is padded with zeros or belongs to another segment,
+the broker rolls the segment at once, takes 0 for its largest timestamp and deletes it, or finds nothing by
+time (`docs/formats/offset-index.md`).
 """
 
 from __future__ import annotations
