@@ -252,6 +252,12 @@ def test_a_kafka_batch_is_split_over_several_arrow_batches() -> None:
     assert offsets_of(parts) == list(range(10))
 
 
+def test_no_small_arrow_batch_is_left_at_the_end_of_a_run() -> None:
+    parts = list(read_columns(batch_of(range(9)), columns=["offset"], max_rows=8))
+
+    assert [part.num_rows for part in parts] == [5, 4]
+
+
 def test_an_arrow_batch_ends_before_the_record_that_would_bring_it_over_its_bytes() -> None:
     parts = list(read_columns(batch_of(range(9), size=1000), columns=["value"], max_bytes=2500))
 

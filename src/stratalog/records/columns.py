@@ -7,7 +7,7 @@ fields of the batch. Columns that were not requested are not copied: a query of 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -226,11 +226,9 @@ class ColumnReader:
 
     def _read_run(self, run: Run) -> Iterator[pa.RecordBatch]:
         decode = decoding.decode_legacy if run.is_legacy else decoding.decode
-        at, outcome = (0, 0, 0), decoding.MORE
+        at, outcome, table = (0, 0, 0), decoding.MORE, self._rows[: self._even_rows(run)]
         while outcome == decoding.MORE:
-            count, outcome, at = decode(
-                run.data, run.batches, self._rows, at, self._max_bytes, *self._offsets
-            )
+            count, outcome, at = decode(run.data, run.batches, table, at, self._max_bytes, *self._offsets)
             if count:
                 rows = self._rows[:count]
                 self.rows_start, self.rows_end = int(rows["offset"][0]), int(rows["offset"][-1]) + 1
@@ -244,6 +242,16 @@ class ColumnReader:
                 yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
         if outcome != decoding.DONE:
             raise invalid_record(run.batches[at[0]], outcome)
+
+    def _even_rows(self, run: Run) -> int:
+        """How many rows to put into each Arrow batch of a run, so that no small one is left at its end.
+
+        A reader that joins small ones with others would copy all of them. Legacy headers do not know how many
+        records there are.
+        """
+        total = 0 if run.is_legacy else int(run.batches["records_count"].clip(0).sum(dtype=np.int64))
+        parts = -(-total // self._max_rows)
+        return -(-total // parts) if parts else self._max_rows
 
     def _maker(self, name: str, topic: str, partition: int) -> Maker:
         if name in ("topic", "partition"):
@@ -308,11 +316,28 @@ def _timestamp(chunk: RowChunk) -> pa.Array:
 
 def _timestamp_type(chunk: RowChunk) -> pa.Array:
     bits = (chunk.batches["attributes"] & Attributes.LOG_APPEND_TIME != 0).astype(np.int32)
-    return pa.array(chunk.of_batch(np.where(chunk.batches["magic"] == 0, np.int32(-1), bits)))
+    types = np.where(chunk.batches["magic"] == 0, np.int32(-1), bits)
+    if (types == types[0]).all():
+        return _same(len(chunk.rows), int(types[0]), TYPES["timestampType"])
+    return pa.array(chunk.of_batch(types))
+
+
+def _same(count: int, value: int | None, arrow_type: pa.DataType) -> pa.Array:
+    """`count` times the same value, without filling memory for it each time."""
+    return _repeated(1 << count.bit_length(), value, arrow_type).slice(0, count)
+
+
+@lru_cache(maxsize=64)
+def _repeated(count: int, value: int | None, arrow_type: pa.DataType) -> pa.Array:
+    return (
+        pa.repeat(pa.scalar(value, arrow_type), count) if value is not None else pa.nulls(count, arrow_type)
+    )
 
 
 def _headers(chunk: RowChunk) -> pa.Array:
     rows, (_, _, count, size) = len(chunk.rows), chunk.sums
+    if not count:
+        return _same(rows, None, HEADERS_TYPE)
     ends, key_ends, value_ends = _Out(4 * (rows + 1)), _Out(4 * (count + 1)), _Out(4 * (count + 1))
     validity, value_validity = _Out(-(-rows // 8)), _Out(-(-count // 8))
     keys, values = _Out(size), _Out(size)

@@ -19,12 +19,12 @@ def assembled(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
-        if not waiting and _is_enough(batch.num_rows, batch.nbytes):
+        if not waiting and (batch.num_rows >= ENOUGH_ROWS or batch.nbytes >= ENOUGH_BYTES):
             yield batch
             continue
         waiting.append(batch)
         rows, size = rows + batch.num_rows, size + batch.nbytes
-        if _is_enough(rows, size):
+        if rows >= ENOUGH_ROWS or size >= ENOUGH_BYTES:
             yield _together(waiting)
             waiting, rows, size = [], 0, 0
     if waiting:
@@ -44,10 +44,6 @@ def placed(batch: pa.RecordBatch, columns: Sequence[str], position: int) -> pa.R
     arrays = list(batch.columns)
     arrays[at] = pa.array(np.asarray(arrays[at]) + position)
     return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
-
-
-def _is_enough(rows: int, size: int) -> bool:
-    return rows >= ENOUGH_ROWS or size >= ENOUGH_BYTES
 
 
 def _together(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
