@@ -131,7 +131,7 @@ def test_a_folder_that_lacks_what_was_left_out_is_not_said_to_have_all(
 ) -> None:
     Output().report(ExportShown(exported=ExportReport(omissions=(OMISSION,)), folder="out"))
 
-    assert "does not have those that were left out" in capsys.readouterr().out.splitlines()[-1]
+    assert "it lacks the records that were left out" in capsys.readouterr().out.splitlines()[-1]
 
 
 def test_a_summary_has_totals_and_the_verdict_only(capsys: pytest.CaptureFixture[str]) -> None:

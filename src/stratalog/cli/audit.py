@@ -53,7 +53,8 @@ def audit(
     changed; a broker may run. Logs are checked batch by batch, indexes entry by entry, and snapshots,
     leader epochs, checkpoints and topic ids against the logs.
 
-    Exit status: 0 healthy, 1 something was found, 2 wrong usage, 3 something could not be read.
+    Exit status: 0 if all is healthy; 1 if something was found; 2 for wrong usage; 3 if something could not be
+    read.
     """
     from stratalog.operations.audit.audit import AuditRequest
     from stratalog.operations.audit.baseline import Baseline

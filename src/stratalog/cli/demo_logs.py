@@ -84,7 +84,7 @@ def build_logs(
 ) -> list[Path]:
     """Write the partitions in parallel: encoding, compressing and writing all release the GIL.
 
-    Their indexes come from a recovery, as those of a broker that died. Returns the logs, in order.
+    Their indexes come from a recovery, like those of a broker that died. Returns the logs, in order.
     """
     plans = plan_logs(directory, size=size, seed=seed)
     sizes = [plan.size for plan in plans]

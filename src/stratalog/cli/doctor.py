@@ -22,8 +22,8 @@ def doctor(output: Output, *, directories: tuple[str, ...], config: Path | None)
     DIR are the log directories of one broker; or --config names them. Nothing is locked or changed; a broker
     may run. Only names, sizes and small files are read, so it takes seconds; `audit` checks every byte.
 
-    Exit status: 0 it can be started, 1 the same, but it would not serve every partition, 2 wrong usage,
-    3 Kafka would refuse to start, or take a directory offline.
+    Exit status: 0 if a broker can be started; 1 if it can, but would not serve every partition; 2 for wrong
+    usage; 3 if Kafka would refuse to start, or take a directory offline.
     """
     from stratalog.operations.doctor import Checkup
 

@@ -75,7 +75,7 @@ def estimate(
     run. After a full pass the estimate is, to the byte, what `compact` frees at the same clock. A topic that
     is not compacted is estimated as if cleanup.policy were compact.
 
-    Exit status: 0 done, 2 wrong usage, 3 a partition could not be read.
+    Exit status: 0 if everything was estimated; 2 for wrong usage; 3 if a partition could not be read.
     """
     from stratalog.config import ManagerConfig
     from stratalog.log.cleaning.tally import Prefix

@@ -95,8 +95,8 @@ def export(
 
     A second run finishes an interrupted one and takes only new records: each record is exported once.
 
-    Exit status: 0 exported, 1 with keys or values that cannot be decoded or with records left out (--option
-    onCorruption=skip), 2 wrong usage, 3 refused or failed.
+    Exit status: 0 if everything was exported; 1 if a key or a value could not be decoded, or records were
+    left out (--option onCorruption=skip); 2 for wrong usage; 3 if the command refused or failed.
     """
     broker = BrokerFiles.of(config, directories)
     check_directories(directories)
@@ -122,7 +122,7 @@ def export(
         "writer_options": writer_options,
         **asked,
     }
-    prepare_export(broker.directories, **arguments)  # what is wrong is told before Spark has started
+    prepare_export(broker.directories, **arguments)  # reports a wrong request before Spark starts
     with (
         started_spark(output, "stratalog export", master) as spark,
         output.progress("Exporting ") as on_progress,
@@ -155,7 +155,7 @@ class ExportShown(Report):
     @property
     def verdict(self) -> str:
         if not self.exported.rows and self.exported.omissions:
-            return f"No records were exported to {self.folder}; it does not have those that were left out."
+            return f"No records were exported to {self.folder}, and it lacks the records that were left out."
         if not self.exported.rows:
             return f"{self.folder} already has all records."
         return f"{self.exported.rows:,} rows were exported to {self.folder}."
@@ -182,11 +182,11 @@ class ExportShown(Report):
     def words(self) -> list[str]:
         words = []
         if self.exported.taken_up:
-            words.append("A run that was stopped before has been finished.")
+            words.append("This run first finished an earlier one that had been stopped.")
         if self.exported.undecoded:
             words.append(
-                "The columns undecodedKey and undecodedValue have the bytes that could not be decoded, "
-                "undecodedKeyReason and undecodedValueReason why."
+                "The bytes that could not be decoded are in the columns undecodedKey and undecodedValue, and "
+                "the reasons are in undecodedKeyReason and undecodedValueReason."
             )
         if self.exported.omissions:
             from stratalog.jobs.reading.omissions import summary

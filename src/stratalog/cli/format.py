@@ -1,4 +1,4 @@
-"""`stratalog format`: make log directories those of a stand-alone broker."""
+"""`stratalog format`: turn log directories into those of a stand-alone broker."""
 
 from __future__ import annotations
 
@@ -73,14 +73,14 @@ def format_command(
     release: str,
     dry_run: bool,
 ) -> ExitCode:
-    """Make log directories that no broker has used yet those of a stand-alone broker.
+    """Turn log directories that no broker has used into those of a stand-alone broker.
 
     DIR are all log directories of the node; or --config names them, and they are created if need be. The
     topics in them, with their ids and settings, become the metadata of a new cluster, and a broker serves
     them. The command can be killed and run again.
 
-    Exit status: 0 done, 1 done, and something was cut off, 2 wrong usage, 3 a directory is formatted, in use
-    or was not shut down cleanly, or a broker will not start here.
+    Exit status: 0 if everything was done; 1 if that cut something off; 2 for wrong usage; 3 if a directory is
+    formatted, in use or was not shut down cleanly, or a broker will not start here.
     """
     from stratalog.config.quorum import parse_endpoint
     from stratalog.directory.formatting.choices import FormatOptions

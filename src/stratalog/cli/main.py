@@ -36,7 +36,8 @@ PIPE_CLOSED = 141
 def cli() -> None:
     """Read, check and write Kafka log directories, without a broker.
 
-    Exit status: 0 all is well, 1 something was found, 2 wrong usage, 3 refused or failed.
+    Exit status: 0 if all is well; 1 if something was found; 2 for wrong usage; 3 if the command refused or
+    failed.
     """
 
 

@@ -72,8 +72,9 @@ def recover(
     DIR are all log directories of one broker; or --config names them. The broker then starts in seconds.
     Bytes that are cut off are kept in quarantine. The command can be killed and run again.
 
-    Exit status: 0 nothing is lost, 1 something was cut off or found, 2 wrong usage, 3 refused, failed, or a
-    broker will not start here. The report ends with a sentence: may the broker be started?
+    Exit status: 0 if nothing is lost; 1 if something was cut off or found; 2 for wrong usage; 3 if the
+    command refused or failed, or a broker will not start here. The last sentence of the report says whether
+    the broker may be started.
     """
     from stratalog.operations.recover import RecoverOptions
     from stratalog.operations.recover import recover as recover_log_directories

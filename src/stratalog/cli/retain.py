@@ -31,8 +31,8 @@ def retain(
     DIR are log directories of one broker; or --config names them. A topic whose settings are not known is
     refused, as defaults could erase it. Files are renamed to .deleted, and a later run removes them.
 
-    Exit status: 0 done, or nothing to do, 1 done, and --recover has cut something off, 2 wrong usage,
-    3 a topic or an unclean directory was refused, or something failed.
+    Exit status: 0 if everything was done or there was nothing to do; 1 if --recover cut something off; 2 for
+    wrong usage; 3 if a topic or an unclean directory was refused, or something failed.
     """
     from stratalog.operations.maintaining import Maintenance
     from stratalog.operations.retain import Retention

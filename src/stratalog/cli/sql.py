@@ -115,7 +115,7 @@ def _by_spark(
     from stratalog.spark.views import check_views, make_views
 
     omissions: list[Omission] = []
-    check_views(paths, query, **asked)  # a wrong path or a missing schema is told before Spark starts
+    check_views(paths, query, **asked)  # reports a wrong path or a missing schema before Spark starts
     with started_spark(output, "stratalog sql", master) as spark:
         make_views(spark, paths, query, on_omission=omissions.append, **asked)
         frame = spark.sql(query)
@@ -262,7 +262,11 @@ def _without_nan(value: object) -> object:
 
 
 def plain(value: object) -> object:
-    """Converts what JSON has no form for. Bytes become text, with \\xNN if not UTF-8: hex(value) is exact."""
+    """Converts what JSON has no form for.
+
+    Bytes become text, with \\xNN for bytes that are not UTF-8. A query that needs the exact bytes selects
+    hex(value).
+    """
     if isinstance(value, bytes):
         return value.decode("utf-8", "backslashreplace")
     if isinstance(value, datetime | date):

@@ -27,7 +27,8 @@ class ConfigKey(NamedTuple):
     high: float | None = None
     choices: tuple[str, ...] = ()
     also: tuple[int, ...] = ()  # values outside the range that are allowed too
-    broker: tuple[tuple[str, int], ...] = ()  # the broker's names, the first one wins; and a factor
+    # Pairs of a broker setting and the factor for its value; the first one that is set wins.
+    broker: tuple[tuple[str, int], ...] = ()
 
     @property
     def range(self) -> str:

@@ -5,7 +5,7 @@ checkpoints       reads and writes these files
 clean_shutdown    the clean-shutdown file: its content, and reading it
 clean_state       writes and deletes the clean-shutdown file; the note that replaces it during a change
 cluster_metadata  topic ids, replicas, settings and broker epochs from `__cluster_metadata`
-formatting/       makes log directories those of a stand-alone broker
+formatting/       turns log directories into those of a stand-alone broker
 home              where a partition's directory belongs, and how a lone log there is opened and closed
 kind              decides whether a path is a log directory; gives reasons and the likely mistake
 known_topics      the settings that retention uses, and whether they are known at all

@@ -94,7 +94,8 @@ class Checkpoint:
     def write_closed(self, logs: Iterable[CheckpointMarks], *, are_all: bool) -> bool:
         """Bring the file up to date with logs that are closed; True if it was written.
 
-        `are_all`: the directory has no other logs; a missing or damaged file is then created.
+        `are_all`: the directory has no other logs. A missing file is then created, and a damaged one is
+        replaced.
         """
         known = self.read()
         is_whole = are_all and self.row.is_from_logs
@@ -121,10 +122,10 @@ class DirectoryCheckpoints:
         return self._by_name[row.name]
 
     def write_closed(self, logs: Collection[CheckpointMarks], *, are_all: bool = False) -> None:
-        """Bring all of them up to date with logs that are closed; entries of other logs stay.
+        """Bring all checkpoints up to date with logs that are closed; entries of other logs stay.
 
-        `are_all`: the directory has no others. Recovery points come last: once they are written, a failed
-        start need not scan again.
+        `are_all`: the directory has no other logs. Recovery points come last: once they are written, the next
+        start does not scan again, even if this one fails.
         """
         for checkpoint in reversed(self.every):
             checkpoint.write_closed(logs, are_all=are_all)
@@ -139,9 +140,10 @@ class DirectoryCheckpoints:
         return tuple(self._by_name.values())
 
     def why_lost(self, row: CheckpointRow) -> str | None:
-        """Why the offsets of a file that was read are not known; None if they are.
+        """Why the offsets of this checkpoint are unknown, or None if they are known. Read the file first.
 
-        A broker creates its checkpoints together, so one that is missing beside the recovery points is lost.
+        A broker creates its checkpoints together. So if the recovery points exist and another checkpoint does
+        not, that one was lost.
         """
         checkpoint = self.of(row)
         if checkpoint.problem is not None:

@@ -1,4 +1,4 @@
-"""Changes in the directories of a manager, any of which may find that its disk fails.
+"""Changes to the directories of a manager. Each change may find that the disk of its directory has failed.
 
 A directory whose disk fails goes offline before the error is raised, so that nothing else is tried in it.
 Kafka: LogManager, LogDirFailureChannel

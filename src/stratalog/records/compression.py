@@ -7,9 +7,9 @@ snappy   2  xerial stream (16-byte header, then length and raw block), or one ra
 lz4      3  one LZ4 frame of independent blocks; with magic 0 its header checksum is wrong and ignored
 zstd     4  zstd frames, skippable ones included; magic 2 only
 
-A length in a stream is checked against the remaining bytes and the caller's limit before it is used, so that
-hostile input costs at most the limit and a constant: 4 MiB, one LZ4 block; with zstd the window that the
-frame asks for, up to 128 MiB, as Kafka's highest level does.
+A length in a stream is checked against the remaining bytes and the caller's limit before it is used, so
+hostile input costs at most the limit and a constant. That is 4 MiB (one LZ4 block), or with zstd the window
+that the frame asks for: up to 128 MiB, the window of Kafka's highest level.
 
 docs/decisions/0001-codec-libraries.md says which library does what, with measurements;
 docs/formats/compression.md describes the framing. Kafka: org.apache.kafka.common.compress.

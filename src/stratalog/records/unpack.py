@@ -28,7 +28,7 @@ RUN_SIZE = 512 << 10
 class Run:
     """`batches` of one family (v2, or v0 and v1) whose rows say where their records are in `data`.
 
-    `problem` is the fault of the next batch, which is then the last of its walk.
+    `problem` is the fault of the batch after these, at which the run had to end.
     """
 
     data: Bytes
@@ -68,8 +68,8 @@ def _unpack(data: Bytes, batches: BatchTable, codecs: NDArray[np.int16], scratch
         if scratch.used >= RUN_SIZE:
             break
         try:
-            # Kafka reads no bytes of a batch without records. Zero bytes are not a valid stream: the decoder
-            # then reports the missing records.
+            # Kafka reads no bytes of a batch without records. An empty section is not a valid stream, so it
+            # is not decompressed; the decoder then reports the missing records.
             readable = count and end > start
             bound = limit if codec else end - start  # an uncompressed batch keeps its size
             size = decompress_into(codec, view[start:end], scratch, limit=bound) if readable else 0

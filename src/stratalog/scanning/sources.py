@@ -64,7 +64,7 @@ class RecordSource:
         """UsageError if a path, topic, partition or schema does not exist."""
         source = cls(options=options, threads=threads, disk=reader_for(*options.paths))
         find_partitions(source.disk, options)
-        source.decodings  # noqa: B018 (a schema that is missing is told here)
+        source.decodings  # noqa: B018 (raises if a schema is missing)
         return source
 
     @cached_property

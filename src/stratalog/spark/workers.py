@@ -43,7 +43,7 @@ def _end_quietly() -> None:
 
 
 class LastWords:
-    """Stands for the module `traceback` in the daemon, which uses it only when a worker fails."""
+    """Stands in for the module `traceback` in the daemon, which uses it only when a worker fails."""
 
     def print_exc(self) -> None:
         if not isinstance(sys.exc_info()[1], BrokenPipeError | ConnectionResetError):
@@ -73,7 +73,7 @@ def _set_kernel_cache() -> None:
 
 
 def wake_worker(_disk: DiskReader, _task: int) -> None:
-    """Load a kernel, so that a worker's first real task does not wait for it; a task for an engine."""
+    """A task for an engine: loads a kernel, so that a worker's first real task does not wait for it."""
     from stratalog.records.walk import walk_batches
 
     walk_batches(b"")

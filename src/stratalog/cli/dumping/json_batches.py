@@ -1,4 +1,4 @@
-"""Batches and records as JSON: one object for each, with all fields, for keys and values of any bytes."""
+"""Batches and records as JSON: one object for each, with all fields. Keys and values may be any bytes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ class JsonBatches:
         self._reader = RecordReader() if options.deep else None
 
     def print_chunk(self, chunk: BatchChunk) -> Iterator[Fault]:
-        """Print the chunk's batches; yields the faults of unreadable batches, after the lines before them."""
+        """Print the chunk's batches.
+
+        Yields the fault of each unreadable batch as soon as everything up to that batch is printed.
+        """
         if self._reader is None:
             for row in chunk.headers:
                 self._printer.line("", _batch(row, chunk.position))

@@ -16,7 +16,10 @@ from stratalog.limits import INT64_MAX
 
 
 class DumpedKind(Enum):
-    """What is in a file. Values with a dot are the kinds of Kafka's tool, by the text after the last dot."""
+    """What is in a file.
+
+    A value that begins with a dot is a kind that Kafka's tool knows: file names end with it.
+    """
 
     LOG = ".log"
     CHECKPOINT = ".checkpoint"
@@ -82,8 +85,10 @@ def found_files(disk: DiskReader, path: str) -> Iterator[DumpFile]:
 
 
 def kind_of(name: str) -> DumpedKind:
-    """The kind of a file by its name, without the suffix of its state: one of Kafka's tool, or a text
-    file."""
+    """The kind of a file, by its name without a state suffix.
+
+    It is a kind that Kafka's tool knows, or that of a text file.
+    """
     state = next((state for state in _STATES if name.endswith(state)), "")
     return _BY_NAME.get(name) or _kafka_kind(name.removesuffix(state))
 

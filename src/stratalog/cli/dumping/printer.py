@@ -40,7 +40,7 @@ class Printer:
         self._stdout.write(data)
 
     def complain(self, text: str, facts: Facts) -> None:
-        """Report something wrong with a file that Kafka's tool also reports, and still exits with 0."""
+        """Report a problem in a file. Kafka's tool reports it too, and still exits with 0."""
         line = json.dumps(facts, ensure_ascii=False) if self.as_json else text
         self._stderr.write(f"{line}\n")
 

@@ -43,7 +43,10 @@ class TextBatches:
         self._last_offset = text.NO_OFFSET if options.position else _BEFORE_FIRST
 
     def print_chunk(self, chunk: BatchChunk) -> Iterator[Fault]:
-        """Print the chunk's batches; yields the faults of unreadable batches, after the lines before them."""
+        """Print the chunk's batches.
+
+        Yields the fault of each unreadable batch as soon as everything up to that batch is printed.
+        """
         if self._reader is None:
             count = len(chunk.headers)
             self._write(Records(chunk.data, chunk.headers, count, _NO_ROWS, True), chunk.position)

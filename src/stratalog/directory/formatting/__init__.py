@@ -1,4 +1,4 @@
-"""Makes log directories those of a stand-alone broker: a cluster's metadata from what is on the disks.
+"""Turns log directories into those of a stand-alone broker: makes a cluster's metadata from what is on disk.
 
 choices   what the caller decides, and what is decided where the caller says nothing
 format    `format_directories`: locks, looks, plans, writes

@@ -1,4 +1,4 @@
-"""`format_directories`: make log directories those of a stand-alone broker.
+"""`format_directories`: turn log directories into those of a stand-alone broker.
 
 1. The directories are looked at, and everything that refuses the run does so before anything is created.
 2. All of them are locked, and looked at again. Logs of `open_log` that were closed are taken over, as any

@@ -83,7 +83,7 @@ def _decoding(
         found = _reading_as(disk, name, store)
     else:
         return Decoding(encoding=asked.encoding)
-    found.type  # noqa: B018 (a schema that cannot become a column is told here)
+    found.type  # noqa: B018 (raises for a schema that cannot become a column)
     return found
 
 

@@ -97,7 +97,7 @@ def _with_references(
         try:
             own, missing[key] = named_types(schema.text) if schema.kind == AVRO else (set(), set())
         except SchemaError:
-            continue  # it is told when it is used
+            continue  # the schema is reported when it is used
         for name in own:
             defined.setdefault(name, []).append(key)
     for places in defined.values():

@@ -6,9 +6,10 @@
            "references": [{"name": "shop.Address", "subject": "address", "version": 1}]
 
 A record without a value removes its version for good. A version with "deleted" is no longer in its subject,
-but its id is still known, as values may have been written with it. DELETE_SUBJECT marks all versions up to
-one as deleted, CLEAR_SUBJECT removes those of a subject that are deleted. A record with an id that another
-schema has already is ignored. Other keys (CONFIG, MODE, NOOP, CONTEXT) are about the registry itself.
+but its id is still known, as values may have been written with it. DELETE_SUBJECT marks all versions of a
+subject up to the given one as deleted. CLEAR_SUBJECT removes the deleted versions of a subject. A record with
+an id that another schema already has is ignored. Other keys (CONFIG, MODE, NOOP, CONTEXT) are about the
+registry itself.
 Confluent: KafkaStoreMessageHandler, InMemoryCache
 """
 
@@ -26,9 +27,9 @@ Pair = tuple[bytes | None, bytes | None]
 
 
 def schemas_of_records(records: Iterable[Pair]) -> SchemaStore:
-    """The schemas that the keys and values of the topic say there are, in their order.
+    """The schemas that these records define. Records are given as (key, value), in the order of the topic.
 
-    A record that is not of this form says nothing.
+    A record that is not of this form is ignored.
     """
     versions: dict[SchemaVersion, StoredSchema] = {}
     texts: dict[tuple[str, int], str] = {}  # by context and id

@@ -68,7 +68,7 @@ class CleanableEnd(Enum):
     """Why the cleanable part of a log ends where it does; the value is the text of a report."""
 
     ACTIVE = "the active segment is never cleaned"
-    LAST_STABLE = "records from the last stable offset on are not decided or not replicated yet"
+    LAST_STABLE = "records from the first open transaction on, or not replicated yet, are not cleaned"
     MIN_LAG = "records younger than min.compaction.lag.ms are not cleaned"
 
 

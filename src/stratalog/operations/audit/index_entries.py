@@ -1,9 +1,9 @@
 """Compares the entries of a segment's offset and time index with its batches, as these are read.
 
 An entry of the offset index must point to the first byte of a batch, and the offsets of that batch must be
-after those of all batches before it. Its own offset is that of a batch: since 3.9.1 and 4.0.1 the last offset
-of the batch it points at; before, the last offset of the append that this batch began; before 2.0 the first
-one.
+after those of all batches before it. The offset of an entry depends on the release. Since 3.9.1 and 4.0.1 it
+is the last offset of the batch that the entry points to. From 2.0 on it was the last offset of the append
+that this batch began, and before 2.0 the first offset of that append.
 
 An entry of the time index has the largest timestamp up to its offset: no batch before that offset is later,
 and the batch that holds the offset has this timestamp.
@@ -35,7 +35,8 @@ class OffsetEntries:
     ) -> None:
         self._file, self._offsets, self._positions, self._spots = file, offsets, positions, spots
         self._next = 0
-        self._named: list[int] = []  # entries that found their batch, but not yet the batch of their offset
+        # Entries that point to the start of a batch, and whose offset has not been reached yet.
+        self._waiting: list[int] = []
 
     def add(self, rows: BatchTable, position: int, last_before: int) -> None:
         """Add the next batches; `last_before` is the last offset of those before them."""
@@ -53,34 +54,34 @@ class OffsetEntries:
             too_low = hits & (self._offsets[self._next : reach] <= before[np.minimum(at, len(starts) - 1)])
             for number in numbers[too_low].tolist():
                 self._say(number, "Batches before the byte it points at have this offset or a later one.")
-            self._named += numbers[hits & ~too_low].tolist()
+            self._waiting += numbers[hits & ~too_low].tolist()
             self._next = reach
         self._settle(rows)
 
     def _settle(self, rows: BatchTable) -> None:
-        """Find the batches of the offsets of entries; one may be in a later run."""
-        if not self._named:
+        """Look up the offset of each waiting entry in these batches; it may only come in a later run."""
+        if not self._waiting:
             return
         last, base = rows["last_offset"], rows["base_offset"]
-        named = np.array(self._named)
-        offsets = self._offsets[named]
+        waiting = np.array(self._waiting)
+        offsets = self._offsets[waiting]
         within = offsets <= last[-1]
         at = np.minimum(np.searchsorted(last, offsets), len(last) - 1)
         is_known = (last[at] == offsets) | (base[at] == offsets)
-        for number in named[within & ~is_known].tolist():
+        for number in waiting[within & ~is_known].tolist():
             self._say(number, "No batch ends with this offset.")
-        self._named = named[~within].tolist()
+        self._waiting = waiting[~within].tolist()
 
     def skip_to(self, position: int) -> None:
         """Skip damage up to this byte: entries that point into it are not checked."""
         self._next = max(self._next, int(np.searchsorted(self._positions, position)))
-        self._named.clear()
+        self._waiting.clear()
 
     def end(self, size: int) -> None:
         """Called at the end of the log, with its size."""
         for number in range(self._next, len(self._positions)):
             self._say(number, f"It points past the last batch, which ends at byte {size}.")
-        for number in self._named:
+        for number in self._waiting:
             self._say(number, "The log ends before this offset.")
 
     def _say(self, number: int, words: str) -> None:

@@ -96,7 +96,8 @@ def _gaps(partition: AuditedPartition) -> Iterator[Spot]:
         explained += segment.gaps_count - len(segment.gaps)
         before = segment
     if explained and partition.is_compacted is False and not any(s.has_damage for s in partition.segments):
-        words = f"{counted(explained, 'range')} of offsets are missing, as after compaction or deletion."
+        verb = "is" if explained == 1 else "are"
+        words = f"{counted(explained, 'range')} of offsets {verb} missing, as after compaction or deletion."
         yield Spot(AuditKind.GAP, "", words)
 
 
@@ -139,8 +140,8 @@ def _producers(partition: AuditedPartition) -> Iterator[Spot]:
         is_known = entry.producer_id in partition.coordinated
         if since is not None and not is_known and partition.newest_ms - entry.last_timestamp > HANGING_MS:
             words = (
-                f"A transaction of producer {entry.producer_id} (epoch {entry.producer_epoch}) is open since "
-                f"offset {since}; its last batch is from {time_text(entry.last_timestamp)}."
+                f"A transaction of producer {entry.producer_id} (epoch {entry.producer_epoch}) has been open "
+                f"since offset {since}; its last batch is from {time_text(entry.last_timestamp)}."
             )
             yield Spot(AuditKind.HANGING_TRANSACTION, _file_of(partition, since), words, offset=since)
 
@@ -158,14 +159,14 @@ def _compare_aborts(
         entry = listed.get(key)
         if entry is None:
             words = (
-                f"There is no entry for the transaction of producer {key[0]} that offsets {first_offset} to "
-                f"{key[1]} have aborted."
+                f"There is no entry for the aborted transaction of producer {key[0]} at offsets "
+                f"{first_offset} to {key[1]}."
             )
             yield Spot(AuditKind.MISSING_ABORT, name, words, offset=first_offset)
         elif entry.first_offset > first_offset:
             words = (
-                f"The entry of producer {key[0]} begins at offset {entry.first_offset}, its transaction at "
-                f"{first_offset}."
+                f"The entry of producer {key[0]} begins at offset {entry.first_offset}, but its transaction "
+                f"begins at offset {first_offset}."
             )
             yield Spot(AuditKind.TXN_INDEX_ENTRY, name, words, offset=first_offset)
     if was_cleaned:
@@ -177,7 +178,10 @@ def _compare_aborts(
     }
     for key, entry in listed.items():
         if key not in markers and segment.first_offset is not None:
-            words = f"Offset {key[1]} is not an abort of producer {key[0]}, as an entry says."
+            words = (
+                f"An entry says that producer {key[0]} has an abort marker at offset {key[1]}, but there is "
+                "none."
+            )
             yield Spot(AuditKind.TXN_INDEX_ENTRY, name, words, offset=entry.last_offset)
 
 
@@ -196,8 +200,8 @@ def _compare_snapshot(
         last = known.batches[-1]
         if found.producer_epoch < known.producer_epoch:
             words = (
-                f"Producer {found.producer_id} has epoch {found.producer_epoch} there, and epoch "
-                f"{known.producer_epoch} in the log below offset {offset}."
+                f"In the snapshot, producer {found.producer_id} has epoch {found.producer_epoch}; in the log "
+                f"below offset {offset} it has epoch {known.producer_epoch}."
             )
         elif found.producer_epoch > known.producer_epoch or was_cleaned:
             continue  # a marker has the new epoch, or compaction removed the last batch
@@ -206,14 +210,14 @@ def _compare_snapshot(
             last.last_sequence,
         ):
             words = (
-                f"The last batch of producer {found.producer_id} ends with sequence {found.last_sequence} at "
-                f"offset {found.last_offset} there, in the log with {last.last_sequence} at offset "
-                f"{last.last_offset}."
+                f"In the snapshot, the last batch of producer {found.producer_id} ends with sequence "
+                f"{found.last_sequence} at offset {found.last_offset}; in the log it ends with sequence "
+                f"{last.last_sequence} at offset {last.last_offset}."
             )
         elif found.txn_first_offset is None and known.current_txn_first_offset is not None:
             words = (
-                f"Producer {found.producer_id} has no open transaction there, but one since offset "
-                f"{known.current_txn_first_offset} in the log below offset {offset}."
+                f"In the snapshot, producer {found.producer_id} has no open transaction; in the log below "
+                f"offset {offset} one has been open since offset {known.current_txn_first_offset}."
             )
         else:
             continue

@@ -41,7 +41,7 @@ def encode_default(kind: AvroType, default: Any) -> bytes:
         case AvroRecord() if isinstance(default, dict):
             return b"".join(encode_default(each.type, _of_field(each, default)) for each in kind.fields)
         case AvroUnion(branches=branches):
-            # It is a value of the first branch, from Avro 1.12 on of any.
+            # The default is a value of the first branch; from Avro 1.12 on it may be a value of any branch.
             for number, branch in enumerate(branches):
                 try:
                     return encode_long(number) + encode_default(branch, default)
@@ -95,12 +95,14 @@ def _text(text: str) -> bytes:
     try:
         raw = text.encode()
     except UnicodeEncodeError:
-        raise SchemaError(f"the default {text!r:.80} has half a character in it.") from None
+        raise SchemaError(
+            f"the default {text!r:.80} has an unpaired surrogate in it, which is not a character."
+        ) from None
     return encode_long(len(raw)) + raw
 
 
 def _latin(default: Any) -> bytes | None:
-    """Bytes are written in JSON as text whose characters are their numbers."""
+    """JSON has bytes as text: the code of each character is the value of one byte."""
     if not isinstance(default, str):
         return None
     try:

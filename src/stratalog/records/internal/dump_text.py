@@ -50,8 +50,9 @@ class Contents(NamedTuple):
 def record_contents(topic: str, offset: int, key: Buffer | None, value: Buffer | None) -> Contents:
     """The texts of a data record.
 
-    A record without a key stops the tool in all topics except the metadata: only that raises
-    InvalidRecordError."""
+    Raises InvalidRecordError only for a record without a key, which stops the tool in all topics except the
+    metadata topic.
+    """
     if topic == CLUSTER_METADATA:
         return Contents(None, _metadata_text(offset, key, value))
     if key is None:

@@ -46,9 +46,10 @@ def json_string(text: str) -> str:
 
 
 def java_double(value: float) -> str:
-    """A double as Double.toString writes it: plain from 0.001 up to 10^7, computerized outside.
+    """A double as Double.toString writes it.
 
-    The digits are the shortest that read back as the same number. Java before 19 sometimes wrote one more.
+    It is in plain notation from 0.001 up to 10^7, and in scientific notation outside of that. The digits are
+    the shortest that read back as the same number. Java before 19 sometimes wrote one more.
     """
     if not math.isfinite(value):
         # Jackson quotes what JSON has no number for.

@@ -38,7 +38,7 @@ WRONG_MAGIC = 4  # an inner message of another format than its wrapper
 NO_PRODUCER_ID = -1
 ANY_EPOCH = INT32_MIN
 LOG_APPEND_TIME = 8
-KNOWN_ATTRIBUTES = 0x7F  # Kafka drops the others when it sets one
+KNOWN_ATTRIBUTES = 0x7F  # Kafka clears all other bits when it rewrites the attributes
 CODEC_MASK = 7
 CONTROL = 1 << 5
 HIGHEST_CODEC = 4
@@ -79,9 +79,9 @@ class SetFacts(NamedTuple):
     last_leader_epoch: int
     max_timestamp: int
     ascending: bool
-    codec: int  # of the last compressed one
+    codec: int  # of the last compressed batch
     first_magic: int
-    has_producers: bool  # whether one has a producer id
+    has_producers: bool  # whether any batch has a producer id
 
 
 @kernel
@@ -98,7 +98,10 @@ def walk_and_check(
 
 @kernel
 def check_set(batches: BatchTable, rules: tuple[bool, int, int, int]) -> tuple[Any, ...]:
-    """Check the batches of a set in order, up to the first problem: SetRules to SetFacts."""
+    """Check the batches of a set in order, up to the first problem.
+
+    `rules` is a SetRules and the result a SetFacts, both as plain tuples.
+    """
     from_zero, required_epoch, highest_epoch, max_size = rules
     problem, row, count, size, codec = FINE, -1, 0, 0, 0
     max_timestamp: Any = np.int64(-1)
@@ -170,7 +173,7 @@ def record_problem(key_size: int, timestamp: Any, append_time: bool, rules: Reco
     if rules.needs_key and key_size < 0:
         return NO_KEY
     if rules.create_time and timestamp != -1:
-        behind: Any = rules.now - timestamp  # wraps as Java's does
+        behind: Any = rules.now - timestamp  # wraps on overflow, as in Java
         if behind > rules.before_max or -behind > rules.after_max:
             return OUT_OF_RANGE
     elif append_time:
@@ -245,11 +248,15 @@ def check_and_stamp(
     next_offset: int,
     leader_epoch: int,
 ) -> tuple[int, int, int, int, Any, Any]:
-    """Check the only, uncompressed v2 batch of a set and its records, and stamp it if nothing is wrong.
+    """Check the single batch of a set (v2, uncompressed) and its records, and stamp the batch if nothing is
+    wrong.
 
-    The timestamp is that of the records or, with LogAppendTime, `rules.now`. The rules are a plain tuple, as
-    in `walk_and_check`. Returns (the problem of the batch, and if that is FINE the results of `check_records`
-    except the order; the first offset).
+    The batch's largest timestamp becomes that of its records or, with LogAppendTime, the `now` of the rules.
+    The rules are a plain tuple, as in `walk_and_check`.
+
+    Returns (problem of the batch, outcome of `decode`, number of records, how many of them are refused, their
+    largest timestamp, first offset). If the problem is not FINE, the other items mean nothing. The first
+    offset is -1 if the batch was not stamped.
     """
     problem = batch_problem(batches) if from_client else FINE
     if problem != FINE:
@@ -274,7 +281,7 @@ def stamp_batch(
     append_time: bool,
     max_timestamp: int,
 ) -> Any:
-    """Set the offsets, epoch and timestamps of a table's first v2 batch: in header, CRC and row.
+    """Set the offsets, epoch and timestamps of a table's first v2 batch, in its header and its row.
 
     Returns its first offset.
 
