@@ -115,7 +115,7 @@ DECISIONS = sorted(ROOT.glob("docs/decisions/0*.md"))
 def test_a_decision_says_what_why_how_fast_and_until_when(page: Path) -> None:
     text = page.read_text("utf-8")
 
-    parts = ("**Decided:**", "**Because**", "**Measured:**", "**Looked at again when**")
+    parts = ("**Decided:**", "**Because**", "**Measured:**", "**Look at it again when**")
     assert [part for part in parts if text.count(part) != 1] == []
     assert text.startswith(f"# {page.stem[:4]}: ")
 
