@@ -43,6 +43,13 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> type[StratalogError]:
     return DiskError
 
 
+@pytest.mark.parametrize("command", main.cli.commands.values(), ids=lambda command: str(command.name))
+def test_the_summary_of_a_command_fits_its_line(command: click.Command) -> None:
+    longest = max(map(len, main.cli.commands))
+
+    assert not command.get_short_help_str(limit=80 - 2 - longest - 2).endswith("...")
+
+
 def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.run(["--version"]) == 0
     assert capsys.readouterr().out == f"stratalog {__version__}\n"

@@ -4,6 +4,7 @@ audit          `stratalog audit`
 bench          `stratalog bench startup`: how long loading takes, strategy by strategy
 broker         what the command line and a server.properties say about a broker
 compact        `stratalog compact`
+completion     `stratalog completion`, and what is completed
 demo           `stratalog demo`: builds a directory, damages it, finds the damage
 demo_damage    the damage that `demo` plants
 demo_logs      the logs that `demo` builds, the same bytes for the same seed
@@ -16,6 +17,7 @@ explain        `stratalog explain`
 export         `stratalog export`
 format         `stratalog format`
 main           the group of commands; the only place that catches StratalogError
+manual         `stratalog manual`: the man page
 options        the options that commands share, each written once
 output         prints reports, tables, JSON and progress; exit codes
 progress       progress events (`engine/progress.py`) in words

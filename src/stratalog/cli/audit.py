@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from stratalog.operations.audit.audit_report import AuditReport
 
 
-@click.command()
+@click.command(short_help="Check every byte of every file; nothing is changed.")
 @directory_options
 @click.option("--deep", "is_deep", is_flag=True, help="Also unpack and decode every record.")
 @click.option(

@@ -10,7 +10,7 @@ from stratalog.cli.options import Request, change_options, directory_options, un
 from stratalog.cli.output import ExitCode, Output, output_options
 
 
-@click.command()
+@click.command(short_help="Compact the compacted topics of a stopped broker.")
 @directory_options
 @change_options
 @output_options

@@ -28,7 +28,7 @@ SMALLEST_SIZE = 4_000_000
 WAKING_TASKS = 64
 
 
-@click.command()
+@click.command(short_help="Build a log directory, damage it, and find the damage.")
 @click.option(
     "--size",
     default="400MB",

@@ -11,7 +11,7 @@ from stratalog.cli.options import check_directories, config_option, directories_
 from stratalog.cli.output import ExitCode, Output, output_options
 
 
-@click.command()
+@click.command(short_help="May the broker be started here? If not, what to do.")
 @directories_argument
 @config_option
 @output_options

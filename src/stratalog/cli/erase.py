@@ -23,7 +23,7 @@ from stratalog.cli.options import (
 from stratalog.cli.output import ExitCode, Output, output_options
 
 
-@click.command()
+@click.command(short_help="Erase keys or offsets from the files of a stopped broker.")
 @directories_argument
 @click.option(
     "--topic",

@@ -21,7 +21,7 @@ def parse_delimiter(_context: click.Context, _option: click.Parameter, text: str
     return text.encode()[0]
 
 
-@click.command()
+@click.command(short_help="How much would compaction free in each topic?")
 @directory_options
 @click.option(
     "--sample",

@@ -10,7 +10,7 @@ from stratalog.cli.options import Request, directory_options
 from stratalog.cli.output import ExitCode, Output, output_options
 
 
-@click.command()
+@click.command(short_help="Why is each segment still there?")
 @directory_options
 @output_options
 @click.pass_obj

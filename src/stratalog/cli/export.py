@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from stratalog.jobs.export import ExportReport
 
 
-@click.command()
+@click.command(short_help="Export records to Parquet, CSV or JSON.")
 @directories_argument
 @config_option
 @click.option(

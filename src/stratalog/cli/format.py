@@ -31,7 +31,7 @@ def parse_counts(_context: click.Context, _option: click.Parameter, texts: tuple
     return counts
 
 
-@click.command("format")
+@click.command("format", short_help="Make new directories those of a stand-alone broker.")
 @directories_argument
 @config_option
 @topic_settings_option

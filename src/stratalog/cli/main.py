@@ -10,6 +10,7 @@ import click
 from stratalog.cli.audit import audit
 from stratalog.cli.bench import bench
 from stratalog.cli.compact import compact
+from stratalog.cli.completion import completion
 from stratalog.cli.demo import demo
 from stratalog.cli.doctor import doctor
 from stratalog.cli.dump import dump
@@ -18,6 +19,7 @@ from stratalog.cli.estimate import estimate
 from stratalog.cli.explain import explain
 from stratalog.cli.export import export
 from stratalog.cli.format import format_command
+from stratalog.cli.manual import manual
 from stratalog.cli.output import ExitCode, Output
 from stratalog.cli.recover import recover
 from stratalog.cli.retain import retain
@@ -44,6 +46,7 @@ def cli() -> None:
 cli.add_command(audit)
 cli.add_command(bench)
 cli.add_command(compact)
+cli.add_command(completion)
 cli.add_command(demo)
 cli.add_command(doctor)
 cli.add_command(dump)
@@ -52,6 +55,7 @@ cli.add_command(estimate)
 cli.add_command(explain)
 cli.add_command(export)
 cli.add_command(format_command)
+cli.add_command(manual)
 cli.add_command(recover)
 cli.add_command(retain)
 cli.add_command(sql)
@@ -81,9 +85,10 @@ def run(arguments: Sequence[str]) -> int:
     except click.Abort:
         click.echo("stratalog: stopped", err=True)
         return INTERRUPTED
-    except SystemExit:
-        # Only click raises this, with status 1, when the reader of a pipe has gone (`| head`).
-        return PIPE_CLOSED
+    except SystemExit as ended:
+        # Only click raises this: with 1 when the reader of a pipe has gone (`| head`), with 0 after it has
+        # answered a shell that completes a line.
+        return PIPE_CLOSED if ended.code else ExitCode.FINE
     return int(status or 0)
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from stratalog.cli.broker import BrokerFiles
+from stratalog.cli.completion import complete_directories, complete_topics
 from stratalog.cli.output import Command
 from stratalog.clock import Clock, system_clock
 from stratalog.config import ServerConfig
@@ -27,12 +28,19 @@ if TYPE_CHECKING:
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
-directories_argument = click.argument("directories", nargs=-1, metavar="[DIR]...")
+directories_argument = click.argument(
+    "directories", nargs=-1, metavar="[DIR]...", shell_complete=complete_directories
+)
 config_option = click.option(
     "--config", type=FILE, help="The broker's server.properties: its log.dirs and settings."
 )
 topic_option = click.option(
-    "--topic", "names", multiple=True, metavar="NAME", help="Only this topic or partition; repeatable."
+    "--topic",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=complete_topics,
+    help="Only this topic or partition; repeatable.",
 )
 dry_run_option = click.option(
     "--dry-run", is_flag=True, help="Show the plan; lock, rename and change nothing."

@@ -21,7 +21,7 @@ from stratalog.files.paths import absolute_path
 _DIRECTORY = click.Path(exists=True, file_okay=False)
 
 
-@click.command()
+@click.command(short_help="Recover the directories of a broker that has crashed.")
 @directories_argument
 @config_option
 @topic_settings_option
