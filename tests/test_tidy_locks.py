@@ -25,7 +25,7 @@ NAME_CLEAN_SHUTDOWN_FILES = {
 # These take a lock by `Locks`.
 LOCK = {
     "directory/log_directory.py",  # of a session
-    "directory/home.py",  # of a log by itself, and of its quarantine
+    "directory/home.py",  # of a lone log, and of its quarantine
     "directory/recovery/recover.py",  # of a quarantine or work directory
     "jobs/export.py",  # of an export's folder
     "jobs/writing/commit.py",  # to delete what earlier runs of a stream have staged
@@ -111,7 +111,7 @@ def test_log_directories_are_locked_and_marked_clean_by_their_session_alone() ->
     assert calling("LogDirectory") == {"directory/session.py"}
     assert {name for name in calling("CleanState") if not name.startswith(BENCH)} == {
         "directory/log_directory.py",
-        "directory/lone_files.py",  # of a log by itself
+        "directory/lone_files.py",  # of a lone log
     }
 
 

@@ -158,7 +158,7 @@ def test_a_log_that_is_copied_into_a_clean_directory_is_not_trusted(
     first.write_bytes(first.read_bytes()[:-1] + b"?")
 
     with pytest.raises(
-        NeedsRecoveryError, match="opened by itself with open_log, and the directory has not taken it over"
+        NeedsRecoveryError, match="opened with open_log, and the directory has not taken it over"
     ):
         open_log(tmp_path / "data" / "orders-0")
     node = Node(tmp_path / "data")

@@ -13,7 +13,7 @@ layout            what is in a log directory, and how a broker treats each entry
 locking           takes the locks of log directories; the only code that does
 log_directory     one directory of a session: lock, clean-shutdown file, checkpoints, failure
 lone_files        what `open_log` leaves beside a log, and how a log directory takes it over
-lone_logs         logs of a directory that are, or were, open by themselves
+lone_logs         logs of a directory that are, or were, open as lone logs
 meta_properties   meta.properties: which node of which cluster
 node              the node that owns these directories, by one rule; all places must agree
 open_log          `open_log`, the public way to one log

@@ -98,7 +98,7 @@ class Locked(NamedTuple):
 def lock_log_directory(locks: Locks, disk: Disk, directory: str) -> Locked:
     """Lock a log directory and the partitions in it that are links.
 
-    LogDirLockedError if it is in use, or a log in it is open by itself; then nothing is held.
+    LogDirLockedError if it is in use, or a log in it is open as a lone log; then no lock is held.
     """
     try:
         locks.take()

@@ -176,5 +176,5 @@ def why_unclean(
     if not has_clean_shutdown and layout.partitions:
         return f"{CLEAN_SHUTDOWN} is missing"
     if has_lone_logs(disk, layout, with_locks):
-        return "a log in it was opened by itself with open_log, and the directory has not taken it over yet"
+        return "a log in it was opened with open_log, and the directory has not taken it over yet"
     return None

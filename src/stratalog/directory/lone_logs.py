@@ -20,7 +20,7 @@ from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 from stratalog.log.checkpoint_file import OffsetCheckpointFile
 
-_OPEN_BY_ITSELF = "another program has opened this log by itself with open_log: close it, then run again."
+_IS_LONE = "another program has opened this log with open_log: close it, then run again."
 
 
 def check_not_in_use(disk: DiskReader, directory: str) -> None:
@@ -34,7 +34,7 @@ def check_lone_logs(layout: Layout) -> set[str]:
 
     Returns the names of the partitions with a lock file: only those may have been lone logs.
     """
-    return {entry.name for entry in layout.partitions if check_unlocked(layout.path(entry), _OPEN_BY_ITSELF)}
+    return {entry.name for entry in layout.partitions if check_unlocked(layout.path(entry), _IS_LONE)}
 
 
 def lone_files(disk: Disk, layout: Layout, entry: PartitionEntry) -> LoneFiles:
@@ -42,9 +42,9 @@ def lone_files(disk: Disk, layout: Layout, entry: PartitionEntry) -> LoneFiles:
 
 
 def are_closed(disk: Disk, layout: Layout, *, has_clean_shutdown: bool) -> bool:
-    """Whether all logs of a directory were closed cleanly, by themselves or with the directory.
+    """Whether all logs of a directory were closed cleanly, as lone logs or with the directory.
 
-    Then its session has nothing to recover, and only takes over what was open by itself.
+    Then its session has nothing to recover, and only takes over the lone logs.
     """
     if has_pending_write(disk, layout.directory):
         return False
@@ -58,9 +58,9 @@ def are_closed(disk: Disk, layout: Layout, *, has_clean_shutdown: bool) -> bool:
 def has_lone_logs(disk: Disk, layout: Layout, with_locks: Collection[str] | None = None) -> bool:
     """Whether a log here was a lone log, and the directory has not taken it over since.
 
-    `with_locks` are the partitions that `check_lone_logs` has found; None: any may be one. Other partitions
-    are checked only if the directory's checkpoint does not know them: they were copied here, perhaps without
-    hidden files such as `.lock`.
+    `with_locks` are the partitions that `check_lone_logs` has found; None: any may be a lone log. Other
+    partitions are checked only if the directory's checkpoint does not know them: they were copied here,
+    perhaps without hidden files such as `.lock`.
     """
     path = join_path(layout.directory, RECOVERY_POINT_CHECKPOINT)
     try:

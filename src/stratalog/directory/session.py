@@ -198,8 +198,8 @@ class Session:
     def _recover(self, directories: Sequence[LogDirectory]) -> None:
         """Bring the directories to the state that a clean shutdown would have left.
 
-        Clean directories take part but are left alone: the epoch of one depends on the others, and one of
-        them may hold the cluster's metadata. Only new directories do not take part.
+        Clean directories take part but are left alone: the epoch of a directory depends on all others, and a
+        clean one may hold the cluster's metadata. Only new directories do not take part.
         """
         from stratalog.directory.recovery.choices import RecoveryChoices  # rarely needed
         from stratalog.directory.recovery.recover import recover_in_session

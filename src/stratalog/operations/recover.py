@@ -173,7 +173,7 @@ def recover(
 ) -> RecoverReport:
     """Recover all log directories of one broker, and say whether it may be started.
 
-    Raises what `recover_directories` raises if the run is refused; nothing was changed then.
+    Raises what `recover_directories` raises if the run is refused; in that case nothing was changed.
     """
     options = options or RecoverOptions()
     result = recover_directories(

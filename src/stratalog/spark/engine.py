@@ -4,9 +4,9 @@ The mapped function carries the tasks, and a range of numbers, one in each parti
 a Spark task runs. That gives exactly as many Spark tasks as packs, without a shuffle. It needs only
 `mapInArrow`, which Spark Connect has too, unlike RDDs.
 
-A Spark task costs 11 to 25 ms before it does anything, so there are a few for each core and each runs several
-of ours. Outcomes arrive when a whole job is done, so many thousand tasks become several jobs in a row, and
-the driver holds the outcomes of only one.
+A Spark task costs 11 to 25 ms before it does anything, so there are a few Spark tasks for each core, and each
+runs several of our tasks. Outcomes arrive when a whole Spark job is done, so many thousand tasks become
+several Spark jobs in a row, and the driver holds the outcomes of only one of them.
 """
 
 from __future__ import annotations

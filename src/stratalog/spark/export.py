@@ -119,10 +119,10 @@ def prepare_export(
     writer_options: Mapping[str, str] | None = None,
     **options: object,
 ) -> tuple[ReadOptions, RowSettings]:
-    """What an export with these arguments reads, and its rows; raises what is wrong with them.
+    """What an export with these arguments reads, and its rows; raises an error if an argument is wrong.
 
-    How keys and values are decoded is among the options of the source. It needs no Spark, so that a command
-    can call it before it starts one.
+    How keys and values are decoded is among the options of the source. The call needs no Spark, so a command
+    can make it before it starts Spark.
     """
     from stratalog.files.storage import reader_for
     from stratalog.jobs.exporting.rows import row_settings

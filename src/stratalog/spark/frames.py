@@ -35,8 +35,8 @@ def read(
     rows can be counted. Any other keyword is an option of the source.
 
     With onCorruption=skip or failOnDataLoss=false, `on_omission` is called for each place that an action
-    leaves out, in another thread, before the action returns; by default an OmissionWarning tells it. On a
-    cluster, a query that stops early, as with a LIMIT, may not tell all of it.
+    leaves out, in another thread, before the action returns; by default the read warns (OmissionWarning). On
+    a cluster, a query that stops early, as with a LIMIT, may not report all places.
 
         read(spark, "/var/lib/kafka", topics="orders", since="2026-11-15T12:00", columns=["value"])
     """
@@ -64,7 +64,7 @@ def reader_of(
     parsed: ReadOptions,
     on_omission: OnOmission | None = None,
 ) -> DataFrameReader:
-    """The reader of a session, with the source registered, which tells what it leaves out."""
+    """The reader of a session, with the source registered, which reports what it leaves out."""
     from stratalog.spark.listening import Listener, Warner
     from stratalog.spark.telling import ADDRESS_OPTION
 

@@ -3,8 +3,8 @@
     listener = Listener(spark, found.append)
     spark.read.format("stratalog").option(ADDRESS_OPTION, listener.address)
 
-What is heard twice counts once: on both ways, from an attempt that Spark repeats, of a frame that is used
-again. When an action returns, everything is heard that its tasks told.
+An omission counts once, even if it is heard in both ways, from an attempt that Spark repeats, or from a frame
+that is used again. When an action returns, the listener has heard everything that its tasks reported.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Listener:
 
 
 class Warner:
-    """Warns of the first places that a read leaves out, one by one, and once of the others."""
+    """Warns of the first places that a read leaves out, one by one, and once of all other places."""
 
     def __init__(self) -> None:
         self._count = 0

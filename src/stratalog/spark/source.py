@@ -115,7 +115,8 @@ class StratalogSource(DataSource):
 class TaskPartition(InputPartition):
     """A task for a worker, and the version of Stratalog that planned it.
 
-    `omissions` is what the plan leaves out, which only a worker can tell: if need be, one without a task.
+    `omissions` is what the plan leaves out. Only a worker can report it: if the plan has no tasks, a worker
+    without a task does.
     `decodings` say how keys and values are decoded; None if they stay bytes.
     """
 
@@ -132,7 +133,7 @@ class TaskPartition(InputPartition):
 def task_partitions(
     tasks: Sequence[TableTask], omissions: Sequence[Omission] = (), decodings: Decodings | None = None
 ) -> list[InputPartition]:
-    """The partitions of a plan; the first one tells what the plan leaves out."""
+    """The partitions of a plan; the first one reports what the plan leaves out."""
     if omissions and not tasks:
         return [TaskPartition(None, omissions)]
     return [TaskPartition(task, () if number else omissions, decodings) for number, task in enumerate(tasks)]

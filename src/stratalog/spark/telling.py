@@ -18,7 +18,7 @@ from pyspark.accumulators import AccumulatorParam, _deserialize_accumulator
 
 from stratalog.jobs.reading.omissions import Omission, OnOmission
 
-# Not for users: the option that says where a worker tells what it leaves out.
+# Not for users: the option that says where a worker reports what it leaves out.
 ADDRESS_OPTION = "tellOmissionsTo"
 SOCKET_NAME = "stratalog.sock"
 HEARD = b"\n"  # the answer to each line
@@ -68,7 +68,7 @@ class _Teller:
             tell_stderr(omission)
 
     def _send(self, omission: Omission) -> bool:
-        """Tell it through the socket, and wait until it is heard; False on a machine without the socket."""
+        """Send it through the socket, and wait for the answer; False on a machine without the socket."""
         if self._path is None or not _is_ours(Path(self._path)):
             return False
         message = {"read": self._read, "omission": omission.to_json()}

@@ -85,7 +85,7 @@ def test_right_times_are_right(parts: int) -> None:
 @pytest.mark.parametrize(
     ("entry", "words"),
     [
-        ((60, 29), "A batch before it has"),
+        ((60, 29), "An earlier batch has"),
         ((55, 9), "The batch of that offset has"),
         ((99, 99), "The log ends with offset 39"),
     ],

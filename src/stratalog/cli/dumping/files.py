@@ -17,7 +17,7 @@ from stratalog.errors import (
 )
 from stratalog.files.reading import DiskReader
 
-# In JSON these print no line for the file itself here: a log prints its own, the others none.
+# In JSON, no line for the file itself is printed here: a log prints its own line, the other kinds print none.
 _WITHOUT_LINE = (DumpedKind.LOG, DumpedKind.CHECKPOINT, DumpedKind.UNKNOWN, DumpedKind.MISSING)
 
 

@@ -23,7 +23,8 @@ from stratalog.records.avro.schema import named_types
 
 _KINDS = {".json": JSON, ".proto": PROTOBUF}
 _ENDINGS = (".avsc", *_KINDS)
-NO_ID = -(1 << 40)  # of a schema that was given by itself, or only has types for others: no value has it
+# For a schema that was given without an id, or that only defines types for other schemas. No value has it.
+NO_ID = -(1 << 40)
 _PAIR = re.compile(r"\s*(\d{1,10})\s*=\s*(.+?)\s*")
 
 

@@ -48,7 +48,7 @@ def _milliseconds(name: str, time: Time) -> int:
         except ValueError:
             raise UsageError(f"{name} is {time!r}: write it like 2026-11-15T12:00:00+01:00.") from None
     zoned = time if time.tzinfo else time.replace(tzinfo=UTC)
-    # Records have milliseconds: within one, records before and after this time look the same.
+    # Records have milliseconds: within the same one, records before and after this time look the same.
     return int(zoned.timestamp()) * 1000 + zoned.microsecond // 1000
 
 

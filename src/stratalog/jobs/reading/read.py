@@ -319,10 +319,11 @@ class _SplitReader:
         return position
 
     def _lost_offsets(self, data: NDArray[np.uint8], at: int) -> tuple[int, int | None]:
-        """The offsets [first, end) that cannot be read; the end is None if only the next batch tells it.
+        """The offsets [first, end) that cannot be read; the end is None if only the next batch shows it.
 
-        If the checksum matches, the batch's header names them, but the first of its records may have been
-        read; otherwise they follow the last offset that was read."""
+        If the checksum matches, the batch's header names these offsets, but the first of its records may have
+        been read. Otherwise they follow the last offset that was read.
+        """
         walk = walk_batches(data, start=at, max_size=1)
         if not len(walk.headers) or not walk.headers[0]["valid"]:
             return self._seen.next_offset, None

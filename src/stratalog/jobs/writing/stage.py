@@ -112,9 +112,9 @@ def stage_rows(
 def discard_write(
     disk: Disk, directory: str, write: str, journal: Journal, *, but: str | None = None
 ) -> None:
-    """Delete the staged files of a write, or of all writes whose names begin with a prefix, except one.
+    """Delete the staged files of a write, or of all writes whose names begin with a prefix.
 
-    Files that the journal needs stay.
+    Files that the journal needs stay, and so do those of the write `but`.
     """
     needed = journal.staged_names()
 
@@ -131,7 +131,7 @@ def discard_write(
 
 
 def has_staged(disk: DiskReader, directory: str, stream: str, *, but: str) -> bool:
-    """Whether there are staged files of writes whose names begin with a prefix, except one write."""
+    """Whether writes whose names begin with a prefix, except the write `but`, have staged files."""
     names = [entry.name for entry in disk.list_directory(directory)]
     return any(
         name.startswith(STAGED_PREFIX + stream) and not name.startswith(STAGED_PREFIX + but) for name in names

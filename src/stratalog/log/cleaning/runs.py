@@ -1,10 +1,10 @@
 """A segment's records in runs, as both passes of the cleaner read them, in reused memory.
 
 Reading, unpacking and hashing take about as long as what the cleaner then does with a run, and all of them
-run without the GIL: the next run is prepared by a second thread while its caller works on one.
+run without the GIL: a second thread prepares the next run while the caller works on this one.
 
-Every batch is read whole and its checksum checked. Kafka does not check it there; but a damaged key would
-replace another, and a rewritten batch would get a valid checksum.
+Every batch is read whole and its checksum checked. Kafka's cleaner does not check it; but a damaged key would
+replace another key, and a rewritten batch would get a valid checksum.
 """
 
 from __future__ import annotations

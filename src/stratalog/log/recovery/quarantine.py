@@ -294,7 +294,7 @@ class Quarantine:
             self._disk.sync_directory(self.directory)
 
     def unknown_files(self, partition: str) -> list[str]:
-        """Copies without a line: a run was killed, and the log still had these bytes then.
+        """Copies that the manifest does not list: a run was killed while the log still had these bytes.
 
         A copy that is shorter than its line says counts too; `entries` leaves it out.
         """

@@ -1,4 +1,4 @@
-"""The search for batches after damage: byte by byte up to one, then from batch to batch."""
+"""The search for batches after damage: byte by byte up to the next batch, then from batch to batch."""
 
 from __future__ import annotations
 

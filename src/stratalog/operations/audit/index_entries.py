@@ -53,7 +53,9 @@ class OffsetEntries:
             before = np.maximum.accumulate(np.concatenate(([last_before], rows["last_offset"][:-1])))
             too_low = hits & (self._offsets[self._next : reach] <= before[np.minimum(at, len(starts) - 1)])
             for number in numbers[too_low].tolist():
-                self._say(number, "Batches before the byte it points at have this offset or a later one.")
+                self._say(
+                    number, "Batches before the byte that it points to have this offset or a later one."
+                )
             self._waiting += numbers[hits & ~too_low].tolist()
             self._next = reach
         self._settle(rows)
@@ -122,7 +124,7 @@ class TimeEntries:
             for number, found in zip(
                 numbers[too_early].tolist(), before[at][too_early].tolist(), strict=True
             ):
-                self._say(number, f"A batch before it has {time_text(found)}.")
+                self._say(number, f"An earlier batch has {time_text(found)}.")
             holds = (rows["base_offset"][at] <= offsets) & (rows["magic"][at] == _V2)
             differs = holds & ~too_early & (times[at] != stamps)
             for number, found in zip(numbers[differs].tolist(), times[at][differs].tolist(), strict=True):
@@ -142,7 +144,8 @@ class TimeEntries:
         last = int(self._timestamps[-1]) if len(self._timestamps) else NO_TIMESTAMP
         if is_closed and last < self._reached:
             words = (
-                f"Its last entry has {time_text(last)}, the newest record is from {time_text(self._reached)}."
+                f"Its last entry has {time_text(last)}, but the newest record is from "
+                f"{time_text(self._reached)}."
             )
             self._spots.add(Spot(AuditKind.TIME_INDEX_END, self._file, words))
 

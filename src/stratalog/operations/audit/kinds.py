@@ -118,14 +118,16 @@ RULES: dict[AuditKind, AuditRule] = {
     ),
     _KIND.INVALID_RECORDS: AuditRule(
         _ERROR,
-        "The checksum is right, so it may have been sent like this. A consumer cannot read these records.",
+        "The checksum is right, so the batch may have been sent so. A consumer cannot read these records.",
         "Let consumers seek past these offsets; look for the producer that sent them.",
     ),
     _KIND.INVALID_MARKER: AuditRule(
         _ERROR, "A broker that recovers this log cuts it after this batch.", _FETCH_AGAIN
     ),
     _KIND.RECORDS_COUNT: AuditRule(
-        _ERROR, "The header counts more records than it has offsets for. Consumers reject it.", _FETCH_AGAIN
+        _ERROR,
+        "The header counts more records than it has offsets for. Consumers reject the batch.",
+        _FETCH_AGAIN,
     ),
     _KIND.OFFSET_BACKWARDS: AuditRule(
         _ERROR, "Consumers read records twice, or skip some. A recovery cuts the log here.", _FETCH_AGAIN
@@ -227,7 +229,7 @@ RULES: dict[AuditKind, AuditRule] = {
     ),
     _KIND.START_PAST_END: AuditRule(
         _ERROR,
-        "A broker deletes the whole log when it starts: it ends before its log start offset.",
+        "A broker deletes the whole log when it starts, because the log ends before its start offset.",
         "Copy the partition's directory before you start a broker; then lower or delete its line in "
         "log-start-offset-checkpoint.",
     ),

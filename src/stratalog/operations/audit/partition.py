@@ -239,7 +239,9 @@ def _epochs(partition: AuditedPartition) -> Iterator[Spot]:
         known = _epoch_at(listed, offset)
         if known != epoch:
             says = "no epoch" if known is None else f"epoch {known}"
-            words = f"The batch at offset {offset} has leader epoch {epoch}; the file has {says} there."
+            words = (
+                f"The batch at offset {offset} has leader epoch {epoch}; the file has {says} for that offset."
+            )
             yield Spot(AuditKind.WRONG_LEADER_EPOCH, LEADER_EPOCHS, words, offset=offset)
 
 

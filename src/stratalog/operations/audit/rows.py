@@ -80,7 +80,8 @@ class RowChecks:
                 self._say(AuditKind.OFFSET_OUTSIDE, rows[number], position, words)
             else:
                 words = (
-                    f"The batch of offsets {offset} to {int(last[number])} follows {int(reached[number])}."
+                    f"The batch of offsets {offset} to {int(last[number])} follows offset "
+                    f"{int(reached[number])}."
                 )
                 self._say(AuditKind.OFFSET_BACKWARDS, rows[number], position, words)
         if self._next_base is not None:
@@ -104,7 +105,7 @@ class RowChecks:
         offsets = rows["last_offset"] - rows["base_offset"] + 1
         count = rows["records_count"]
         for number in np.flatnonzero(is_v2 & ((count > offsets) | (count < 0))):
-            words = f"The header says {int(count[number])} records, and offsets for {int(offsets[number])}."
+            words = f"The header counts {int(count[number])} records, but has {int(offsets[number])} offsets."
             self._say(AuditKind.RECORDS_COUNT, rows[number], position, words)
         if not self.is_compacted:
             has_horizon = (rows["attributes"] & Attributes.DELETE_HORIZON) != 0

@@ -69,7 +69,7 @@ def put_records(
     """Store the offset of every record with a key from start_offset on, batch by batch.
 
     `skipped` are batches to skip (aborted ones); control batches have no user keys. Returns (records seen,
-    whether the map was full before the next one): at least one slot always stays empty, so that a search
+    whether the map was full before the next record): at least one slot always stays empty, so that a search
     ends.
     """
     slots_count = len(slots) // WORDS

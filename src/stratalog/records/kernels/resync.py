@@ -19,8 +19,8 @@ from stratalog.records.kernels.walk import CONTROL, LOG_OVERHEAD, MAGIC_AT, SMAL
 
 # How a search ended.
 FOUND = 0  # a batch starts at the position, and its checksum matches
-NEEDS = 1  # one may start there, but it reaches past what is in the buffer
-NOTHING = 2  # none starts before the position
+NEEDS = 1  # a batch may start at the position, but it reaches past what is in the buffer
+NOTHING = 2  # no batch starts before the position
 
 # How far `accept` came.
 DONE = 0
