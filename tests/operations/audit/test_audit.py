@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import stratalog
 from stratalog.engine.threads import ThreadEngine
 from stratalog.errors import DiskError, UsageError
 from stratalog.files.entries import DirectoryEntry, FileStatus
@@ -117,6 +118,14 @@ class _Unlistable(DiskReader):
         if os.fspath(path).startswith(self._bad):
             raise DiskError(path, "input/output error", 5)
         return super().status(path)
+
+
+def test_directories_that_were_formatted_and_never_started_are_healthy(tmp_path: Path) -> None:
+    with stratalog.open_log(tmp_path / "orders-0", create=True) as log:
+        log.append(b"value")
+    stratalog.format_directories([tmp_path])
+
+    assert serious(audit([tmp_path]).findings) == []
 
 
 def test_topics_are_named_or_refused(tmp_path: Path) -> None:

@@ -252,8 +252,9 @@ class _Run:
         if partition.facts is None:
             return
         listed = partition.facts.segments
-        following = [each.base_offset for each in listed[1:]]
-        for segment, next_base in zip(listed, [*following, None], strict=True):
+        # None at all is a state too: metadata that was formatted and never started has only its snapshot.
+        following = [*(each.base_offset for each in listed[1:]), None][: len(listed)]
+        for segment, next_base in zip(listed, following, strict=True):
             known = partition.segments.get(segment.base_offset)
             if known is not None and known[0] == segment.stamp and next_base is not None:
                 continue
