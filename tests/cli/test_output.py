@@ -100,3 +100,28 @@ def test_json_has_totals_and_the_verdict(is_summary: bool, capsys: pytest.Captur
         "totals": {"topics": 2, "bytes_read": 24_000},
         "verdict": "The broker can be started.",
     }
+
+
+def test_a_table_that_does_not_fit_was_broken_in_the_middle_of_words(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    columns = ["topic", ">partitions", ">segments", "codec"]
+    wide = Table(title="Topics", columns=columns, rows=[["orders", "12", "48", "zstd"], ["a", "1", "1", ""]])
+
+    Output().show({}, wide, TABLE)
+
+    assert capsys.readouterr().out.startswith(
+        "Topics\n"
+        "  topic       orders\n"
+        "  partitions  12\n"
+        "  segments    48\n"
+        "  codec       zstd\n"
+        "\n"
+        "  topic       a\n"
+        "  partitions  1\n"
+        "  segments    1\n"
+        "  codec\n"
+        "\n"
+        "Topics"
+    )

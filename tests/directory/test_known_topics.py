@@ -105,3 +105,16 @@ def test_damaged_metadata_may_lack_the_settings(clean: Path) -> None:
     log.write_bytes(data)
 
     assert "cannot be read to its end" in (refusal(clean, server=SERVER) or "")
+
+
+def test_the_policy_of_a_topic_is_known_from_the_cluster_the_broker_s_file_or_the_user(clean: Path) -> None:
+    def is_known(topic: str, **sources: object) -> bool:
+        return KnownTopics(Disk(), [str(clean)], TopicSources(**sources)).has_policy(topic)  # type: ignore[arg-type]
+
+    assert is_known("compacted")
+    assert not is_known("rolled")
+    assert is_known("rolled", server=SERVER)
+    assert is_known("rolled", topic_settings=settings(rolled={"retention.ms": 5}))
+    assert not is_known("nowhere", server=SERVER)
+    shutil.rmtree(clean / METADATA)
+    assert not is_known("compacted", server=SERVER)

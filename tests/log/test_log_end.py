@@ -14,7 +14,16 @@ from stratalog.errors import NeedsRecoveryError
 from stratalog.files.disk import Disk
 from stratalog.files.names import TopicPartition
 from stratalog.log.api.view import LogView
-from stratalog.log.log_end import NOT_CLOSED, EndReason, Left, LogEnd, clean_end, last_epoch
+from stratalog.log.log_end import (
+    NOT_CLOSED,
+    EndReason,
+    Left,
+    LogEnd,
+    clean_end,
+    last_batch,
+    last_epoch,
+    last_whole,
+)
 from tests.fixtures.catalog import Partition, partitions
 
 CLOSED = Left(was_closed=True)
@@ -140,3 +149,33 @@ def test_the_epoch_of_a_log_is_that_of_its_last_batch(log: Log) -> None:
     log.path.write_bytes(b"")
     assert last_epoch(tuple(log.view().segments)) <= expected, "of the segment before"
     assert last_epoch(()) == -1
+
+
+@pytest.mark.parametrize("name", TAILS)
+def test_the_last_batch_is_found_whatever_follows_it(log: Log, name: str) -> None:
+    tail, _ = TAILS[name]
+    log.path.write_bytes(log.data + tail(log.data[: log.batches[0]["size"]]))
+    segment = log.view().segments.active
+    segment.size = log.path.stat().st_size
+
+    found = last_batch(segment)
+
+    assert found is not None
+    assert (found.last_offset, found.position) == (log.end_offset - 1, log.batches[-1]["position"])
+
+
+def test_the_last_batch_is_found_though_the_index_points_past_the_file(log: Log) -> None:
+    log.path.with_suffix(".index").write_bytes((5).to_bytes(4, "big") + (1 << 20).to_bytes(4, "big"))
+    segment = log.view().segments.active
+
+    found = last_batch(segment)
+
+    assert found is not None
+    assert found.last_offset + 1 == log.end_offset == last_whole(segment)[0]
+
+
+def test_a_segment_without_a_batch_has_no_last_one(log: Log) -> None:
+    log.path.write_bytes(b"")
+    assert last_batch(log.view().segments.active) is None
+    log.path.write_bytes(bytes(4096))
+    assert last_batch(log.view().segments.active) is None

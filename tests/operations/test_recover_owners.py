@@ -36,6 +36,14 @@ def as_nobody() -> Iterator[None]:
 
 
 @pytest.fixture
+def reachable() -> Iterator[Path]:
+    """A folder that every user can read, unlike the folders of pytest."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@pytest.fixture
 def nobodys() -> Iterator[Path]:
     """A killed broker's directory of user nobody and group root, as a container leaves it."""
     with tempfile.TemporaryDirectory() as name:

@@ -16,6 +16,7 @@ estimate       `stratalog estimate`
 explain        `stratalog explain`
 export         `stratalog export`
 format         `stratalog format`
+ls             `stratalog ls`
 main           the group of commands; the only place that catches StratalogError
 manual         `stratalog manual`: the man page
 options        the options that commands share, each written once

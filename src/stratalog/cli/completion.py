@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 
 import click
@@ -45,7 +46,8 @@ def complete_topics(
 ) -> list[CompletionItem]:
     """The topics of the directories that are already on the line."""
     # An option that still lacks its value ends click's parsing: the words before it are left in `args`.
-    directories = [*(context.params.get("directories") or ()), *context.args]
+    typed = (context.params.get(name) or () for name in ("directories", "places"))
+    directories = [*chain.from_iterable(typed), *context.args]
     topics = {topic for directory in directories for topic in _topics(directory)}
     return [CompletionItem(topic) for topic in sorted(topics) if topic.startswith(incomplete)]
 

@@ -19,6 +19,7 @@ from stratalog.cli.estimate import estimate
 from stratalog.cli.explain import explain
 from stratalog.cli.export import export
 from stratalog.cli.format import format_command
+from stratalog.cli.ls import ls
 from stratalog.cli.manual import manual
 from stratalog.cli.output import ExitCode, Output
 from stratalog.cli.recover import recover
@@ -55,6 +56,7 @@ cli.add_command(estimate)
 cli.add_command(explain)
 cli.add_command(export)
 cli.add_command(format_command)
+cli.add_command(ls)
 cli.add_command(manual)
 cli.add_command(recover)
 cli.add_command(retain)

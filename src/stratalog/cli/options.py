@@ -31,6 +31,9 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 directories_argument = click.argument(
     "directories", nargs=-1, metavar="[DIR]...", shell_complete=complete_directories
 )
+places_argument = click.argument(
+    "places", nargs=-1, metavar="[DIR|NAME]...", shell_complete=complete_directories
+)
 config_option = click.option(
     "--config", type=FILE, help="The broker's server.properties: its log.dirs and settings."
 )
@@ -118,6 +121,31 @@ def check_directories(directories: tuple[str, ...]) -> None:
             is_name = len(directories) > 1 and "/" not in directory
             hint = f" A topic is now given by --topic {directory}." if is_name else ""
             raise UsageError(f"{directory} is not a directory.{hint}")
+
+
+def split_places(places: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(log directories, names of topics and partitions) from what was typed as `[DIR|NAME]...`.
+
+    The path of a partition's own directory stands for its log directory and its name. UsageError if a path is
+    not a directory.
+    """
+    from stratalog.directory.partitions import partition_at
+    from stratalog.files.paths import absolute_path, last_name, parent_path
+    from stratalog.files.reading import DiskReader
+
+    directories: dict[str, None] = {}
+    names: dict[str, None] = {}
+    for place in places:
+        if not Path(place).is_dir():
+            if "/" in place:
+                check_directories((place,))
+            names[place] = None
+        elif partition_at(DiskReader(), path := absolute_path(place)) is None:
+            directories[path] = None
+        else:
+            directories[parent_path(path)] = None
+            names[last_name(path)] = None
+    return tuple(directories), tuple(names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
-# The width of a table that does not go to a terminal: a pipe has no width.
+# The width of a table that does not go to a terminal, unless COLUMNS says one: a pipe has no width.
 WIDTH_OF_A_PIPE = 160
+_ANY_WIDTH = 10_000
 _BETWEEN_LINES_S = 30.0  # if progress is printed as lines
 
 
@@ -142,6 +144,7 @@ class Output:
         if self.is_plain:
             click.echo(plain_text(table))
             return
+        from rich.measure import Measurement
         from rich.table import Table as RichTable
 
         shown = RichTable(title=table.title, title_justify="left")
@@ -155,14 +158,20 @@ class Output:
             )
         for row in table.rows:
             shown.add_row(*row)
-        self._console(stderr=False).print(shown)
+        console = self._console(stderr=False)
+        needed = Measurement.get(console, console.options.update_width(_ANY_WIDTH), shown).minimum
+        if needed > console.width:
+            self._print(narrow_text(table))
+        else:
+            console.print(shown)
 
     def _console(self, *, stderr: bool) -> Console:
         if stderr not in self._consoles:
             from rich.console import Console
 
             stream = sys.stderr if stderr else sys.stdout
-            width = None if stream.isatty() else WIDTH_OF_A_PIPE
+            is_wide = not stream.isatty() and not os.environ.get("COLUMNS", "").isdigit()
+            width = WIDTH_OF_A_PIPE if is_wide else None
             # Cells are data: rich must not read [b] as a tag, or :id: as an emoji.
             self._consoles[stderr] = Console(
                 stderr=stderr, width=width, markup=False, highlight=False, emoji=False
@@ -210,6 +219,17 @@ def plain_text(table: Table) -> str:
     lines = [[column.lstrip(">!") for column in table.columns], *table.rows]
     cells = ["\t".join(" ".join(cell.split()) for cell in line) for line in lines]
     return "\n".join([f"# {table.title}", *cells])
+
+
+def narrow_text(table: Table) -> str:
+    """A table whose words do not fit side by side: a line for each cell, and an empty line after each row."""
+    names = [column.lstrip(">!") for column in table.columns]
+    width = max(map(len, names))
+    rows = [
+        "\n".join(f"  {name:<{width}}  {cell}".rstrip() for name, cell in zip(names, row, strict=True))
+        for row in table.rows
+    ]
+    return "\n".join([table.title, *(f"{row}\n" for row in rows)])
 
 
 def _totals(report: Report) -> Table:

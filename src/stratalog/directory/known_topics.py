@@ -58,6 +58,15 @@ class KnownTopics:
         """The settings of a topic, with Kafka's defaults for those that no source has."""
         return self._configs.of(topic)
 
+    def has_policy(self, topic: str) -> bool:
+        """Whether a source has the cleanup.policy of the topic, or says that it is the broker's."""
+        if topic in self._named:
+            return True
+        metadata = self._node.metadata
+        if metadata is None or topic not in metadata.topics:
+            return False
+        return self._has_server or "cleanup.policy" in self._said(metadata, topic)
+
     def refusal(self, directory: str, entry: PartitionEntry) -> str | None:
         """Why no record of this partition may be deleted; None if its settings are known."""
         topic = entry.topic_partition.topic
@@ -94,9 +103,7 @@ class KnownTopics:
         """A deciding setting that only the server.properties could have, if that file was not given."""
         if self._has_server:
             return None
-        said = set(metadata.topic_configs.get(topic, {}))
-        for name in ("", str(self._node.node_id)):
-            said |= {key for key, _ in broker_settings(LogConfig, metadata.broker_configs.get(name, {}))}
+        said = self._said(metadata, topic)
         config = self.of(topic)
         deciding = ["cleanup.policy"]
         deciding += ["retention.ms"] if config.delete else []
@@ -104,3 +111,10 @@ class KnownTopics:
         # early.
         deciding += ["delete.retention.ms", "min.compaction.lag.ms"] if config.compact else []
         return next((key for key in deciding if key not in said), None)
+
+    def _said(self, metadata: ClusterMetadata, topic: str) -> set[str]:
+        """The settings that the metadata has for a topic, its own or its broker's."""
+        said = set(metadata.topic_configs.get(topic, {}))
+        for name in ("", str(self._node.node_id)):
+            said |= {key for key, _ in broker_settings(LogConfig, metadata.broker_configs.get(name, {}))}
+        return said

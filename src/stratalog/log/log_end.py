@@ -8,6 +8,7 @@ crash
 a reader, closed cleanly (`valid_end`)          the last batch, even after damage: no crash has torn it
 a writer (`clean_end`)                          the last whole batch, which must be the end of the file
 whoever makes metadata of it (`last_epoch`)     only the leader epoch of the last batch is asked for
+a listing (`last_batch`)                        the last whole batch, whose header says more than its offset
 
 All of these read only the newest segment, from the last entry of its index on. Recovery decides where a log
 that was not closed cleanly will end, from the scans of all its segments (`recovery/sequence.py`).
@@ -32,6 +33,7 @@ from stratalog.log.offsets import OffsetMetadata
 from stratalog.records.batch import LOG_OVERHEAD, NO_PARTITION_LEADER_EPOCH
 from stratalog.records.kernels.index import LAST
 from stratalog.records.kernels.memory import byte_array
+from stratalog.records.reader import BatchRow
 from stratalog.records.walk import WalkStop, explain_stop, walk_batches
 from stratalog.segment.headers import ReadInto, find_batch, walk_file
 from stratalog.segment.resuming import next_batch
@@ -225,6 +227,25 @@ def last_epoch(segments: Sequence[SegmentReader]) -> int:
         if last is not None:
             return last.partition_leader_epoch
     return NO_PARTITION_LEADER_EPOCH
+
+
+def last_batch(segment: SegmentReader) -> BatchRow | None:
+    """The last whole batch of a segment, as `last_whole` finds it; None if there is none.
+
+    If damage or zeros follow it, the segment's size is set to its end.
+    """
+    start = last_indexed(segment)
+    try:
+        last = segment.find_batch(start, LAST, 0) if segment.size else None
+    except CorruptRecordError:
+        last = None
+    else:
+        if last is not None or not segment.size:
+            return last
+    _, segment.size = last_whole(segment, start)
+    if start >= segment.size:
+        start = 0
+    return segment.find_batch(start, LAST, 0) if segment.size else None
 
 
 def only_zeros(read_into: ReadInto, position: int, end: int) -> bool:

@@ -10,6 +10,8 @@ explain          why a segment is still there, and when it will be deleted
 explain_report   its report
 format_report    the report of `format`
 looking          the partitions as they are, for `explain` and every dry run
+ls               topics, partitions and segments, from names, sizes and headers
+ls_report        its report
 maintaining      `Maintenance`: runs `retain` and `compact` in a session
 opening          opens directories for an operation, or looks at them for a dry run
 read_progress    progress in bytes read

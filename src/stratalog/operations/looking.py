@@ -191,7 +191,13 @@ def is_named(entry: PartitionEntry, names: Sequence[str]) -> bool:
 
 def check_names(disk: DiskReader, directories: Sequence[str], names: Sequence[str]) -> None:
     """UsageError if no topic or partition in the directories has one of these names."""
-    entries = [entry for directory in directories for entry in classify(disk, directory).partitions]
+    if names:
+        entries = [entry for directory in directories for entry in classify(disk, directory).partitions]
+        check_known(entries, names, directories)
+
+
+def check_known(entries: Sequence[PartitionEntry], names: Sequence[str], directories: Sequence[str]) -> None:
+    """The same for partitions that were listed already."""
     for name in names:
         if not any(is_named(entry, [name]) for entry in entries):
             raise UsageError(f"{name}: there is no such topic or partition in {', '.join(directories)}.")

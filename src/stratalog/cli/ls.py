@@ -1,0 +1,53 @@
+"""`stratalog ls`: the topics of log directories, the partitions of a topic, the segments of a partition."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from stratalog.cli.options import (
+    Request,
+    config_option,
+    places_argument,
+    split_places,
+    topic_option,
+    topic_settings_option,
+)
+from stratalog.cli.output import ExitCode, Output, output_options
+
+
+@click.command(short_help="List topics, the partitions of one, or its segments.")
+@places_argument
+@topic_option
+@config_option
+@topic_settings_option
+@output_options
+@click.pass_obj
+def ls(
+    output: Output,
+    *,
+    places: tuple[str, ...],
+    names: tuple[str, ...],
+    config: Path | None,
+    topic_settings: Path | None,
+) -> ExitCode:
+    """List topics; or the partitions of a topic, or the segments of a partition.
+
+    DIR are log directories of one broker; or --config names them. NAME is a topic (orders) or a partition
+    (orders-3). Nothing is locked or changed; a broker may run. Only names, sizes, indexes and the first and
+    last batch of each log are read.
+
+    Exit status: 0 listed, 2 wrong usage, 3 a partition could not be read.
+    """
+    from stratalog.operations.ls import TopicListing
+
+    directories, typed = split_places(places)
+    request = Request.of(directories, config, topic_settings, None)
+    listing = TopicListing(
+        directories=request.directories,
+        names=(*typed, *names),
+        sources=request.sources,
+        clock=request.clock,
+    )
+    return output.report(listing.run())
