@@ -50,6 +50,17 @@ def test_predicates_that_are_pushed_down_give_the_same_rows_as_filtering_afterwa
         assert_frame_equal(found, everything.filter(query.to_polars()).select(some))
 
 
+def test_nulls_that_are_equal_are_not_lost(tmp_path: Path) -> None:
+    with stratalog.open_log(tmp_path / "orders-0", create=True) as log:
+        log.append(b"1", key=b"a")
+        log.append(b"2")
+    frame = scan(tmp_path, key="utf8")
+
+    found = frame.filter(pl.col("key").is_in([None], nulls_equal=True)).collect()
+
+    assert found["offset"].to_list() == [1]
+
+
 @pytest.mark.parametrize(
     ("query", "most"),
     [

@@ -46,6 +46,7 @@ ONLY_SIX = Wanted(first_offset=6, last_offset=6)
         (one_of("partition", [1, None, 3]), EVERYTHING),
         (one_of("partition", [1, 2]), None),
         (one_of("partition", []), None),
+        (one_of("key", [None]), EVERYTHING),
         (compared("offset", EQUAL, 5), Wanted(first_offset=5, last_offset=5)),
         (compared("offset", UNEQUAL, 5), EVERYTHING),
         (compared("offset", ABOVE, 5), Wanted(first_offset=6)),

@@ -87,7 +87,9 @@ def compared(column: object, how: str, value: object) -> Predicate:
 
 
 def one_of(column: object, values: list[Any]) -> Predicate:
-    """Whether the column has one of these values; a null among them is never equal."""
+    """Whether the column has one of these values; a null among them is not equal to any of our columns."""
+    if column not in KINDS:
+        return UNKNOWN  # it may be null, and a library may say that two nulls are equal
     return AnyOf(tuple(compared(column, EQUAL, value) for value in values if value is not None))
 
 
