@@ -1,17 +1,20 @@
 """`stratalog.spark.latest`: the newest record of each key, on Spark.
 
 Only keys and offsets are aggregated; the records are then chosen by their offsets, so that no value takes
-part in a shuffle by key.
+part in a shuffle by key. Keys are compared, and deletions are found, by bytes: a key or value that cannot be
+decoded is null, but it is there.
 """
 
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from stratalog.errors import UsageError
 from stratalog.files.entries import Path
+from stratalog.jobs.decoding.asked import DECODING_OPTIONS, Encoding
 from stratalog.jobs.reading.arguments import Time, option_texts
 from stratalog.jobs.reading.options import LATEST, ReadOptions
 from stratalog.spark.engine import context_of
@@ -20,6 +23,9 @@ from stratalog.spark.frames import read
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from stratalog.jobs.reading.omissions import Omission, OnOmission
+
+_DECODING = {name.lower() for name in DECODING_OPTIONS}
 PLACE = ["topic", "partition", "offset"]
 
 
@@ -32,13 +38,16 @@ def latest(
     until: Time | None = None,
     columns: Sequence[str] | None = None,
     tombstones: bool = False,
+    on_omission: OnOmission | None = None,
     **options: object,
 ) -> DataFrame:
     """The newest record of each key of a partition, as after a compaction; the arguments are those of `read`.
 
     A key whose newest record has no value is deleted, and is not there; with `tombstones` that record is.
-    Records without a key are left out.
+    Records without a key are left out. Keys are those of the bytes, whatever they are decoded to.
     """
+    from stratalog.spark.listening import Warner
+
     given = option_texts(path, topics=topics, since=since, until=until, **options)
     parsed = ReadOptions.parse(given)
     if parsed.table is not None or parsed.include_control:
@@ -47,13 +56,37 @@ def latest(
     needed = [*dict.fromkeys([*wanted, *PLACE, *([] if tombstones else ["value"])])]
     # Both reads must end at the same offsets; a client of Spark Connect may not see the files.
     ends = {} if context_of(spark) is None else _ends(parsed)
-    asked = {"topics": topics, "since": since, "until": until, **options, **ends}
-    keys = read(spark, path, columns=[*PLACE, "key"], **asked)  # type: ignore[arg-type]
-    newest = keys.where("key IS NOT NULL").groupBy("topic", "partition", "key").agg({"offset": "max"})
-    places = newest.selectExpr("topic", "partition", "`max(offset)` AS offset")
+    tell = _Once(on_omission or Warner())
+    asked = {"topics": topics, "since": since, "until": until, "on_omission": tell, **options, **ends}
+    undecoded = {name: given for name, given in asked.items() if name.lower() not in _DECODING}
+    is_decoded = parsed.value.encoding is not Encoding.BINARY
+    place = ["offset", *(["value IS NOT NULL AS is_set"] if is_decoded else [])]
+    keyed = [*PLACE, "key", *(["value"] if is_decoded else [])]
+    keys = read(spark, path, columns=keyed, **undecoded).where("key IS NOT NULL")  # type: ignore[arg-type]
+    newest = keys.selectExpr("topic", "partition", "key", f"struct({', '.join(place)}) AS place")
+    newest = newest.groupBy("topic", "partition", "key").agg({"place": "max"})
+    places = newest.selectExpr("topic", "partition", "`max(place)`.*")
     rows = read(spark, path, columns=needed, **asked)  # type: ignore[arg-type]
-    found = rows.join(places, PLACE, "left_semi")
-    return (found if tombstones else found.where("value IS NOT NULL")).select(*wanted)
+    if tombstones:
+        return rows.join(places, PLACE, "left_semi").select(*wanted)
+    if is_decoded:
+        return rows.join(places.where("is_set"), PLACE, "left_semi").select(*wanted)
+    return rows.join(places, PLACE, "left_semi").where("value IS NOT NULL").select(*wanted)
+
+
+class _Once:
+    """Passes each omission on once, although both reads tell it."""
+
+    def __init__(self, on_omission: OnOmission) -> None:
+        self._on_omission = on_omission
+        self._known: set[Omission] = set()
+        self._lock = threading.Lock()
+
+    def __call__(self, omission: Omission) -> None:
+        with self._lock:
+            if omission not in self._known:
+                self._known.add(omission)
+                self._on_omission(omission)
 
 
 def _ends(options: ReadOptions) -> dict[str, str]:
