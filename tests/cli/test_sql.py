@@ -137,3 +137,16 @@ def test_what_duckdb_leaves_out_is_told_and_exits_1(
 
     assert by_duckdb(str(tmp_path), "SELECT count(*) FROM orders", "--option", "onCorruption=skip") == 1
     assert "records were left out: 1 offset at most" in capsys.readouterr().err
+
+
+def test_values_that_duckdb_could_not_get_decoded_are_told_and_exit_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with stratalog.open_log(tmp_path / "orders-0", create=True) as log:
+        for value in (b"1", b"{", b"2"):
+            log.append(value)
+
+    assert by_duckdb(str(tmp_path), "SELECT sum(value::INT) FROM orders", "--value", "json") == 1
+    assert "1 value of 1 partition could not be decoded" in (said := capsys.readouterr().err)
+    assert "orders-0: 1 value at offset 1: it is not JSON" in said
+    assert by_duckdb(str(tmp_path), "SELECT count(*) FROM orders", "--value", "json") == 0

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+import shutil
 from pathlib import Path
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
+from numpy.typing import NDArray
 
 import stratalog
 from stratalog.errors import UsageError
@@ -138,6 +140,25 @@ def test_what_is_left_out_is_told_once(tmp_path: Path) -> None:
     with pytest.warns(stratalog.OmissionWarning, match="1 offset at most"):
         assert scan.to_table()["offset"].to_pylist() == [0, 2]
     assert [(each.first_offset, each.end_offset) for each in scan.omissions] == [(1, 2)]
+
+
+def test_a_segment_that_is_deleted_between_the_passes_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with stratalog.open_log(tmp_path / "orders-0", create=True) as log:
+        for key in (b"a", b"b", b"c"):
+            log.append(b"value", key=key)
+    scan = stratalog.scan(tmp_path, columns=["offset"], latest=True, fail_on_data_loss=False)
+    found = NewestOffsets.offsets
+
+    def after_the_first_pass(newest: NewestOffsets) -> NDArray[np.int64]:
+        shutil.rmtree(tmp_path / "orders-0")
+        return found(newest)
+
+    monkeypatch.setattr(NewestOffsets, "offsets", after_the_first_pass)
+
+    with pytest.warns(stratalog.OmissionWarning, match="offsets 0 to 2"):
+        assert scan.to_table().num_rows == 0
 
 
 def test_contradictions_are_refused(tmp_path: Path) -> None:

@@ -200,6 +200,35 @@ def test_what_is_left_out_is_told_and_kept(log_dir: Path) -> None:
     assert stratalog.scan(log_dir, topics="orders", on_corruption="skip").omissions == ()
 
 
+def test_a_read_that_stops_early_tells_what_it_left_out(log_dir: Path) -> None:
+    damage(log_dir)
+    bills = stratalog.scan(log_dir, topics="bills", columns=["offset"], on_corruption="skip", threads=1)
+
+    with pytest.warns(stratalog.OmissionWarning, match="1 offset at most"):
+        assert bills.head(2)["offset"].to_pylist() == [1, 2]
+    assert [each.first_offset for each in bills.omissions] == [0]
+
+
+@pytest.mark.parametrize("latest", [False, True])
+@pytest.mark.parametrize("columns", [None, ["value"]])
+def test_values_that_cannot_be_decoded_are_counted_and_warned_of(
+    tmp_path: Path, latest: bool, columns: list[str] | None
+) -> None:
+    """A null among the values does not say whether the record has none."""
+    with stratalog.open_log(tmp_path / "orders-0", create=True) as log:
+        values = [b"{}", b"\xff", b"{", None, b"1"]
+        log.append_many([NewRecord(each, b"key %d" % number) for number, each in enumerate(values)])
+    scan = stratalog.scan(tmp_path, value="json", columns=columns, latest=latest, tombstones=latest)
+
+    with pytest.warns(stratalog.OmissionWarning, match="2 values of 1 partition could not be decoded"):
+        assert scan.to_table()["value"].to_pylist() == ["{}", None, None, None, "1"]
+    assert [(each.first_offset, each.count, each.why) for each in scan.omissions] == [
+        (1, 1, "it is not UTF-8"),
+        (2, 1, "it is not JSON"),
+    ]
+    assert scan.count() == 5  # which decodes nothing
+
+
 def test_data_loss_that_is_forgiven_is_told(log_dir: Path) -> None:
     scan = stratalog.scan(log_dir, offsets={"bills-0": range(3, 20)}, fail_on_data_loss=False)
 

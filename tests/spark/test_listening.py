@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+import stratalog
 from stratalog.jobs.reading.omissions import Omission, OmissionKind, OmissionWarning
 from stratalog.spark import read, register
 from stratalog.spark.listening import WARNINGS_COUNT, Listener, Warner
@@ -136,6 +137,20 @@ def test_many_places_are_not_warned_of_one_by_one() -> None:
 
     assert len(caught) == WARNINGS_COUNT + 1
     assert "on_omission" in str(caught[-1].message)
+
+
+def test_values_that_cannot_be_decoded_are_warned_of_once(spark: SparkSession, tmp_path: Path) -> None:
+    with stratalog.open_log(tmp_path / "orders-0", create=True) as log:
+        for _ in range(20):
+            log.append(b"{")
+    frame = read(spark, tmp_path, valueEncoding="json", maxRecordsPerPartition=1, columns=["value"])
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert [row.value for row in frame.collect()] == [None] * 20
+
+    (told,) = [each.message for each in caught if isinstance(each.message, OmissionWarning)]
+    assert "could not be decoded" in str(told)
 
 
 def test_a_read_that_leaves_nothing_out_has_no_listener(spark: SparkSession, tmp_path: Path) -> None:

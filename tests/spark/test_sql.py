@@ -157,6 +157,22 @@ def test_records_that_a_query_skips_are_told_and_are_a_finding(
 
 
 @pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_values_that_a_query_could_not_get_decoded_are_told_and_are_a_finding(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str
+) -> None:
+    with stratalog.open_log(tmp_path / "orders-0", create=True) as log:
+        log.append_many([NewRecord(b"{" if n % 50 == 7 else b"1") for n in range(200)])
+    command = ["sql", str(tmp_path), "SELECT value FROM orders", "--format", form, "--value", "json"]
+
+    assert main.run(command) == 1
+
+    said = capsys.readouterr().err
+    assert "4 values of 1 partition could not be decoded" in said
+    assert "orders-0: 4 values at offsets 7 to 157: it is not JSON" in said
+
+
+@pytest.mark.usefixtures("spark")
 def test_lost_offsets_that_a_query_does_without_are_a_finding(capsys: pytest.CaptureFixture[str]) -> None:
     command = ["sql", CLEAN, "SELECT count(*) AS n FROM trimmed", "--format", "csv"]
     command += ["--option", "failOnDataLoss=false", "--option", 'startingOffsets={"trimmed": {"0": 3}}']

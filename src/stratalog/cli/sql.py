@@ -74,10 +74,14 @@ def sql(
     """Query log directories with Spark's SQL, or DuckDB's.
 
     Each topic is a view of its name, in backquotes if it is not a plain word: SELECT count(*) FROM
-    `web.clicks`. kafka_records has all topics; kafka_commits, kafka_groups, kafka_members, kafka_transactions
-    and kafka_metadata have what Kafka stores about itself. Keys and values are bytes, unless --key and
-    --value say what is in them: CAST(value AS STRING) gives text. DuckDB has double quotes instead of
-    backquotes, needs them for "offset" and "group", and decode(value) gives text.
+    `web.clicks`. kafka_records has all topics; kafka_commits, kafka_groups, kafka_members, kafka_lag,
+    kafka_transactions, kafka_partitions and kafka_metadata have what Kafka stores about itself. Keys and
+    values are bytes, unless --key and --value say what is in them: CAST(value AS STRING) gives text. DuckDB
+    has double quotes instead of backquotes, needs them for "offset" and "group", and decode(value) gives
+    text.
+
+    Exit status: 0 answered, 1 with keys or values that cannot be decoded or with records left out (--option
+    onCorruption=skip), 2 wrong usage, 3 refused or failed.
     """
     *given, query = arguments
     if not given and config is None:
@@ -139,7 +143,7 @@ def _by_duckdb(
 
 
 def _tell(output: Output, omissions: Sequence[Omission]) -> ExitCode:
-    """Say what the query left out, which is a finding."""
+    """Say what the query left out or could not decode, which is a finding."""
     if not omissions:
         return ExitCode.FINE
     from stratalog.jobs.reading.omissions import summary

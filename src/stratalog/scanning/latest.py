@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from stratalog.files.names import TopicPartition
 from stratalog.jobs.reading.narrowing import EVERYTHING, Narrowing, Wanted
-from stratalog.jobs.reading.omissions import OnOmission, ignore_omission
+from stratalog.jobs.reading.omissions import Omission, OmissionKind, OnOmission
 from stratalog.jobs.reading.plan import plan_stepwise
 from stratalog.jobs.reading.read import Pickers
 from stratalog.jobs.reading.split import ReadTask
@@ -76,8 +76,13 @@ class LatestSource:
             partition: StoredOffsets(maps.pop(partition).offsets(), with_tombstones=self.tombstones)
             for partition in partitions
         }
-        # The first pass has reported what is left out.
-        yield from self._read(tasks, columns, stored, ignore_omission)
+
+        def on_new_omission(found: Omission) -> None:
+            # The first pass has told of damage. Files can have gone since, and only now values are decoded.
+            if found.kind is not OmissionKind.DAMAGE:
+                on_omission(found)
+
+        yield from self._read(tasks, columns, stored, on_new_omission)
 
     def _read(
         self, tasks: list[ReadTask], columns: Sequence[str], pickers: Pickers, on_omission: OnOmission

@@ -102,8 +102,8 @@ class Scan:
     """Rows that can be read as an Arrow stream, any number of times; each read sees the files as they are
     then.
 
-    After a read, `omissions` says what it left out, as its arguments allow: damage, lost offsets. A read that
-    left something out also ends with an `OmissionWarning`.
+    After a read, `omissions` says what it left out, as its arguments allow: damage, lost offsets; and which
+    keys and values could not be decoded. A read that left something out also ends with an `OmissionWarning`.
     """
 
     def __init__(self, source: Source, columns: Sequence[str], *, narrowing: Narrowing = everything) -> None:
@@ -165,8 +165,16 @@ class Scan:
         try:
             with python_words(), closing(source) as batches:
                 yield from batches
-        finally:
+        except GeneratorExit:  # the caller has enough rows, some of which may be missing
+            self._tell(found)
+            raise
+        except BaseException:
             self.omissions = tuple(joined_up(found))
+            raise
+        self._tell(found)
+
+    def _tell(self, found: Sequence[Omission]) -> None:
+        self.omissions = tuple(joined_up(found))
         warn_of(self.omissions)
 
 

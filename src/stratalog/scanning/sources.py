@@ -81,7 +81,7 @@ class RecordSource:
         # Schemas may have come since the source was made. The reader schema stays the same.
         named = pinned(self.options, self.decodings)
         decodings = find_decodings(named, disk=self.disk, on_omission=on_omission)
-        decoded = DecodedColumns(names=tuple(columns), decodings=decodings)
+        decoded = DecodedColumns(names=tuple(columns), decodings=decodings, on_omission=on_omission)
         memory = memory_of_threads()
 
         def read(task: ReadTask, pickers: Pickers | None) -> Iterator[pa.RecordBatch]:

@@ -35,8 +35,9 @@ def read(
     rows can be counted. Any other keyword is an option of the source.
 
     With onCorruption=skip or failOnDataLoss=false, `on_omission` is called for each place that an action
-    leaves out, in another thread, before the action returns; by default the read warns (OmissionWarning). On
-    a cluster, a query that stops early, as with a LIMIT, may not report all places.
+    leaves out, in another thread, before the action returns; by default the read warns (OmissionWarning). The
+    same goes for keys and values that cannot be decoded. On a cluster, a query that stops early, as with a
+    LIMIT, may not report all places.
 
         read(spark, "/var/lib/kafka", topics="orders", since="2026-11-15T12:00", columns=["value"])
     """
@@ -70,6 +71,6 @@ def reader_of(
 
     register(spark)
     reader = spark.read.format("stratalog").options(**given)
-    if parsed.may_omit:
+    if parsed.may_omit or parsed.is_decoded:
         reader = reader.option(ADDRESS_OPTION, Listener(spark, on_omission or Warner()).address)
     return reader

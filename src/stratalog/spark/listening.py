@@ -22,7 +22,7 @@ import warnings
 from itertools import count
 from typing import TYPE_CHECKING, ClassVar
 
-from stratalog.jobs.reading.omissions import Omission, OnOmission, warn_of
+from stratalog.jobs.reading.omissions import Omission, OmissionKind, OnOmission, warn_of
 from stratalog.spark.engine import context_of
 from stratalog.spark.telling import HEARD, SOCKET_NAME, ToldOmissions
 
@@ -67,12 +67,21 @@ class Listener:
 
 
 class Warner:
-    """Warns of the first places that a read leaves out, one by one, and once of all other places."""
+    """Warns of the first places that a read leaves out, one by one, and once of all other places.
+
+    It warns once of keys or values that could not be decoded: columns beside them give the reason of each.
+    """
 
     def __init__(self) -> None:
         self._count = 0
+        self._undecoded: set[str] = set()
 
     def __call__(self, omission: Omission) -> None:
+        if omission.kind is OmissionKind.UNDECODED:
+            if omission.column not in self._undecoded:
+                self._undecoded.add(omission.column)
+                warn_of([omission])
+            return
         self._count += 1
         if self._count <= WARNINGS_COUNT:
             warn_of([omission])

@@ -190,7 +190,9 @@ def read_partition(
     else:
         from stratalog.jobs.decoding.columns import DecodedColumns
 
-        decoded = DecodedColumns(names=columns, decodings=decodings)
+        # Without a listener, the columns beside a key or value say enough: a line for each would be too many.
+        on_omission = None if tell_to is None else tell
+        decoded = DecodedColumns(names=columns, decodings=decodings, on_omission=on_omission)
         batches = decoded.batches(read_table_task(task, decoded.to_read, on_omission=tell))
     yield from with_nullability(batches, nullable)
 

@@ -10,6 +10,7 @@ from stratalog.jobs.decoding.asked import Encoding
 from stratalog.jobs.decoding.columns import DecodedColumns
 from stratalog.jobs.decoding.decoding import Decoding
 from stratalog.jobs.decoding.finding import Decodings
+from stratalog.jobs.reading.omissions import Omission, OmissionKind
 
 TEXT = Decodings(Decoding(), Decoding(encoding=Encoding.UTF8))
 BATCH = pa.record_batch({"offset": pa.array([1, 2]), "value": pa.array([b"x", b"\xff"], pa.binary())})
@@ -51,3 +52,27 @@ def test_a_column_that_there_is_not_is_refused_with_what_there_is() -> None:
         UsageError, match="there is no column undecodedKey; the columns are key, value, undecodedV"
     ):
         DecodedColumns(names=("undecodedKey",), decodings=TEXT)
+
+
+def test_what_could_not_be_decoded_is_told_with_its_place_number_and_reason() -> None:
+    told: list[Omission] = []
+    columns = DecodedColumns(names=("value",), decodings=TEXT, on_omission=told.append)
+    batch = pa.record_batch(
+        {
+            "value": pa.array([b"x", b"\xff", b"\xfe", None, b"\xff"], pa.binary()),
+            "topic": ["orders"] * 5,
+            "partition": pa.array([0, 0, 0, 0, 1], pa.int32()),
+            "offset": [3, 4, 9, 10, 7],
+        }
+    )
+
+    assert columns.to_read == ("value", "topic", "partition", "offset")
+    assert columns.rows(batch).to_pydict() == {"value": ["x", None, None, None, None]}
+    assert [(each.topic_partition, each.first_offset, each.end_offset, each.count) for each in told] == [
+        (("orders", 0), 4, 10, 2),
+        (("orders", 1), 7, 8, 1),
+    ]
+    assert {(each.kind, each.column, each.why) for each in told} == {
+        (OmissionKind.UNDECODED, "value", "it is not UTF-8")
+    }
+    assert DecodedColumns(names=("offset",), decodings=TEXT, on_omission=told.append).to_read == ("offset",)

@@ -203,3 +203,33 @@ def test_a_gap_ends_at_the_next_batch_or_with_the_range() -> None:
 def test_the_names_of_the_package_are_these() -> None:
     assert stratalog.Omission is Omission
     assert stratalog.OmissionWarning is OmissionWarning
+
+
+def undecoded(first_offset: int, end_offset: int, count: int, *, column: str = "value") -> Omission:
+    return Omission(
+        topic="orders",
+        partition=0,
+        kind=OmissionKind.UNDECODED,
+        first_offset=first_offset,
+        end_offset=end_offset,
+        why="the schema id 99 is not known",
+        column=column,
+        count=count,
+    )
+
+
+def test_values_that_could_not_be_decoded_are_counted_by_reason_and_no_record_is_missing() -> None:
+    """Two tasks tell of their own values; one that is told again counts once."""
+    told = [undecoded(3, 9, 2), undecoded(20, 21, 1), undecoded(3, 9, 2), undecoded(4, 5, 1, column="key")]
+
+    assert sorted(joined_up(told), key=lambda each: each.column) == [
+        undecoded(4, 5, 1, column="key"),
+        undecoded(3, 21, 3),
+    ]
+    assert sum(each.offsets_count for each in told) == 0
+    assert summary(told[:2]).splitlines() == [
+        "3 values of 1 partition could not be decoded: null instead. undecodedValue has the bytes, "
+        "undecodedValueReason the reason.",
+        "  orders-0: 3 values at offsets 3 to 20: the schema id 99 is not known",
+    ]
+    assert Omission.from_json(told[0].to_json()) == told[0]

@@ -12,7 +12,10 @@ from stratalog.errors import UsageError
 from stratalog.jobs.decoding.asked import DECODED
 from stratalog.jobs.decoding.decoding import Decoding
 from stratalog.jobs.decoding.finding import Decodings
+from stratalog.jobs.reading.omissions import Omission, OmissionKind, OnOmission
 from stratalog.records.columns import TYPES
+
+PLACE = ("topic", "partition", "offset")
 
 
 def known_columns(decodings: Decodings) -> dict[str, pa.DataType]:
@@ -25,10 +28,14 @@ def known_columns(decodings: Decodings) -> dict[str, pa.DataType]:
 
 @dataclass(frozen=True, kw_only=True)
 class DecodedColumns:
-    """Columns in the order in which they are wanted, of those that records and decodings have."""
+    """Columns in the order in which they are wanted, of those that records and decodings have.
+
+    `on_omission` is told which keys and values could not be decoded.
+    """
 
     names: tuple[str, ...]
     decodings: Decodings = field(default_factory=lambda: Decodings(Decoding(), Decoding()))
+    on_omission: OnOmission | None = None
 
     def __post_init__(self) -> None:
         known = known_columns(self.decodings)
@@ -45,7 +52,8 @@ class DecodedColumns:
     def to_read(self) -> tuple[str, ...]:
         """The columns that are read from the log for them."""
         sources = self._sources()
-        return tuple(dict.fromkeys(sources.get(name, name) for name in self.names))
+        places = () if self.on_omission is None or sources.keys().isdisjoint(self.names) else PLACE
+        return tuple(dict.fromkeys([*(sources.get(name, name) for name in self.names), *places]))
 
     @property
     def undecoded(self) -> list[str]:
@@ -59,6 +67,7 @@ class DecodedColumns:
         for name in dict.fromkeys(sources[name] for name in self.names if name in sources):
             arrays = self._decoding(name).decode(batch.column(name))
             made |= dict(zip((each for each, _ in self._fields(name)), arrays, strict=True))
+            self._tell(name, batch, arrays[-1])
         arrays = [made[name] if name in made else batch.column(name) for name in self.names]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
@@ -66,6 +75,27 @@ class DecodedColumns:
         """Batches of `to_read` as these columns."""
         is_plain = self._sources().keys().isdisjoint(self.names)
         return iter(batches) if is_plain else map(self.rows, batches)
+
+    def _tell(self, column: str, batch: pa.RecordBatch, reasons: pa.Array) -> None:
+        """Tell what could not be decoded: for each partition and reason, how many and where."""
+        if self.on_omission is None or reasons.null_count == len(reasons):
+            return
+        names = [*PLACE, "why"]
+        rows = pa.Table.from_arrays([*(batch.column(name) for name in PLACE), reasons], names=names)
+        by = rows.filter(reasons.is_valid()).group_by(["topic", "partition", "why"], use_threads=False)
+        for found in by.aggregate([("offset", each) for each in ("min", "max", "count")]).to_pylist():
+            self.on_omission(
+                Omission(
+                    topic=found["topic"],
+                    partition=found["partition"],
+                    kind=OmissionKind.UNDECODED,
+                    first_offset=found["offset_min"],
+                    end_offset=found["offset_max"] + 1,
+                    why=found["why"],
+                    column=column,
+                    count=found["offset_count"],
+                )
+            )
 
     def _decoding(self, name: str) -> Decoding:
         found: Decoding = getattr(self.decodings, name)

@@ -1,9 +1,10 @@
-"""What a read left out: damage that it skipped, and offsets that are lost; as counts and as sentences.
+"""What a read left out: damage that it skipped, offsets that are lost, keys and values that it could not
+decode; as counts and as sentences.
 
-A read leaves something out only if it was told to (`onCorruption=skip`, `failOnDataLoss=false`). Each place
-is an `Omission`, which is small and can be pickled: a task returns it to the planner of the read. Nobody
-knows how many records were in damaged bytes, only their range of offsets; compaction may have removed some of
-them before.
+A read leaves records out only if it was told to (`onCorruption=skip`, `failOnDataLoss=false`); a key or value
+that cannot be decoded is null. Each place is an `Omission`, which is small and can be pickled: a task returns
+it to the planner of the read. Nobody knows how many records were in damaged bytes, only their range of
+offsets; compaction may have removed some of them before.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ class OmissionKind(Enum):
 
     DAMAGE = "damage"
     LOSS = "loss"
+    UNDECODED = "undecoded"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +35,8 @@ class Omission:
 
     `size` bytes of the file `path` were skipped, from `position` on; lost offsets have no bytes. `end_offset`
     is None if nothing readable follows, so that nobody knows how far the records went.
+
+    If the kind is UNDECODED, the records were returned, but `count` of them with a null in `column`.
     """
 
     topic: str
@@ -44,6 +48,8 @@ class Omission:
     size: int = 0
     path: str = ""
     position: int = 0
+    column: str = ""
+    count: int = 0
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -52,7 +58,9 @@ class Omission:
     @property
     def offsets_count(self) -> int:
         """How many offsets are missing at most; 0 if that is not known."""
-        return 0 if self.end_offset is None else self.end_offset - self.first_offset
+        if self.end_offset is None or self.kind is OmissionKind.UNDECODED:
+            return 0
+        return self.end_offset - self.first_offset
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "kind": self.kind.value}
@@ -62,6 +70,9 @@ class Omission:
         return cls(**{**found, "kind": OmissionKind(found["kind"])})
 
     def __str__(self) -> str:
+        if self.kind is OmissionKind.UNDECODED:
+            what = _counted(self.count, self.column)
+            return f"{self.topic_partition}: {what} at {_offsets(self)}: {self.why}"
         where = f", {self.size} bytes from byte {self.position} of {self.path} on" if self.path else ""
         return f"{self.topic_partition}: {_offsets(self)}{where}: {self.why}"
 
@@ -75,7 +86,9 @@ def ignore_omission(_: Omission) -> None:
 
 
 class OmissionWarning(UserWarning):
-    """A read left out records, as its options allow; `omissions` says which and why."""
+    """A read left out records, as its options allow, or could not decode some; `omissions` says which and
+    why.
+    """
 
     def __init__(self, omissions: Sequence[Omission]) -> None:
         super().__init__(summary(omissions))
@@ -89,35 +102,61 @@ def warn_of(omissions: Sequence[Omission], *, stacklevel: int = 1) -> None:
 
 
 def joined_up(omissions: Iterable[Omission]) -> list[Omission]:
-    """Each place once, by partition and offset: two tasks that share a damaged batch both report it."""
+    """Each place once, by partition and offset: two tasks that share a damaged batch both report it.
+
+    Keys or values of a partition that could not be decoded for one reason are one place.
+    """
     found: dict[tuple[object, ...], Omission] = {}
-    for each in omissions:
-        place = each.path or each.first_offset
+    for each in dict.fromkeys(omissions):
+        is_undecoded = each.kind is OmissionKind.UNDECODED
+        place = each.column if is_undecoded else each.path or each.first_offset
         key = (each.topic_partition, each.kind, place, each.position, each.why)
-        known = found.setdefault(key, each)
+        known = found.get(key)
+        if known is None:
+            found[key] = each
+            continue
         ends = [end for end in (known.end_offset, each.end_offset) if end is not None]
         found[key] = replace(
             known,
             first_offset=min(known.first_offset, each.first_offset),
             end_offset=max(ends) if len(ends) == 2 else None,
+            count=known.count + each.count,
         )
     return sorted(found.values(), key=lambda each: (each.topic_partition, each.first_offset, each.position))
 
 
 def summary(omissions: Sequence[Omission]) -> str:
-    """What was left out: one line for everything, and one for each of the first places."""
+    """What was left out: one line for everything of a kind, and one for each of the first places."""
     places = joined_up(omissions)
-    offsets = sum(each.offsets_count for each in places)
-    size = sum(each.size for each in places)
-    partitions = len({each.topic_partition for each in places})
-    lines = [
-        f"records were left out: {_counted(offsets, 'offset')} at most and {_counted(size, 'byte')}, at "
-        f"{_counted(len(places), 'place')} of {_counted(partitions, 'partition')}.",
-        *(f"  {each}" for each in places[:_SHOWN]),
-    ]
-    if len(places) > _SHOWN:
-        lines.append(f"  and {len(places) - _SHOWN} more")
+    undecoded = [each for each in places if each.kind is OmissionKind.UNDECODED]
+    left_out = [each for each in places if each.kind is not OmissionKind.UNDECODED]
+    lines: list[str] = []
+    if left_out:
+        offsets = sum(each.offsets_count for each in left_out)
+        size = sum(each.size for each in left_out)
+        lines += [
+            f"records were left out: {_counted(offsets, 'offset')} at most and {_counted(size, 'byte')}, at "
+            f"{_counted(len(left_out), 'place')} of {_partitions(left_out)}.",
+            *_first(left_out),
+        ]
+    for column in dict.fromkeys(each.column for each in undecoded):
+        of_column = [each for each in undecoded if each.column == column]
+        count, name = sum(each.count for each in of_column), f"undecoded{column.capitalize()}"
+        lines += [
+            f"{_counted(count, column)} of {_partitions(of_column)} could not be decoded: null instead. "
+            f"{name} has the bytes, {name}Reason the reason.",
+            *_first(of_column),
+        ]
     return "\n".join(lines)
+
+
+def _partitions(places: Sequence[Omission]) -> str:
+    return _counted(len({each.topic_partition for each in places}), "partition")
+
+
+def _first(places: Sequence[Omission]) -> list[str]:
+    more = [f"  and {len(places) - _SHOWN} more"] if len(places) > _SHOWN else []
+    return [*(f"  {each}" for each in places[:_SHOWN]), *more]
 
 
 class Gaps:
