@@ -249,9 +249,10 @@ class _Export:
         run = self._ledger.run + 1
         if self._ledger.run:
             self.folder.forget(self._ledger.run)
-        if (omissions := self.folder.roll_forward(run)) is not None:
+        if (found := self.folder.roll_forward(run)) is not None:
             self._ledger = self.folder.ledger() or self._ledger
-            return ExportReport(taken_up=True, omissions=omissions)
+            omissions, undecoded = found
+            return ExportReport(taken_up=True, omissions=omissions, undecoded=undecoded)
         plan = self.folder.plan(run)
         if plan is None:
             return ExportReport()

@@ -24,7 +24,7 @@ from stratalog.files.lock import DirectoryLock
 from stratalog.files.reading import DiskReader
 from stratalog.jobs.export import ExportTask, RunTasks, export_logs, export_task, notes_of, run_export
 from stratalog.jobs.exporting.folder import STATE, ExportFolder, TaskNote, joined, missing
-from stratalog.jobs.exporting.rows import RowSettings
+from stratalog.jobs.exporting.rows import RowSettings, row_settings
 from stratalog.jobs.reading.omissions import Omission, OmissionKind
 from tests.jobs.exporting.exported import ROWS, export, exported, fill, offsets, options
 
@@ -93,6 +93,19 @@ def test_what_a_run_left_out_is_told_by_the_run_that_finishes_its_commit(logs: P
     assert report.taken_up
     assert offsets(tmp_path / "out") == list(range(1, 30))
     assert [(each.first_offset, each.end_offset) for each in report.omissions] == [(0, 1)]
+
+
+def test_what_a_run_could_not_decode_is_told_by_the_run_that_finishes_its_commit(
+    logs: Path, tmp_path: Path
+) -> None:
+    fill(logs, "orders", [b"\xff", b"text", b"\xfe"])
+    asked = options(logs, valueEncoding="utf8")
+    with pytest.raises(StoppedError):
+        export_logs(ThreadEngine(2), asked, str(tmp_path / "out"), row_settings(asked), disk=StoppingDisk())
+
+    report = export_logs(ThreadEngine(2), asked, str(tmp_path / "out"), row_settings(asked))
+
+    assert (report.taken_up, report.undecoded) == (True, 2)
 
 
 def test_what_tasks_of_an_attempt_left_out_is_found_by_the_attempt(tmp_path: Path) -> None:

@@ -231,12 +231,20 @@ class ExportFolder:
         omissions = [each.to_json() for note in notes for each in note.omissions]
         self._write(
             join_path(self.run_path(run), "commit.json"),
-            {"moves": moves, "ledger": ledger.to_json(), "omissions": omissions},
+            {
+                "moves": moves,
+                "ledger": ledger.to_json(),
+                "omissions": omissions,
+                "undecoded": sum(note.undecoded for note in notes),
+            },
         )
         self.roll_forward(run)
 
-    def roll_forward(self, run: int) -> tuple[Omission, ...] | None:
-        """Finish a commit that was begun; returns what its run left out. None if there was no commit."""
+    def roll_forward(self, run: int) -> tuple[tuple[Omission, ...], int] | None:
+        """Finish a commit that was begun; None if there was none.
+
+        Returns what its run left out, and how many keys and values it could not decode.
+        """
         path = self.run_path(run)
         commit = self._read(join_path(path, "commit.json"))
         if commit is None:
@@ -256,7 +264,7 @@ class ExportFolder:
             self._disk.sync_directory(folder)
         self._write_ledger(commit["ledger"])
         self._clear(path)
-        return _omissions(commit)
+        return _omissions(commit), int(commit.get("undecoded", 0))
 
     def forget(self, run: int) -> None:
         """Remove the files that are left of a run which is in the ledger."""
