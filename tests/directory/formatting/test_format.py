@@ -225,6 +225,20 @@ def test_other_things_are_refused_and_left_alone(tmp_path: Path) -> None:
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_metadata_inside_a_log_directory_is_refused_before_anything_is_written(
+    tmp_path: Path, dry_run: bool
+) -> None:
+    """It wrote its notes, and then neither this directory nor the log directory could be formatted."""
+    lone(tmp_path / "data" / "orders-0", b"a")
+    before = contents_of(tmp_path)
+
+    with pytest.raises(UsageError, match="cannot contain another one"):
+        fmt(tmp_path / "data", metadata_directory=str(tmp_path / "data" / "metadata"), dry_run=dry_run)
+
+    assert contents_of(tmp_path) == before
+
+
 def test_a_wrong_setting_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     lone(tmp_path / "orders-0", b"a")
 

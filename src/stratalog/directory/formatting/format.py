@@ -48,7 +48,7 @@ from stratalog.directory.session import RecoverySources, Session, Unclean, refus
 from stratalog.directory.startup_refusals import RefusalKind, StartupRefusal, startup_refusals
 from stratalog.directory.topic_configs import TopicConfigs
 from stratalog.directory.written_topics import delete_written_topics
-from stratalog.errors import FormatRefusedError
+from stratalog.errors import FormatRefusedError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.entries import Path
 from stratalog.files.lock import DirectoryLock
@@ -143,6 +143,7 @@ class _Formatting:
 
     def _look(self) -> tuple[FoundTopics, Identity, bool]:
         """What is there, the ids for it, and whether they are new. Takes no lock, changes nothing."""
+        self._check_apart()
         for path in self._paths:
             check_log_directory(self._disk, path, may_be_new=True)
         layouts = [self._layout(path) for path in self._paths]
@@ -154,6 +155,13 @@ class _Formatting:
         self._check_clean(layouts)
         found, identity = self._decide(layouts, earlier)
         return found, identity, earlier is None
+
+    def _check_apart(self) -> None:
+        """UsageError if a directory is inside another, which a broker would take for one of its partitions."""
+        for path in self._paths:
+            around = [other for other in self._paths if path.startswith(f"{other}/")]
+            if around:
+                raise UsageError(f"{path} is inside {around[0]}: a log directory cannot contain another one.")
 
     def _layout(self, path: str) -> Layout:
         return classify(self._disk, path) if self._disk.exists(path) else Layout(path, (), (), (), (), ())
