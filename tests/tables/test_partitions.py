@@ -86,6 +86,25 @@ def test_the_lag_is_the_distance_to_the_end() -> None:
         assert row["lag"] == ends[f"{row['topic']}-{row['partition']}"] - row["committedOffset"]
 
 
+def test_a_time_beyond_all_calendars_is_shown(tmp_path: Path) -> None:
+    """A producer that gives microseconds or nanoseconds where Kafka has milliseconds."""
+    shutil.copytree(Path(LOGS) / "__consumer_offsets-0", tmp_path / "__consumer_offsets-0")
+    times = {"micros-0": 1_700_000_000_000_000, "nanos-0": 1_700_000_000_000_000_000}
+    for name, time in times.items():
+        with stratalog.open_log(
+            tmp_path / name, create=True, config={"message.timestamp.after.max.ms": 2**63 - 1}
+        ) as log:
+            log.append_many([NewRecord(b"value", b"key", (), time)])
+
+    table = tables.partitions(tmp_path).to_table()
+
+    moments = table["largestTimestamp"].cast("int64").to_pylist()
+    found = dict(zip(table["topic"].to_pylist(), moments, strict=True))
+    assert found["micros"] == times["micros-0"] * 1000
+    assert found["nanos"] == (2**63 - 1) // 1000 * 1000
+    assert tables.lag(tmp_path).to_table().num_rows == len(dumped_commits())
+
+
 def test_a_partition_that_is_elsewhere_has_no_lag(tmp_path: Path) -> None:
     shutil.copytree(Path(LOGS) / "__consumer_offsets-0", tmp_path / "__consumer_offsets-0")
 

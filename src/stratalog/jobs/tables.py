@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from stratalog.errors import CorruptRecordError, InvalidRecordError
 from stratalog.jobs.reading.options import TABLE_TOPICS
+from stratalog.limits import MAX_MS
 from stratalog.records.control import ControlType, parse_control_key
 from stratalog.records.internal import wire
 from stratalog.records.internal.dump_text import key_json, value_json
@@ -130,9 +131,12 @@ def _control(key: bytes | None, value: bytes | None) -> Row:
     return {"kind": record.kind, "version": record.value_version, "value": text}
 
 
-def _moment(milliseconds: int | None) -> int | None:
-    """Milliseconds as microseconds; None for the negative value that Kafka writes for no time."""
-    return None if milliseconds is None or milliseconds < 0 else milliseconds * 1000
+def moment(milliseconds: int | None) -> int | None:
+    """Milliseconds as microseconds; None for the negative value that Kafka writes for no time.
+
+    As in the columns of records, a time that would overflow is the last one that there is.
+    """
+    return None if milliseconds is None or milliseconds < 0 else min(milliseconds, MAX_MS) * 1000
 
 
 def _consumer_offsets(record: InternalRecord) -> Row:
@@ -144,7 +148,7 @@ def _consumer_offsets(record: InternalRecord) -> Row:
             "committedPartition": key["partition"],
             "committedOffset": value.get("offset"),
             "committedMetadata": value.get("metadata"),
-            "committedAt": _moment(value.get("commitTimestamp")),
+            "committedAt": moment(value.get("commitTimestamp")),
         }
     elif record.kind == "GROUP_METADATA":
         row |= {name: value.get(name) for name in ("protocolType", "protocol", "leader")}
@@ -201,8 +205,8 @@ def _transaction_state(record: InternalRecord) -> Row:
             {"topic": each["topic"], "partitions": each["partitionIds"]}
             for each in value["transactionPartitions"] or ()
         ],
-        "updatedAt": _moment(value["transactionLastUpdateTimestampMs"]),
-        "startedAt": _moment(value["transactionStartTimestampMs"]),
+        "updatedAt": moment(value["transactionLastUpdateTimestampMs"]),
+        "startedAt": moment(value["transactionStartTimestampMs"]),
     }
 
 

@@ -17,7 +17,7 @@ from stratalog.jobs.reading.ends import ends_of
 from stratalog.jobs.reading.omissions import OnOmission
 from stratalog.jobs.reading.options import ReadOptions
 from stratalog.jobs.reading.plan import looking_at
-from stratalog.jobs.tables import TIMESTAMP, Row
+from stratalog.jobs.tables import TIMESTAMP, Row, moment
 from stratalog.log.api.view import LogView
 from stratalog.log.timestamps import SpecialTimestamp
 from stratalog.scanning.asking import OnDamage
@@ -78,8 +78,12 @@ def lag(paths: LogPaths, *, on_corruption: OnDamage = "fail") -> Scan:
         committed = commit_source(paths, on_corruption)
 
     def compute(on_omission: OnOmission) -> pa.Table:
-        places = {(row["topic"], row["partition"]): row for row in _partitions(options).to_pylist()}
-        rows = committed.compute(on_omission).to_pylist()
+        found = _partitions(options).select(["topic", "partition", "startOffset", "endOffset"])
+        places = {(row["topic"], row["partition"]): row for row in found.to_pylist()}
+        commits = committed.compute(on_omission)
+        # A time stays an integer: one that Python's datetime cannot hold must not fail the read.
+        at = commits.schema.get_field_index("committedAt")
+        rows = commits.set_column(at, "committedAt", commits["committedAt"].cast(pa.int64())).to_pylist()
         behind = [_behind(row, places.get((row["topic"], row["partition"]), {})) for row in rows]
         return pa.Table.from_pylist(behind, schema=LAG_SCHEMA)
 
@@ -119,8 +123,8 @@ def _facts(view: LogView) -> Row:
     questions: dict[str, Callable[[], int | None]] = {
         "endOffset": lambda: ends_of(view, read_committed=False).end_offset,
         "stableOffset": lambda: ends_of(view, read_committed=True).end_offset,
-        "firstTimestamp": lambda: _micros(view.first_not_before(0)),
-        "largestTimestamp": lambda: _micros(view.fetch_offset_by_timestamp(SpecialTimestamp.MAX_TIMESTAMP)),
+        "firstTimestamp": lambda: _time(view.first_not_before(0)),
+        "largestTimestamp": lambda: _time(view.fetch_offset_by_timestamp(SpecialTimestamp.MAX_TIMESTAMP)),
     }
     problems: dict[str, None] = {}
     for name, ask in questions.items():
@@ -131,5 +135,5 @@ def _facts(view: LogView) -> Row:
     return facts | {"problem": " ".join(problems) or None}
 
 
-def _micros(found: TimestampAndOffset | None) -> int | None:
-    return None if found is None or found.timestamp < 0 else found.timestamp * 1000
+def _time(found: TimestampAndOffset | None) -> int | None:
+    return moment(None if found is None else found.timestamp)

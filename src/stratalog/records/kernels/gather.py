@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stratalog.limits import INT64_MAX
+from stratalog.limits import MAX_MS
 from stratalog.records.kernels.decode import RecordTable, varint
 from stratalog.records.kernels.jit import kernel
 from stratalog.records.kernels.memory import Bytes, copy_bytes
@@ -19,7 +19,6 @@ from stratalog.records.kernels.memory import Bytes, copy_bytes
 ArrowOffsets = NDArray[np.int32]
 
 KEY, VALUE = 0, 1
-MAX_MS = INT64_MAX // 1000
 
 
 @kernel
