@@ -157,7 +157,7 @@ class _Formatting:
         return found, identity, earlier is None
 
     def _check_apart(self) -> None:
-        """UsageError if a directory is inside another, which a broker would take for one of its partitions."""
+        """UsageError if a directory is inside another: a broker would take it for a partition."""
         for path in self._paths:
             around = [other for other in self._paths if path.startswith(f"{other}/")]
             if around:
