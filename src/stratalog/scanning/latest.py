@@ -78,7 +78,7 @@ class LatestSource:
         }
 
         def on_new_omission(found: Omission) -> None:
-            # The first pass has told of damage. Files can have gone since, and only now values are decoded.
+            # The first pass has reported damage. Since then files may have gone, and only now values are decoded.
             if found.kind is not OmissionKind.DAMAGE:
                 on_omission(found)
 

@@ -166,14 +166,14 @@ class Scan:
             with python_words(), closing(source) as batches:
                 yield from batches
         except GeneratorExit:  # the caller has enough rows, some of which may be missing
-            self._tell(found)
+            self._report(found)
             raise
         except BaseException:
             self.omissions = tuple(joined_up(found))
             raise
-        self._tell(found)
+        self._report(found)
 
-    def _tell(self, found: Sequence[Omission]) -> None:
+    def _report(self, found: Sequence[Omission]) -> None:
         self.omissions = tuple(joined_up(found))
         warn_of(self.omissions)
 

@@ -75,7 +75,7 @@ def latest(
 
 
 class _Once:
-    """Passes each omission on once, although both reads tell it."""
+    """Passes each omission on once, although both reads report it."""
 
     def __init__(self, on_omission: OnOmission) -> None:
         self._on_omission = on_omission

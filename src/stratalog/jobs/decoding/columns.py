@@ -30,7 +30,7 @@ def known_columns(decodings: Decodings) -> dict[str, pa.DataType]:
 class DecodedColumns:
     """Columns in the order in which they are wanted, of those that records and decodings have.
 
-    `on_omission` is told which keys and values could not be decoded.
+    `on_omission` is called for keys and values that could not be decoded.
     """
 
     names: tuple[str, ...]
@@ -67,7 +67,7 @@ class DecodedColumns:
         for name in dict.fromkeys(sources[name] for name in self.names if name in sources):
             arrays = self._decoding(name).decode(batch.column(name))
             made |= dict(zip((each for each, _ in self._fields(name)), arrays, strict=True))
-            self._tell(name, batch, arrays[-1])
+            self._report(name, batch, arrays[-1])
         arrays = [made[name] if name in made else batch.column(name) for name in self.names]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
@@ -76,8 +76,8 @@ class DecodedColumns:
         is_plain = self._sources().keys().isdisjoint(self.names)
         return iter(batches) if is_plain else map(self.rows, batches)
 
-    def _tell(self, column: str, batch: pa.RecordBatch, reasons: pa.Array) -> None:
-        """Tell what could not be decoded: for each partition and reason, how many and where."""
+    def _report(self, column: str, batch: pa.RecordBatch, reasons: pa.Array) -> None:
+        """Report what could not be decoded: for each partition and reason, how many and where."""
         if self.on_omission is None or reasons.null_count == len(reasons):
             return
         names = [*PLACE, "why"]
