@@ -78,7 +78,7 @@ class LatestSource:
         }
 
         def on_new_omission(found: Omission) -> None:
-            # The first pass has reported damage. Since then files may have gone, and only now values are decoded.
+            # The first pass has reported damage. Values are decoded only now, and files may have gone.
             if found.kind is not OmissionKind.DAMAGE:
                 on_omission(found)
 
