@@ -78,7 +78,7 @@ def answer(options: ReadOptions, query: str, on_omission: OnOmission, *, rows: i
                 return pa.table({})
             return (found if rows is None else found.limit(rows)).to_arrow_table()
         except duckdb.Error as error:
-            if errors:  # of ours, of which DuckDB keeps only the text
+            if errors:  # our own errors; DuckDB keeps only their text
                 raise errors[0] from error
             raise UsageError(_in_words(query, error)) from error
 

@@ -75,7 +75,7 @@ def test_a_copied_directory_id_is_told(clean: Path) -> None:
     (found,) = refusals(clean, other)
 
     assert found.reason == (
-        f"Its directory.id jkXBCQ7L9FXzQeGWYPU3MQ is also that of {clean}, of which it may be a copy."
+        f"{clean} has the same directory.id jkXBCQ7L9FXzQeGWYPU3MQ: this directory may be its copy."
     )
 
 

@@ -55,7 +55,7 @@ class QuorumSettings:
 
 
 def read_quorum_settings(text: str) -> QuorumSettings:
-    """The settings of the quorum in a server.properties; ConfigError for one that a broker refuses."""
+    """The settings of the quorum in a server.properties; ConfigError for a value that a broker refuses."""
     found = parse_properties(text)
     names = _split(found.get("controller.listener.names", ""))
     advertised = _listeners("advertised.listeners", found)

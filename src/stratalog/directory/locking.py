@@ -24,7 +24,7 @@ MakeLock = Callable[[str], DirectoryLock]
 
 
 class Locks:
-    """Locks that are held and released together: that of a directory, and of others that belong to it.
+    """Locks that are held and released together: of a directory, and of other directories that belong to it.
 
     A `with` takes the lock of the directory, which need not be a log directory: quarantines and exports are
     locked here too.

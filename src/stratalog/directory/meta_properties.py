@@ -105,7 +105,7 @@ def format_meta_properties(properties: MetaProperties, *, now_ms: int) -> bytes:
 
 
 def directory_id_problem(text: str) -> str | None:
-    """Why a broker does not accept this as the id of a directory; None if it does."""
+    """Why a broker does not accept this as the id of a directory; None if it accepts it."""
     if text in _RESERVED_IDS:
         return f"Its directory.id is {text}, which is reserved."
     try:

@@ -18,7 +18,7 @@ from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 
 ROOT = 0
-_READ, _WRITE, _ENTER = 0o4, 0o6, 0o7  # each includes the one before
+_READ, _WRITE, _ENTER = 0o4, 0o6, 0o7  # each includes the permission before it
 _READ_AT_START = (META_PROPERTIES, *OFFSET_CHECKPOINTS)
 
 

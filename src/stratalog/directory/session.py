@@ -158,7 +158,7 @@ class Session:
             except StratalogError as error:
                 directory.fail(error)
         if all_succeeded and len(self.online) < len(self.directories):
-            # A file could not be written, so the epoch in the others no longer holds.
+            # A file could not be written, so the epoch in the other files no longer holds.
             self.put_back_all(content)
 
     def release(self) -> None:

@@ -56,7 +56,7 @@ from stratalog.log.loader import damage_at_end_of
 from stratalog.log.partition_metadata import PartitionMetadataFile
 
 _QUORUM_STATE = "quorum-state"
-# A broker parses an offset before the first dot of names that end like this, and fails on a name without one.
+# A broker parses an offset before the first dot of names that end so, and fails if a name has no offset.
 _WITH_OFFSET = (*(kind.value for kind in FileKind), FileState.SWAP.value, FileState.CLEANED.value)
 _RECOVER_ALL = "Run `stratalog recover --all`"
 _REWRITE = f"{_RECOVER_ALL}, which rewrites it"
@@ -229,8 +229,8 @@ def _disagreements(
                 RefusalKind.OTHER_NODE,
                 path,
                 META_PROPERTIES,
-                f"Its directory.id {meta.directory_id} is also that of {same[0]}, of which it may be a copy.",
-                "If both are to be used, delete the line directory.id in one: a broker gives it a new id.",
+                f"{same[0]} has the same directory.id {meta.directory_id}: this directory may be its copy.",
+                "To use both, delete the line directory.id in one of the two: a broker gives it a new id.",
             )
 
 

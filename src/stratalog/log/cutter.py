@@ -119,7 +119,7 @@ class Cutter:
     # At the end
 
     def truncate_to(self, offset: int) -> bool:
-        """Remove the batch that holds an offset, and all after it; False if there is none."""
+        """Remove the batch that holds an offset, and everything after it; False if the log ends before."""
         if offset >= self._marks.end.offset:
             self._epochs.truncate_from_end(self._marks.end.offset)
             return False

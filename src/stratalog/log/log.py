@@ -362,10 +362,10 @@ class Log:
         return self._cutter.delete_old_segments()
 
     def truncate_to(self, offset: int) -> bool:
-        """Remove the record at an offset, the others of its batch and all after it; False if there is none.
+        """Remove the batch that holds an offset, and everything after it; False if the log ends before.
 
-        They are gone permanently when this returns. A crash meanwhile leaves a prefix of the log with at
-        least all records that stay.
+        The records are gone permanently when this returns. A crash meanwhile leaves a prefix of the log with
+        at least all records that stay.
         """
         offset = to_offset(offset)
         if offset < 0:

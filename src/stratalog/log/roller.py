@@ -80,8 +80,8 @@ class Roller:
     def _make_durable(self, previous: LogSegment) -> None:
         """For the only copy of a log: the closed segment is on the device before the next one is begun.
 
-        A power cut may take the end of a log. If a segment survives although the end of the one before is
-        lost, there is a hole: later records without earlier ones. With replicas, as in Kafka, the flush in
+        A power cut may take the end of a log. If a segment survives although the end of the previous segment
+        is lost, there is a hole: later records without earlier ones. With replicas, as in Kafka, the flush in
         the background is enough.
         """
         previous.sync_log()

@@ -158,7 +158,7 @@ class LogSegments(Generic[S]):
         self._set(
             (*now.bases[:index], segment.base_offset, *now.bases[behind:]),
             (*now.segments[:index], segment, *now.segments[behind:]),
-            now.peaks if index == len(now.bases) else _Peaks(),  # a new last one changes none before it
+            now.peaks if index == len(now.bases) else _Peaks(),  # a new last segment keeps all peaks
         )
 
     def remove(self, segments: Iterable[S]) -> None:

@@ -61,7 +61,7 @@ class LogCleanerManager:
                     found[log.topic_partition] = log_to_clean(
                         facts_of_log(log), offsets.get(log.topic_partition), now
                     )
-                except Exception as error:  # as in LogCleaner._clean: the thread goes on with the others
+                except Exception as error:  # as in LogCleaner._clean: the thread goes on with other logs
                     self._give_up(log, error)
                     continue
                 if found[log.topic_partition].resets_checkpoint:

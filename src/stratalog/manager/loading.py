@@ -212,7 +212,7 @@ def _open(opening: LogOpening, directory: LogDirectory, entry: PartitionEntry, s
 def _stray_reason(
     disk: DiskReader, metadata: ClusterMetadata, directory: LogDirectory, entry: PartitionEntry
 ) -> str | None:
-    """Why a partition is not this node's, by the cluster's metadata; None if it is."""
+    """Why a partition is not this node's, by the cluster's metadata; None if it is this node's."""
     if directory.meta is None or directory.meta.node_id is None:
         return None  # the directory's node is not known
     topic_id = topic_id_of(disk, directory.layout.path(entry))

@@ -51,9 +51,7 @@ class Placement:
         home = self.directory(preferred)
         current = self._logs.current.get(topic_partition)
         if is_future and (current is None or home_of(current) == home.path):
-            raise UsageError(
-                f"{topic_partition}: a copy needs a log in another directory, of which it is made."
-            )
+            raise UsageError(f"{topic_partition}: a copy needs a log in another directory to copy from.")
         return [home]
 
 

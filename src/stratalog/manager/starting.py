@@ -58,7 +58,7 @@ def open_directories(starting: Starting, session: Session) -> tuple[TopicConfigs
 
 
 def check_any_online(directories: Sequence[LogDirectory]) -> None:
-    """DiskError if no directory is online; a broker halts then."""
+    """DiskError if no directory is online, in which case a broker halts."""
     if not any(directory.is_online for directory in directories):
         first = directories[0].failure
         raise DiskError(directories[0].path, f"no log directory can be used: {first}") from first

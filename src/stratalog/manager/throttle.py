@@ -26,8 +26,7 @@ class Throttle:
         self._size = 0
 
     def __call__(self, size: int) -> None:
-        # A thread sleeps while it holds the lock, which makes the others wait too: the limit is for all of
-        # them.
+        # A thread sleeps while it holds the lock, so all other threads wait too: they share the limit.
         with self._lock:
             self._size += size
             elapsed = self._clock() - self._began

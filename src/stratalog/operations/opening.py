@@ -131,7 +131,7 @@ class Opening:
 
     def _bad_checkpoints(self, directory: str) -> Iterator[tuple[Checkpoint, Problem]]:
         for checkpoint in DirectoryCheckpoints(self.disk, directory).every:
-            with suppress(DiskError):  # this directory fails later, the others do not
+            with suppress(DiskError):  # only this directory fails, and later
                 checkpoint.read()
                 if checkpoint.problem is not None:
                     yield checkpoint, checkpoint.problem

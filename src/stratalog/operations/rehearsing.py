@@ -1,11 +1,11 @@
 """Finds what `compact` would do to a log: runs the same passes by the same rules, and changes nothing.
 
 Old segments are left out first, as retention would delete them; then the cleaner runs and only counts what it
-would write; then retention decides once more, because the cleaned segments may be older than those before.
+would write; then retention decides once more, because cleaned segments may be older than the original ones.
 The directory is not written to.
 
-A log with more keys than the offset map can hold takes several passes, and each reads what the one before it
-has written. These files go to a separate directory, outside the log, which is removed at the end.
+A log with more keys than the offset map can hold takes several passes, and each pass reads what the previous
+one has written. These files go to a separate directory, outside the log, which is removed at the end.
 """
 
 from __future__ import annotations

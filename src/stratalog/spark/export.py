@@ -235,7 +235,7 @@ def _writable(frame: DataFrame, format_name: str) -> DataFrame:
     def column(name: str) -> Column:
         kind = frame.schema[name].dataType
         if not isinstance(kind, BinaryType | ArrayType | MapType | StructType):
-            return F.col(name)  # of which each record has one, except for text that has a second column
+            return F.col(name)  # null only if it is text, and text has a second column beside it
         text = F.base64(name) if isinstance(kind, BinaryType) else F.to_json(name)
         return (F.coalesce(text, F.lit("")) if is_single else text).alias(name)
 

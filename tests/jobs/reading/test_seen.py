@@ -67,7 +67,7 @@ def test_batches_of_aborted_transactions_are_not() -> None:
 
 
 def test_an_offset_out_of_order_is_damage() -> None:
-    with pytest.raises(CorruptRecordError, match="begins with offset 3, but the one before it ends with 4"):
+    with pytest.raises(CorruptRecordError, match="begins with offset 3, but the previous batch ends with 4"):
         seen(OnCorruption.FAIL)[0](headers((0, 4), (3, 9)))
 
 

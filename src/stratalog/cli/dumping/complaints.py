@@ -40,7 +40,7 @@ class Complaints:
         self._timestamp_mismatches[_absolute(path)].append((index_timestamp, log_timestamp))
 
     def descending_timestamp(self, path: str, index_timestamp: int, previous_timestamp: int) -> None:
-        """A .timeindex entry is not later than the one before."""
+        """A .timeindex entry is not later than the previous entry."""
         self._descending_timestamps[_absolute(path)].append((index_timestamp, previous_timestamp))
 
     def unknown_offset(self, path: str, index_offset: int, log_offset: int) -> None:

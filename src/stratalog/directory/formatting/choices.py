@@ -165,7 +165,7 @@ class FormatOptions:
         return self.cluster_id
 
     def settings(self) -> dict[str, dict[str, str]]:
-        """The settings of topics as text, by topic; ConfigError for one that Kafka would refuse."""
+        """The settings of topics as text, by topic; ConfigError for a setting that Kafka would refuse."""
         given = {} if self.topic_settings is None else parse_topics(self.topic_settings)
         defaults = LogConfig() if self.server is None else self.server.log
         for settings in given.values():
@@ -186,7 +186,7 @@ class FormatOptions:
         return () if self.topic_settings is None else tuple(parse_topics(self.topic_settings))
 
     def partitions_of(self, topic: str, least: int, noted: int) -> int:
-        """How many partitions a topic has, of which `least` are there; `noted` is what a writer has noted."""
+        """How many partitions a topic gets. Its folders need `least`; a writer has noted `noted`."""
         asked = self.partitions.get(topic)
         if asked is None:
             internal = self.internal_partitions.get(topic, _INTERNAL_COUNT) if topic in _COUNT_SETTINGS else 0

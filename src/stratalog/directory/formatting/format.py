@@ -280,7 +280,7 @@ class _Formatting:
         folder = join_path(self._metadata_directory, METADATA_DIRECTORY)
         disk.make_directory(folder)
         disk.sync_directory(self._metadata_directory)
-        # An interrupted run may have left one of other topics, which could be taken for the newer one.
+        # An interrupted run may have left a snapshot of other topics, which could be taken for the newer one.
         for entry in disk.list_directory(folder):
             if entry.name != records.snapshot_name:
                 disk.delete(join_path(folder, entry.name))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class FormattedPartition(NamedTuple):
     """A partition of a topic. `directory` is None if no log directory has it: the broker creates it.
 
-    `leader_epoch` is the one before the first that a broker gives.
+    `leader_epoch` is the epoch before the first one that a broker gives.
     """
 
     partition: int

@@ -156,7 +156,7 @@ class DirectoryRecovery:
                 yield Problem(row.name, why, row.without_it)
 
     def start_problem(self, key: TopicPartition) -> str:
-        """Why it is not known where a log starts; empty if it is."""
+        """Why the start of a log is not known; empty if it is known."""
         return "" if key in self._lone_starts else self.unknown_start
 
     def _look_at_lone_log(self, entry: PartitionEntry) -> None:

@@ -346,7 +346,7 @@ class _Recovery:
         for directory in ready:
             self._guarded(directory, self._write_clean_shutdown, directory, promise)
         if self._has_failed:
-            # A directory did not get its clean-shutdown file, so the epoch in the others no longer holds.
+            # A directory got no clean-shutdown file, so the epoch in the other files no longer holds.
             for directory in ready:
                 self._guarded(directory, self._write_clean_shutdown, directory, NO_PROMISE)
 

@@ -2,7 +2,7 @@
 values.
 
 A directory may fail while its tasks wait. They are then not begun. The engine learns that from `is_wanted`
-(`ThreadEngine.run`), because a task knows nothing about the others.
+(`ThreadEngine.run`), because a task knows nothing about other tasks.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def encoding_named(name: str) -> Encoding:
 
 
 def decoded_columns(name: str, encoding: Encoding) -> tuple[str, ...]:
-    """The columns that a key or value becomes: decoded, then what is known of those that are not."""
+    """The columns that a key or value becomes: the decoded one, then what is known if decoding fails."""
     if encoding is Encoding.BINARY:
         return (name,)
     title = name.capitalize()

@@ -28,7 +28,7 @@ def known_columns(decodings: Decodings) -> dict[str, pa.DataType]:
 
 @dataclass(frozen=True, kw_only=True)
 class DecodedColumns:
-    """Columns in the order in which they are wanted, of those that records and decodings have.
+    """The wanted columns in their order; each is a column that records or decodings have.
 
     `on_omission` is called for keys and values that could not be decoded.
     """
@@ -50,14 +50,14 @@ class DecodedColumns:
 
     @cached_property
     def to_read(self) -> tuple[str, ...]:
-        """The columns that are read from the log for them."""
+        """The columns that are read from the log for these."""
         sources = self._sources()
         places = () if self.on_omission is None or sources.keys().isdisjoint(self.names) else PLACE
         return tuple(dict.fromkeys([*(sources.get(name, name) for name in self.names), *places]))
 
     @property
     def undecoded(self) -> list[str]:
-        """The columns with the bytes of what could not be decoded, of those that are wanted or not."""
+        """The columns with the bytes of what could not be decoded, even if these are not wanted."""
         return [self._fields(name)[-2][0] for name in DECODED if not self._decoding(name).is_binary]
 
     def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -39,7 +39,7 @@ class FramedDecoder:
         return pa.string() if self._kind == JSON else pa.binary()
 
     def decode(self, column: pa.Array) -> tuple[pa.Array, pa.Array, Undecoded]:
-        """(the values, the ids of their schemas, what is known of those that could not be decoded)."""
+        """(the values, the ids of their schemas, what is known of values that could not be decoded)."""
         data, rows, codes = values_of(column)
         sizes = rows[:, 1] - rows[:, 0]
         has_frame = (codes == OK) & (sizes >= FRAME_SIZE)
@@ -123,7 +123,7 @@ def values_of(column: pa.Array) -> tuple[Bytes, NDArray[np.int64], NDArray[np.in
         rows[:, 0], rows[:, 1] = ends[:-1], ends[1:]
         if column.null_count:
             codes[~np.asarray(column.is_valid())] = ABSENT
-    # The kernel may look at no byte of an empty array, but it must have one.
+    # The kernel reads no byte if there are none, but an array that it gets must not be empty.
     return byte_array(data if data is not None and data.size else b"\0"), rows, codes
 
 

@@ -1,4 +1,4 @@
-"""Bytes as text or JSON; a reason for those that are neither."""
+"""Bytes as text or JSON, and the reason for each value that is neither."""
 
 from __future__ import annotations
 

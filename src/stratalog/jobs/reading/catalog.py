@@ -67,7 +67,7 @@ def all_partitions(disk: DiskReader, options: ReadOptions) -> list[FoundPartitio
 
 
 def expand_paths(disk: DiskReader, paths: Iterable[str]) -> list[str]:
-    """Directories for paths and patterns, each once and absolute; UsageError for one that matches nothing."""
+    """Directories for paths and patterns, each once and absolute; UsageError if a path matches nothing."""
     expanded: dict[str, None] = {}
     for path in paths:
         plain = readable_path(path)

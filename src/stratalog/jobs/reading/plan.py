@@ -169,7 +169,7 @@ def _task(splits: tuple[Split, ...], options: ReadOptions) -> ReadTask:
 
 
 def plan_range(disk: DiskReader, view: LogView, ends: Ends, start: int, end: int) -> Iterator[Piece]:
-    """The pieces of [start, end) of one log, one for each segment that has some of it."""
+    """The pieces of [start, end) of one log, one for each segment with some of these offsets."""
     topic, partition = view.topic_partition
     topic_id = topic_id_of(disk, view.directory)
     for segment in view.segments.range(start, end) if start < end else ():

@@ -64,7 +64,7 @@ class SeenBatches:
         keep = np.ones(len(headers), np.bool_) if keep is None else keep
         for row in wrong.tolist():
             error = CorruptRecordError(
-                f"a batch begins with offset {headers[row]['base_offset']}, but the one before it ends with "
+                f"a batch begins with offset {headers[row]['base_offset']}, but the previous batch ends with "
                 f"{ends[row]}: one of the two has a wrong offset. No checksum covers offsets.",
                 position=int(headers[row]["position"]),
             )

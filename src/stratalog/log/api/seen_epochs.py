@@ -59,6 +59,6 @@ def epochs_in_batches(segments: SegmentReaders, start_offset: int, end_offset: i
 
 
 def _starts(epochs: np.ndarray, offsets: np.ndarray) -> Iterator[tuple[int, int]]:
-    """(epoch, base offset) of each batch whose epoch differs from the one before; -1 is not an epoch."""
+    """(epoch, base offset) of each batch with another epoch than the batch before it; -1 is not an epoch."""
     changes = np.flatnonzero(np.diff(epochs, prepend=np.int32(-1)))
     return ((int(epochs[at]), int(offsets[at])) for at in changes if epochs[at] >= 0)

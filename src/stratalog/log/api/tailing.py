@@ -15,7 +15,7 @@ from stratalog.log.api.view import LogView
 from stratalog.log.log import Log
 from stratalog.log.reading import Isolation, out_of_range
 
-_AT_ONCE = 500  # records that one call to a thread brings
+_AT_ONCE = 500  # records that one call in a thread returns
 
 
 class TailStop(Protocol):

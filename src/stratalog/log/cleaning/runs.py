@@ -126,7 +126,7 @@ class RunReader:
 
 
 def _ahead(runs: Iterator[DecodedRun]) -> Iterator[DecodedRun]:
-    """The same runs; each one is requested when the one before it is returned.
+    """The same runs; each is requested when the previous run is returned.
 
     The thread ends with the runs, or when the iterator is dropped or fails, so nothing reads a segment that
     its owner may then close. An executor is not used, because executors stop when the main thread ends, while

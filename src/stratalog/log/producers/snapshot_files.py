@@ -1,7 +1,8 @@
 """The `.snapshot` files of one partition.
 
-The number in the name is the offset at which the state ends. Unlike the small text files, they are written in
-place, as in Kafka: a torn one fails its CRC, and the one before it is used. Kafka: SnapshotFile
+The number in the name is the offset at which the state ends. Unlike the small text files, snapshots are
+written in place, as in Kafka: a torn snapshot fails its CRC, and the previous snapshot is used. Kafka:
+SnapshotFile
 """
 
 from __future__ import annotations

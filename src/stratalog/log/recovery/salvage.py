@@ -1,10 +1,10 @@
 """Salvages readable batches after damage, for a log without another copy: which stay, and the rewriting.
 
 Kafka drops everything after the first bad batch. Gaps in offsets are legal, so more can be kept, but only
-batches that are certain: whole v2 batches whose checksum is right, whose leader epoch is not below the one
-before, and whose offsets lie after the last batch kept and before the next segment. The checksum covers
-neither offset nor length, and stale blocks of other files pass it. Transactions that were open at a gap are
-left out (`salvage_transactions.py` says why).
+batches that are certain: whole v2 batches whose checksum is right, whose leader epoch is not below that of
+the batch before, and whose offsets lie after the last batch kept and before the next segment. The checksum
+covers neither offset nor length, and stale blocks of other files pass it. Transactions that were open at a
+gap are left out (`salvage_transactions.py` says why).
 
 The segment is rewritten to a new file, which replaces it as a cleaned segment does: .cleaned, .swap, live. So
 the inventory can handle a power cut at any moment in between.

@@ -145,8 +145,8 @@ def _pieces_behind(
 ) -> tuple[SegmentScan, ...]:
     """The pieces of a segment whose offsets are too far apart; empty if the offsets are damaged.
 
-    No checksum covers offsets. An offset below its base, or below the one before, is damage: a broker that
-    tried to split there would not start.
+    No checksum covers offsets. An offset below the segment's base, or below that of an earlier batch, is
+    damage: a broker that tried to split the segment there would not start.
     """
     pieces = [first]
     while pieces[-1].stop is ScanStop.OFFSET_OVERFLOW:

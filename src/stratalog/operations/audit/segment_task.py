@@ -56,8 +56,8 @@ _KINDS = {
 class AuditTask:
     """One segment. `next_base` is None for the last one, which may still grow unless `was_closed`.
 
-    `start_position`, `start_offset` and `start_digest` are where an earlier audit ended, for one that only
-    looks at what is new.
+    `start_position`, `start_offset` and `start_digest` are where an earlier audit ended, if this one reads
+    only what is new.
     """
 
     directory: str

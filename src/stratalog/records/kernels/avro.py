@@ -46,8 +46,9 @@ NULL, MEMBER, RECORD, ARRAY, DEFAULT, FAIL = range(11, 17)
 OP, COLUMN, A, B, C = range(5)  # of a node
 # What is in the buffer of an output column.
 NOTHING, BIT, I32, I64, F32, F64, I128, VARIABLE, OFFSETS = range(9)
-# Of an output column. ITEMS: for OFFSETS the column whose entries they count. SIZE: of VARIABLE, in bytes.
-# The last three are where the buffers begin: VALUES in units of their own width, the others in bytes.
+# Facts of an output column. ITEMS: for OFFSETS, the column whose entries they count. SIZE: for VARIABLE, in
+# bytes. The last three are where the buffers begin: VALUES in units of their own width, VALIDITY and DATA in
+# bytes.
 KIND, ITEMS, COUNT, SIZE, VALIDITY, VALUES, DATA = range(7)
 COLUMN_FIELDS = 7
 NODE, LEFT, POSITION, END = range(4)  # of a frame of the stack
