@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -40,7 +40,7 @@ def test_a_time_has_several_forms(tmp_path: Path, time: Time, milliseconds: int)
     assert given["startingOffsetsByTimestampStrategy"] == "latest"
 
 
-@pytest.mark.parametrize("time", [True, "noon"])
+@pytest.mark.parametrize("time", [True, "noon", 1_700_000_000.5, date(2026, 11, 15)])
 def test_what_is_not_a_time_is_refused(tmp_path: Path, time: Time) -> None:
     with pytest.raises(UsageError, match="since is"):
         option_texts(tmp_path, since=time)

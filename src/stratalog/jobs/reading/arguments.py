@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
-from stratalog.errors import UsageError
+from stratalog.errors import UsageError, WrongTypeError
 from stratalog.files.entries import Path
 from stratalog.files.storage import readable_path
 
@@ -47,6 +47,11 @@ def _milliseconds(name: str, time: Time) -> int:
             time = datetime.fromisoformat(time)
         except ValueError:
             raise UsageError(f"{name} is {time!r}: write it like 2026-11-15T12:00:00+01:00.") from None
+    if not isinstance(time, datetime):
+        raise WrongTypeError(
+            f"{name} is {time!r}, of type {type(time).__name__}: give a datetime, whole milliseconds since "
+            "1970, or text like 2026-11-15T12:00:00+01:00."
+        )
     zoned = time if time.tzinfo else time.replace(tzinfo=UTC)
     # Records have milliseconds: within the same one, records before and after this time look the same.
     return int(zoned.timestamp()) * 1000 + zoned.microsecond // 1000
