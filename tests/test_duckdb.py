@@ -127,3 +127,22 @@ def test_a_query_sees_the_fields_of_values(tmp_path: Path) -> None:
     assert found == [(36, 1)]
     with pytest.raises(UsageError, match="the topic users has no subject users-value"):
         rows("SELECT * FROM users", str(tmp_path), valueEncoding="confluent")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT sum(value.id) FROM orders",
+        'SELECT sum(o.value.id) FROM orders o JOIN orders p USING ("offset")',  # which DuckDB cannot list
+    ],
+)
+def test_a_topic_whose_name_is_a_part_of_the_query_needs_no_schema(tmp_path: Path, query: str) -> None:
+    schema = record(("id", "long"), name="Order")
+    append(tmp_path, "orders", [b"\0\0\0\0\1" + written(schema, {"id": n}) for n in range(9)])
+    append(tmp_path, "order", [b"plain"])
+    append(tmp_path, "id", [b"plain"])
+    registry = Registry()
+    registry.register("orders-value", {"schema": json.dumps(schema)})
+    registry.write_topic(tmp_path)
+
+    assert rows(query, str(tmp_path), valueEncoding="confluent") == [(36,)]

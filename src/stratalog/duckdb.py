@@ -25,6 +25,7 @@ from stratalog.scanning.dataset import ScanDataset
 from stratalog.scanning.in_order import cores
 from stratalog.scanning.scan import Scan
 from stratalog.scanning.sources import RecordSource, Source
+from stratalog.scanning.view_names import is_named
 
 try:
     import duckdb
@@ -69,7 +70,7 @@ def answer(options: ReadOptions, query: str, on_omission: OnOmission, *, rows: i
         # Variables of this program are not tables.
         connection.execute("SET python_enable_replacements = false")
         connection.execute("SET TimeZone = 'UTC'")
-        for view in _views(options, query):
+        for view in _views(options, _reader_of(connection, query)):
             dataset = ScanDataset(view.source, view.columns, on_omission, errors.append)
             connection.register(view.name, dataset)
         try:
@@ -83,29 +84,38 @@ def answer(options: ReadOptions, query: str, on_omission: OnOmission, *, rows: i
             raise UsageError(_in_words(query, error)) from error
 
 
-def _views(options: ReadOptions, query: str) -> Iterator[_View]:
+def _reader_of(connection: duckdb.DuckDBPyConnection, query: str) -> Callable[[str], bool]:
+    """Returns whether the query reads the view of a name, or may read it."""
+    try:
+        names = {name.lower() for name in connection.get_table_names(query)}
+    except duckdb.Error:  # also for some queries without an error
+        return lambda name: is_named(name, query)
+    return lambda name: name.lower() in names
+
+
+def _views(options: ReadOptions, is_read: Callable[[str], bool]) -> Iterator[_View]:
     """A view for each topic and table, except those whose names DuckDB cannot tell apart."""
     by_name: dict[str, list[_View]] = {}
-    for view in _all_views(options, query):
+    for view in _all_views(options, is_read):
         same = by_name.setdefault(view.name.lower(), [])
         if all(view.name != other.name for other in same):  # a topic may have the name of a table
             same.append(view)
     for lowered, views in by_name.items():
         if len(views) == 1:
             yield views[0]
-        elif lowered in query.lower():
+        elif is_read(lowered):
             names = " and ".join(view.name for view in views)
             raise UsageError(
                 f"{names} are the same name in SQL: query {RECORDS} WHERE topic = '{views[-1].name}' instead."
             )
 
 
-def _all_views(options: ReadOptions, query: str) -> Iterator[_View]:
+def _all_views(options: ReadOptions, is_read: Callable[[str], bool]) -> Iterator[_View]:
     disk, paths = reader_for(*options.paths), list(options.paths)
     topics = sorted({found.topic_partition.topic for found in all_partitions(disk, options)})
     for name in (*topics, RECORDS):
         asked = options if name == RECORDS and name not in topics else replace(options, topics=(name,))
-        if name.lower() not in query.lower():  # a topic that is not asked for may have no schema
+        if not is_read(name):  # a topic that is not asked for may have no schema
             asked = replace(asked, key=AskedDecoding(), value=AskedDecoding())
         yield _View(name, RecordSource(options=asked, threads=cores(), disk=disk), asked.columns)
     scans: dict[str, Callable[[Sequence[Path]], Scan]] = {"kafka_partitions": tables.partitions}

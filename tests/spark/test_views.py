@@ -43,6 +43,7 @@ def test_a_view_is_made_for_what_a_query_names() -> None:
 
     assert view_names("SELECT 1 FROM Orders JOIN kafka_commits", topics) == ["orders", "kafka_commits"]
     assert view_names("SELECT 1 FROM kafka_transactions", topics) == []
+    assert view_names("SELECT value.other FROM orders", [*topics, "order"]) == ["orders"]
     assert set(view_names("SHOW TABLES", topics)) == {
         *topics,
         "kafka_records",

@@ -21,6 +21,7 @@ from stratalog.errors import UsageError
 from stratalog.files.entries import Path
 from stratalog.jobs.reading.arguments import Time, option_texts
 from stratalog.jobs.reading.options import TABLE_TOPICS, ReadOptions
+from stratalog.scanning.view_names import is_named
 from stratalog.spark import tables
 from stratalog.spark.frames import read, reader_of
 
@@ -121,10 +122,9 @@ def view_names(query: str, topics: Sequence[str]) -> list[str]:
     every = dict.fromkeys([*topics, RECORDS, PARTITIONS])
     every |= dict.fromkeys(name for name, (table, _) in CURRENT.items() if table in tables_there)
     every |= dict.fromkeys([METADATA] if "cluster_metadata" in tables_there else [])
-    text = query.lower()
-    if text.lstrip().startswith("show"):
+    if query.lower().lstrip().startswith("show"):
         return list(every)
-    return [name for name in every if name.lower() in text]
+    return [name for name in every if is_named(name, query)]
 
 
 def needed_columns(query: str, columns: Sequence[str]) -> tuple[str, ...]:
